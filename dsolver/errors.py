@@ -131,9 +131,19 @@ def check_real(name: str, dtype: Any, kinds: str = "fiu") -> None:
     raise InputError(f"{name} has dtype {dtype}: real numbers are needed; {hint}")
 
 
-def check_block(dtype: Any) -> None:
-    """Refuse a block that is not real, as one of a Dask array may be whatever the array says; raises InputError."""
-    check_real("a block of an array", dtype, "fiub")
+def check_block(block: Any) -> None:
+    """Refuse a block that is masked or not real, as one of a Dask array may be whatever the array says.
+
+    Raises:
+        InputError: it is one.
+    """
+    mask = getattr(block, "mask", None)
+    if mask is not None and mask.any():
+        raise InputError(
+            "a block of an array is masked, and what its mask hides would be taken for values: fill it, as "
+            "dask.array.ma.filled does"
+        )
+    check_real("a block of an array", block.dtype, "fiub")
 
 
 def check_tolerance(name: str, value: Any) -> None:

@@ -453,6 +453,28 @@ def test_blocks_that_are_complex_whatever_their_array_says_are_refused(engine: A
         assert solver.solve(right, maxiter=2).iterations == 2
 
 
+@pytest.mark.parametrize("engine", ["resident", "graph", None])
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (lambda block: np.ma.masked_array(block, block > 0.0), "a block of an array is masked"),
+        (lambda block: block.astype(np.float32), "a block of b has dtype float32, where the Dask array says float64"),
+    ],
+)
+def test_blocks_that_are_not_what_their_array_says_are_refused(
+    engine: Any, client: Client, b: F64, changed: Any, reason: str
+) -> None:
+    right = da.from_array(b, chunks=(8, 24, 24))
+    false = right.map_blocks(changed, dtype=float, meta=np.empty((0, 0, 0)))
+    where = {} if engine is None else {"client": client, "engine": engine}
+    with Solver(problems.poisson7(GRID, chunks=(2, 1, 1)), device="cpu", **where) as solver:
+        with pytest.raises(InputError, match=reason):
+            solver.solve(false)
+        if engine is not None and "masked" in reason:
+            with pytest.raises(InputError, match=reason):
+                solver.solve(client.persist(false.rechunk((12, 24, 24))))
+
+
 @pytest.mark.parametrize("engine", ["resident", "graph"])
 def test_a_solver_goes_on_when_workers_are_back(engine: Any, b: F64, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dsolver.cluster.crew.RETURN", 0.1)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
-from dsolver.errors import InputError, check_real, in_a_line
+from dsolver.errors import InputError, check_block, check_real, in_a_line
 from dsolver.foreign_arrays import is_foreign, opened
 from dsolver.grid.partition import Partition
 from dsolver.problems import Problem
@@ -161,8 +161,9 @@ class InDask(Container):
         keys = {chunk.number: (whole.name, *self._partition.place(chunk.number)) for chunk in self._partition}
         held = dict(whole.dask)
         if not all(isinstance(held[key], Future) and held[key].client is self._client for key in keys.values()):
+            whole = _as_promised(self._name, self._values).rechunk(self._partition.sizes)
             held = dict(self._client.persist(whole).dask)  # costs a question to the scheduler, and its answer
-        return {number: held[key] for number, key in keys.items()}
+        return {number: held[whole.name, *self._partition.place(number)] for number in keys}
 
     def _like(self, blocks: Mapping[int, Any]) -> Any:
         if not _has_futures(blocks):
@@ -178,7 +179,9 @@ class InLocalDask(Container):
     """A Dask array without a cluster: computed here, and given back with the chunks of the partition."""
 
     def blocks(self) -> Mapping[int, Any]:
-        here = InMemory(self._name, np.asarray(self._values.compute()), self._partition, np, None)
+        here = InMemory(
+            self._name, np.asarray(_as_promised(self._name, self._values).compute()), self._partition, np, None
+        )
         here.check()
         return here.blocks()
 
@@ -341,6 +344,26 @@ def _misshapen(name: str, shape: tuple[int, ...], grid: tuple[int, ...]) -> str:
     if shape[1:] == grid:
         return f"{what}: several right-hand sides are solved by the solve of a dsolver.Solver"
     return f"{what}: they must be equal"
+
+
+def _as_promised(name: str, values: Any) -> Any:
+    """A Dask array whose blocks are looked at where they are computed: they may be something else than it says."""
+    return values.map_blocks(_block_as_promised, name, values.dtype, dtype=values.dtype, meta=values._meta)
+
+
+def _block_as_promised(block: Any, name: str, dtype: Any) -> Any:
+    """A block that is neither masked nor in less than the array's precision.
+
+    Raises:
+        InputError: it is one.
+    """
+    check_block(block)
+    if block.dtype.kind == "f" and block.dtype.itemsize < np.dtype(dtype).itemsize:
+        raise InputError(
+            f"a block of {name} has dtype {block.dtype}, where the Dask array says {dtype}, and less digits: have it "
+            f"computed in {dtype}, or say {name}.astype({str(block.dtype)!r})"
+        )
+    return block
 
 
 def dask_array(partition: Partition, blocks: Mapping[int, Any], meta: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,24 @@ def test_a_solution_keeps_the_coordinates_of_its_right_hand_side(ending: str) ->
     assert x.dims == ("x", "y", "z")
     assert x.coords["z"].values.tolist() == [10.0, 20.0, 40.0, 80.0]
     np.testing.assert_array_equal(x.values, expected())
+
+
+FULL = """
+import resource, signal
+from pathlib import Path
+import numpy as np
+from dsolver.cli.files import write_array
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+write_array(Path("x.nc"), np.ones((30, 30, 30)))
+"""
+
+
+def test_a_disk_that_is_full_ends_with_an_error() -> None:
+    ended = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1, ended.stderr
+    assert "InputError: cannot write x.nc: File too large" in ended.stderr
+    assert not list(Path.cwd().iterdir())
 
 
 def test_axes_are_taken_by_their_names_and_other_formats_may_be_written() -> None:

@@ -353,9 +353,9 @@ class EagerEngine(Engine):
     # -- data --------------------------------------------------------------------------------------------------------
 
     def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
+        for number in self.owned:
+            check_block(blocks[number])
         on_device = {number: self.backend.asarray(blocks[number]) for number in self.owned}
-        for block in on_device.values():
-            check_block(block.dtype)
         self.run(LOAD, layout, EagerPerChunk(on_device), out)
 
     def unload(self, x: Field, layout: PerChunk) -> dict[int, Any]:

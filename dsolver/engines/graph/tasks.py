@@ -19,7 +19,6 @@ import numpy as np
 from dsolver.engines.eager.handles import part_of
 from dsolver.errors import check_block
 from dsolver.kernels import Backend, load
-from dsolver.kernels.contract import LOAD
 
 Path = tuple[str | int, ...]
 
@@ -104,8 +103,6 @@ def run_kernel(step: Step, chunk: int, *inputs: Any) -> Any:
     with _naming_task(step.label, chunk):
         backend = _backend(step)
         arguments = _arguments(backend, step, inputs)
-        if step.kernel == LOAD.name:
-            check_block(arguments[1].dtype)
         backend.kernel(step.kernel)(*arguments)
         outputs = tuple(
             float(backend.to_host(value)[0]) if argument.is_number else value
@@ -227,6 +224,7 @@ def _argument(backend: Backend, argument: Argument, inputs: Sequence[Any]) -> An
         case Make.COPY:
             return value.copy()
         case Make.BLOCK:
+            check_block(value)
             return backend.asarray(value)
         case Make.ZEROS:
             return backend.zeros(value.size, dtype)
