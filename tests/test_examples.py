@@ -126,7 +126,7 @@ def test_finite_elements(tmp_path: Path) -> None:
 
 def test_tensors(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    found = printed("tensors.py", tmp_path, "--pixels", "100")
+    found = printed_here("tensors.py", tmp_path, "--pixels", "100")
     assert found["status"] == "converged"
     assert found["kind"] == f"Tensor on {'cuda' if torch.cuda.is_available() else 'cpu'}"
     assert number(found, "sum after / before") == pytest.approx(1.0, rel=1e-8)
