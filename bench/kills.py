@@ -18,7 +18,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -74,74 +75,85 @@ class Round:
     """Kills of one kind, with one engine.
 
     Args:
-        client: of a cluster with nannies.
-        solve: solves, with a callback or None.
-        truth: its undisturbed solution.
+        opened: a new cluster, and its client.
+        solve: solves with a client, and with a callback or None.
+        truth: the undisturbed solution.
         workers: of the cluster.
         limit: seconds of a solve, after which this process ends with the stacks of its threads.
     """
 
-    def __init__(self, client: Any, solve: Callable[[Any], Any], truth: Any, workers: int, limit: float) -> None:
-        self._client, self._solve, self._truth = client, solve, truth
+    def __init__(
+        self,
+        opened: Callable[[], AbstractContextManager[Any]],
+        solve: Callable[[Any, Any], Any],
+        truth: Any,
+        workers: int,
+        limit: float,
+    ) -> None:
+        self._opened, self._solve, self._truth = opened, solve, truth
         self._workers, self._limit = workers, limit
-        self.right = 0
-        self.longest = 0.0
         self._victim = 0
+        self.right = self.same = 0
+        self.times: list[float] = []
 
     def run(self, when: str, kills: int) -> None:
-        for number in range(kills):
-            chosen = np.random.default_rng(number)
-            delay = 0.0 if when == "iterations" else chosen.uniform(0.0, self._setup(when))
-            if when == "cold":
-                self._client.restart()
-            pids = self._all_there()
-            self._victim = victim = pids[str(chosen.choice(sorted(pids)))]
-            if when == "iterations":
-                kill = Kill(victim, int(chosen.integers(1, self._truth.iterations)))
-                words = self._tried(kill, kill)
-            else:
-                kill = Kill(victim)
-                timer = threading.Timer(delay, kill.strike)
-                timer.start()
-                words = self._tried(kill, None)
-                timer.join()
-            print(f"{when} {number + 1:3}: {words}", flush=True)
-        self._all_there()
+        if when == "cold":
+            with self._opened() as client:
+                began = time.monotonic()
+                solution = self._solve(client, None)
+                setup = time.monotonic() - began - solution.timings["solve"]
+            print(f"  an undisturbed set-up takes {setup:.2f} s", flush=True)
+            for number in range(kills):
+                with self._opened() as client:
+                    self._kill(client, when, number, setup)
+            return
+        with self._opened() as client:
+            setup = min(float(self._solve(client, None).timings["setup"]) for _ in range(3))
+            print(f"  an undisturbed set-up takes {setup:.2f} s", flush=True)
+            for number in range(kills):
+                self._kill(client, when, number, setup)
 
-    def _all_there(self) -> dict[str, int]:
+    def _kill(self, client: Any, when: str, number: int, setup: float) -> None:
+        chosen = np.random.default_rng(number)
+        delay = chosen.uniform(0.0, setup)
+        pids = self._all_there(client)
+        self._victim = victim = pids[str(chosen.choice(sorted(pids)))]
+        if when == "iterations":
+            kill = Kill(victim, int(chosen.integers(1, self._truth.iterations)))
+            words = self._tried(client, kill, kill)
+        else:
+            kill = Kill(victim)
+            timer = threading.Timer(delay, kill.strike)
+            timer.start()
+            words = self._tried(client, kill, None)
+            timer.join()
+        if when != "cold":
+            self._all_there(client)
+            self.same += bool(self._solve(client, None).residuals == self._truth.residuals)
+        print(f"{when} {number + 1:3}: {words}", flush=True)
+
+    def _all_there(self, client: Any) -> dict[str, int]:
         """Processes of the workers by address, once they are as many as at first and all of them answer."""
         until = time.monotonic() + BACK
         while True:
-            pids: dict[str, int] = self._client.run(os.getpid, on_error="ignore")
+            pids: dict[str, int] = client.run(os.getpid, on_error="ignore")
             if len(pids) == self._workers and self._victim not in pids.values():
                 return pids
             if time.monotonic() > until:
                 raise TimeoutError(f"a worker did not come back within {BACK:g} s")
             time.sleep(0.1)
 
-    def _setup(self, when: str) -> float:
-        """Seconds of an undisturbed set-up, measured once."""
-        if not hasattr(self, "_took"):
-            self._took = min(float(self._solve(None).timings["setup"]) for _ in range(3))
-            if when == "cold":
-                self._client.restart()
-                began = time.monotonic()
-                found = self._solve(None)
-                self._took = time.monotonic() - began - found.timings["solve"]
-            print(f"  an undisturbed set-up takes {self._took:.2f} s")
-        return self._took
-
-    def _tried(self, kill: Kill, callback: Any) -> str:
+    def _tried(self, client: Any, kill: Kill, callback: Any) -> str:
         faulthandler.dump_traceback_later(self._limit, exit=True)
         began = time.monotonic()
         try:
-            found = self._solve(callback)
+            found = self._solve(client, callback)
         except dsolver.errors.DsolverError as error:
             return f"after {time.monotonic() - began:.1f} s {type(error).__name__}: {error}"
         finally:
             faulthandler.cancel_dump_traceback_later()
             over = time.monotonic() - (kill.at or began)
-            self.longest = max(self.longest, over)
+            self.times.append(over)
         error = np.abs(found.x - self._truth.x).max() / np.abs(self._truth.x).max()
         self.right += bool(found.converged and error < RIGHT)
         return f"error {error:.1e}, over {over:.1f} s after the kill, {found.timings.get('lost', 0.0):.1f} s lost"
@@ -160,24 +172,31 @@ def main() -> None:
     matrix = definite(options.points)
     b = np.random.default_rng(0).standard_normal(matrix.shape[0])
     print(f"{matrix.shape[0]} rows, {matrix.nnz} entries, {options.workers} workers")
-    with cluster_of(options.device, options.workers) as cluster, cluster.get_client() as client:
-        problem = dsolver.matrix(matrix, chunks=options.workers)
-        how = {"client": client, "rtol": 1e-9, "M": "jacobi", "device": options.device}
-        for engine in options.engines:
+    problem = dsolver.matrix(matrix, chunks=options.workers)
 
-            def solve(callback: Any, engine: Any = engine) -> Any:
-                return dsolver.solve(problem, b, callback=callback, engine=engine, **how)
+    @contextmanager
+    def opened() -> Iterator[Any]:
+        with cluster_of(options.device, options.workers) as cluster, cluster.get_client() as client:
+            yield client
 
-            truth = solve(None)
-            print(f"{engine}, undisturbed: {truth}")
-            for when in options.when:
-                done = Round(client, solve, truth, options.workers, options.seconds)
-                done.run(when, options.kills)
-                same = solve(None).residuals == truth.residuals
-                print(
-                    f"{engine}, {when}: {done.right} of {options.kills} right, the longest over {done.longest:.1f} s "
-                    f"after the kill; a solve afterwards has {'the same' if same else 'OTHER'} bits"
-                )
+    for engine in options.engines:
+
+        def solve(client: Any, callback: Any, engine: Any = engine) -> Any:
+            how = {"client": client, "rtol": 1e-9, "M": "jacobi", "device": options.device}
+            return dsolver.solve(problem, b, callback=callback, engine=engine, **how)
+
+        with opened() as client:
+            truth = solve(client, None)
+        print(f"{engine}, undisturbed: {truth}")
+        for when in options.when:
+            done = Round(opened, solve, truth, options.workers, options.seconds)
+            done.run(when, options.kills)
+            bits = "" if when == "cold" else f"; {done.same} solves afterwards with the same bits"
+            print(
+                f"{engine}, {when}: {done.right} of {options.kills} right, over {min(done.times):.1f} to "
+                f"{max(done.times):.1f} s after the kill{bits}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -194,7 +194,7 @@ class _Lines(logging.Formatter):
     """Lines of the log. That kernels are compiled is a warning only so that Python shows it by itself."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return f"{record.getMessage()} ..." if record.name.endswith(".first_use") else super().format(record)
+        return record.getMessage() if record.name.endswith(".first_use") else super().format(record)
 
 
 CUT_OFF: Final = ("Task exception was never retrieved", "Batched Comm Closed")
@@ -254,7 +254,7 @@ class Where:
         with closing:
             if client is not None and progress.talks():
                 with suppress(KeyError, AttributeError):  # a scheduler without dashboard
-                    click.echo(f"Dask dashboard: {client.dashboard_link}", err=True)
+                    click.echo(f"dashboard: {_page(client, client.dashboard_link)}", err=True)
             yield client
 
     @property
@@ -271,3 +271,10 @@ class Where:
         """The runtime, while the cluster is open."""
         with self.client() as client:
             yield connect(client, engine=self.engine, device=self.device, kernels=self.kernels)
+
+
+def _page(client: Client, link: str) -> str:
+    """The address of the page /dsolver, which is there from now on; that of Dask's where there is none."""
+    from dsolver.monitor.dashboard import PATH, Dashboard, attach
+
+    return link.removesuffix("/status") + PATH if attach(client, Dashboard) else link

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import json
 import logging
+import signal
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -31,6 +35,7 @@ DASHBOARD: Final = "127.0.0.1:8787"
 PRELOAD: Final = """
 import logging, signal
 signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 late = "Failed to communicate with scheduler during heartbeat"
 logging.getLogger("distributed.worker").addFilter(lambda record: not record.getMessage().startswith(late))
 """
@@ -123,22 +128,38 @@ def _connected(address: str) -> Client:
     from distributed import Client
     from distributed.comm.addressing import get_address_host_port
 
-    written = address.endswith(".json")
-    if written and not Path(address).is_file():
-        raise ClusterError(f"there is no scheduler file {address}: is the scheduler running?")
+    written = _written(Path(address)) if address.endswith(".json") else address
     try:
-        if not written and not address.startswith("inproc://"):
-            get_address_host_port(address)
+        if not written.startswith("inproc://"):
+            get_address_host_port(written)
     except ValueError as error:
-        raise InputError(f"{address!r} is no scheduler address: write it like tcp://10.0.0.1:8786") from error
+        raise InputError(f"{written!r} is no scheduler address: write it like tcp://10.0.0.1:8786") from error
     try:
         with _silent(*OF_A_CLIENT):
-            where = {"scheduler_file": address} if written else {"address": address}
-            return Client(**where, timeout=CONNECT_SECONDS, set_as_default=False)
+            return Client(written, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise ClusterError(
             f"no scheduler answers at {address} within {CONNECT_SECONDS} s: check the address and that "
             f"`dask scheduler` runs there ({type(error).__name__})"
+        ) from error
+
+
+def _written(file: Path) -> str:
+    """The address in the file of a scheduler, which Dask would read again and again where it is none.
+
+    Raises:
+        ClusterError: there is no such file.
+        InputError: a scheduler has not written it.
+    """
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))["address"])
+    except OSError as error:
+        raise ClusterError(
+            f"there is no scheduler file {file}: is the scheduler running? ({error.strerror})"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{file} is not what `dask scheduler --scheduler-file {file}` writes: it has no address"
         ) from error
 
 
@@ -181,12 +202,43 @@ def start_local(workers: int, device: str, **scheduler: Any) -> Any:
         return _start_gpus(workers, options)
     from distributed import LocalCluster
 
-    return LocalCluster(
-        n_workers=workers,
-        processes=True,
-        **options,
-        preload=[*dask.config.get("distributed.worker.preload"), PRELOAD],
-    )
+    made: Any = None
+    try:
+        with _held_back(signal.SIGINT):
+            made = LocalCluster(
+                n_workers=workers,
+                processes=True,
+                **options,
+                preload=[*dask.config.get("distributed.worker.preload"), PRELOAD],
+            )
+    except KeyboardInterrupt:
+        if made is not None:
+            made.close()
+        raise
+    return made
+
+
+@contextmanager
+def _held_back(kind: signal.Signals) -> Iterator[None]:
+    """Context at whose end a signal is heard that came meanwhile, by this process alone.
+
+    Dask cannot end workers that have half started, and a worker that a terminal interrupts before it has run `PRELOAD`
+    shows a traceback. Threads that are started here block the signal, and so do the processes that they start.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+    resource_tracker.ensure_running()  # the thread in which multiprocessing starts it would block the signal no more
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {kind})
+    before = signal.signal(kind, lambda number, _: heard.append(number))  # another thread may not block it
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(kind, before)
+    if heard and before is not signal.SIG_IGN:
+        raise KeyboardInterrupt
 
 
 def _start_gpus(workers: int, options: dict[str, Any]) -> Any:

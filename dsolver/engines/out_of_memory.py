@@ -1,4 +1,4 @@
-"""GPU memory that has run out: the one error that says so, and freeing what is unused."""
+"""Memory that has run out, of a GPU or a machine: the one error that says so, and freeing what is unused."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ _OUT_OF_MEMORY = 2
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that a GPU's memory has run out. CuPy need not be there."""
-    kind = type(error)
-    if not kind.__module__.startswith("cupy"):
-        return False
-    return kind.__name__ == "OutOfMemoryError" or getattr(error, "status", None) == _OUT_OF_MEMORY
+    """Whether an error says that memory has run out, of a GPU or of the machine. CuPy need not be there."""
+    if not _of_cupy(error):
+        return isinstance(error, MemoryError)
+    return type(error).__name__ == "OutOfMemoryError" or getattr(error, "status", None) == _OUT_OF_MEMORY
 
 
 def out_of_memory_error(error: BaseException, where: str = "") -> DeviceMemoryError:
@@ -26,10 +25,16 @@ def out_of_memory_error(error: BaseException, where: str = "") -> DeviceMemoryEr
     The frames of the failed calls are cleared: they would keep arrays as long as the error lives.
     """
     traceback.clear_frames(error.__traceback__)
+    here, more = ("GPU", "GPUs") if _of_cupy(error) else ("machine", "workers on other machines")
+    why = f": {str(error).rstrip('.')}" if str(error) else ""
     return DeviceMemoryError(
-        f"{where}the memory of the GPU has run out: {str(error).rstrip('.')}. Free what others hold there, or use more "
-        f"GPUs or a smaller grid"
+        f"{where}the memory of the {here} has run out{why}. Free what others hold there, or use more {more} or a "
+        f"smaller grid"
     )
+
+
+def _of_cupy(error: BaseException) -> bool:
+    return type(error).__module__.startswith("cupy")
 
 
 def clear_frames(error: BaseException | None) -> None:

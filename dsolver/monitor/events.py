@@ -1,6 +1,7 @@
 """Events of a solve while it runs, published to subscribers in this process and on the cluster.
 
-Every solve has an id and publishes, in this order: one `start`, any number of `state` and `spans`, one `end`. A message
+Every solve has an id and publishes, in this order: one `start`, any number of `state` and `spans`, one `end`. On a
+cluster the first solve of a set-up starts with it: as long as there is no `state`, the system is set up. A message
 is a dict of plain values (msgpack and JSON can carry it) with
 
 =============================  =================  ======================================================================
@@ -32,7 +33,8 @@ key                            in                 what
 `exposure`                     spans              `Exposure.to_dict()` of all measured so far: exposed communication in
                                                   total and by level
 `status`                       end                a `Status` as text; of "hpcg" "valid", "invalid" or "done"; "failed"
-                                                  after an exception, "interrupted" after Ctrl-C
+                                                  after an exception, "interrupted" after Ctrl-C, "closed" of a
+                                                  `Solver` that was set up and solved nothing
 `error`                        end                why, when it failed; else null
 `seconds`                      end                since the start
 =============================  =================  ======================================================================

@@ -167,6 +167,8 @@ def facts(solve: SolveRecord) -> str:
         lines.append(f"iteration {newest['iteration']}" + ("" if residual is None else f", residual {residual:.3e}"))
     if state.get("rate"):
         lines.append(f"{state['rate']:.1f} iterations/s ({state['phase']})")
+    elif not end:
+        lines.append(html.escape(state.get("phase", "set-up")))
     exposure = (solve.spans or {}).get("exposure")
     if exposure:
         lines.append(exposed_text(exposure))

@@ -58,11 +58,14 @@ class Watch:
     Args:
         client: of the cluster that gets the events, or None.
         sink: where spans go; if it is None, a short solve is not measured.
+        events: of the solve; by default new ones.
     """
 
-    def __init__(self, client: Client | None = None, sink: Sink | None = None) -> None:
+    def __init__(
+        self, client: Client | None = None, sink: Sink | None = None, events: SolveEvents | None = None
+    ) -> None:
         check_sink(sink)
-        self.events = SolveEvents(client)
+        self.events = events or SolveEvents(client)
         self._client = client
         self._sink = sink
         self._written = False
@@ -157,16 +160,31 @@ class Watch:
         return time.monotonic() - self._began > MEASURE_AFTER
 
     def _attach(self) -> None:
-        """Bring the page and the rows of the task stream to the cluster, beside the solve; they catch up."""
+        """Bring the rows of the task stream to the cluster, beside the solve; they catch up."""
         if self._client is None or self._attaching:
             return
         self._attaching = True
-        threading.Thread(target=_attach, args=(self._client,), name="dsolver-watch", daemon=True).start()
+        _beside(_attach_rows, self._client)
 
 
-def _attach(client: Client) -> None:
-    from dsolver.monitor.dashboard import Dashboard, attach
+def open_page(client: Client | None) -> None:
+    """Bring the page /dsolver to the cluster of a client, beside the set-up that begins; None for no cluster."""
+    if client is not None:
+        _beside(_attach_page, client)
+
+
+def _beside(attach: Callable[[Client], None], client: Client) -> None:
+    threading.Thread(target=attach, args=(client,), name="dsolver-watch", daemon=True).start()
+
+
+def _attach_rows(client: Client) -> None:
+    from dsolver.monitor.dashboard import attach
     from dsolver.monitor.taskstream import TaskStreamRows
 
     attach(client, TaskStreamRows)
+
+
+def _attach_page(client: Client) -> None:
+    from dsolver.monitor.dashboard import Dashboard, attach
+
     attach(client, Dashboard)

@@ -23,6 +23,7 @@ from dsolver.grid.partition import Partition
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import ChunkRows
 from dsolver.monitor.events import SolveEvents
+from dsolver.monitor.watch import open_page
 from dsolver.multigrid.reuse import Outcome
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
@@ -112,8 +113,37 @@ class Session:
         self._losses, self.columns, self.lost = 0, 0, 0.0
         self.events: SolveEvents | None = None
         self._counted: tuple[SolveSpec, int] | None = None
-        self._launch(check=True)
+        self._set_up_events: SolveEvents | None = None
+        try:
+            self._launch(first=True)
+        except BaseException as error:
+            self._end_set_up("failed", f"{type(error).__name__}: {error}")
+            raise
         self.took = time.perf_counter() - began
+
+    def _tell_of_set_up(self) -> None:
+        """Tell a cluster of the start of the first solve, which begins with the set-up."""
+        client = self.runtime.client
+        if client is not None and self._set_up_events is None:
+            open_page(client)
+            self._set_up_events = SolveEvents(client)
+            self._set_up_events.start(what="solve", **self.about)
+
+    def _end_set_up(self, status: str, error: str | None = None) -> None:
+        """Tell of the end of a set-up with which nothing was solved."""
+        if self._set_up_events is not None:
+            self._set_up_events.end(status, 0, None, error)
+            self._set_up_events.flush()
+            self._set_up_events = None
+
+    def begun_events(self) -> SolveEvents:
+        """Events of the next solve, whose start is told."""
+        if self._set_up_events is not None:
+            self.events, self._set_up_events = self._set_up_events, None
+        else:
+            self.events = SolveEvents(self.runtime.client)
+            self.events.start(what="solve", **self.about)
+        return self.events
 
     # -- what it is ----------------------------------------------------------------------------------------------------
 
@@ -451,6 +481,8 @@ class Session:
     def _end(self) -> None:
         program, self._program = self._program, None
         release(self)
+        if self._closing:
+            self._end_set_up("closed")
         if self.events is not None:
             self.events.flush()
         if program is not None:
@@ -478,18 +510,19 @@ class Session:
         more: dict[str, Any] = {"precond_dtype": value_type(self._asked, m, method, cuda=cuda)}
         return SolveSpec.plan(problem, chunks, self._order, m, self._method, self.restart, **more)
 
-    def _launch(self, *, check: bool = False) -> None:
+    def _launch(self, *, first: bool = False) -> None:
         """Claim a cluster's GPUs and start the program; when a worker is lost meanwhile, on those that are left.
 
         Args:
-            check: whether there is memory for it is looked at before.
+            first: whether there is memory for it is looked at before, and who watches is told.
         """
         while True:
             if self.runtime.client is not None:
                 claim(self, self.runtime)
             try:
-                if check:
+                if first:
                     check_memory(self.spec, self.runtime)
+                    self._tell_of_set_up()
                 self.columns, self._reused = 0, ""
                 where = self.problem.offsets, self.problem.places
                 self._program = self.runtime.launch(Solve, self.spec, self.partition, *where)

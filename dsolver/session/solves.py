@@ -82,9 +82,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
     """Solve, unless a worker is lost meanwhile; None where the columns have to be solved one by one."""
     began, setup = time.perf_counter(), session.took
     given = [given_column(session, b, keeper.guess(i, x0)) for i, (b, x0) in enumerate(pairs)]
-    watch = Watch(session.runtime.client, options.spans)
-    session.events = watch.events
-    watch.events.start(what="solve", **session.about)
+    watch = Watch(session.runtime.client, options.spans, session.begun_events())
     closely = options.checkpoint is not None or watch.asked
     terms = Terms(
         rtol=options.rtol,

@@ -8,8 +8,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import dask
 import numpy as np
@@ -22,7 +23,7 @@ from dsolver.cli import main
 from dsolver.cluster import local, nannies
 from dsolver.cluster.local import ClusterOptions, open_client
 from dsolver.errors import ClusterError, InputError
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, eventually
 
 PORTS = ("--port", "0", "--dashboard", ":0")
 
@@ -110,6 +111,15 @@ def test_our_own_cluster_listens_on_this_machine_alone() -> None:
     assert {host for host, _ in opened} == {"127.0.0.1"}
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "3", '"tcp://a:1"', "\x00\xff"])
+def test_a_file_that_no_scheduler_has_written(text: str, tmp_path: Path) -> None:
+    """Dask read it for 20 s, and a traceback followed."""
+    file = tmp_path / "bad.json"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match="has no address"), open_client(ClusterOptions(scheduler=str(file))):
+        pass
+
+
 def test_a_scheduler_file_that_is_missing() -> None:
     with pytest.raises(ClusterError, match="no scheduler file"), open_client(ClusterOptions(scheduler="none.json")):
         pass
@@ -149,3 +159,25 @@ def test_gpu_workers_without_dask_cuda_are_told_of_as_such(monkeypatch: pytest.M
 def test_waiting_needs_a_scheduler(wait: int, scheduler: str | None, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ClusterOptions(scheduler=scheduler, wait=wait)
+
+
+def test_ctrl_c_while_workers_start_is_one_line() -> None:
+    """A terminal sends it to workers, too: those that did not ignore it yet showed tracebacks, and Dask another one."""
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # which a shell may have ignored
+    command = [sys.executable, "-c", f"{heard}; from dsolver.cli import main; main()", "solve", "--workers", "2"]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*command, "--grid", "8", "8", "8"], **pipes, start_new_session=True) as running:
+        try:
+            eventually(lambda: any("spawn_main" in " ".join(worker.cmdline()) for worker in started_by(running.pid)))
+            os.killpg(running.pid, signal.SIGINT)
+            _, said = running.communicate(timeout=PATIENCE)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+    assert running.returncode == 130
+    assert said.decode().splitlines()[-1] == "error: interrupted"
+    assert "Traceback" not in said.decode()
+
+
+def started_by(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)

@@ -39,7 +39,9 @@ class Vector:
 
 
 class Hungry:
-    """A program that asks for too much."""
+    """A program that asks for too much of a GPU."""
+
+    error: type[Exception] = OutOfMemoryError
 
     def __init__(self, _: Any, when: str) -> None:
         self.vector = Vector()
@@ -47,7 +49,13 @@ class Hungry:
             self.take()
 
     def take(self) -> None:
-        raise OutOfMemoryError("Out of memory allocating 8,589,934,592 bytes (allocated so far: 12 bytes).")
+        raise self.error("Out of memory allocating 8,589,934,592 bytes (allocated so far: 12 bytes).")
+
+
+class HungryHere(Hungry):
+    """A program that asks for too much of the machine."""
+
+    error = MemoryError
 
 
 @pytest.mark.parametrize(
@@ -56,7 +64,7 @@ class Hungry:
         (OutOfMemoryError(), True),
         (CUDARuntimeError(2), True),
         (CUDARuntimeError(700), False),
-        (MemoryError(), False),
+        (MemoryError(), True),
         (ValueError(), False),
     ],
 )
@@ -82,13 +90,13 @@ def test_nothing_is_kept_by_the_error() -> None:
 
 @pytest.mark.parametrize("when", ["set-up", "later"])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_shortage_is_one_error_that_ends_the_program(when: str, workers: int) -> None:
-    program: Any = Hungry
+@pytest.mark.parametrize(("program", "where"), [(Hungry, "GPU"), (HungryHere, "machine")])
+def test_a_shortage_is_one_error_that_ends_the_program(program: Any, where: str, when: str, workers: int) -> None:
     if workers == 0:
-        check(None, program, when, "the memory of the GPU")
+        check(None, program, when, f"the memory of the {where}")
         return
     with cluster(workers) as client:
-        check(client, program, when, r"rank \d on worker .*: the memory of the GPU")
+        check(client, program, when, rf"rank \d on worker .*: the memory of the {where}")
 
 
 def check(client: Client | None, program: Any, when: str, who: str) -> None:

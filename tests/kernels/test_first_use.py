@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 import dsolver
+from dsolver.kernels import first_use as words
 from dsolver.kernels.cpu import ahead, lattice, vectors
 from dsolver.kernels.cpu.loops import first_use
 from dsolver.kernels.cpu.loops.first_use import SET_UP, FirstUse
@@ -38,7 +41,67 @@ def test_what_is_compiled_ahead_is_what_a_solve_calls() -> None:
         assert signature in loop.signatures, loop.__name__
 
 
-def test_each_second_there_is_a_word(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+class Clock:
+    """Time that a test sets, of `Words`; stderr is a terminal or none."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(words, "time", SimpleNamespace(monotonic=lambda: self.now, time=time.time))
+        monkeypatch.setattr(words, "_read_along", lambda: terminal)
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_words_are_news_and_come_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was "3 so far" each second."""
+    clock, spoken = Clock(monkeypatch, terminal=True), words.Words("this machine", "")
+    for done in (0, 0, 1, 1, 1, 4, 4, 9):
+        spoken.look(done)
+        clock.now += 1.0
+    spoken.end(9)
+    spoken.end(9)
+    assert said(caplog) == [
+        "compiling kernels for this machine (first use only) ...",
+        "compiling kernels for this machine (first use only), 1 by now ...",
+        "compiling kernels for this machine (first use only), 4 by now ...",
+        "compiled 9 kernels for this machine in 9 s",
+    ]
+
+
+def test_where_nobody_reads_along_there_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, spoken = Clock(monkeypatch, terminal=False), words.Words("this machine", "")
+    for done in range(20):
+        spoken.look(done)
+        clock.now += 1.0
+    spoken.end(20)
+    assert said(caplog) == ["compiling kernels for this machine (first use only) ..."]
+
+
+def test_of_processes_that_share_a_cache_one_speaks(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """Lines of two workers were interleaved: 3, 0, 5, 2."""
+    Clock(monkeypatch, terminal=True)
+    first, second = (words.Words("this machine", str(tmp_path / "cache")) for _ in range(2))
+    second._name += " other"
+    first.look(0)
+    second.look(3)
+    assert len(said(caplog)) == 1
+    mark = tmp_path / "cache" / words.MARK
+    os.utime(mark, (0.0, 0.0))  # who spoke has ended long ago
+    second.look(3)
+    first.look(4)
+    assert len(said(caplog)) == 2
+    assert mark.read_text(encoding="utf-8") == second._name
+
+
+def test_each_second_there_is_a_look(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     heard, event = FirstUse(""), compiling(vectors.in_order)
     begin, end = partial(heard.on_start, event), partial(heard.on_end, event)
     seconds = iter([(), (end, begin), (end, begin, end), ()])  # in the first one a function is compiled all the while
@@ -47,12 +110,19 @@ def test_each_second_there_is_a_word(monkeypatch: pytest.MonkeyPatch, caplog: py
         for happens in next(seconds):
             happens()
 
+    looked, look = [], heard._words.look
+
+    def told(done: int) -> None:
+        looked.append(done)
+        look(done)
+
+    monkeypatch.setattr(heard._words, "look", told)
     monkeypatch.setattr(first_use, "time", SimpleNamespace(sleep=sleep))
     monkeypatch.setattr(threading, "Thread", lambda **_: SimpleNamespace(start=lambda: None))
     heard.on_start(event)
     heard._speak()
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [f"compiling kernels for this machine (first use only): {count} so far" for count in (0, 1)]
+    assert looked == [0, 1]
+    assert said(caplog) == ["compiling kernels for this machine (first use only) ..."]
     assert caplog.records[0].levelno == logging.WARNING  # which Python shows where nothing was configured
     assert next(seconds, None) is None
 

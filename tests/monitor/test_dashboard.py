@@ -6,15 +6,20 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
+import dsolver
 from dsolver.monitor import events
 from dsolver.monitor.dashboard import Dashboard, attach, memory_of
 from dsolver.monitor.events import SolveEvents
 from dsolver.monitor.gpu_memory import GPU_MEMORY
+from dsolver.monitor.history import SolveRecord
+from dsolver.monitor.page import facts
+from dsolver.problems import poisson7
 from tests.solve_events import begun
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, eventually
 
 PREFIX: dict[str, str] = {}
 """Of each scheduler, the path below which its dashboard lies."""
@@ -128,3 +133,27 @@ def test_messages_of_others_do_no_harm(client: Client) -> None:
     feed.end("converged", 1, 0.1)
     feed.flush()
     assert board(client)[feed.id]["end"]["status"] == "converged"
+
+
+def test_the_page_is_there_while_the_first_system_is_set_up(client: Client) -> None:
+    """It was not found until a solve had lasted for half a second."""
+    known = {message["solve"] for _, message in client.get_events("dsolver") if isinstance(message, dict)}
+
+    def new() -> list[Any]:
+        return [shown for key, shown in board(client).items() if key not in known]
+
+    with dsolver.Solver(poisson7((4, 4, 4)), client=client, device="cpu", M="jacobi"):
+        eventually(lambda: "dsolver-dashboard" in client.run_on_scheduler(plugins))
+        (shown,) = eventually(new)
+        assert shown["state"] is None
+        assert shown["end"] is None
+        assert "set-up" in facts(SolveRecord(start=shown["start"]))
+    assert new()[0]["end"]["status"] == "closed"
+    with dsolver.Solver(poisson7((4, 4, 4)), client=client, device="cpu", M="jacobi") as solver:
+        solver.solve(np.ones((4, 4, 4)))
+        solver.solve(np.ones((4, 4, 4)))
+    assert [shown["end"]["status"] for shown in new()] == ["closed", "converged", "converged"]
+
+
+def plugins(dask_scheduler: Any) -> list[str]:
+    return list(dask_scheduler.plugins)

@@ -328,6 +328,18 @@ def test_a_scheduler_that_is_gone_is_one_error() -> None:
             dsolver.solve(PROBLEM, B, client=client, M=None, callback=end)
 
 
+@pytest.mark.parametrize("engine", ["resident", "graph"])
+def test_a_client_that_a_callback_shuts_down_is_one_error(engine: Any) -> None:
+    with cluster(2) as client:
+
+        def end(state: State) -> None:
+            if state.iteration == 3:
+                client.shutdown()
+
+        with pytest.raises(ClusterError):
+            dsolver.solve(PROBLEM, B, client=client, engine=engine, M=None, callback=end)
+
+
 def test_faults_of_the_program_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with cluster(2) as client:
         calls: list[int] = []

@@ -36,7 +36,7 @@ from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError
 from dsolver.grid.coloring import Order
 from dsolver.grid.partition import Triple
-from dsolver.monitor.watch import Sink, Watch
+from dsolver.monitor.watch import Sink, Watch, open_page
 from dsolver.preconditioners import Identity, Preconditioner
 from dsolver.program.spec import SolveSpec
 
@@ -89,6 +89,7 @@ def run(
     bench = _Bench(runtime, options, chunks, progress or _silent, watch)
     if runtime.device == "cpu":  # where memory runs out without a word; a GPU is filled to the last byte on purpose
         check_memory(bench.wanted, runtime)
+    open_page(runtime.client)
     with watch:
         watch.events.start(what="hpcg", problem="27-point", **description(runtime, bench.wanted))
         result = bench.fixed(options.iterations) if options.iterations is not None else bench.full()

@@ -58,6 +58,7 @@ class Results:
         """Compute the wanted keys that are among the tasks, and retire the results that are not wanted."""
         if self.closed:
             raise ClusterError("this engine is closed")
+        self._check_client()
         new = [key for key in wanted if key in tasks]
         if new:
             needed = _needed(tasks, new)
@@ -223,6 +224,11 @@ class Results:
         self.close()
         raise WorkerLostError(f"{_list('worker', lost)} {how} with {_list('chunk', chunks)}: start the solve again")
 
+    def _check_client(self) -> None:
+        """Refuse to ask with a client that was closed meanwhile, as by a callback."""
+        if self._client.status in ("closing", "closed"):
+            raise ClusterError("the client was closed while it was in use: open a new one")
+
     async def _silent(self) -> list[str]:
         return self._heartbeat.silent()
 
@@ -247,6 +253,7 @@ class Results:
 
     def _ask_workers(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """The answer of owners to a request that takes no computing. One that hangs meanwhile is lost."""
+        self._check_client()
         loop: Any = self._client.loop
         asked = run_coroutine_threadsafe(function(*arguments, **named), loop.asyncio_loop)
         try:
@@ -265,6 +272,7 @@ class Results:
         async def ask() -> Any:
             return await wait_for(self._client, function(*arguments, **named), ANSWER)
 
+        self._check_client()
         try:
             return self._client.sync(ask)
         except OSError as error:  # also a TimeoutError and a closed connection

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -15,9 +14,8 @@ from typing import Any, Final, final
 
 from numba.core import event
 
-logger = logging.getLogger(__name__)
-SILENCE: Final = 1.0
-"""Seconds without a word that nobody takes for a fault."""
+from dsolver.kernels.first_use import SILENCE, Words
+
 OURS: Final = "dsolver."
 SET_UP: Final = ("dsolver.kernels.cpu.lattice", "dsolver.kernels.cpu.sell.assembly")
 """Modules of which the first loop that has to be compiled tells that multigrid on lattices is going to iterate."""
@@ -33,6 +31,7 @@ class FirstUse(event.Listener):
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
+        self._words = Words("this machine", folder)
         self._open = self._begun = self._done = 0
         self._asked = self._speaks = False
 
@@ -71,13 +70,14 @@ class FirstUse(event.Listener):
             threading.Thread(target=self._speak, name="first-use", daemon=True).start()
 
     def _speak(self) -> None:
-        """Say a word each second, until nothing has been compiled for one: a function may take several."""
+        """Look each second whether it is time for a word, until one is over without anything compiled."""
         before = 0
         while self._begun > before:
             before = self._begun - self._open  # what is under way counts next time, too
             time.sleep(SILENCE)
             if self._open:
-                logger.warning("compiling kernels for this machine (first use only): %d so far", self._done)
+                self._words.look(self._done)
+        self._words.end(self._done)
         self._speaks = False
 
     def alone(self) -> None:

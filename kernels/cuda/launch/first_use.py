@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, final
 
-logger = logging.getLogger(__name__)
-SILENCE: Final = 1.0
-"""Seconds without a word that nobody takes for a fault."""
+from dsolver.kernels.first_use import SILENCE, Words
+
+CACHE: Final = Path(os.environ.get("CUPY_CACHE_DIR", "~/.cupy/kernel_cache"))
+"""Folder of CuPy, in which processes find what others have compiled."""
 CACHED: Final = 0.2
 """Seconds that a module takes from CuPy's cache on disk, at most."""
 
 
 @final
-class _Words:
-    """The number of modules compiled in this process, and the seconds in which nothing was said of that."""
+class _Compiled:
+    """The number of modules compiled in this process, and the seconds of waiting for them since the last look."""
 
     done = 0
     quiet = 0.0
+
+    def __init__(self) -> None:
+        self._words = Words("this GPU", str(CACHE.expanduser()))
 
     def wait(self, some: set[Future[None]]) -> set[Future[None]]:
         """The futures that are not done after the time in which nothing need be said."""
@@ -33,11 +37,11 @@ class _Words:
         self.quiet += time.monotonic() - began
         if self.quiet >= SILENCE:
             self.quiet = 0.0
-            logger.warning("compiling kernels for this GPU (first use only): %d so far", self.done)
+            self._words.look(self.done)
         return rest
 
 
-_words: Final = _Words()
+_compiled: Final = _Compiled()
 
 
 @final
@@ -105,7 +109,7 @@ def compile_module(module: Any, others: Callable[[], Iterable[Any]]) -> None:
         future = _beside.ask_now(module)
     rest = {future}
     while rest:
-        rest = _words.wait(rest)
+        rest = _compiled.wait(rest)
     future.result()
 
 
