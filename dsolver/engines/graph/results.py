@@ -161,6 +161,7 @@ class Results:
 
     @property
     def _scheduler(self) -> Any:
+        self._check_client()
         return self._client.scheduler
 
     def _graph_received(self) -> bool:
@@ -226,7 +227,7 @@ class Results:
 
     def _check_client(self) -> None:
         """Refuse to ask with a client that was closed meanwhile, as by a callback."""
-        if self._client.status in ("closing", "closed"):
+        if self._client.scheduler is None or self._client.status in ("closing", "closed"):
             raise ClusterError("the client was closed while it was in use: open a new one")
 
     async def _silent(self) -> list[str]:
