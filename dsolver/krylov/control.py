@@ -61,6 +61,14 @@ WORSE: Final = 2.0
 """Times the smallest residual of a recursion that the one of its end must be, for the iterations up to the smallest one
 to be made again: that takes as long as they took."""
 
+ROWS: Final = 1e4
+"""Times the tolerance that ‖D⁻¹r‖ / ‖D⁻¹b‖ may be with D = diag(A), and the fall of a residual within two iterations
+after which that is looked at: rows with a penalty of 1e10 are solved in the first one, and no other row counts then."""
+ROWS_WANTED: Final = 10.0
+"""The same, at which such a solve aims when it goes on."""
+ROUNDS: Final = 4
+"""Times that it does so."""
+
 SLOW_FROM: Final = 20
 """Iterations after which it is looked at whether too many more are needed, for the first time."""
 SLOW_EVERY: Final = 10
@@ -90,6 +98,9 @@ class Column(Protocol):
 
     def take_unreachable(self) -> float:
         """Take from b a part that no x can reach, as the true residual tells of it; its length, or zero."""
+
+    def by_rows(self) -> float:
+        """‖D⁻¹r‖ / ‖D⁻¹b‖ of the true residual, with D = diag(A); NaN where that is not to be looked at."""
 
     def keep(self) -> None:
         """Keep x as it is."""
@@ -175,6 +186,7 @@ class Control:
         residuals: ‖b - A x‖ by the recursion, from the first guess on.
         true_residual: the newest that was computed anew.
         at: after which iteration x is what it is, once the solve has ended: the last one, or a better one.
+        by_rows: ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where the solve went on as it was large; else None.
         unreachable: the length of what was taken from b on the way, since no x can reach it.
         replacements: how often the recursion has taken it on the way.
     """
@@ -213,6 +225,8 @@ class Control:
         self._pace = pace or Pace()
         self._best, self._best_at = math.inf, 0
         self._target = max(limit, ATTAINABLE * b_norm)
+        self._goal, self._rounds = limit, 0
+        self.by_rows: float | None = None
         self._drift = _Drift()
         self.unreachable = 0.0
         self._kept, self._kept_at, self._repeatable = math.inf, 0, False
@@ -243,7 +257,7 @@ class Control:
         self._pace = Pace()  # M is another one
         self._best, self._best_at = math.inf, len(self.residuals) - 1
         known = self.true_residual if math.isfinite(self.true_residual) else 0.0
-        self._target = max(self.limit, ATTAINABLE * known)
+        self._target = max(self._goal, ATTAINABLE * known)
         self.true_residual = yield from self._start(column)
         self._keep(column)
         return (yield from self._with_best(column))
@@ -321,23 +335,41 @@ class Control:
                 status = Status.STAGNATED
             before = self.true_residual
             self.true_residual = yield from asked(End())
-            if reached := self._reached():
+            reached = self._reached()
+            if reached and not self._goes_on(column, status):
                 self._pace.learn(self._begun, self.residuals[-1], len(self.residuals) - 1 - self._begun_at)
                 return reached
-            if status is Status.INCOMPATIBLE_RHS:
-                status = Status.BREAKDOWN
-                before = math.inf if self._has_taken(column) else before
-            if status not in (Status.CONVERGED, Status.BREAKDOWN):
-                return status
-            if self.true_residual > before / 2:
-                if self.unreachable > self.limit:
-                    return Status.INCOMPATIBLE_RHS
-                return Status.STAGNATED if status is Status.CONVERGED else status
+            if not reached:
+                if status is Status.INCOMPATIBLE_RHS:
+                    status = Status.BREAKDOWN
+                    before = math.inf if self._has_taken(column) else before
+                if status not in (Status.CONVERGED, Status.BREAKDOWN):
+                    return status
+                if self.true_residual > before / 2:
+                    if self.unreachable > self.limit:
+                        return Status.INCOMPATIBLE_RHS
+                    return Status.STAGNATED if status is Status.CONVERGED else status
             # The recursion drifted away from the truth, or broke down: begin anew from x, whose residual is now known.
-            self._target = max(self.limit, ATTAINABLE * self.true_residual)
+            self._target = max(self._goal, ATTAINABLE * self.true_residual)
             self.true_residual = yield from self._start(column)
             self._keep(column)
             self._best, self._best_at = math.inf, len(self.residuals) - 1
+
+    def _goes_on(self, column: Column, status: Status) -> bool:
+        """Whether a solve whose residual is small enough goes on, as it is so in rows of a large scale alone."""
+        done = self.residuals[self._begun_at :]
+        fell = any(norm < done[k] / ROWS for k in range(len(done)) for norm in done[k + 1 : k + 3])
+        if not fell and not self._rounds:
+            return False
+        part, tolerance = column.by_rows(), self.limit / self._b_norm if self._b_norm else math.inf
+        self.by_rows = part if self._rounds else None
+        if not part > ROWS * tolerance or status is not Status.CONVERGED or self._rounds == ROUNDS:
+            return False
+        goal = max(self.true_residual * ROWS_WANTED * tolerance / part, ATTAINABLE * self._b_norm)
+        if goal >= self.true_residual or len(self.residuals) - 1 >= self.maxiter:
+            return False
+        self._goal, self._rounds = goal, self._rounds + 1
+        return True
 
     def _reached(self) -> Status | None:
         """The status where the true residual is small enough."""
@@ -367,7 +399,7 @@ class Control:
     def _judged_start(self) -> Status | None:
         if not math.isfinite(self.true_residual):
             return Status.NOT_FINITE
-        return Status.CONVERGED if self.true_residual <= self.limit else None
+        return Status.CONVERGED if self.true_residual <= self._goal else None
 
     def _recursion(self, column: Column) -> Steps[Status]:
         """Supersteps until the recursion's residual says that the solve has ended."""

@@ -24,6 +24,7 @@ from dsolver.krylov.unreachable import take_unreachable
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import Site, make
 from dsolver.preconditioners.chebyshev import noise
+from dsolver.preconditioners.jacobi import DiagonalInverse
 from dsolver.program.spec import SolveSpec
 
 AT_ONCE: Final = 8
@@ -47,6 +48,7 @@ class Column:
         layout: the finest level's `Layout` of every chunk.
         method: its vectors and scalars; all but `KrylovMethod.step` may be asked of it.
         kept: an iterate that its solve may go back to.
+        diagonal: the inverse of A's; None on a grid, or where it has zeros.
         matrix_norm: about ‖A‖.
         asymmetry: of M, as a part of its size; 0 where the method needs no symmetric one.
     """
@@ -56,6 +58,7 @@ class Column:
     layout: PerChunk
     method: KrylovMethod
     kept: KeptIterate
+    diagonal: DiagonalInverse | None
     matrix_norm: Callable[[], float]
     asymmetry: Callable[[], float]
 
@@ -85,6 +88,20 @@ class Column:
         engine, layout = self.engine, self.layout
         rough = partial(_roughened, engine.partition)
         return take_unreachable(engine, layout, self.method, lambda z: engine.per_chunk(rough, layout, z))
+
+    def by_rows(self) -> float:
+        """‖D⁻¹r‖ / ‖D⁻¹b‖ of the true residual, with D = diag(A); NaN where another matrix is solved, or on a grid."""
+        method = self.method
+        if self.diagonal is None or method.given is not None:
+            return math.nan
+        z, parts = method.work[0], self.engine.partial_sums()
+        squares: list[float] = []
+        for field in (method.r, method.b):
+            self.diagonal.apply(field, z)
+            square = self.engine.scalar(0.0)
+            self.engine.dot(z, z, parts, square)
+            squares += self.engine.read(square)
+        return math.sqrt(squares[0] / squares[1]) if squares[1] > 0.0 else math.nan
 
     def keep(self) -> None:
         """Keep x as it is."""
@@ -169,6 +186,7 @@ class Batch:
         method.given = given if width == 1 else _given(view, site, spec)
         method.preconditioner = make(spec.preconditioner, site, spec.precond_dtype)
         single = [method] if width == 1 else [method.column(number, engine, matrix, given) for number in range(width)]
+        judged = not (spec.problem.lattice or spec.problem.hollow)
         norm = cache(lambda: single[0].matrix_norm(engine.per_chunk(partial(noise, engine.partition))))
         distance = spec.preconditioner.asymmetry if spec.traits.symmetric else lambda: 0.0
         self.each = [
@@ -178,6 +196,7 @@ class Batch:
                 layout=self._layout,
                 method=one,
                 kept=kept,
+                diagonal=DiagonalInverse(engine, matrix.local) if judged else None,
                 matrix_norm=norm,
                 asymmetry=distance,
             )

@@ -27,6 +27,7 @@ class Slice:
         true_residual: the newest.
         at: after which iteration x is what it is, once the solve has ended.
         unreachable: the length of a part of b that no x can reach, as the solve has found.
+        by_rows: of the `Control`.
         status: how the solve has ended, or None where it goes on.
     """
 
@@ -35,6 +36,7 @@ class Slice:
     true_residual: float
     at: int
     unreachable: float
+    by_rows: float | None
     status: Status | None
 
 
@@ -140,5 +142,6 @@ class Loop:
             true_residual=control.true_residual,
             at=control.at,
             unreachable=control.unreachable,
+            by_rows=control.by_rows,
             status=self._ended.get(number),
         )

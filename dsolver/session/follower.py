@@ -49,6 +49,7 @@ class History:
         true_residual: of the newest x whose residual was computed anew.
         at: after which iteration x is what it is, once the solve has ended: the last one, or a better one.
         unreachable: the length of a part of b that no x can reach, as the solve has found.
+        by_rows: ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where the solve went on as it was large; else None.
         status: how it has ended, or None where it goes on.
     """
 
@@ -56,6 +57,7 @@ class History:
     true_residual: float = math.inf
     at: int = 0
     unreachable: float = 0.0
+    by_rows: float | None = None
     status: Status | None = None
 
     @property
@@ -70,6 +72,10 @@ class History:
         if self.unreachable:
             part = f"a part of b of length {self.unreachable:.3g} lies along null vectors that the solve has met"
             notes.append(f"A is singular: {part}, and no x reaches it; true_residual is that of the rest")
+        if self.by_rows is not None:
+            what = "A has rows of very different scales, and ‖b - Ax‖ was small in the large ones alone"
+            now = f"with each row divided by its diagonal the residual is {self.by_rows:.1e} of b"
+            notes.append(f"{what}: the solve went on, and {now}")
         if self.at == 0 < self.iterations:
             notes.append(f"x is the first guess, or zero: none of {self.iterations} iterations has led to a better one")
         elif self.at < self.iterations:
@@ -86,7 +92,7 @@ class History:
         """Take what a time slice has brought."""
         self.residuals[piece.first :] = piece.residuals
         self.true_residual, self.status = piece.true_residual, piece.status
-        self.at, self.unreachable = piece.at, piece.unreachable
+        self.at, self.unreachable, self.by_rows = piece.at, piece.unreachable, piece.by_rows
 
 
 T = TypeVar("T")

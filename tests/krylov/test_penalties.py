@@ -1,0 +1,34 @@
+"""Rows with a penalty: a residual that is small in these alone is not the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.linalg import spsolve
+
+import dsolver
+from tests.krylov.test_methods import convection_diffusion
+
+
+@pytest.mark.parametrize("penalty", [1e6, 1e8, 1e10])
+@pytest.mark.parametrize("method", ["cg", "minres", "gmres", "bicgstab"])
+def test_the_other_rows_are_solved_as_well(method: Any, penalty: float) -> None:
+    """The interior is off by 1.0 where ‖b - Ax‖ / ‖b‖ alone is asked."""
+    a = convection_diffusion(20, 0.0)
+    fixed = np.arange(400) % 20 == 0
+    a = sp.csr_array(a + sp.diags_array(np.where(fixed, penalty, 0.0)))
+    b = np.where(fixed, penalty, 1.0)
+    found = dsolver.solve(a, b, method=method, M="jacobi", device="cpu")
+    expected = spsolve(a.tocsc(), b)
+    assert found.converged
+    assert abs(found.x - expected).max() <= 1e-3 * abs(expected).max()
+    assert "rows of very different scales" in found.notes[-1]
+
+
+def test_a_solve_without_penalties_is_not_asked() -> None:
+    a, b = convection_diffusion(20, 0.0), np.ones(400)
+    for method in ("cg", "gmres"):
+        assert not dsolver.solve(a, b, method=method, device="cpu").notes
