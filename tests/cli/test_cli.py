@@ -24,8 +24,10 @@ from distributed import LocalCluster
 import dsolver
 from dsolver import problems
 from dsolver.cli import kernels, main
+from dsolver.cli.cluster import _count_and_device as count_and_device
 from dsolver.cli.files import write_array
 from dsolver.cli.info import missing_for_gpus
+from dsolver.cli.jobs import sent
 from dsolver.cli.options import set_volume
 from dsolver.cli.system.choice import sums_of_stencil
 from dsolver.cluster import local
@@ -583,3 +585,20 @@ def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("dsolver.benchmarks.hpcg.run", fault)
     with pytest.raises(KeyError):
         call("hpcg", *GRID, "--iterations", "1")
+
+
+def test_a_cluster_has_one_worker_at_least() -> None:
+    assert count_and_device(None, 1) == (1, "cpu")
+    with pytest.raises(InputError, match="0 workers: start at least 1"):
+        count_and_device(None, 0)
+
+
+def test_files_and_arrays_of_zarr_travel_with_a_command_and_other_folders_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("kappa.zarr", "results"):
+        Path(folder).mkdir()
+    Path("b.npy").touch()
+    command = ["solve", "--kappa", "kappa.zarr", "--rhs", "b.npy", "--source", "results", "--x0", "none.zarr"]
+    assert sent([], command) == [Path("kappa.zarr"), Path("b.npy")]

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from dsolver.kernels.amg import pmis
+from dsolver.kernels.amg.aggregation.roots import words
 from dsolver.kernels.amg.couplings import DEPENDS, LEADS, couplings, row_measures
 from dsolver.kernels.amg.extended_interpolation import coarse_couplings, interpolation
 from dsolver.kernels.amg.pmis import COARSE, FINE, begun, mixed, settle
@@ -207,3 +208,9 @@ def test_mirror_images_need_no_sorted_rows_and_tell_of_missing_entries() -> None
     row, column = np.argwhere(np.triu(matrix, 1))[0]
     matrix[row, column] = 0.0
     assert mirrored(rows_of(matrix), TEAM)[1] > 0
+
+
+def test_words_of_roots_are_all_different_and_have_their_bits() -> None:
+    found = words(np.arange(5000), 2)
+    assert len(np.unique(found)) == len(found)
+    assert 1.0 <= found.min() <= found.max() <= 2.0**52

@@ -32,7 +32,10 @@ BACKENDS = ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A box with constant weights, in a larger grid: neighbors on the side x = nx, unless it wraps."""
+    """A box with constant weights, in a larger grid: neighbors on the side x = nx, unless it wraps.
+
+    upwind: whether the entry of the next point along x is zero.
+    """
 
     shape: Shape
     points: int
@@ -41,10 +44,12 @@ class Case:
     lo: Shape = (0, 0, 0)
     neighbor: bool = False
     symmetric: bool = False
+    upwind: bool = False
 
     def __str__(self) -> str:
         wraps = "".join(a for a, w in zip("xyz", self.wraps, strict=True) if w)
-        return f"{'x'.join(map(str, self.shape))}-{self.points}pt-{wraps}{'-faces' if self.faces else ''}"
+        kind = "".join(f"-{name}" for name in ("faces", "upwind") if getattr(self, name))
+        return f"{'x'.join(map(str, self.shape))}-{self.points}pt-{wraps}{kind}"
 
 
 CASES = [
@@ -55,6 +60,7 @@ CASES = [
     Case(shape=(6, 4, 8), points=7, wraps=(True, True, True), faces=False),
     Case(shape=(4, 6, 2), points=27, wraps=(True, False, True)),
     Case(shape=(1, 9, 4), points=7),
+    Case(shape=(8, 6, 5), points=7, upwind=True),
     Case(shape=(1, 1, 1), points=27),
     Case(shape=(130, 37, 19), points=7),
     Case(shape=(131, 20, 18), points=27, wraps=(False, True, False)),
@@ -88,6 +94,8 @@ def rows_of(case: Case) -> StencilRows:
     if case.symmetric:
         values = {(i, j, k): values[max((i, j, k), (-i, -j, -k))] for i, j, k in offsets}
     values[0, 0, 0] = 30.0
+    if case.upwind:
+        values[1, 0, 0] = 0.0
     nx, ny, nz = case.shape
     weights = np.empty((len(offsets), nz, ny, nx))
     for k, o in enumerate(offsets):
