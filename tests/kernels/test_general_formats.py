@@ -155,6 +155,17 @@ def test_slices_of_blocks(name: str, block: int, dtype: str) -> None:
         same(made, text, "slices", "indices", "values", "row")
 
 
+def test_rows_with_as_many_entries_elsewhere_are_no_run() -> None:
+    """Every other row has its entries at other distances from the diagonal."""
+    lane = np.arange(64)
+    columns = (lane + 40 * (lane % 2))[:, None] + np.arange(4)
+    rows = Csr(4 * np.arange(65), columns.ravel().astype(np.int32), np.random.default_rng(0).standard_normal(256))
+    matrix = sparse.csr_matrix((rows.values, rows.columns, rows.start), shape=(64, 128))
+    made = cpu_slices.made(rows, 128, vectors(1, "float64"), window=1)
+    check(made, matrix)
+    same(made, numpy_slices.made(rows, 128, window=1), "slices", "indices", "values", "row")
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", NAMES)
 def test_octets(name: str, dtype: str) -> None:
