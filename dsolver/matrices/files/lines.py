@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Final, Literal
+from typing import IO, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from dsolver.kernels.cpu.automaton import first_wrong
 Kind = Literal["index", "integer", "real"]
 """Kinds of numbers: an index has no sign."""
 NAMES: Final[dict[Kind, str]] = {"index": "an index", "integer": "a whole number", "real": "a real number"}
-CACHED: Final = 1 << 18
+CACHED: Final = 1 << 20
 """Bytes of which a copy stays in a core's cache."""
 DIGITS: Final = b"0123456789"
 BLANKS: Final = b" \t"
@@ -43,6 +43,24 @@ def checked_lines(text: bytes, kinds: tuple[Kind, ...], before: int) -> tuple[by
     if place >= 0:
         raise ValueError(_told(text, place, kinds, before))
     return text.translate(_PLAIN, b"+"), sum(1 for line in text.splitlines() if line.strip())
+
+
+def plain_lines(file: IO[bytes], kinds: tuple[Kind, ...]) -> int:
+    """Lines of the rest of a file, if SciPy reads each of them as what it says; -1 if it may not.
+
+    Args:
+        file: its text, which is left at its end.
+        kinds: of the numbers of each line.
+    """
+    lines, language = 0, _language(kinds, loose=False)
+    while text := file.read(CACHED):
+        text += file.readline()
+        if not text.endswith(b"\n"):
+            text += b"\n"
+        if first_wrong(text, language) >= 0:
+            return -1
+        lines += _line_ends(text)
+    return lines
 
 
 def _line_ends(text: bytes) -> int:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dsolver.errors import InputError, check_real
 from dsolver.matrices.canonical import imported
 from dsolver.matrices.files.entries import Entries, Sides, check_sides, joined, mirrored
-from dsolver.matrices.files.lines import Kind, checked_lines
+from dsolver.matrices.files.lines import Kind, checked_lines, plain_lines
 from dsolver.matrices.files.reading import reading
 
 FIELDS: Final[dict[str, tuple[Kind, ...]]] = {
@@ -136,6 +136,12 @@ def market_matrix(path: Path) -> Any:
     """
     with opened(path) as file:
         header = market_header(path, file)
+        if path.suffix.lower() == ".mtx" and header.symmetry == "general" and header.field in ("real", "pattern"):
+            lines = plain_lines(file, ("index", "index", *FIELDS[header.field]))
+            if lines >= 0:  # most files: no copy of their text is needed
+                header.check(path, [(lines, (None, None))])
+                return _in_place(_whole(path, header))
+            file.seek(header.begin)
         parts: list[Entries] = []
         before, at_once = header.line, min(AT_ONCE, max(header.size, LEAST))
         while (text := file.read(at_once)) or not parts:
@@ -144,6 +150,14 @@ def market_matrix(path: Path) -> Any:
             before += text.count(b"\n") if len(text) >= at_once else 0  # of the last one it is not asked
     header.check(path, ((part.lines, part.sides) for part in parts))
     return _in_place(joined(parts))
+
+
+def _whole(path: Path, header: MarketHeader) -> Entries:
+    """The entries of a file of plain lines, as SciPy reads them from it."""
+    found = imported("io").mmread(path)
+    if found.shape != header.shape:
+        raise ValueError(f"it has shape {found.shape} where {header.shape} was read")
+    return Entries(header.shape, found.row, found.col, found.data, len(found.row))
 
 
 def market_part(path: Path, header: MarketHeader, first: int, last: int) -> Entries:
