@@ -1,46 +1,77 @@
-"""Distributed Krylov methods with multigrid, for grids and any sparse matrix, on Dask, on CPUs and GPUs."""
+"""Distributed Krylov methods with multigrid, for grids and any sparse matrix, on Dask, on CPUs and GPUs.
+
+Names are loaded when they are used, so that a command, or a process that wants one of them, need not wait for all.
+"""
 
 from importlib import import_module as _import_module
-from types import ModuleType as _ModuleType
+from importlib.util import find_spec as _find_spec
 from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
-from dsolver import preconditioners, problems
-from dsolver.api import solve
-from dsolver.benchmarks.hpcg import Hpcg as _Hpcg
-from dsolver.cluster.file_rows import read_matrix
-from dsolver.cluster.row_blocks import matrix_from_blocks
-from dsolver.cost.estimate import Estimate, estimate
-from dsolver.errors import (
-    ClusterError,
-    DeviceError,
-    DeviceMemoryError,
-    DsolverError,
-    InconsistentWarning,
-    InputError,
-    NotConvergedError,
-    OutputExistsError,
-    RankError,
-    WorkerLostError,
-)
-from dsolver.errors import installing as _installing
-from dsolver.linalg import bicgstab, cg, fcg, fgmres, gmres, minres
-from dsolver.matrices.matrix import matrix
-from dsolver.matrices.null_vectors import rigid_body_modes
-from dsolver.monitor.notebook import Live
-from dsolver.problems import Problem
-from dsolver.session.checkpoint import Checkpoint
-from dsolver.session.follower import State
-from dsolver.solution import Solution, Solutions
-from dsolver.solver import Solver
-from dsolver.status import Status
+if _TYPE_CHECKING:
+    from dsolver import preconditioners, problems
+    from dsolver.api import solve
+    from dsolver.autodiff import jax as jax
+    from dsolver.autodiff import torch as torch
+    from dsolver.cluster.file_rows import read_matrix
+    from dsolver.cluster.row_blocks import matrix_from_blocks
+    from dsolver.cost.estimate import Estimate, estimate
+    from dsolver.errors import (
+        ClusterError,
+        DeviceError,
+        DeviceMemoryError,
+        DsolverError,
+        InconsistentWarning,
+        InputError,
+        NotConvergedError,
+        OutputExistsError,
+        RankError,
+        WorkerLostError,
+    )
+    from dsolver.linalg import bicgstab, cg, fcg, fgmres, gmres, minres
+    from dsolver.matrices.matrix import matrix
+    from dsolver.matrices.null_vectors import rigid_body_modes
+    from dsolver.monitor.notebook import Live
+    from dsolver.problems import Problem
+    from dsolver.session.checkpoint import Checkpoint
+    from dsolver.session.follower import State
+    from dsolver.solution import Solution, Solutions
+    from dsolver.solver import Solver
+    from dsolver.status import Status
 
 __version__ = "0.1.0"
 
-preconditioners.register("hpcg", _Hpcg)
-
-if _TYPE_CHECKING:
-    from dsolver.autodiff import jax as jax
-    from dsolver.autodiff import torch as torch
+_HOMES = {
+    "api": ("solve",),
+    "cluster.file_rows": ("read_matrix",),
+    "cluster.row_blocks": ("matrix_from_blocks",),
+    "cost.estimate": ("Estimate", "estimate"),
+    "errors": (
+        "ClusterError",
+        "DeviceError",
+        "DeviceMemoryError",
+        "DsolverError",
+        "InconsistentWarning",
+        "InputError",
+        "NotConvergedError",
+        "OutputExistsError",
+        "RankError",
+        "WorkerLostError",
+    ),
+    "linalg": ("bicgstab", "cg", "fcg", "fgmres", "gmres", "minres"),
+    "matrices.matrix": ("matrix",),
+    "matrices.null_vectors": ("rigid_body_modes",),
+    "monitor.notebook": ("Live",),
+    "problems": ("Problem",),
+    "session.checkpoint": ("Checkpoint",),
+    "session.follower": ("State",),
+    "solution": ("Solution", "Solutions"),
+    "solver": ("Solver",),
+    "status": ("Status",),
+}
+"""Public names by the module that has them; type checkers read the imports above."""
+_TAKING_M = ("api", "cost.estimate", "linalg", "preconditioners", "solver")
+"""Modules for which the benchmark's V-cycle needs its name."""
 
 __all__ = [
     "Checkpoint",
@@ -84,11 +115,27 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-def __getattr__(name: str) -> _ModuleType:
-    """`dsolver.torch` and `dsolver.jax`, which load packages that are large, and may be absent, when they are named."""
-    if name not in ("jax", "torch"):
+def __getattr__(name: str) -> _Any:
+    """A public name, a module, or `dsolver.torch` and `dsolver.jax`, whose packages are large, and may be absent."""
+    for module, names in _HOMES.items():
+        if name in names:
+            _name_hpcg(module)
+            found = globals()[name] = getattr(_import_module(f"dsolver.{module}"), name)
+            return found
+    if name in ("jax", "torch"):
+        try:
+            return _import_module(f"dsolver.autodiff.{name}")
+        except ModuleNotFoundError as error:
+            from dsolver.errors import installing
+
+            raise ImportError(f"dsolver.{name} cannot be loaded ({error}): {installing(name)} brings it") from error
+    if name.startswith("_") or _find_spec(f"dsolver.{name}") is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return _import_module(f"dsolver.autodiff.{name}")
-    except ModuleNotFoundError as error:
-        raise ImportError(f"dsolver.{name} cannot be loaded ({error}): {_installing(name)} brings it") from error
+    _name_hpcg(name)
+    return _import_module(f"dsolver.{name}")
+
+
+def _name_hpcg(module: str) -> None:
+    """Load what gives M="hpcg" its meaning, from above the rooms that take it, where a module takes M."""
+    if module in _TAKING_M:
+        _import_module("dsolver.benchmarks.hpcg")

@@ -1,7 +1,7 @@
 """The `dsolver` command: a module for each of its commands, or for several of one kind.
 
 `options`, `files` and `progress` are what commands share, `hpcg_report` prints the benchmark's results. Nothing imports
-this package.
+this package. A command's module is loaded when it is called, so that no command waits for what others need.
 """
 
 from __future__ import annotations
@@ -12,19 +12,36 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final, final
 
 import click
 
 import dsolver
-from dsolver.cli import cluster, estimate, hpcg, info, jobs, kernels, report, solve
 from dsolver.errors import ClusterError, DsolverError, in_a_line
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of a standard output that is a file on a disk."""
 INTERRUPTED: Final = 128 + signal.SIGINT
 """The exit status of a command that Ctrl-C has ended, by the shells' rule."""
+
+COMMANDS: Final = {
+    "hpcg": ("hpcg", "command", "Run the HPCG benchmark's procedure."),
+    "solve": ("solve", "command", "Solve a linear system on a grid, or with a matrix from a file."),
+    "estimate": ("estimate", "command", "Forecast memory, time and scaling; nothing is started."),
+    "info": ("info", "command", "Show versions and devices, or what there is to know of a matrix."),
+    "tune": ("kernels", "tune", "Measure how kernels are best launched on this GPU."),
+    "warm": ("kernels", "warm", "Compile the kernels of solves before they are needed."),
+    "cluster": ("cluster", "group", "Start a Dask cluster on this machine."),
+    "report": ("report", "command", "Make a page or a picture of runs."),
+    "submit": ("jobs", "submit", "Run a command on a cluster, without staying."),
+    "status": ("jobs", "status", "What submitted jobs are doing."),
+    "logs": ("jobs", "logs", "What a submitted job has printed."),
+    "cancel": ("jobs", "cancel", "End a submitted job."),
+    "fetch": ("jobs", "fetch", "Get the files of a submitted job."),
+}
+"""Commands by name: the module and the object there, and what `dsolver --help` says of it."""
 
 EXAMPLES = """
 \b
@@ -92,7 +109,24 @@ def told() -> Iterator[None]:
 
 @final
 class Commands(click.Group):
-    """Commands whose expected errors become a message."""
+    """Commands, loaded when they are called, whose expected errors become a message."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Their names."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context | None, name: str) -> click.Command | None:  # noqa: ARG002
+        """A command by name."""
+        if name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[name]
+        found: click.Command = getattr(import_module(f"dsolver.cli.{module}"), attribute)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """A line for each."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, said) for name, (_, _, said) in COMMANDS.items()])
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Look at the options of all commands."""
@@ -113,15 +147,3 @@ class Commands(click.Group):
 @click.version_option(dsolver.__version__, prog_name="dsolver")
 def main() -> None:
     """Solve sparse systems on 2D and 3D grids by multigrid-preconditioned conjugate gradients, on CPUs and GPUs."""
-
-
-main.add_command(hpcg.command)
-main.add_command(solve.command)
-main.add_command(estimate.command)
-main.add_command(info.command)
-main.add_command(kernels.tune)
-main.add_command(kernels.warm)
-main.add_command(cluster.group)
-main.add_command(report.command)
-for job_command in jobs.commands:
-    main.add_command(job_command)

@@ -27,7 +27,7 @@ and then belongs behind a firewall or TLS (see deploy/README.md).
 """
 
 
-@click.group("cluster", short_help="Start a Dask cluster on this machine.")
+@click.group("cluster")
 def group() -> None:
     """Start Dask clusters that suit the solver."""
 

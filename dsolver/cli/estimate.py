@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 import dsolver
+import dsolver.benchmarks.hpcg  # whose V-cycle is one of the names of --precond
 from dsolver.cli import files
 from dsolver.cli.options import Command, force_option, json_option, precond_dtype_option
 from dsolver.cli.system.choice import system_of, system_options
@@ -25,9 +26,7 @@ Examples:
 """
 
 
-@click.command(
-    "estimate", cls=Command, epilog=EPILOG, short_help="Forecast memory, time and scaling; nothing is started."
-)
+@click.command("estimate", cls=Command, epilog=EPILOG)
 @system_options
 @click.option(
     "--workers", type=int, default=1, show_default=True, metavar="N", help="Workers of the cluster that is planned."

@@ -16,7 +16,6 @@ import numpy as np
 
 from dsolver.cli import labeled
 from dsolver.errors import InputError, OutputExistsError, check_path, installing
-from dsolver.matrices.io import read_vectors, write_vector
 from dsolver.monitor.spans import Span, to_jsonl
 from dsolver.monitor.trace import to_trace
 
@@ -156,6 +155,8 @@ def write_array(path: Path, x: Any) -> None:
                 np.save(file, np.asarray(x), allow_pickle=False)
             return
         if path.suffix in VECTORS:
+            from dsolver.matrices.io import write_vector  # with all that reads matrices, as below
+
             write_vector(partial, np.asarray(x))
             return
         if labeled.is_labeled(path):
@@ -177,6 +178,8 @@ def opened(path: Path) -> Any:
         InputError: it cannot be read.
     """
     if ".mtx" in path.suffixes[-2:]:
+        from dsolver.matrices.io import read_vectors
+
         return read_vectors(path)
     if labeled.is_labeled(path):
         return labeled.read(path).values

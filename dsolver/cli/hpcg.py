@@ -42,7 +42,7 @@ reached or has failed, 130 interrupted.
 """
 
 
-@click.command("hpcg", cls=Command, epilog=EPILOG, short_help="Run the HPCG benchmark's procedure.")
+@click.command("hpcg", cls=Command, epilog=EPILOG)
 @click.option(
     "--grid",
     nargs=3,

@@ -17,7 +17,7 @@ from dsolver.cluster.runtime import DeviceName
 from dsolver.kernels import DTYPES, device_cache, usable_cpus
 
 
-@click.command("info", short_help="Show versions and devices, or what there is to know of a matrix.")
+@click.command("info")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--workers", type=click.IntRange(1), default=1, show_default=True, help="For how many workers memory is forecast."

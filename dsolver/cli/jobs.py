@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -14,9 +15,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from dsolver.cli import hpcg, solve
 from dsolver.cli.progress import announced
-from dsolver.cli.system.case import SUFFIX, case_text
 from dsolver.cluster import jobs
 from dsolver.cluster.local import ClusterOptions, open_client
 from dsolver.errors import InputError
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-RUNS: Final = {"hpcg": hpcg.command, "solve": solve.command}
+RUNS: Final = ("hpcg", "solve")
 """Commands that can be submitted."""
 OUTPUTS: Final = ("--out", "--json", "--spans", "--trace", "--checkpoint")
 """Options whose files are written, not read."""
@@ -54,7 +53,6 @@ def _client(scheduler: str) -> Iterator[Client]:
 
 @click.command(
     "submit",
-    short_help="Run a command on a cluster, without staying.",
     context_settings={"ignore_unknown_options": True},
     epilog="""
 \b
@@ -104,6 +102,8 @@ def sent(send: Sequence[Path], command: Sequence[str]) -> list[Path]:
     for before, word in pairwise(("", *command)):
         if before not in OUTPUTS:
             found += _named(word, Path())
+    from dsolver.cli.system.case import SUFFIX, case_text  # all that solves: commands that look at jobs need it not
+
     for case in [path for path in found if path.suffix == SUFFIX]:
         found += [path for text in _texts(case_text(case)) for path in _named(text, case.parent)]
     return list(dict.fromkeys(found))
@@ -152,13 +152,14 @@ def check(command: tuple[str, ...]) -> None:
         return
     if command[0] not in RUNS:
         raise InputError(f"{command[0]!r} cannot be submitted: use one of {', '.join(RUNS)}, or python SCRIPT")
-    context = RUNS[command[0]].make_context(f"dsolver {command[0]}", list(command[1:]))
+    called: click.Command = import_module(f"dsolver.cli.{command[0]}").command  # for the same reason
+    context = called.make_context(f"dsolver {command[0]}", list(command[1:]))
     for option in ("workers", "scheduler"):
         if context.params.get(option) is not None:
             raise InputError(f"a submitted command runs on the cluster that it is submitted to: leave out --{option}")
 
 
-@click.command("status", short_help="What submitted jobs are doing.")
+@click.command("status")
 @scheduler_option
 @click.argument("name", metavar="[ID]", required=False)
 def status(*, scheduler: str, name: str | None) -> None:
@@ -181,7 +182,7 @@ def status(*, scheduler: str, name: str | None) -> None:
     console.print(table)
 
 
-@click.command("logs", short_help="What a submitted job has printed.")
+@click.command("logs")
 @scheduler_option
 @name_argument
 def logs(*, scheduler: str, name: str) -> None:
@@ -190,7 +191,7 @@ def logs(*, scheduler: str, name: str) -> None:
         click.echo(jobs.log_of(client, name), nl=False)
 
 
-@click.command("cancel", short_help="End a submitted job.")
+@click.command("cancel")
 @scheduler_option
 @name_argument
 def cancel(*, scheduler: str, name: str) -> None:
@@ -205,7 +206,7 @@ def cancel(*, scheduler: str, name: str) -> None:
         click.echo(f"{name} was not cancelled: it is {job.state}")
 
 
-@click.command("fetch", short_help="Get the files of a submitted job.")
+@click.command("fetch")
 @scheduler_option
 @click.option(
     "-o",
@@ -221,6 +222,3 @@ def fetch(*, scheduler: str, folder: Path | None, name: str) -> None:
     with _client(scheduler) as client:
         for path in jobs.fetch(client, name, folder or Path(name)):
             click.echo(path)
-
-
-commands: Final = (submit, status, logs, cancel, fetch)

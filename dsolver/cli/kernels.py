@@ -21,7 +21,7 @@ SIZE: Final = 40
 """Points along each axis, a multiple of 8: as many as make levels of every kind."""
 
 
-@click.command("tune", short_help="Measure how kernels are best launched on this GPU.")
+@click.command("tune")
 @click.option(
     "--precond-dtype",
     "dtypes",
@@ -55,7 +55,7 @@ def line(trial: Any) -> str:
     return f"  {trial.size}³ points, {trial.choice}: {trial.seconds * 1e3:.3f} ms for a pre- and a post-smoother"
 
 
-@click.command("warm", short_help="Compile the kernels of solves before they are needed.")
+@click.command("warm")
 @click.argument("kinds", nargs=-1, metavar="[KIND]...")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 def warm(kinds: tuple[str, ...], device: str) -> None:

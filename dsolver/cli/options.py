@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 import click
 
 from dsolver.cli import progress
-from dsolver.cluster.local import ClusterOptions, open_client
-from dsolver.cluster.runtime import DeviceName, EngineName, KernelsName, Runtime, connect
 from dsolver.errors import InputError
 from dsolver.kernels import DTYPES
-from dsolver.preconditioners.registry import AUTO
 
 if TYPE_CHECKING:
     from distributed import Client
+
+    from dsolver.cluster.local import ClusterOptions
+    from dsolver.cluster.runtime import DeviceName, EngineName, KernelsName, Runtime
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -121,8 +121,8 @@ def where_options(command: F) -> F:
 
 precond_dtype_option = click.option(
     "--precond-dtype",
-    type=click.Choice((AUTO, *DTYPES)),
-    default=AUTO,
+    type=click.Choice(("auto", *DTYPES)),
+    default="auto",
     show_default=True,
     help="Value type of the preconditioner. float32 moves half the bytes; the system stays in float64. auto: float32 "
     "for multigrid on GPUs.",
@@ -234,6 +234,8 @@ class Where:
 
     def cluster(self) -> ClusterOptions:
         """The choice of a cluster."""
+        from dsolver.cluster.local import ClusterOptions  # as below: commands without a cluster need not wait for it
+
         return ClusterOptions(
             workers=self.workers,
             scheduler=self.scheduler,
@@ -248,6 +250,8 @@ class Where:
         if self.workers is None and self.scheduler is None:
             yield None
             return
+        from dsolver.cluster.local import open_client
+
         with ExitStack() as open_, progress.announced(self._awaited):
             client = open_.enter_context(open_client(self.cluster()))
             closing = open_.pop_all()
@@ -269,6 +273,8 @@ class Where:
     @contextmanager
     def runtime(self) -> Iterator[Runtime]:
         """The runtime, while the cluster is open."""
+        from dsolver.cluster.runtime import connect
+
         with self.client() as client:
             yield connect(client, engine=self.engine, device=self.device, kernels=self.kernels)
 

@@ -8,14 +8,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dsolver.monitor import events
-from dsolver.session.follower import State
+
+if TYPE_CHECKING:
+    from dsolver.session.follower import State
 
 SILENCE: Final = 1.0
 """Seconds without a word that nobody takes for a fault."""

@@ -14,7 +14,6 @@ from dsolver.monitor.report import read, write
 
 @click.command(
     "report",
-    short_help="Make a page or a picture of runs.",
     epilog="""
 \b
 Examples:

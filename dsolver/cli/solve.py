@@ -14,6 +14,7 @@ from typing import Any, Final
 import click
 
 import dsolver
+import dsolver.benchmarks.hpcg  # whose V-cycle is one of the names of --precond
 from dsolver.cli import files, progress
 from dsolver.cli.options import (
     Command,
@@ -76,7 +77,6 @@ be reached or has failed, 130 interrupted.
     "solve",
     cls=Command,
     epilog=EPILOG,
-    short_help="Solve a linear system on a grid, or with a matrix from a file.",
 )
 @system_options
 @click.option(

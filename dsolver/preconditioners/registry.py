@@ -23,6 +23,7 @@ from dsolver.preconditioners.sweeps import IC0, ILU0, SymGS
 from dsolver.problems import Problem
 
 AUTO: Final = "auto"
+
 NAMED: Final[dict[str, Callable[[], Preconditioner]]] = {
     AUTO: Auto,
     "mg": Multigrid,

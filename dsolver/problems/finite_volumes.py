@@ -57,7 +57,7 @@ class Diffusion(CellRule):
 
     @property
     def sizes(self) -> tuple[F64, F64, F64]:
-        """Of the cells along x, y, z, float64 (nx,), (ny,), (nz,)."""
+        """Sizes of the cells along x, y, z, float64 (nx,), (ny,), (nz,)."""
         return self.cells.sizes
 
     @property

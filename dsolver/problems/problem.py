@@ -19,7 +19,7 @@ from dsolver.problems.discretization import CellRule, Patch, Rule
 UNSYMMETRIC: Final = (
     "problems on grids need A = Aᵀ; give A as a sparse matrix of SciPy, which is solved by GMRES where it is not"
 )
-"""What there is for a matrix that is not symmetric, for messages."""
+"""Advice on a matrix that is not symmetric, for messages."""
 
 
 @dataclass(frozen=True, kw_only=True)
