@@ -42,7 +42,7 @@ def answering(client: Client, wanted: int) -> tuple[list[str], list[str]]:
 
 
 def chosen(client: Client, choose: Callable[[tuple[str, ...]], T]) -> T:
-    """What `choose` makes of the cluster's workers, which it asks; of those that are left where one is lost meanwhile.
+    """The choice of `choose` among the cluster's workers, which it asks; among the rest where one is lost meanwhile.
 
     Raises:
         ClusterError: the cluster does not answer, or has no workers, or loses one after the other.

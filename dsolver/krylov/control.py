@@ -65,7 +65,7 @@ ROWS: Final = 1e4
 """Times the tolerance that ‖D⁻¹r‖ / ‖D⁻¹b‖ may be with D = diag(A), and the fall of a residual within two iterations
 after which that is looked at: rows with a penalty of 1e10 are solved in the first one, and no other row counts then."""
 ROWS_WANTED: Final = 10.0
-"""The same, at which such a solve aims when it goes on."""
+"""Times the tolerance at which such a solve aims when it goes on."""
 ROUNDS: Final = 4
 """Times that it does so."""
 

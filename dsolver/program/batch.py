@@ -212,7 +212,7 @@ class Batch:
             self._view.copy(old, new)
 
     def laid_out(self, before: PerChunk, layout: PerChunk, spec: SolveSpec) -> Batch:
-        """The same columns in another layout: each b and x, and what is kept of x.
+        """These columns in another layout: each b and x, and what is kept of x.
 
         Args:
             before: the `Layout` that every chunk has had.

@@ -71,7 +71,7 @@ class Case:
 
 
 def advice_on(case: Case) -> str:
-    """What was seen, and what to do."""
+    """Advice: the cause that was seen, and what to do."""
     if case.status not in SEEN:
         return case.status.advice
     sentences = [_seen(case), _other_preconditioners(case), _other_bases(case), _modes(case), _null_vectors(case)]

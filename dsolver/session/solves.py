@@ -167,7 +167,7 @@ def _sealed(excess: Inconsistency) -> tuple[str, ...]:
 
 
 def _case(session: Session, load: LoadedColumn, history: History, ended: Status, options: Options) -> Case:
-    """What advice on a solve follows from."""
+    """The case of a solve that advice is given on."""
     return Case(
         status=ended,
         problem=session.problem,

@@ -70,7 +70,7 @@ class Heartbeat:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Heard:
-    """What was heard of workers that were asked.
+    """Answers of workers, and those that gave none.
 
     Attributes:
         answers: by address.
@@ -84,7 +84,7 @@ class Heard:
 
     @property
     def missing(self) -> list[str]:
-        """Those without an answer."""
+        """Workers without an answer."""
         return self.lost + self.silent
 
 

@@ -215,7 +215,7 @@ def market_vectors(path: Path) -> npt.NDArray[np.float64]:
 
 
 def _read(head: bytes, text: bytes, before: int) -> Any:
-    """What SciPy makes of a header of two lines and a text that was looked through."""
+    """The matrix, by SciPy, of a header of two lines and a text that was looked through."""
     try:
         return imported("io").mmread(io.BytesIO(head + text))
     except (ValueError, OverflowError) as error:

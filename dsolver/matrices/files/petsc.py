@@ -72,7 +72,7 @@ class PetscLayout:
         )
 
     def pointers(self, file: IO[bytes]) -> npt.NDArray[np.int64]:
-        """Where each row begins, int64 (rows + 1,).
+        """Row pointers, int64 (rows + 1,).
 
         Raises:
             ValueError: the rows have not as many entries as the header tells of.

@@ -70,7 +70,7 @@ class _Beside:
         return future
 
     def ask_now(self, module: Any) -> Future[None]:
-        """The same, with a thread of its own."""
+        """Ask for a module as `ask` does, with a thread of its own."""
         future = self._put_down(module)
         given = (module, _device(), future)
         threading.Thread(target=_compile, args=given, name="dsolver-compile", daemon=True).start()
