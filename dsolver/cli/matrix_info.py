@@ -17,6 +17,7 @@ from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.selection import chosen
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.auto import usual_preconditioner
+from dsolver.preconditioners.registry import preconditioner_of
 from dsolver.program.spec import method_for
 from dsolver.units import amount
 
@@ -54,7 +55,8 @@ def facts(path: Path, workers: int, device: DeviceName) -> Iterator[tuple[str, s
     yield "blocks", blocks(known)
     for name, gpu in (("format on GPUs", True), ("format on CPUs", False)):
         yield name, "; ".join(dict.fromkeys(str(chosen(None, each, gpu=gpu)) for each in known))
-    yield "solved by", f"{method_for(problem, None)} with M={usual_preconditioner(problem)!r}"
+    usual = usual_preconditioner(problem)
+    yield "solved by", f"{method_for(problem, None, preconditioner_of(usual, problem.grid))} with M={usual!r}"
     yield "memory", str(dsolver.estimate(problem, workers=workers, device=device, bandwidth=1.0)).partition("\n")[0]
 
 

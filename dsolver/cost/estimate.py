@@ -324,7 +324,7 @@ def check_memory(spec: SolveSpec, runtime: Runtime, old: SolveSpec | None = None
     """
     problem = spec.problem
     entries = problem.entries if isinstance(problem, MatrixProblem) else 0
-    rough = ROW_BYTES * math.prod(problem.grid) + ENTRY_BYTES * entries
+    rough = ROW_BYTES * math.prod(problem.grid) + ENTRY_BYTES * entries + spec.preconditioner.beside(problem)
     on_gpus = runtime.device == "cuda"
     if rough <= SMALL and not on_gpus:
         return

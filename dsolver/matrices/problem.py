@@ -19,6 +19,7 @@ from dsolver.kernels.formats.choice import CHOSEN, blocks_of
 from dsolver.kernels.general.selection import MEASURE, chosen
 from dsolver.matrices.checked import on_host
 from dsolver.matrices.cut import CutMatrix
+from dsolver.matrices.elimination import Elimination
 from dsolver.matrices.null_vectors import to_host
 from dsolver.matrices.row_block import GIVEN, ROWS, ChunkCounts
 from dsolver.monitor.notebook import facts, view
@@ -63,6 +64,7 @@ class MatrixProblem(Problem):
         given_counts: as `counts`, of `given`.
         negated: whether `matrix` and `given` are those of -A.
         known: whether rows tell their unknown alone, which is then set before a solve begins.
+        elimination: tells how large the factors of `matrix` are, where that is here.
     """
 
     matrix: Any = field(repr=False, compare=False, default=None)
@@ -82,6 +84,7 @@ class MatrixProblem(Problem):
     given: Any = field(repr=False, compare=False, default=None)
     given_senders: tuple[tuple[int, ...], ...] | None = field(repr=False, default=None)
     given_counts: tuple[ChunkCounts, ...] = field(repr=False, default=())
+    elimination: Elimination | None = field(repr=False, compare=False, default=None)
     negated: bool = field(repr=False, default=False)
     known: bool = field(repr=False, default=False)
 
@@ -231,7 +234,9 @@ class MatrixProblem(Problem):
     @property
     def without_arrays(self) -> MatrixProblem:
         """This problem without the matrix, small enough to send anywhere."""
-        return replace(self, coefficients={}, matrix=None, given=None, numbers=None, nullspace=None, near=None)
+        return replace(
+            self, coefficients={}, matrix=None, given=None, numbers=None, nullspace=None, near=None, elimination=None
+        )
 
     def _null_coefficients(self) -> dict[str, npt.NDArray[np.float64]]:
         """Null vectors as they are brought to the owners of the chunks."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 from dsolver.errors import InputError
 from dsolver.kernels.general.look import Look
 from dsolver.matrices.checked import entry
+from dsolver.matrices.elimination import Elimination
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.solved_matrix import SolvedMatrix
 
@@ -31,6 +32,7 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
         offsets=((0, 0, 0),),
         singular=look.rows_cancel and look.columns_cancel,
         matrix=rows,
+        elimination=Elimination(rows),
         asymmetry=asymmetry(rows, look),
         hollow=zeros(look),
         indefinite=look.negative > 0,

@@ -19,6 +19,7 @@ from dsolver.preconditioners.algebraic import Algebraic
 from dsolver.preconditioners.base import Built, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.chebyshev import Chebyshev
+from dsolver.preconditioners.direct_choice import suit_at_once
 from dsolver.preconditioners.jacobi import Identity, Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
 from dsolver.preconditioners.sweeps import ILU0
@@ -169,6 +170,8 @@ def usual_preconditioner(problem: Problem, method: str | None = None) -> str | N
     """
     if problem.lattice:
         return "auto"
+    if suit_at_once(problem, method):
+        return "direct"
     if problem.hollow:
         return None
     if problem.asymmetry:

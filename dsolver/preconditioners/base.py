@@ -157,6 +157,14 @@ class Preconditioner(ABC):
         """Distance from symmetry, as a part of its size: 0 for all that are ours."""
         return 0.0
 
+    def informed(self, problem: Problem) -> Preconditioner:
+        """The preconditioner with what its forecast has to know of the problem's arrays, before these are dropped."""
+        return self
+
+    def beside(self, problem: Problem) -> int:
+        """Bytes that it takes beside what rows and entries tell, all chunks together."""
+        return 0
+
     def build(self, builder: Builder) -> Built:
         """A, stored in the order of a smoother; a preconditioner with levels of its own builds them, too."""
         return builder.stored(), ()
@@ -164,6 +172,11 @@ class Preconditioner(ABC):
     def chosen(self, levels: Sequence[Any]) -> Preconditioner:
         """The preconditioner that it has chosen to be, as its levels show; itself, if there was nothing to choose."""
         return self
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Notes for a solution, of the preconditioner that was `chosen`."""
+        return ()
 
     @abstractmethod
     def on(self, site: Site) -> ApproximateInverse | None:

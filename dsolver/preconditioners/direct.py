@@ -6,8 +6,8 @@ Iterations refine it: factors in float32, or of a matrix near one that is singul
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
 from typing import Any, ClassVar, Final, final
@@ -39,6 +39,12 @@ from dsolver.preconditioners.base import Built, Capabilities, Forecast, Precondi
 from dsolver.preconditioners.builder import Builder
 from dsolver.problems import Problem
 
+MOST: Final = 1e9
+"""Entries of factors beyond which nobody counts them: it would take half a minute."""
+NEARBY: Final = (
+    "A is singular, or nearly so: M='direct' leaves out what A makes less than about 1e-8 of its size, so that x has "
+    "nothing of it"
+)
 OWNER: Final = 0
 """The chunk next to which the factors are."""
 
@@ -55,6 +61,8 @@ class Direct(Preconditioner):
     Attributes:
         library: that makes them, a name of `dsolver.kernels.direct.libraries.LIBRARIES`; by default the first one that
             is installed where they are made.
+        fill: entries of the factors, where somebody has looked.
+        nearby: whether A has turned out to be singular.
 
     Raises:
         InputError: there is no such library.
@@ -63,6 +71,8 @@ class Direct(Preconditioner):
     can: ClassVar[Capabilities] = Capabilities(lowered=True, recorded=False, multilevel=True, any_sign=True)
     basis: ClassVar[int | None] = 10
     library: str | None = None
+    fill: float | None = field(default=None, repr=False, compare=False)
+    nearby: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.library is not None and self.library not in LIBRARIES:
@@ -88,7 +98,25 @@ class Direct(Preconditioner):
             singular=builder.system.singular,
         )
         view = engine.lowered(builder.dtype) if builder.lowered else engine
-        return products, (view.per_chunk(make, products.at("layout"), rows, arrived).at(0),)
+        parts = view.per_chunk(make, products.at("layout"), rows, arrived).at(0)
+        return products, (parts, engine.sums(engine.per_chunk(_nearby, parts), 1)[0])
+
+    def chosen(self, levels: Sequence[Any]) -> Direct:
+        """Itself, and whether A is singular."""
+        return replace(self, nearby=levels[1] > 0.0)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Whether A is singular."""
+        return (NEARBY,) if self.nearby else ()
+
+    def informed(self, problem: Problem) -> Direct:
+        """With the fill, where the matrix is here."""
+        return replace(self, fill=fill_of(problem))
+
+    def beside(self, problem: Problem) -> int:
+        """Bytes of the factors."""
+        return int((F64 + I32) * (self.fill or fill_of(problem)))
 
     def on(self, site: Site) -> ApproximateInverse:
         """z = A⁻¹ r by the factors."""
@@ -99,9 +127,9 @@ class Direct(Preconditioner):
         a = part.products()
         if part.number != OWNER:
             return Forecast(levels=(a,), moved=2 * F64 * a.rows)
-        entries, rows = fill_of(part.problem), part.partition.domain.points
-        factors = int(entries * (part.value + I32))
-        gathered = 4 * (F64 + I32) * entries_of(part.problem)
+        entries, rows = self.fill or fill_of(part.problem), part.partition.domain.points
+        factors = 0 if part.cuda else int(entries * (part.value + I32))  # which the host has
+        gathered = 0 if part.cuda else 4 * (F64 + I32) * entries_of(part.problem)
         return Forecast(
             levels=(a,),
             shared=factors + 4 * F64 * rows,
@@ -123,9 +151,19 @@ def entries_of(problem: Problem) -> int:
 
 
 def fill_of(problem: Problem) -> float:
-    """About how many entries the factors have."""
+    """About how many entries the factors have: counted where the matrix is here, else as those of a mesh.
+
+    Without a positive diagonal, or with entries that have no mirror images, rows are exchanged, which makes about twice
+    as many.
+    """
     rows = math.prod(problem.grid)
-    return max(2.0 * entries_of(problem), 10.0 * rows * math.log2(max(rows, 2.0)))
+    if isinstance(problem, MatrixProblem) and problem.elimination is not None:
+        found = problem.elimination.within(MOST)
+        exchanged = problem.hollow or problem.indefinite or not problem.mirrored
+        return (1 + bool(exchanged)) * (4.0 * MOST if found is None else found.entries)
+    flat = problem.lattice and 1 in problem.grid
+    fill = 6.6 * rows * math.log2(max(rows, 2.0)) if flat else 0.6 * rows ** (5 / 3)
+    return min(max(2.0 * entries_of(problem), fill), float(rows) ** 2)
 
 
 @final
@@ -133,7 +171,7 @@ class _Solution:
     """A⁻¹ of the whole system, applied."""
 
     def __init__(self, site: Site) -> None:
-        self._engine, (self._parts,) = site.engine, site.levels
+        self._engine, (self._parts, _) = site.engine, site.levels
         chunks = range(1, len(site.engine.partition))
         self._gathered = site.engine.halo(self._parts.at("gather"), [tuple(chunks), *[()] * len(chunks)])
         self._scattered = site.engine.halo(self._parts.at("scatter"), [(), *[(OWNER,)] * len(chunks)])
@@ -174,6 +212,10 @@ def _as_it_came(_: Backend, __: int, block: RowBlock) -> RowBlock:
 
 def _global_rows(backend: Backend, rows: LevelRows) -> Rows:
     return Rows.at(backend.amg, rows.a, rows.window)
+
+
+def _nearby(_: Backend, __: int, part: DirectPart) -> tuple[float]:
+    return (float(part.factors is not None and part.factors.nearby),)
 
 
 def _to_owner(backend: Backend, number: int, rows: LevelRows) -> dict[int, Any]:

@@ -81,7 +81,7 @@ class SolveSpec:
         check_matrix(m, problem)
         m.check(problem, partition)
         more |= {
-            "preconditioner": m,
+            "preconditioner": m.informed(problem),
             "method": method_for(problem, method, m),
             **bases(problem, restart or m.basis),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,10 +13,18 @@ from dsolver.session.loading import LoadedColumn
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
 from dsolver.session.session import Session
+from dsolver.solution import Solution
 from dsolver.status import Status
 
 DOUBTFUL: Final = (Status.STAGNATED, Status.INDEFINITE, Status.NOT_FINITE, Status.DIVERGED)
 """Ends of a solve for which a preconditioner in float32 may be the reason."""
+
+LOST: Final = (*DOUBTFUL, Status.BREAKDOWN)
+"""Ends of a solve after which factors of the matrix are the last attempt; and where the iterations have run out, if
+nobody has said how many there may be."""
+
+REACHED: Final = 1e-12
+"""Part of ‖b‖ to which b - A x has come where rounding alone is in the way."""
 
 FAR: Final = 4.0
 """Times the limit, beyond which a b - A x that rounding holds there is not tried again with M in float64: it stayed up
@@ -66,6 +75,21 @@ def try_other_method(session: Session, loads: Sequence[LoadedColumn], follower: 
         return True
     follower.resume(columns)
     return False
+
+
+def needs_factors(solution: Solution, options: Options) -> bool:
+    """Whether a solve has ended so that factors of the matrix are left as the last attempt."""
+    ran_out = solution.status is Status.MAX_ITERATIONS and options.maxiter is None
+    return (ran_out or solution.status in LOST) and not solution.true_residual <= REACHED * solution.b_norm
+
+
+def why_factors(solution: Solution) -> str:
+    """A note on what had led to no end before factors were made."""
+    part = solution.true_residual / solution.b_norm if solution.b_norm else math.inf
+    return (
+        f"the solve by iterations ended as {solution.status} after {solution.iterations} of them, with "
+        f"‖b - Ax‖/‖b‖ = {part:.1e}: this one is with factors of the whole matrix, M='direct'"
+    )
 
 
 def try_float64(

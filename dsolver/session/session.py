@@ -18,21 +18,23 @@ from dsolver.cost.traffic import description, of_iteration
 from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running_program import Blocks, RunningProgram
-from dsolver.errors import ClusterError, DeviceMemoryError, InputError
+from dsolver.errors import ClusterError, DeviceMemoryError, DsolverError, InputError
 from dsolver.grid.partition import Partition
+from dsolver.krylov.methods import FOR_FACTORS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import ChunkRows
 from dsolver.monitor.events import SolveEvents
 from dsolver.monitor.watch import open_page
 from dsolver.multigrid.reuse import Outcome
 from dsolver.multigrid.summary import Hierarchy
-from dsolver.preconditioners import Preconditioner
+from dsolver.preconditioners import Direct, Preconditioner
 from dsolver.preconditioners.auto import Alternative, alternative_to, for_indefinite
+from dsolver.preconditioners.direct_choice import may_be_last
 from dsolver.preconditioners.registry import AUTO, value_type
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
 from dsolver.program.solve import Guess, Solve, Started
-from dsolver.program.spec import SolveSpec, method_for
+from dsolver.program.spec import SolveSpec, bases, method_for
 from dsolver.program.terms import Begun, Terms
 from dsolver.session.arguments import FirstGuess
 from dsolver.session.options import Setup
@@ -96,6 +98,7 @@ class Session:
         self._taken = (TAKEN.format(scheduler.address),) if scheduler else ()
         self.runtime = connect(client, engine=setup.engine, device=setup.device, kernels=setup.kernels)
         self.first = self.preconditioner
+        self._factored: tuple[str, ...] = ()
         self._auto = isinstance(setup.M, str) and setup.M == AUTO
         if self.runtime.client is not None and not self.preconditioner.can.everywhere:
             raise InputError(
@@ -186,6 +189,25 @@ class Session:
         free = self._auto and self._method is None
         return for_indefinite(chosen, self.problem, self.spec.method) if free else None
 
+    def take_factors(self, why: str) -> bool:
+        """Take factors of the whole matrix for M from now on, where "auto" may and there is room; whether it does.
+
+        Args:
+            why: for notes of the solves that follow.
+        """
+        with self.in_use():
+            before = self.spec, self.preconditioner
+            free = self._auto and self._method is None and not isinstance(self.preconditioner, Direct)
+            if not free or not may_be_last(self.given) or self.shortage(m=Direct(), method=FOR_FACTORS):
+                return False
+            try:
+                self.precondition(m=Direct(), method=FOR_FACTORS)
+            except DsolverError:  # no library where they would be made, or memory: the program is started anew
+                self.spec, self.preconditioner = before
+                return False
+        self._factored = (why,)
+        return True
+
     @property
     def replaceable(self) -> bool:
         """Whether another preconditioner may take the place of the one that "auto" has chosen."""
@@ -247,7 +269,7 @@ class Session:
     @property
     def notes(self) -> tuple[str, ...]:
         """Choices that are not as a rule, for `Solution.notes`."""
-        notes = (*self.problem.notes, *((self._reused,) if self._reused else ()), *self._taken)
+        notes = (*self.problem.notes, *((self._reused,) if self._reused else ()), *self._taken, *self._factored)
         if self._method is not None:
             return notes
         if self.problem.asymmetry:
@@ -348,6 +370,7 @@ class Session:
             spec = self._planned(problem)
             self.with_recovery(lambda: self._exchange(spec, problem, reuse=reuse))
             self.spec, self.given, self.preconditioner = spec, problem, self.first
+            self._factored = ()
             self._counted = None  # it would keep the old matrix
             self._reused = REUSED[self.program.call(Solve.reused)] if reuse else ""
             self.took = time.perf_counter() - began
@@ -373,9 +396,10 @@ class Session:
         return ""
 
     def _preconditioned_by(self, dtype: str | None, m: Preconditioner | None, method: str | None) -> SolveSpec:
-        m, method = m or self.preconditioner, method or self.spec.method
+        m, method = (m or self.preconditioner).informed(self.given), method or self.spec.method
         taken = value_type(dtype or self._asked, m, method, cuda=self.runtime.device == "cuda")
-        return replace(self.spec, precond_dtype=taken, preconditioner=m, method=method)
+        sizes: dict[str, Any] = {**bases(self.given, self.restart or m.basis)}
+        return replace(self.spec, precond_dtype=taken, preconditioner=m, method=method, **sizes)
 
     def precondition(
         self, *, dtype: str | None = None, m: Preconditioner | None = None, method: str | None = None

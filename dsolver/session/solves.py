@@ -21,7 +21,13 @@ from dsolver.session.follower import Follower, History
 from dsolver.session.loading import LoadedColumn, given_column, start
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
-from dsolver.session.second_attempts import try_float64, try_other_method, try_other_preconditioner
+from dsolver.session.second_attempts import (
+    needs_factors,
+    try_float64,
+    try_other_method,
+    try_other_preconditioner,
+    why_factors,
+)
 from dsolver.session.session import Session
 from dsolver.solution import Solution
 from dsolver.status import Status
@@ -44,11 +50,16 @@ def solve_all(session: Session, pairs: Pairs, options: Options) -> list[Solution
 
 
 def _solved(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
-    """Solve for right-hand sides at once, or one by one where another method has to be taken."""
+    """Solve for right-hand sides at once, or one by one where another method has to be taken, or factors."""
     found = _together(session, pairs, options)
-    if found is not None:
-        return found
-    return [solution for pair in pairs for solution in _together(session, [pair], options) or ()]
+    if found is None:
+        found = [solution for pair in pairs for solution in _together(session, [pair], options) or ()]
+    lost = [number for number, solution in enumerate(found) if needs_factors(solution, options)]
+    if lost and session.take_factors(why_factors(found[lost[0]])):
+        for number in lost:
+            for solution in _together(session, [pairs[number]], options) or ():
+                found[number] = min(found[number], solution, key=lambda each: each.true_residual)
+    return found
 
 
 def _together(session: Session, pairs: Pairs, options: Options) -> list[Solution] | None:
@@ -143,6 +154,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
             exposure=watch.exposure,
             notes=(
                 *session.notes,
+                *load.begun.chosen.remarks,
                 *sealed,
                 *keeper.notes,
                 *notes.get(column, ()),

@@ -1,7 +1,8 @@
-"""Factors of any square matrix: scaled before, and of a matrix nearby where A is singular."""
+"""Factors of any square matrix: scaled before, and where A is singular those that solve for its least squares."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final, final
 
 import numpy as np
@@ -20,7 +21,7 @@ GROWTH: Final = 1e6
 
 @final
 class ScaledFactors:
-    """Factors of R A C with diagonal R and C of powers of two, or of a matrix nearby.
+    """Factors of R A C with diagonal R and C of powers of two, or of what takes its place where A is singular.
 
     Args:
         inner: of the scaled matrix.
@@ -28,13 +29,15 @@ class ScaledFactors:
         columns: float64 (rows,), C.
         dtype: of the factors.
 
+        nearby: whether they are not those of the scaled matrix itself.
+
     Attributes:
-        shift: that was added to the scaled matrix's diagonal; 0 where the factors are A's own.
+        nearby: as given.
     """
 
-    def __init__(self, inner: Factors, rows: Values, columns: Values, dtype: np.dtype[Any], shift: float) -> None:
+    def __init__(self, inner: Factors, rows: Values, columns: Values, dtype: np.dtype[Any], *, nearby: bool) -> None:
         self._inner, self._rows, self._columns, self._dtype = inner, rows, columns, dtype
-        self.shift = shift
+        self.nearby = nearby
 
     @property
     def nbytes(self) -> int:
@@ -47,13 +50,30 @@ class ScaledFactors:
         return x
 
 
+@final
+class LeastSquares(Factors):
+    """x of the least ‖b - A x‖² + δ² ‖x‖² by factors of (δ I, A; Aᵀ, -δ I), in which the unknown r / δ is before x.
+
+    Singular values far above δ are inverted, those far below are left out.
+    """
+
+    def __init__(self, made: Factors) -> None:
+        self._made = made
+        self.nbytes = made.nbytes
+
+    def solve(self, b: Values) -> Values:
+        """x."""
+        return self._made.solve(np.concatenate((b, np.zeros_like(b))))[len(b) :]
+
+
 def factors_of(
     a: Csr, dtype: np.dtype[Any], library: str, *, symmetric: bool, mirrored: bool, singular: bool
 ) -> ScaledFactors:
     """Factors of a matrix in NumPy arrays, of whose rows none is empty.
 
-    Where pivots vanish, or the factors show that they all but have, √ε is added to the diagonal of the scaled matrix,
-    with each entry's own sign: what A can reach is left by a part of about √ε over its smallest eigenvalue there.
+    Where constants are known to be in the null space, √ε is added to the diagonal of the scaled matrix, ε being that of
+    the type: right-hand sides have no part of them. Where pivots vanish otherwise, or the factors show that they all
+    but have, `LeastSquares` with δ = √ε take their place.
 
     Args:
         a: the whole matrix, columns from 0.
@@ -61,7 +81,7 @@ def factors_of(
         library: its name.
         symmetric: whether A is.
         mirrored: whether it has an entry (j, i) for each entry (i, j).
-        singular: whether it is known to be singular.
+        singular: whether constants are known to be in its null space, and in that of Aᵀ.
 
     Raises:
         SingularError: no factors are of use.
@@ -74,22 +94,28 @@ def factors_of(
     matrix = csr_array((values, columns.astype(index), start.astype(index)), shape=(a.size, a.size))
     left, right = scales(matrix, symmetric=symmetric)
     matrix.data = matrix.data * np.repeat(left, np.diff(start)) * right[columns]
+    make, delta = maker(library), float(np.finfo(dtype).eps) ** 0.5
+    if singular:
+        matrix = csr_array(matrix + diags_array(np.full(a.size, delta)))
     diagonal = matrix.diagonal()
     kind = Kind(symmetric=symmetric, mirrored=mirrored, positive=bool((diagonal > 0.0).all()))
-    make, rough = maker(library), np.random.default_rng(a.size).uniform(-1.0, 1.0, a.size)
-    shifts = [] if singular or not _has_pivots(matrix, diagonal) else [0.0]
-    shifts.append(float(np.finfo(dtype).eps) ** 0.5)
-    for shift in shifts:
-        shifted = matrix
-        if shift:
-            shifted = csr_array(matrix + diags_array(np.where(diagonal < 0.0, -shift, shift)))
-        try:
-            made = make(shifted.astype(dtype), kind)
-        except SingularError:
-            continue
-        if shift or _useful(made, matrix, rough, dtype):
-            return ScaledFactors(made, left, right, dtype, shift)
-    raise SingularError
+    if _has_pivots(matrix, diagonal):
+        with suppress(SingularError):
+            made = make(matrix.astype(dtype), kind)
+            if _useful(made, matrix, dtype):
+                return ScaledFactors(made, left, right, dtype, nearby=singular)
+    made = make(_augmented(matrix, delta).astype(dtype), Kind(symmetric=True, mirrored=True, positive=False))
+    return ScaledFactors(LeastSquares(made), left, right, dtype, nearby=True)
+
+
+def _augmented(matrix: Any, delta: float) -> Any:
+    """(δ I, A; Aᵀ, -δ I), a SciPy CSR array."""
+    from scipy.sparse import block_array, csr_array, diags_array
+
+    unit = diags_array(np.full(matrix.shape[0], delta))
+    made = csr_array(block_array([[unit, matrix], [matrix.T, -unit]], format="csr"))
+    made.indices, made.indptr = made.indices.astype(matrix.indices.dtype), made.indptr.astype(matrix.indptr.dtype)
+    return made
 
 
 def scales(matrix: Any, *, symmetric: bool) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -122,8 +148,9 @@ def _has_pivots(matrix: Any, diagonal: Values) -> bool:
     return bool((diagonal != 0.0).all()) or structural_rank(matrix) == matrix.shape[0]
 
 
-def _useful(made: Factors, matrix: Any, rough: Values, dtype: np.dtype[Any]) -> bool:
+def _useful(made: Factors, matrix: Any, dtype: np.dtype[Any]) -> bool:
     """Whether factors solve for a right-hand side A x with a rough x, without an x that is much larger."""
+    rough = np.random.default_rng(matrix.shape[0]).uniform(-1.0, 1.0, matrix.shape[0])
     b = matrix @ rough
     with np.errstate(all="ignore"):
         found = made.solve(b.astype(dtype)).astype(np.float64)

@@ -180,5 +180,4 @@ def test_ctrl_c_while_workers_start_is_one_line() -> None:
 
 
 def started_by(pid: int) -> list[psutil.Process]:
-    found: list[psutil.Process] = psutil.Process(pid).children(recursive=True)
-    return found
+    return psutil.Process(pid).children(recursive=True)

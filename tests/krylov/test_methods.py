@@ -138,7 +138,8 @@ def test_the_usual_preconditioner_follows_from_the_matrix_and_the_method() -> No
     assert usual_preconditioner(positive) == "chebyshev"
     assert usual_preconditioner(positive, "minres") == "jacobi"
     assert usual_preconditioner(negative, "minres") is None  # it must be positive definite
-    assert usual_preconditioner(negative, "gmres") == usual_preconditioner(one_way) == "jacobi"
+    assert usual_preconditioner(negative, "gmres") == usual_preconditioner(one_way, "gmres") == "jacobi"
+    assert usual_preconditioner(negative) == usual_preconditioner(one_way) == "direct"
     assert usual_preconditioner(hollow, "minres") is None
     assert dsolver.solve(hollow, np.ones(2), method="minres", device="cpu").converged
 

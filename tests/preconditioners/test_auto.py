@@ -117,7 +117,8 @@ def test_an_elliptic_matrix_that_is_not_symmetric_gets_algebraic_multigrid() -> 
         assert solution.iterations <= 40
         assert np.linalg.norm(b - a @ solution.x) <= 1.01e-8 * np.linalg.norm(b)
     one_way = sp.csr_array(sp.eye_array(400) - 0.99 * sp.diags_array(np.ones(399), offsets=1))
-    assert auto.usual_preconditioner(dsolver.matrix(one_way)) == "jacobi"
+    assert auto.usual_preconditioner(dsolver.matrix(one_way)) == "direct"
+    assert auto.usual_preconditioner(dsolver.matrix(one_way), "gmres") == "jacobi"
 
 
 def test_few_long_rows_get_jacobi(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
+import scipy.sparse.linalg
 from distributed import Client
 
 import dsolver
 from dsolver import problems
+from dsolver.cost import estimate
 from dsolver.errors import InputError
+from dsolver.kernels.direct.fill import Fill, fill_of
 from dsolver.preconditioners import Direct
 from tests.clusters import cluster
 from tests.matrices.test_matrix import lattice
@@ -150,6 +153,59 @@ def test_methods_that_are_asked_for() -> None:
         found = solved(LAPLACE, LAPLACE @ X, method=method)
         assert found.status is dsolver.Status.CONVERGED, method
         assert found.iterations <= 2
+
+
+def test_auto_takes_factors_where_nothing_else_is_sure() -> None:
+    for kind in ("indefinite", "hollow"):
+        a = sp.csr_array(KINDS[kind] - (5.0 if kind == "indefinite" else 0.0) * sp.diags_array(np.arange(N * N) % 2.0))
+        with dsolver.Solver(a) as solver:
+            found = solver.solve(a @ X)
+            assert solver.preconditioner == Direct()
+        assert found.iterations <= 2
+        assert residual(a, found.x, a @ X) < 1e-8
+
+
+def test_the_last_attempt_is_with_factors_and_says_so() -> None:
+    """MINRES, which follows conjugate gradients here, runs out of iterations."""
+    rng = np.random.default_rng(0)
+    half = sp.random_array((N * N, N * N), density=0.03, rng=rng)
+    half = sp.diags_array(10.0 ** rng.uniform(-3.0, 3.0, N * N)) @ (half + half.T + 0.01 * sp.eye_array(N * N))
+    a = sp.csr_array(half + half.T)
+    b = a @ X
+    with dsolver.Solver(a) as solver:
+        found = solver.solve(b)
+        again = solver.solve(2.0 * b)
+        solver.update(LAPLACE)
+        other = solver.solve(LAPLACE @ X)
+    assert found.status is again.status is dsolver.Status.CONVERGED
+    assert residual(a, found.x, b) < 1e-8
+    assert any("factors of the whole matrix" in note for note in found.notes)
+    assert not any("factors of the whole matrix" in note for note in other.notes)
+    limited = dsolver.solve(a, b, maxiter=3)
+    assert not any("factors of the whole matrix" in note for note in limited.notes)
+
+
+def test_fill_is_that_of_the_library() -> None:
+    found = fill_of(LAPLACE)
+    assert found is not None
+    made = scipy.sparse.linalg.splu(
+        sp.csc_array(LAPLACE), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )
+    assert found.entries == pytest.approx(made.nnz, rel=0.25)
+    assert fill_of(LAPLACE, found.entries - 1) is None
+    dense = sp.csr_array(np.ones((9, 9)))
+    assert fill_of(dense) == Fill(entries=81.0, products=float(sum(k * k for k in range(9))))
+
+
+def test_what_memory_cannot_hold_is_refused_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimate, "SMALL", 0)
+    problem = dsolver.matrix(LAPLACE)
+    usual, direct = (dsolver.estimate(problem, M=m).bytes for m in ("jacobi", Direct()))
+    assert direct > usual
+    monkeypatch.setattr(Direct, "beside", lambda *_: 0)
+    monkeypatch.setattr(dsolver.preconditioners.direct, "fill_of", lambda _: 1e13)
+    with pytest.raises(dsolver.DeviceMemoryError):
+        solved(LAPLACE, LAPLACE @ X)
 
 
 def test_other_libraries_are_refused() -> None:

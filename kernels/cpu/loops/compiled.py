@@ -19,7 +19,7 @@ from dsolver.kernels.cpu.loops.shared_cache import SharedCache
 
 logger = logging.getLogger(__name__)
 config: Any = numba.config  # its attributes are made when it is imported
-COMPILED: Final = ("amg", "colorings", "cpu", "formats", "lattice")
+COMPILED: Final = ("amg", "colorings", "cpu", "direct", "formats", "lattice")
 """Folders with functions that numba compiles, and with the types that these are compiled for."""
 F = TypeVar("F", bound=Callable[..., Any])
 
