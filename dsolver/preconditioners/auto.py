@@ -19,7 +19,7 @@ from dsolver.preconditioners.algebraic import Algebraic
 from dsolver.preconditioners.base import Built, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.chebyshev import Chebyshev
-from dsolver.preconditioners.direct_choice import suit_at_once
+from dsolver.preconditioners.direct import suit_at_once
 from dsolver.preconditioners.jacobi import Identity, Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
 from dsolver.preconditioners.sweeps import ILU0

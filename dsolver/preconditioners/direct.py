@@ -23,6 +23,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import DIRECT_PART, DIRECT_SOLVE
 from dsolver.kernels.direct.factors import factors_of
+from dsolver.kernels.direct.fill import Fill
 from dsolver.kernels.direct.libraries import LIBRARIES, SingularError, chosen
 from dsolver.kernels.direct.parts import DirectPart
 from dsolver.kernels.formats.csr import Csr
@@ -45,6 +46,10 @@ NEARBY: Final = (
     "A is singular, or nearly so: M='direct' leaves out what A makes less than about 1e-8 of its size, so that x has "
     "nothing of it"
 )
+SURE: Final = Fill(entries=5e6, products=2e9)
+"""Fill of factors that are made at once: a second or two, which a few hundred iterations without an end take."""
+LAST: Final = Fill(entries=1e9, products=2e11)
+"""The same of a last attempt: a few minutes."""
 OWNER: Final = 0
 """The chunk next to which the factors are."""
 
@@ -164,6 +169,33 @@ def fill_of(problem: Problem) -> float:
     flat = problem.lattice and 1 in problem.grid
     fill = 6.6 * rows * math.log2(max(rows, 2.0)) if flat else 0.6 * rows ** (5 / 3)
     return min(max(2.0 * entries_of(problem), fill), float(rows) ** 2)
+
+
+def suit_at_once(problem: Problem, method: str | None) -> bool:
+    """Whether factors are the only sure way to solve with a matrix that is here, and affordable.
+
+    Symmetric matrices with a positive diagonal, elliptic ones, and methods that are asked for are left to iterations.
+
+    Args:
+        problem: the system.
+        method: of the solve; None for the usual one.
+    """
+    if method is not None or not isinstance(problem, MatrixProblem) or problem.elimination is None:
+        return False
+    if problem.null_vectors or not (problem.indefinite or (problem.asymmetry and not problem.elliptic)):
+        return False
+    return _within(problem, SURE)
+
+
+def may_be_last(problem: Problem) -> bool:
+    """Whether factors of a matrix that is here may be made where nothing else has led to an end; memory aside."""
+    return isinstance(problem, MatrixProblem) and problem.elimination is not None and _within(problem, LAST)
+
+
+def _within(problem: MatrixProblem, most: Fill) -> bool:
+    assert problem.elimination is not None
+    found = problem.elimination.within(most.entries)
+    return found is not None and found.products <= most.products
 
 
 @final

@@ -29,7 +29,7 @@ from dsolver.multigrid.reuse import Outcome
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Direct, Preconditioner
 from dsolver.preconditioners.auto import Alternative, alternative_to, for_indefinite
-from dsolver.preconditioners.direct_choice import may_be_last
+from dsolver.preconditioners.direct import may_be_last
 from dsolver.preconditioners.registry import AUTO, value_type
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
