@@ -42,7 +42,7 @@ def told(problem: Any) -> dict[str, Any]:
     return {name: getattr(problem, name) for name in (f.name for f in fields(problem)) if name not in ARRAYS}
 
 
-ARRAYS = ("matrix", "coefficients")
+ARRAYS = ("matrix", "coefficients", "elimination")
 MATRICES = {
     "lattice": lattice(30),
     "graph": graph_laplacian(900, 9.0, 4),

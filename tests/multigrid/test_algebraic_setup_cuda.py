@@ -210,7 +210,7 @@ def test_near_null_spaces_stay_on_the_gpu_where_the_matrix_is() -> None:
 
 
 def test_matrices_without_symmetry_and_aggregates_are_solved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsolver.kernels.cuda.backend.PINNED", 1)  # arrays count as large
+    monkeypatch.setattr("dsolver.kernels.cuda.host_arrays.STAGED", 1)  # arrays count as large
     symmetric, b = line(), np.ones(600)
     without = sp.csr_array(symmetric + sp.diags_array(np.full(599, 0.2), offsets=1, shape=(600, 600)))
     aggregation, points = (

@@ -32,7 +32,14 @@ KINDS = {
     "unsymmetric": sp.csr_array(LAPLACE + sp.diags_array(RNG.uniform(-2.0, 2.0, N * N - 1), offsets=1)),
     "hollow": sp.csr_array(LAPLACE - sp.diags_array(np.where(np.arange(N * N) % 7 == 0, 4.0, 0.0))),
 }
-PIECES = sp.csr_array(sp.block_diag([[[1.0, -1.0], [-1.0, 1.0]], [[2.0, -2.0], [-2.0, 2.0]], [[1.0, 1.0], [1.0, 1.0]]]))
+PIECES = sp.csr_array(
+    sp.block_diag(
+        [
+            sp.coo_array(part)
+            for part in ([[1.0, -1.0], [-1.0, 1.0]], [[2.0, -2.0], [-2.0, 2.0]], [[1.0, 1.0], [1.0, 1.0]])
+        ]
+    )
+)
 
 
 @pytest.fixture(scope="module")
