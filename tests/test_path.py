@@ -17,8 +17,9 @@ import dsolver
 from dsolver import problems
 from dsolver.program.solve import Solve
 
-MOST: Final = 22
-"""Modules at most. Lower it where there are fewer; to raise it needs a reason."""
+MOST: Final = 26
+"""Modules at most. Lower it where there are fewer; to raise it needs a reason. Of 22 it was raised for coordinates of
+arrays, the client that is open, the basis of GMRES, and factors, which count their fill before a method is chosen."""
 
 
 class Reached(BaseException):
@@ -55,6 +56,7 @@ def before_set_up() -> dict[str, dict[str, None]]:
     """The modules that a solve for a grid of 32³ points passes."""
     problem = problems.poisson7((32, 32, 32))
     b = np.ones(problem.grid)
+    dsolver.solve(problem, b, device="cpu", maxiter=1)  # modules are loaded when they are used for the first time
     return passed(lambda: dsolver.solve(problem, b, device="cpu"), Solve.set_up)
 
 

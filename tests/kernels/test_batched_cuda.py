@@ -30,7 +30,7 @@ from dsolver.preconditioners.chebyshev import noise
 from tests.on_host import FIBERS, compiled, packed, without_assembly
 
 F64 = npt.NDArray[np.float64]
-HEADERS = ("slices.cuh", "sell/passes.cuh", "sell/batched.cuh", "hpcg/header.cuh")
+HEADERS = ("sums.cuh", "slices.cuh", "sell/passes.cuh", "sell/batched.cuh", "hpcg/header.cuh")
 GRID = (11, 9, 10)
 WARPS = 2
 
