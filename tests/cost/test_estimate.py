@@ -173,6 +173,7 @@ def test_a_system_that_no_gpu_holds_is_refused_before_set_up(monkeypatch: pytest
     monkeypatch.setattr("dsolver.session.session.connect", lambda *_, **__: runtime)
     monkeypatch.setattr("dsolver.cluster.devices.free_memory_of", free)
     monkeypatch.setattr(Runtime, "launch", launch)
+    monkeypatch.setattr("dsolver.session.session.Session._tell_of_set_up", lambda _: None)  # there is no cluster
     with pytest.raises(DeviceMemoryError, match=r"GPU 0 of 2 has 16 MiB free, .* needs .* MiB \(matrices .*use about"):
         dsolver.Solver(problems.hpcg((64, 64, 64)))
     assert asked == [(client, runtime.workers, reclaim) for reclaim in (False, True)]
