@@ -49,7 +49,7 @@ NEARBY: Final = (
 SURE: Final = Fill(entries=5e6, products=2e9)
 """Fill of factors that are made at once: a second or two, which a few hundred iterations without an end take."""
 LAST: Final = Fill(entries=1e9, products=2e11)
-"""The same of a last attempt: a few minutes."""
+"""Fill of factors of a last attempt: a few minutes."""
 OWNER: Final = 0
 """The chunk next to which the factors are."""
 

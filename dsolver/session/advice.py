@@ -65,7 +65,7 @@ class Case:
         done = len(self.residuals) - 1
         half = done // 2
         before, now = min(self.residuals[: half + 1], default=math.inf), min(self.residuals, default=math.inf)
-        if not (half and 0.0 < self.limit < now < before < math.inf):
+        if not (0.0 < self.limit < now < before < math.inf):
             return math.inf
         return (done - half) * math.log(now / self.limit) / math.log(before / now)
 
@@ -91,9 +91,11 @@ def _seen(case: Case) -> str:
                 f"for this system. Loosen rtol, or raise atol."
             )
         return f"The residual no longer falls, and is {case.part:.1e} of ‖b‖."
+    if not done:
+        return "There was no iteration: raise maxiter."
     if further <= TIMES * done:
         return (
-            f"The residual still falls: at the pace of the last iterations {further:.0f} more are needed. Raise "
+            f"The residual still falls: at the pace of the last iterations {math.ceil(further)} more are needed. Raise "
             f"maxiter, or pass x as x0 to go on."
         )
     return f"The residual hardly falls any more, and is {case.part:.1e} of ‖b‖: more iterations are no help."

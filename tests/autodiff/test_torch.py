@@ -304,7 +304,7 @@ def test_tensors_that_need_gradients_are_refused_where_there_are_none(name: str)
 def test_what_does_not_converge_is_no_gradient() -> None:
     problem = diffusion((8, 8, 8))
     f = tensor(8, 8, 8)
-    with pytest.raises(dsolver.NotConvergedError, match=r"the solve ended as max_iterations after 1 .* raise maxiter"):
+    with pytest.raises(dsolver.NotConvergedError, match=r"the solve ended as max_iterations after 1 .* Raise maxiter"):
         dsolver.torch.solve(problem, f, maxiter=1, device="cpu")
     one = torch.zeros((8, 8, 8), dtype=torch.float64, requires_grad=True)
     x = dsolver.torch.solve(problem, one, maxiter=1, device="cpu")  # of zeros

@@ -78,7 +78,7 @@ def test_without_a_right_hand_side_the_solution_is_ones() -> None:
         ("--matrix none.mtx", "there is no file none.mtx"),
         ("--matrix b.npy", "ends in none of .mtx"),
         ("--matrix a.mtx --rhs short.npy", "short.npy has shape (9,), but b of this matrix is (336,)"),
-        ("--matrix a.mtx --rhs a.mtx", "a.mtx holds no array of real numbers"),
+        ("--matrix a.mtx --rhs a.mtx", "a.mtx cannot be read as an array of numbers: its first line says 'coordinate'"),
         ("--matrix a.mtx --precond mg", "M='mg' coarsens a grid"),
     ],
 )
@@ -125,7 +125,7 @@ def test_info_of_what_is_not_symmetric_and_what_cannot_be_solved_with() -> None:
     found = told("skewed.mtx")
     assert found["symmetric"] == "no: A[3, 4] = -7, but A[4, 3] = -1"
     assert found["diagonal"] == "A has 1 zeros on its diagonal, the first in row 9"
-    assert found["solved by"] == "gmres with M=None"
+    assert found["solved by"] == "fgmres with M='direct'"
     a[5, :] = 0.0
     scipy.io.mmwrite("empty.mtx", sp.csr_array(a))
     assert "the first is row 5: take such rows out" in good("info", "empty.mtx")

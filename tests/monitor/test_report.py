@@ -148,7 +148,7 @@ def test_a_solution_has_a_view() -> None:
 
 def test_a_view_says_what_to_do_where_a_solve_did_not_converge() -> None:
     problem = dsolver.problems.hpcg((8, 8, 8))
-    assert "raise maxiter" in dsolver.solve(problem, np.ones(problem.grid), maxiter=1)._repr_html_()
+    assert "Raise maxiter" in dsolver.solve(problem, np.ones(problem.grid), maxiter=1)._repr_html_()
     assert "maxiter" not in dsolver.solve(problem, np.ones(problem.grid))._repr_html_()
 
 

@@ -23,7 +23,7 @@ HOLE = np.zeros(SHAPE, bool)
 HOLE[3:5, 4:8] = True
 CUBE: Any = (4, 4, 4)
 SQUARE: Any = (4, 4)
-NUMBER: Any = 4
+NONE: Any = ()
 LINE = {"y": "neumann", "z": "neumann"}
 
 
@@ -219,7 +219,7 @@ def test_an_estimate_of_a_plane() -> None:
         (lambda: poisson5(CUBE), r"poisson5: grid must be two integers, not \(4, 4, 4\); poisson7 serves a box"),
         (lambda: poisson7(SQUARE), r"poisson7: grid must be three integers, not \(4, 4\); poisson5 serves a plane"),
         (lambda: diffusion((*CUBE, 4)), "grid must be one to three integers"),
-        (lambda: diffusion(NUMBER), "grid must be one to three integers"),
+        (lambda: diffusion(NONE), "grid must be one to three integers"),
         (lambda: diffusion((4, 5), bc={"z": "neumann"}), "'z': the faces are x-, x., y-, y., or x, y for both ends"),
         (lambda: diffusion((4, 5), bc={"x-": Dirichlet(np.ones((5, 1)))}), r"shape \(5, 1\), but the face has \(5,\)"),
         (lambda: diffusion((4, 5), np.ones((4, 5, 1))), r"kappa has shape \(4, 5, 1\), but the grid is \(4, 5\)"),
