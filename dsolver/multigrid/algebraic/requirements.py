@@ -18,5 +18,5 @@ def check_diagonal(wrong: int) -> None:
     if wrong:
         raise InputError(
             f"A has {wrong} diagonal entries that are not positive: algebraic multigrid is for positive definite "
-            f"matrices; use M='jacobi', or solve with -A where all are negative"
+            f"matrices; use M='jacobi'"
         )
