@@ -180,4 +180,5 @@ def test_ctrl_c_while_workers_start_is_one_line() -> None:
 
 
 def started_by(pid: int) -> list[psutil.Process]:
-    return psutil.Process(pid).children(recursive=True)
+    found: list[psutil.Process] = psutil.Process(pid).children(recursive=True)
+    return found
