@@ -55,7 +55,7 @@ class Setups:
             InputError: a value or an argument cannot be right.
         """
         client = arguments.get("client")
-        if client or (client is None and default_client.open_client() is not None):
+        if default_client.meant(client) is not None:
             with Solver(system.problem(values, transposed=transposed), **arguments) as solver:
                 yield solver
             return

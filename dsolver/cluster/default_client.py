@@ -12,6 +12,11 @@ OF_A_CLUSTER: Final = (None, "dask.distributed", "distributed")
 """Values of Dask's option `scheduler` with which it computes on the cluster of a client."""
 
 
+def meant(client: Any) -> Client | None:
+    """The client that a call means by its `client=`: that one, by default the open one, or None for this process."""
+    return open_client() if client is None else client or None
+
+
 def open_client() -> Client | None:
     """The client on whose cluster Dask would compute a collection in this thread now; None where it would do so here.
 

@@ -239,7 +239,7 @@ def estimate(
     if per_host is not None and (workers is None or device != "cuda"):
         raise InputError("per_host is for plans of GPUs: give workers= and device='cuda', too")
     gpu = devices.find_gpu()
-    client = default_client.open_client() if client is None else client or None
+    client = default_client.meant(client)
     runtime = connect(client, device=device) if workers is None else _planned_runtime(device, workers, gpu)
     on_gpus, there = runtime.device == "cuda", workers is None
     available: Sequence[int] = (gpu.memory,) * len(runtime.workers) if on_gpus and isinstance(gpu, devices.Gpu) else ()

@@ -10,6 +10,7 @@ import numpy as np
 import psutil
 
 from dsolver.errors import InputError, check_real, in_a_line, installing
+from dsolver.kernels.reductions import some
 
 MANY: Final = 1 << 26
 """Rows from which on the memory for their pointers is asked for first."""
@@ -197,7 +198,7 @@ def check_pointers(name: str, pointers: Any, count: int, entries: int) -> None:
     """
     if pointers.ndim != 1 or pointers.dtype.kind not in "iu":
         raise InputError(f"{name} has pointers (indptr) of dtype {pointers.dtype}: integers are needed")
-    if len(pointers) != count + 1 or pointers[0] != 0 or (pointers[1:] < pointers[:-1]).any():
+    if len(pointers) != count + 1 or pointers[0] != 0 or some(pointers[1:] < pointers[:-1]):
         raise InputError(f"{name} has pointers to rows or columns (indptr) that do not ascend from 0")
     if pointers[-1] > entries:
         raise InputError(f"{name} has fewer entries than its pointers (indptr) tell of: {pointers[-1]}")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
+from dsolver.cluster import default_client
 from dsolver.cluster.devices import Gpu, find_gpu
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.partition import Partition
@@ -44,9 +45,21 @@ def problem_of(A: Any, *, gpu: bool) -> Any:
     return A if isinstance(A, Problem) or not is_matrix(A) else matrix(A, device="cuda" if gpu else "cpu")
 
 
+def client_of(setup: Setup, *, everywhere: bool = True) -> Any:
+    """The client of the cluster on which a system is set up; None for this process.
+
+    Args:
+        setup: where no client is named, the open one is taken, unless the engine is that of this process.
+        everywhere: whether M can be on a cluster; if not, the open client is left alone.
+    """
+    if everywhere and setup.engine != "reference":
+        return default_client.meant(setup.client)
+    return setup.client or None
+
+
 def on_gpu_here(setup: Setup) -> bool:
     """Whether a solve is set up on the GPU of this process, as far as can be told before it is connected."""
-    here = setup.client is None and setup.kernels == "auto" and setup.device in ("auto", "cuda")
+    here = client_of(setup) is None and setup.kernels == "auto" and setup.device in ("auto", "cuda")
     return here and isinstance(find_gpu(), Gpu)
 
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, Self, TypeVar, final
 
-from dsolver.cluster import default_client
 from dsolver.cluster.crew import ATTEMPTS
 from dsolver.cluster.gpu_lock import claim, release
 from dsolver.cluster.runtime import connect
@@ -36,7 +35,7 @@ from dsolver.problems.problem import check_problem
 from dsolver.program.solve import Guess, Solve, Started
 from dsolver.program.spec import SolveSpec, bases, method_for
 from dsolver.program.terms import Begun, Terms
-from dsolver.session.arguments import FirstGuess
+from dsolver.session.arguments import FirstGuess, client_of
 from dsolver.session.options import Setup
 from dsolver.session.recovery import on_workers_left
 from dsolver.session.user_arrays import Container, container_of
@@ -91,9 +90,7 @@ class Session:
         method_for(problem, setup.method)
         self._method, self.restart = setup.method, setup.restart
         self.preconditioner = setup.preconditioner(problem)
-        client = setup.client or None
-        if setup.client is None and setup.engine != "reference" and self.preconditioner.can.everywhere:
-            client = default_client.open_client()
+        client = client_of(setup, everywhere=self.preconditioner.can.everywhere)
         scheduler: Any = client.scheduler if client and setup.client is None else None
         self._taken = (TAKEN.format(scheduler.address),) if scheduler else ()
         self.runtime = connect(client, engine=setup.engine, device=setup.device, kernels=setup.kernels)
