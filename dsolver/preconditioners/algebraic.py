@@ -329,15 +329,7 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
     measures = None if builder.problem.asymmetry else measured(builder.engine, rows)
     known = (sizes,) if measures is None else (sizes, measures.at("diagonal"))
 
-    def stored() -> tuple[PerChunk, PerChunk]:
-        # Nobody multiplies before the hierarchy is there, which is waited for.
-        if builder.lowered:
-            made = builder.engine.per_chunk(partial(chunk_matrices, dtype=builder.dtype), blocks, layouts, *known)
-            return made.at(0, "exact"), made.at(0, "narrow")
-        exact = builder.engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts, *known).at(0)
-        return exact, exact
-
-    both = Deferred(stored)
+    both = Deferred(lambda: _in_both_types(builder, blocks, layouts, *known))
     if early:
         builder.engine.defer(both)
         if builder.engine.kernels == "cuda":
@@ -406,18 +398,13 @@ def _of_open_cells(
     measures = measured(engine, opened.rows)
     layouts = opened.layouts.at("rows")
 
-    def stored() -> tuple[PerChunk, PerChunk]:
-        if rows.raised is None and builder.lowered:
-            made = engine.per_chunk(partial(chunk_matrices, dtype=builder.dtype), opened.blocks, layouts)
-            return made.at(0, "exact"), made.at(0, "narrow")
-        view = engine.lowered(builder.dtype) if builder.lowered else engine
-        narrow = view.per_chunk(partial(chunk_matrix, wait=False), opened.blocks, layouts).at(0)
-        if rows.raised is None:
-            return narrow, narrow
+    if rows.raised is None:
+        exact, narrow = _in_both_types(builder, opened.blocks, layouts)
+    else:
+        store, view = partial(chunk_matrix, wait=False), engine.lowered(builder.dtype) if builder.lowered else engine
+        narrow = view.per_chunk(store, opened.blocks, layouts).at(0)
         blocks = with_diagonal(engine, opened, rows.offsets, given, closed)
-        return engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts).at(0), narrow
-
-    exact, narrow = stored()
+        exact = engine.per_chunk(store, blocks, layouts).at(0)
     in_boxes = engine.per_chunk(_in_box, exact, opened.layouts)
     return lambda: in_boxes, FinestLevel(
         rows=opened.rows,
@@ -428,6 +415,17 @@ def _of_open_cells(
         singular=rows.singular,
         measures=measures,
     )
+
+
+def _in_both_types(
+    builder: Builder, blocks: PerChunk, layouts: PerChunk, *known: PerChunk
+) -> tuple[PerChunk, PerChunk]:
+    """The `ChunkMatrix` of every chunk in float64, and in the levels' value type; those who multiply wait for them."""
+    if builder.lowered:
+        made = builder.engine.per_chunk(partial(chunk_matrices, dtype=builder.dtype), blocks, layouts, *known)
+        return made.at(0, "exact"), made.at(0, "narrow")
+    exact = builder.engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts, *known).at(0)
+    return exact, exact
 
 
 def _in_box(_: Backend, __: int, matrix: ChunkMatrix, layouts: OpenLayouts) -> ChunkMatrix:
