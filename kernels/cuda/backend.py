@@ -26,6 +26,7 @@ from dsolver.kernels.cuda.stencil.setup import CudaStencils
 from dsolver.kernels.cuda.vectors import vectors
 from dsolver.kernels.foresight import Foresight
 from dsolver.kernels.formats.layout import SLICE, Array
+from dsolver.kernels.lent_arrays import LentArray
 
 T = TypeVar("T")
 
@@ -74,7 +75,7 @@ class CudaBackend(Backend):
         return tables.table(values)
 
     def asarray(self, values: Any) -> Array:
-        return host_arrays.to_gpu(values) if isinstance(values, np.ndarray) else cupy.asarray(values)
+        return host_arrays.to_gpu(values) if isinstance(values, np.ndarray | LentArray) else cupy.asarray(values)
 
     def to_host(self, values: Any) -> npt.NDArray[Any]:
         return host_arrays.to_host(values)

@@ -8,10 +8,9 @@ of 18 to the GPU, and of 46 from it, where half was the first touch of new pages
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import cycle
-from math import prod
 from typing import Any, Final, final
 
 import cupy
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 from dsolver.kernels import usable_cpus
 from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.lent_arrays import Cut, LentArray, cuts_of
 
 STAGED: Final = 1 << 20
 """Bytes from where on an array is copied in pieces: below, one copy by the driver takes as long."""
@@ -30,22 +30,21 @@ THREADS: Final = 8
 _TO_GPU: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 
-Cut = tuple[slice, ...]
 
-
-def to_gpu(values: npt.NDArray[Any]) -> Any:
+def to_gpu(values: npt.NDArray[Any] | LentArray) -> Any:
     """An array of NumPy on the current device, with the order of its axes in memory where that has no gaps.
 
     Kernels on the current stream find it complete. The host's memory may be written to when this returns.
 
     Args:
-        values: of any real or complex dtype, byte order and strides; of long doubles, float64 is made.
+        values: of any real or complex dtype, byte order and strides, in this process or lent by another one; of long
+            doubles, float64 is made.
     """
     kind = np.dtype(np.float64) if values.dtype.char == "g" else values.dtype.newbyteorder("=")
     if values.nbytes < STAGED:
-        return cupy.asarray(values.astype(kind, copy=False))
+        return cupy.asarray(np.asarray(values).astype(kind, copy=False))
     axes = sorted(range(values.ndim), key=lambda axis: -values.strides[axis])
-    if not values.transpose(axes).flags.c_contiguous:
+    if not _gapless(values.transpose(axes)):
         axes = list(range(values.ndim))
     host = values.transpose(axes)
     made = cupy.empty(host.shape, kind)
@@ -66,16 +65,8 @@ def to_host(values: Any) -> npt.NDArray[Any]:
     return made
 
 
-def cut(shape: Sequence[int], most: int) -> Iterator[Cut]:
-    """Parts of at most so many items that an array in C order is made of, each without gaps."""
-    inner = prod(shape[1:])
-    if inner > most:
-        for index in range(shape[0]):
-            yield from ((slice(index, index + 1), *inside) for inside in cut(shape[1:], most))
-        return
-    rows = max(1, most // inner)
-    for first in range(0, shape[0], rows):
-        yield (slice(first, min(first + rows, shape[0])), *(slice(None) for _ in shape[1:]))
+def _gapless(host: npt.NDArray[Any] | LentArray) -> bool:
+    return host.gapless if isinstance(host, LentArray) else host.flags.c_contiguous
 
 
 @final
@@ -127,7 +118,7 @@ def _team() -> Team:
 
 
 def _in_pieces(
-    way: Callable[[npt.NDArray[Any], Any, Sequence[Cut], Buffers], None], host: npt.NDArray[Any], there: Any
+    way: Callable[[Any, Any, Sequence[Cut], Buffers], None], host: npt.NDArray[Any] | LentArray, there: Any
 ) -> list[Any]:
     """Have threads copy pieces of an array on the host or the device; events behind the last ones.
 
@@ -137,7 +128,7 @@ def _in_pieces(
         there: of the same shape on the current device, in C order.
     """
     team, device = _team(), cupy.cuda.Device().id
-    cuts = list(cut(there.shape, PIECE // there.dtype.itemsize))
+    cuts = list(cuts_of(there.shape, PIECE // there.dtype.itemsize))
     ready = _event(cupy.cuda.get_current_stream())  # the memory may have been another array's
 
     def several(number: int) -> list[Any]:
@@ -157,11 +148,14 @@ def _event(stream: Any) -> Any:
     return event
 
 
-def _up(host: npt.NDArray[Any], there: Any, cuts: Sequence[Cut], buffers: Buffers) -> None:
+def _up(host: npt.NDArray[Any] | LentArray, there: Any, cuts: Sequence[Cut], buffers: Buffers) -> None:
     for each, buffer in zip(cuts, cycle(buffers), strict=False):
         part = there[each]
         buffer.stream.synchronize()
-        np.copyto(buffer.like(part), host[each], casting="same_kind")
+        if isinstance(host, LentArray):
+            host[each].read_into(buffer.like(part))
+        else:
+            np.copyto(buffer.like(part), host[each], casting="same_kind")
         buffer.send(part)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dsolver.kernels import load
+from dsolver.kernels import lent_arrays, load
 
 pytestmark = pytest.mark.gpu
 
@@ -54,6 +54,23 @@ def test_there_and_back(kind: str, small: bool, monkeypatch: pytest.MonkeyPatch)
     assert isinstance(back, np.ndarray)
     assert (back == before).all()
     assert (backend.to_host(there[..., 1:]) == before[..., 1:]).all()
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("big end first", "nothing")])
+def test_what_another_process_lends_goes_there_as_well(kind: str, small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend, given = load("cuda"), KINDS[kind]()
+    from dsolver.kernels.cuda import host_arrays
+
+    monkeypatch.setattr(lent_arrays, "WORTH", 1)
+    monkeypatch.setattr(host_arrays, "STAGED", 1 << 30 if small else 1)
+    monkeypatch.setattr(host_arrays, "PIECE", 1 << 12)
+    monkeypatch.setattr(host_arrays, "_kept", host_arrays._Kept())
+    made = lent_arrays.lent(given)
+    assert made is not None
+    there = backend.asarray(made[0])
+    assert there.dtype == given.dtype
+    assert (backend.to_host(there) == given).all()
 
 
 def test_memory_of_the_host_may_be_written_to_at_once() -> None:

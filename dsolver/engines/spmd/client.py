@@ -20,6 +20,7 @@ from dsolver.engines.base import Engine
 from dsolver.engines.dask.blocks import register, scatter, scatter_to_owners, wait_for_blocks
 from dsolver.engines.dask.connection import ANSWER, unanswered, wait_for
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
+from dsolver.engines.dask.lending import Loans, readers_of
 from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
 from dsolver.engines.spmd import worker as ranks
 from dsolver.engines.spmd.rank import Failure, RankSpec
@@ -28,6 +29,7 @@ from dsolver.engines.spmd.worker import Busy
 from dsolver.engines.transport.handshake import TOKEN_BYTES
 from dsolver.errors import ClusterError, DsolverError, InputError, RankError, WorkerLostError
 from dsolver.grid.partition import Partition
+from dsolver.kernels.lent_arrays import LentArray
 from dsolver.monitor.spans import Span
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ ITEM: Final = 8
 """Bytes of an item of x."""
 HEAD_START: Final = 0.001
 """Seconds that calls are ahead of what the scheduler is told of their results: ranks wait for the calls."""
+Held = Future[Any] | LentArray
+"""A block that ranks find in a worker's memory, or read in this process."""
 Gather = Callable[[bytes, Sequence[Call]], Awaitable[Any]]
 """Caller of ranks, in the event loop: their replies, or something made of them."""
 
@@ -99,6 +103,7 @@ class SpmdProgram(RunningProgram[P_co]):
         self._telling: asyncio.Future[Any] | None = None  # held, as the loop does not hold it
         loop: Any = client.loop
         self._reached = asyncio.run_coroutine_threadsafe(self._answer_directly(), loop.asyncio_loop)
+        self._readers = asyncio.run_coroutine_threadsafe(readers_of(client, self._workers), loop.asyncio_loop)
         self._spans: list[Span] = []
         self._name = f"dsolver-{uuid.uuid4().hex[:12]}"
         made = _packed("the program", (program, spec))
@@ -143,9 +148,9 @@ class SpmdProgram(RunningProgram[P_co]):
         *args: Q.args,
         **named: Q.kwargs,
     ) -> R:
-        call = _packed_call(command, args, named)
-        held = self._on_cluster(name, blocks)  # no rank knows of it yet, so what goes wrong here ends none
-        with self._or_end():
+        call, loans = _packed_call(command, args, named), Loans()
+        held = self._on_cluster(name, blocks, loans)  # no rank knows of it yet, so what goes wrong here ends none
+        with self._or_end(), loans.open():
             result: R = self._result(self._with_blocks(ranks.load_rank, held, name, call))
             return result
 
@@ -158,11 +163,11 @@ class SpmdProgram(RunningProgram[P_co]):
         *args: Q.args,
         **named: Q.kwargs,
     ) -> tuple[R, Blocks | None]:
-        call = _packed_call(command, args, named)
-        held = self._on_cluster(name, blocks)
+        call, loans = _packed_call(command, args, named), Loans()
+        held = self._on_cluster(name, blocks, loans)
         here = here and len(self._workers) <= FAN  # of more ranks they would travel by way of others
         made_as = None if here else _new_name()
-        with self._or_end():
+        with self._or_end(), loans.open():
             replies, made = self._with_blocks(
                 ranks.exchange_rank, held, name, call, made_as, gather=partial(self._exchanged, made_as)
             )
@@ -229,12 +234,12 @@ class SpmdProgram(RunningProgram[P_co]):
         return replies
 
     def _with_blocks(
-        self, function: Callable[..., Any], held: Mapping[int, Future[Any]], *args: Any, gather: Gather | None = None
+        self, function: Callable[..., Any], held: Mapping[int, Held], *args: Any, gather: Gather | None = None
     ) -> Any:
-        """function(name of the program, *args, keys of its chunks' blocks) on every rank at once."""
+        """function(name of the program, *args, its chunks' blocks) on every rank at once."""
         keys: dict[str, dict[int, Any]] = {worker: {} for worker in self._workers}
-        for number, future in held.items():
-            keys[self._owners[number]][number] = future.key
+        for number, block in held.items():
+            keys[self._owners[number]][number] = block if isinstance(block, LentArray) else block.key
         each = {rank: (keys[worker],) for rank, worker in enumerate(self._workers)}
         return self._each(function, each, self._name, *args, gather=gather)
 
@@ -390,18 +395,22 @@ class SpmdProgram(RunningProgram[P_co]):
 
     # -- data ----------------------------------------------------------------------------------------------------------
 
-    def _on_cluster(self, name: str, blocks: Mapping[int, Any]) -> dict[int, Future[Any]]:
-        """Blocks as futures: arrays are brought to their owner's memory, computations are waited for."""
-        futures = wait_for_blocks(self._client, name, blocks)
-        keys = {number: f"dsolver-{name}-{uuid.uuid4().hex}" for number in blocks.keys() - futures.keys()}
+    def _on_cluster(self, name: str, blocks: Mapping[int, Any], loans: Loans) -> dict[int, Held]:
+        """Blocks as ranks take them: computations are waited for, arrays lent, or brought to their owner's memory."""
+        held: dict[int, Held] = {**wait_for_blocks(self._client, name, blocks)}
+        readers = self._readers.result() if held.keys() < blocks.keys() else ()
+        for number in blocks.keys() - held.keys():
+            if self._owners[number] in readers and (array := loans.of(blocks[number])) is not None:
+                held[number] = array
+        keys = {number: f"dsolver-{name}-{uuid.uuid4().hex}" for number in blocks.keys() - held.keys()}
         by_owner: dict[str, dict[str, Any]] = {}
         for number, key in keys.items():
             by_owner.setdefault(self._owners[number], {})[key] = blocks[number]
         if not by_owner:
-            return futures
+            return held
         with _answered():
             sent = self._client.sync(scatter_to_owners, self._client, by_owner, self._reached.result())
-        return futures | {number: sent[key] for number, key in keys.items()}
+        return held | {number: sent[key] for number, key in keys.items()}
 
     async def _answer_directly(self) -> bool:
         """Whether this process reaches all workers that it calls; they are asked beside the start of ranks."""

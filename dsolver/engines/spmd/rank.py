@@ -23,6 +23,7 @@ from dsolver.engines.transport.handshake import Address, Encryption
 from dsolver.engines.transport.nccl_interface import point_nccl_at
 from dsolver.errors import DsolverError, RankError
 from dsolver.grid.partition import Partition
+from dsolver.kernels.lent_arrays import LentArray
 
 if TYPE_CHECKING:
     from distributed import Worker
@@ -121,7 +122,7 @@ class Rank:
         self._executor = ThreadPoolExecutor(1, f"dsolver-rank-{number}")
         self._made: tuple[Callable[[Engine, Any], Any], Any] | None = None
         self._transport: Transport | None = None
-        self._engine: Engine | None = None
+        self._engine: ResidentEngine | None = None
         self._program: Any = None
         self._reason: str | None = None
         self._short = False
@@ -206,7 +207,14 @@ class Rank:
         if missing:
             raise RankError(f"blocks of {name} are gone, with the worker that had them: {missing}")
         command, args, named = pickle.loads(call)
-        return self._run(command, (blocks, *args), named)
+        return self._run(command, (self._here(blocks), *args), named)
+
+    def _here(self, blocks: Mapping[int, Any]) -> Mapping[int, Any]:
+        """Blocks of which those that the client lends were read: it has them back when this call returns."""
+        engine = self._engine
+        assert engine is not None
+        with engine.scope():
+            return {n: engine.backend.asarray(b) if isinstance(b, LentArray) else b for n, b in blocks.items()}
 
     def _run(self, command: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         assert self._engine is not None

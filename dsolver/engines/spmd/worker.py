@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from dsolver.engines.spmd.rank import Failure, Rank, RankSpec
 from dsolver.engines.transport.handshake import Address
 from dsolver.errors import RankError
+from dsolver.kernels.lent_arrays import LentArray
 from dsolver.monitor.gpu_memory import tell_gpu_memory
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ async def call_rank(program: str, call: bytes, *, dask_worker: Worker) -> Any:
 
 
 async def load_rank(program: str, name: str, call: bytes, keys: Mapping[int, Any], *, dask_worker: Worker) -> Any:
-    """Run a command with data of the cluster: the keys of the blocks of the rank's chunks."""
+    """Run a command with data of the cluster: the keys of the blocks of the rank's chunks, or what the client lends."""
     return await _within(program, dask_worker, Rank.load, name, *await _blocks(dask_worker, keys), call)
 
 
@@ -243,10 +244,12 @@ def _placed(worker: Worker, blocks: Mapping[int, Any], name: str) -> dict[int, i
 
 
 async def _blocks(worker: Worker, keys: Mapping[int, Any]) -> tuple[dict[int, Any], list[Any]]:
-    """The blocks of these keys by chunk number, and the keys that are gone."""
-    found = await _values(worker, list(keys.values()))
-    blocks = {number: found[key] for number, key in keys.items() if key in found}
-    return blocks, [key for key in keys.values() if key not in found]
+    """The blocks of these keys by chunk number, and the keys that are gone; arrays that are lent stay what they are."""
+    blocks = {number: key for number, key in keys.items() if isinstance(key, LentArray)}
+    asked = {number: key for number, key in keys.items() if number not in blocks}
+    found = await _values(worker, list(asked.values()))
+    blocks |= {number: found[key] for number, key in asked.items() if key in found}
+    return blocks, [key for key in asked.values() if key not in found]
 
 
 async def _values(worker: Worker, keys: Sequence[Any]) -> dict[Any, Any]:

@@ -1,0 +1,69 @@
+"""Arrays of this process, lent to the workers that can read its memory: those of its host and user.
+
+Others get copies by messages of Dask, which cross the processor four times or more on their way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from dsolver.engines.dask.health import ask_each_async
+from dsolver.kernels.lent_arrays import Lender, LentArray, here, lent, open_to_readers
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+logger = logging.getLogger(__name__)
+
+ANSWER: Final = 3.0
+"""Seconds in which a worker has to say whether it can read this process."""
+
+_known: Final[WeakKeyDictionary[Any, dict[str, bool]]] = WeakKeyDictionary()
+"""Of each client, the workers that were asked, and whether they read this process."""
+
+
+@final
+class Loans:
+    """Arrays that workers read of this process, which holds them as long as this lives. Open it while they are read."""
+
+    def __init__(self) -> None:
+        self._held: list[Any] = []
+
+    def of(self, array: Any) -> LentArray | None:
+        """An array as workers take it; None where it has to travel."""
+        made = lent(array) if isinstance(array, np.ndarray) else None
+        if made is None:
+            return None
+        self._held.append(made[1])
+        return made[0]
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """While workers may read them."""
+        with open_to_readers() if self._held else nullcontext():
+            yield
+
+
+async def readers_of(client: Client, workers: Iterable[str]) -> frozenset[str]:
+    """Those of some workers that read this process, in the client's event loop; each is asked once."""
+    known = _known.setdefault(client, {})
+    # Those of this process get its arrays as they are.
+    asked = tuple(worker for worker in workers if worker not in known and not worker.startswith("inproc://"))
+    if asked:
+        try:
+            with open_to_readers():
+                heard = await ask_each_async(client, partial(Lender.why_not, here()), asked, ANSWER)
+        except Exception:  # whatever is in the way, it is no reason not to solve
+            logger.info("workers get copies of arrays: they cannot be asked", exc_info=True)
+            return frozenset()
+        for worker, why in heard.answers.items():
+            known[worker] = not why
+            logger.info("worker %s %s", worker, f"gets copies: {why}" if why else "reads arrays of this process")
+    return frozenset(worker for worker in workers if known.get(worker))

@@ -1,0 +1,292 @@
+"""Arrays that stay in the memory of one process and are read by others of the same host and user, where they lie.
+
+A reader has the kernel copy from there to where the values are needed (cross memory attach, ``process_vm_readv``), so
+nothing is shared, nothing is left behind by a process that is killed, and no folder has to be large enough. Who may
+read is the kernel's rule for debuggers: processes of the same user and, where Yama is on, only while `open_to_readers`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from math import prod
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels import usable_cpus
+from dsolver.kernels.cpu.loops.team import Team
+
+WORTH: Final = 1 << 18
+"""Bytes from which on an array is lent: fewer travel as well in a message."""
+RUN: Final = 512
+"""Bytes without a gap that an array is made of at least: its owner puts shorter ones together first."""
+PIECE: Final = 1 << 22
+"""Bytes that a thread reads at a time."""
+THREADS: Final = 8
+"""Threads at most that read an array."""
+RUNS_AT_ONCE: Final = 1000
+"""Runs of one call: the system takes 1024, and one is the secret."""
+SECRET: Final = 16
+_PR_SET_PTRACER: Final = 0x59616D61
+_ANY: Final = ctypes.c_ulong(-1)
+
+Cut = tuple[slice, ...]
+
+
+class LendingError(OSError):
+    """The memory of a lender cannot be read: it has ended, is on another host, or the system forbids it."""
+
+
+@final
+@dataclass(frozen=True)
+class Lender:
+    """A process that lends arrays.
+
+    Attributes:
+        pid: its number.
+        place: address of its secret.
+        secret: random bytes, by which readers know that it is this process.
+    """
+
+    pid: int
+    place: int
+    secret: bytes
+
+    def why_not(self) -> str:
+        """Why this process does not read what that one lends; empty where it does."""
+        try:
+            self.read(np.empty((0, 2), np.uint64), np.empty(0, np.uint8))
+        except LendingError as error:
+            return str(error)
+        return ""
+
+    def read(self, runs: npt.NDArray[np.uint64], out: npt.NDArray[np.uint8]) -> None:
+        """Copy runs of its memory, one after the other.
+
+        Args:
+            runs: uint64 (n, 2), address and bytes of each.
+            out: of as many bytes in all.
+
+        Raises:
+            LendingError: they cannot be read.
+        """
+        call, found, done = _read_call(), np.empty(SECRET, np.uint8), 0
+        for first in range(0, len(runs) or 1, RUNS_AT_ONCE):
+            there = np.concatenate([np.array([(self.place, SECRET)], np.uint64), runs[first : first + RUNS_AT_ONCE]])
+            size = int(there[1:, 1].sum())
+            here = np.array([(found.ctypes.data, SECRET), (out.ctypes.data + done, size)], np.uint64)
+            taken = call(self.pid, here.ctypes.data, len(here), there.ctypes.data, len(there), 0)
+            if taken < 0:
+                number = ctypes.get_errno()
+                raise LendingError(number, f"process {self.pid} cannot be read: {os.strerror(number)}")
+            if found.tobytes() != self.secret:
+                raise LendingError(f"process {self.pid} is another one here: it is on another host, or has ended")
+            if taken != SECRET + size:
+                raise LendingError(f"process {self.pid} cannot be read: an array of it is gone")
+            done += size
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LentArray:
+    """An array of NumPy in another process. It is read as often as it is asked for.
+
+    Attributes:
+        lender: the process.
+        address: of its first item.
+        shape: of the array.
+        strides: bytes from an item to the next one along each axis.
+        dtype: real, in the byte order of this host.
+    """
+
+    lender: Lender
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of items."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all items."""
+        return self.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def transpose(self, axes: Sequence[int]) -> LentArray:
+        """With its axes in another order."""
+        shape, strides = (tuple(of[axis] for axis in axes) for of in (self.shape, self.strides))
+        return replace(self, shape=shape, strides=strides)
+
+    def __getitem__(self, cut: Cut) -> LentArray:
+        """A part of it; slices have no steps."""
+        whole = (*cut, *(slice(None) for _ in self.shape[len(cut) :]))
+        bounds = [part.indices(extent)[:2] for part, extent in zip(whole, self.shape, strict=True)]
+        offset = sum(first * stride for (first, _), stride in zip(bounds, self.strides, strict=True))
+        return replace(self, address=self.address + offset, shape=tuple(max(0, last - first) for first, last in bounds))
+
+    def read_into(self, out: npt.NDArray[Any]) -> None:
+        """Fill an array in C order, of the same shape and dtype.
+
+        Raises:
+            LendingError: the lender cannot be read.
+        """
+        if out.size:
+            self.lender.read(self.runs, out.reshape(-1).view(np.uint8))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """The array, read by several threads."""
+        made = np.empty(self.shape, self.dtype)
+        cuts = list(cuts_of(self.shape, PIECE // self.dtype.itemsize))
+        team = _team()
+
+        def read(number: int) -> None:
+            for cut in cuts[number :: team.threads]:
+                self[cut].read_into(made[cut])
+
+        team.each(read, min(team.threads, len(cuts)))
+        return made if dtype is None else made.astype(dtype, copy=False)
+
+    @property
+    def runs(self) -> npt.NDArray[np.uint64]:
+        """Address and bytes of each part without a gap, in C order: uint64 (n, 2)."""
+        axis, length = self._run
+        places = np.full(1, self.address, dtype=np.int64)
+        for extent, stride in zip(self.shape[:axis], self.strides[:axis], strict=True):
+            places = (places[:, None] + stride * np.arange(extent)).ravel()
+        return np.stack([places, np.full_like(places, length)], axis=1).astype(np.uint64)
+
+    @property
+    def gapless(self) -> bool:
+        """Whether it lies in C order without gaps."""
+        return self._run[0] == 0
+
+    @property
+    def short(self) -> bool:
+        """Whether its parts without a gap are too short to be read one by one."""
+        return self._run[1] < RUN
+
+    @property
+    def _run(self) -> tuple[int, int]:
+        """The first of the axes along which there is no gap, and their bytes."""
+        axis, length = self.ndim, self.dtype.itemsize
+        while axis and (self.strides[axis - 1] == length or self.shape[axis - 1] == 1):
+            axis -= 1
+            length *= self.shape[axis]
+        return axis, length
+
+
+def lent(array: npt.NDArray[Any]) -> tuple[LentArray, Any] | None:
+    """An array of this process for others to read, and what must live until they have; None where it had better travel.
+
+    That is of small ones, of those that are no numbers, and of memory that only this process can read, such as what a
+    driver has mapped.
+    """
+    if type(array) is not np.ndarray or array.nbytes < WORTH or array.dtype.kind not in "fiub":
+        return None
+    if array.dtype.char == "g" or not array.dtype.isnative:
+        return None
+    lender, held = here(), array
+    made = _lent_by(lender, array)
+    if made.short:
+        held = np.ascontiguousarray(array)
+        made = _lent_by(lender, held)
+    ends = made.runs[[0, -1]]
+    ends[:, 1] = 1
+    try:
+        lender.read(ends, np.empty(2, np.uint8))
+    except LendingError:
+        return None
+    return made, held
+
+
+def _lent_by(lender: Lender, array: npt.NDArray[Any]) -> LentArray:
+    return LentArray(
+        lender=lender, address=array.ctypes.data, shape=array.shape, strides=array.strides, dtype=array.dtype
+    )
+
+
+def cuts_of(shape: Sequence[int], most: int) -> Iterator[Cut]:
+    """Parts of at most so many items that an array in C order is made of, each without gaps."""
+    inner = prod(shape[1:])
+    if inner > most:
+        for index in range(shape[0]):
+            yield from ((slice(index, index + 1), *inside) for inside in cuts_of(shape[1:], most))
+        return
+    rows = max(1, most // max(1, inner))
+    for first in range(0, shape[0], rows):
+        yield (slice(first, min(first + rows, shape[0])), *(slice(None) for _ in shape[1:]))
+
+
+def here() -> Lender:
+    """This process."""
+    secret = _secret()
+    return Lender(pid=os.getpid(), place=ctypes.addressof(secret), secret=secret.raw)
+
+
+@cache
+def _secret() -> Any:
+    return ctypes.create_string_buffer(os.urandom(SECRET), SECRET)
+
+
+@cache
+def _team() -> Team:
+    return Team(min(THREADS, usable_cpus()))
+
+
+@cache
+def _read_call() -> Any:
+    """The system's call.
+
+    Raises:
+        LendingError: it has none.
+    """
+    call = getattr(ctypes.CDLL(None, use_errno=True), "process_vm_readv", None)
+    if call is None:
+        raise LendingError("this system has no process_vm_readv: it is not Linux")
+    runs = (ctypes.c_void_p, ctypes.c_ulong)  # address and bytes of each, one after the other
+    call.restype, call.argtypes = ctypes.c_ssize_t, [ctypes.c_int, *runs, *runs, ctypes.c_ulong]
+    return call
+
+
+_open: list[None] = []
+_order: Final = threading.Lock()
+
+
+@contextmanager
+def open_to_readers() -> Iterator[None]:
+    """While other processes of the same user read what this one lends: Yama, where it is on, forbids it otherwise."""
+    with _order:
+        _open.append(None)
+        _permit(_ANY)
+    try:
+        yield
+    finally:
+        with _order:
+            _open.pop()
+            if not _open:
+                _permit(ctypes.c_ulong(0))
+
+
+def _permit(readers: ctypes.c_ulong) -> None:
+    """Have Yama permit them; it refuses nothing where it is not there."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(ctypes.c_int(_PR_SET_PTRACER), readers, ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
