@@ -26,7 +26,7 @@ ANSWER: Final = 3.0
 """Seconds in which a worker has to say whether it can read this process."""
 
 _known: Final[WeakKeyDictionary[Any, dict[str, bool]]] = WeakKeyDictionary()
-"""Of each client, the workers that were asked, and whether they read this process."""
+"""Workers that were asked whether they read this process, with their answers, of each client."""
 
 
 @final
@@ -52,7 +52,7 @@ class Loans:
 
 
 async def readers_of(client: Client, workers: Iterable[str]) -> frozenset[str]:
-    """Those of some workers that read this process, in the client's event loop; each is asked once."""
+    """Workers among these that read this process, in the client's event loop; each is asked once."""
     known = _known.setdefault(client, {})
     # Those of this process get its arrays as they are.
     asked = tuple(worker for worker in workers if worker not in known and not worker.startswith("inproc://"))
