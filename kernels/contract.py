@@ -152,6 +152,8 @@ TOTAL = _kernel("total", reads="parts", writes="total")
 to last, then the groups' sums likewise, until one is left. The same bits whoever holds the parts."""
 WAXPBY = _kernel("waxpby", reads="a x b y", writes="w")
 """w = a x + b y with floats a and b."""
+LESS_MEANS = _kernel("less_means", reads="members totals sizes", updates="x")
+"""x -= total / size of each place's group, times its weight; members: `GroupedPlaces`, and the others in float64."""
 UPDATE_P = _kernel("update_p", reads="z rz rz_old pAp", updates="p")
 """Unless broken down: p = z + (rz/rz_old) p. pAp is that of the p before."""
 UPDATE_X_R = _kernel("update_x_r", reads="p Ap rz pAp rr limit ceiling", updates="x r", writes="dot")

@@ -56,6 +56,21 @@ class Groups:
         return values
 
 
+@dataclass(frozen=True, kw_only=True)
+class GroupedPlaces:
+    """Places of a vector in groups, for sums over each group and what is subtracted from its items.
+
+    Attributes:
+        places: int32 (items,), of different items of the vector, group after group; None for all of its items.
+        groups: which group they are of.
+        weights: float64 (items,), by which items are multiplied; None for ones.
+    """
+
+    places: Array | None
+    groups: Groups
+    weights: Array | None = None
+
+
 def grouped(xp: Any, keys: Array) -> tuple[Array, Groups]:
     """Items with equal keys as groups.
 

@@ -10,7 +10,7 @@ import numpy as np
 from dsolver.kernels.batched import Kernels
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.host_scalars import quotient, rotation, unscale
-from dsolver.kernels.reductions import tree_sum
+from dsolver.kernels.reductions import GroupedPlaces, tree_sum
 
 
 class Vectors(Kernels, ABC):
@@ -59,6 +59,19 @@ class Vectors(Kernels, ABC):
     @abstractmethod
     def gathered_dot(self, places: Array, x: Array, values: Array, dot: Array) -> None:
         """dot = x[places] . values; dot stays as it is where there are no places."""
+
+    def group_sums(self, members: GroupedPlaces, x: Array) -> Array:
+        """Sums over each group of the items of a float64 vector, times their weights: float64 (groups,)."""
+        values = x.copy() if members.places is None else x[members.places]
+        if members.weights is not None:
+            values *= members.weights
+        return members.groups.sums(np, values)
+
+    def less_means(self, members: GroupedPlaces, totals: Array, sizes: Array, x: Array) -> None:
+        """See `dsolver.kernels.contract.LESS_MEANS`."""
+        means = (totals / sizes)[members.groups.of]
+        places = slice(None) if members.places is None else members.places
+        x[places] -= means if members.weights is None else means * members.weights
 
     def total(self, parts: Array, total: Array) -> None:
         """See `dsolver.kernels.contract.TOTAL`."""

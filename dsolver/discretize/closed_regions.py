@@ -7,23 +7,24 @@ are the same to the last bit for any number of workers, and cost one small excha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
+import numpy.typing as npt
 
-from dsolver.discretize.coefficients import Coefficients, cells
-from dsolver.discretize.components import GROUNDED, LABELS, SOLID, rows
+from dsolver.discretize.coefficients import Coefficients
+from dsolver.discretize.components import GROUNDED, LABELS, SOLID, Links, rows
 from dsolver.distributed.collectives import AllGather
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.contract import LOAD
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.reductions import Groups, grouped
+from dsolver.kernels.reductions import GroupedPlaces, Groups, grouped
 from dsolver.kernels.views import layer
 from dsolver.problems.discretization import CellRule, Patch
 
+F64 = npt.NDArray[np.float64]
 LEAST: Final = 1e-8
 """Least factor less 1 by which the diagonal of a region is raised where a preconditioner is made: see `_raising`."""
 
@@ -43,6 +44,8 @@ class ClosedRegions:
         free: how many cells are neither in one of them nor left out.
         whole: whether there is one alone, of all cells that are not left out, some of which are coupled within a chunk:
             then no diagonal need be raised. See `dsolver.multigrid.coarse_solve.regularized`.
+        cells: float64 (regions,) of every chunk, the cells of each region.
+        volumes: float64 (regions,) of every chunk, the volume of each region.
     """
 
     def __init__(self, engine: Engine, members: PerChunk, lattice: PerChunk | None = None) -> None:
@@ -51,9 +54,10 @@ class ClosedRegions:
         self._merging: tuple[AllGather, PerChunk, PerChunk] | None = None
         if len(engine.partition) > 1:
             self._merging = self._shared()
-        self._cells = self.sums("cells")
-        self._volumes = self.sums("volumes")
-        counted = engine.per_chunk(_counted, self._members, self._cells)
+        self.cells = self._totals(engine.per_chunk(_cell_counts, members))
+        self.volumes = self._totals(engine.per_chunk(_volume_sums, members))
+        counted = engine.per_chunk(_counted, members, self.cells)
+        self._begun = engine.per_chunk(_begun, members, self.cells)
         numbers = counted.at(0), counted.at(1), self._members.at("free"), self._members.at("inside")
         self.count, self.alone, self.free, inside = (int(number) for number in engine.global_sums(*numbers))
         self.whole = (self.count, self.alone, self.free) == (1, 0, 0) and inside > 0
@@ -63,43 +67,31 @@ class ClosedRegions:
         """Factors for a preconditioner's diagonal, a block for each chunk: see `_raising`. None for ones."""
         if self.count == self.alone or self._lattice is None:
             return None
-        return self._engine.per_chunk(_raising, self._members, self._cells, self._lattice)
+        return self._engine.per_chunk(_raising, self._members, self.cells, self._lattice)
 
-    def sums(self, what: str, *vector: PerChunk | Field) -> PerChunk:
-        """Sums over each region, float64 (regions,) in every chunk.
+    def placed(self, layout: PerChunk) -> tuple[PerChunk, PerChunk]:
+        """The `GroupedPlaces` of every chunk in vectors of a layout: without weights, and with the cells' volumes."""
+        ones = self._engine.per_chunk(_placed, self._members, layout)
+        return ones, self._engine.per_chunk(_weighted, ones, self._members)
 
-        Args:
-            what: "cells", "volumes", "x" or "x times volumes".
-            vector: the layout of x, and x.
-        """
-        sums = self._engine.per_chunk(partial(_sums, what=what), self._members, *vector)
+    def sums(self, placed: PerChunk, x: Field) -> PerChunk:
+        """Sums of x over each region, float64 (regions,) in every chunk; placed: of `placed`."""
+        return self._totals(self._engine.per_chunk(_sums, placed, x))
+
+    def missed(self, sums: PerChunk, bound: float) -> tuple[float, float, float, float]:
+        """The inconsistent part of a right-hand side: see `_missed`, of all chunks."""
+        missed = self._engine.per_chunk(partial(_missed, bound=bound), self._begun, sums)
+        square, beyond, worst, label = self._worst.read(self._worst.combine(_missed_of_all, missed), 4)
+        return square, beyond, worst, label
+
+    def _totals(self, sums: PerChunk) -> PerChunk:
+        """Sums over regions, of those over the cells of each chunk."""
         if self._merging is None:
             return sums
         gather, known, places = self._merging
         shared = self._engine.per_chunk(_shared_sums, self._members, sums)
         totals = gather.broadcast(gather.combine(_merged, shared, known))
         return self._engine.per_chunk(_with_others, self._members, sums, places, totals)
-
-    def missed(self, sums: PerChunk, bound: float) -> tuple[float, float, float, float]:
-        """The inconsistent part of a right-hand side: see `_missed`, of all chunks."""
-        missed = self._engine.per_chunk(partial(_missed, bound=bound), self._members, sums, self._cells)
-        square, beyond, worst, label = self._worst.read(self._worst.combine(_missed_of_all, missed), 4)
-        return square, beyond, worst, label
-
-    def less(self, layout: PerChunk, x: Field, sums: PerChunk, out: Field, *, right: bool) -> None:
-        """out = x less each region's sum / volume, times the cells' volumes where it is a right-hand side."""
-        self._subtract(layout, x, sums, self._volumes, out, right=right)
-
-    def less_mean(self, layout: PerChunk, x: Field, out: Field) -> None:
-        """out = x less its mean in each region of more than one cell: the rows of single ones are not zero."""
-        sizes = self._engine.per_chunk(_endless_alone, self._cells)
-        self._subtract(layout, x, self.sums("x", layout, x), sizes, out, right=False)
-
-    def _subtract(
-        self, layout: PerChunk, x: Field, sums: PerChunk, sizes: PerChunk, out: Field, *, right: bool
-    ) -> None:
-        blocks = self._engine.per_chunk(partial(_less, right=right), self._members, layout, x, sums, sizes)
-        self._engine.run(LOAD, layout, blocks, out)
 
     def _shared(self) -> tuple[AllGather, PerChunk, PerChunk]:
         """The all-gather that adds up regions in several chunks, its `Merging`, and the places of a chunk's own."""
@@ -112,16 +104,19 @@ class ClosedRegions:
         return gather, known, places
 
 
-def closed_cells(engine: Engine, coefficients: Coefficients, rule: CellRule, labels: Field) -> ClosedRegions:
+def closed_cells(
+    engine: Engine, coefficients: Coefficients, rule: CellRule, links: PerChunk, labels: Field
+) -> ClosedRegions:
     """The closed regions of a grid.
 
     Args:
         engine: runs the kernels.
         coefficients: prepared.
         rule: of the rows.
+        links: of `dsolver.discretize.components.links_of`.
         labels: of `dsolver.discretize.components.labelled`.
     """
-    members = coefficients.per_chunk(partial(_members, rule=rule), {LABELS: labels})
+    members = coefficients.per_chunk(partial(_members, rule=rule), {LABELS: labels}, operands=(links,))
     return ClosedRegions(engine, members, coefficients.lattice.at("layout"))
 
 
@@ -152,7 +147,7 @@ class Members:
     inside: Any
 
 
-def _members(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Members:
+def _members(_: Backend, __: int, patch: Patch, links: Links, *, rule: CellRule) -> Members:
     """A chunk's cells in closed regions, by their labels."""
     xp, labels = patch.xp, patch.own[LABELS].reshape(-1)
     found = xp.flatnonzero((labels > GROUNDED) & (labels < SOLID))
@@ -160,7 +155,7 @@ def _members(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Members:
     places = found[order]
     first = places[groups.starts]
     across, inside = xp.zeros(patch.shape, dtype=np.bool_), xp.zeros(1)
-    for axis, linked in enumerate(rule.linked(patch)):
+    for axis, linked in enumerate(links):
         between = linked[tuple(slice(1, -1) if i == 2 - axis else slice(None) for i in range(3))]
         inside += between.astype(np.float64).sum()  # CuPy adds flags up in one block
         for side in (0, 1):
@@ -185,28 +180,30 @@ def _counted(_: Backend, __: int, members: Members, counts: Any) -> tuple[Any, A
     return members.begun.sum().reshape(1), alone.sum().reshape(1)
 
 
-def _sums(backend: Backend, _: int, members: Members, layout: Layout | None = None, x: Any = None, *, what: str) -> Any:
-    """Sums over a chunk's part of each region, float64 (regions,); for `what` see `ClosedRegions.sums`."""
-    if what == "cells":
-        return members.groups.counts.astype(np.float64)
-    if what == "volumes":
-        return members.groups.sums(backend.xp, members.volumes)
-    assert layout is not None
-    values = cells(backend, layout, x).reshape(-1)[members.cells]
-    return members.groups.sums(backend.xp, values if what == "x" else values * members.volumes)
+def _cell_counts(_: Backend, __: int, members: Members) -> Any:
+    """float64 (regions,), of a chunk's part of each region."""
+    return members.groups.counts.astype(np.float64)
 
 
-def _less(
-    backend: Backend, _: int, members: Members, layout: Layout, x: Any, totals: Any, sizes: Any, *, right: bool
-) -> Any:
-    """x less each region's total / size, times the cells' volumes for a right-hand side: a block (nx, ny, nz)."""
-    values = cells(backend, layout, x)
-    means = (totals / sizes)[members.groups.of]
-    values.reshape(-1)[members.cells] -= means * members.volumes if right else means
-    return values.T
+def _volume_sums(backend: Backend, _: int, members: Members) -> Any:
+    """float64 (regions,), of a chunk's part of each region."""
+    return backend.vectors.group_sums(GroupedPlaces(places=None, groups=members.groups), members.volumes)
 
 
-def _endless_alone(backend: Backend, _: int, counts: Any) -> Any:
+def _placed(_: Backend, __: int, members: Members, layout: Layout) -> GroupedPlaces:
+    return GroupedPlaces(places=layout.position[members.cells], groups=members.groups)
+
+
+def _weighted(_: Backend, __: int, placed: GroupedPlaces, members: Members) -> GroupedPlaces:
+    return replace(placed, weights=members.volumes)
+
+
+def _sums(backend: Backend, _: int, placed: GroupedPlaces, x: Any) -> Any:
+    """Sums over a chunk's part of each region, float64 (regions,)."""
+    return backend.vectors.group_sums(placed, x)
+
+
+def endless_alone(backend: Backend, _: int, counts: Any) -> Any:
     """float64 (regions,): the counts, infinite for a region of one cell."""
     return backend.xp.where(counts > 1.0, counts, np.inf)
 
@@ -293,17 +290,39 @@ def _joined(xp: Any, numbers: list[Any]) -> Any:
 # -- the inconsistent part of a right-hand side ------------------------------------------------------------------------
 
 
-def _missed(backend: Backend, _: int, members: Members, totals: Any, counts: Any, *, bound: float) -> Any:
+@final
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """The regions that begin in a chunk, in memory of the host.
+
+    Attributes:
+        here: float64 (regions,), 1 for those of the chunk's regions that do, else 0.
+        counts: float64 (regions,), the cells of each.
+        labels: float64 (regions,).
+    """
+
+    here: F64
+    counts: F64
+    labels: F64
+
+
+def _begun(backend: Backend, _: int, members: Members, counts: Any) -> Begun:
+    here, counts, labels = (backend.to_host(each) for each in (members.begun, counts, members.groups.keys))
+    return Begun(here=here, counts=counts, labels=labels)
+
+
+def _missed(backend: Backend, _: int, begun: Begun, totals: Any, *, bound: float) -> Any:
     """The inconsistent part of a right-hand side, for the regions that begin in a chunk.
 
     float64 (4,): the sum of (n·b)² / n·n, how many are beyond bound², the largest one, and that one's label.
     """
-    xp = backend.xp
-    squares = _headed(xp, members.begun * totals * totals / counts)
-    worst = squares.argmax()
-    label = _headed(xp, members.groups.keys)[worst]
-    beyond = (squares > bound * bound).sum().astype(np.float64)
-    return xp.stack([squares.sum(), beyond, squares[worst], label])
+    if not len(begun.here):
+        return backend.xp.zeros(4)
+    sums = backend.to_host(totals)
+    squares = begun.here * sums * sums / begun.counts
+    worst = int(squares.argmax())
+    beyond = float(np.count_nonzero(squares > bound * bound))
+    return backend.asarray(np.array([squares.sum(), beyond, squares[worst], begun.labels[worst]]))
 
 
 def _missed_of_all(xp: Any, missed: list[Any]) -> tuple[Any, ...]:

@@ -61,7 +61,7 @@ class Cells(Mapping[str, Any]):
 @final
 @dataclass(frozen=True, kw_only=True)
 class WithPatch:
-    """Calls make(backend, number, patch) with a chunk's coefficients.
+    """Calls make(backend, number, patch, *operands) with a chunk's coefficients.
 
     Attributes:
         make: what is called; picklable.
@@ -71,7 +71,7 @@ class WithPatch:
         offsets: what the halos hold.
     """
 
-    make: Callable[[Backend, int, Patch], Any]
+    make: Callable[..., Any]
     partition: Partition
     own: tuple[str, ...]
     halos: tuple[str, ...]
@@ -85,7 +85,8 @@ class WithPatch:
     def __call__(self, backend: Backend, number: int, lattice: Lattice, *items: Any) -> Any:
         """Call make with the `Patch` of one chunk."""
         layout, guard = lattice.layout, backend.guard
-        fields, halos = items[: len(self.own)], items[len(self.own) :]
+        known, last = len(self.own), len(self.own) + len(self.halos)
+        fields, halos = items[:known], items[known:last]
         patch = Patch(
             backend=backend,
             partition=self.partition,
@@ -94,7 +95,7 @@ class WithPatch:
             halos={name: h[guard : len(h) - guard] for name, h in zip(self.halos, halos, strict=True)},
             offsets=self.offsets,
         )
-        return self.make(backend, number, patch)
+        return self.make(backend, number, patch, *items[last:])
 
 
 @final
@@ -139,24 +140,26 @@ class Coefficients:
 
     def per_chunk(
         self,
-        make: Callable[[Backend, int, Patch], Any],
+        make: Callable[..., Any],
         fields: Mapping[str, Field] | None = None,
         halos: Mapping[str, Halo] | None = None,
         engine: Engine | None = None,
+        operands: tuple[PerChunk, ...] = (),
     ) -> PerChunk:
-        """make(backend, number, patch) on the owner of each chunk.
+        """make(backend, number, patch, *operands) on the owner of each chunk.
 
         Args:
             make: picklable.
             fields: more of what the patch holds, by name, in lattice order.
             halos: likewise.
             engine: a view of the engine, whose backend is to make it.
+            operands: more that it takes.
         """
         own, around = self._fields | dict(fields or {}), self._halos | dict(halos or {})
         wrapped = WithPatch(
             make=make, partition=self._partition, own=tuple(own), halos=tuple(around), offsets=self._offsets
         )
-        return (engine or self._engine).per_chunk(wrapped, self.lattice, *own.values(), *around.values())
+        return (engine or self._engine).per_chunk(wrapped, self.lattice, *own.values(), *around.values(), *operands)
 
     def field(self) -> Field:
         """Zeros, one for each cell, in lattice order."""

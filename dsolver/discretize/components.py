@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.discretize.coefficients import Coefficients
-from dsolver.engines.base import Engine, Field
+from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import WAXPBY
 from dsolver.kernels.views import layer
@@ -25,6 +25,8 @@ GROUNDED: Final = 0.5
 SOLID: Final = 2.0**53
 """The label of cells that are left out: larger than every cell's."""
 LABELS: Final = "labels"
+Links = tuple[Any, Any, Any]
+"""Which cells are coupled along x, y, z: see `CellRule.linked`."""
 
 
 def is_grounded(engine: Engine, coefficients: Coefficients, rule: Rule) -> bool:
@@ -34,18 +36,24 @@ def is_grounded(engine: Engine, coefficients: Coefficients, rule: Rule) -> bool:
     return _square(engine, work) > 0.0
 
 
-def labelled(engine: Engine, coefficients: Coefficients, rule: CellRule) -> Field:
+def links_of(coefficients: Coefficients, rule: CellRule) -> PerChunk:
+    """The `Links` of every chunk; coefficients: prepared."""
+    return coefficients.per_chunk(partial(_links, rule=rule))
+
+
+def labelled(engine: Engine, coefficients: Coefficients, rule: CellRule, links: PerChunk) -> Field:
     """The label of every cell, in lattice order: of closed regions, the number of their first cell plus one.
 
     Args:
         engine: runs the kernels.
         coefficients: prepared.
         rule: of the rows.
+        links: of `links_of`.
     """
-    labels, work = coefficients.field(), coefficients.field()
-    coefficients.fill(labels, coefficients.per_chunk(partial(_first_labels, rule=rule)))
+    labels = coefficients.field()
+    coefficients.fill(labels, coefficients.per_chunk(partial(_first_labels, rule=rule), operands=(links,)))
     alone = len(engine.partition) == 1 and not any(engine.partition.periodic)
-    while not alone and _changed(engine, coefficients, rule, labels, work):
+    while not alone and _changed(engine, coefficients, links, labels):
         pass
     return labels
 
@@ -60,11 +68,10 @@ def any_kept(engine: Engine, coefficients: Coefficients, rule: CellRule) -> bool
     return bool(engine.global_sums(coefficients.per_chunk(partial(_kept, rule=rule)))[0])
 
 
-def _changed(engine: Engine, coefficients: Coefficients, rule: CellRule, labels: Field, work: Field) -> bool:
+def _changed(engine: Engine, coefficients: Coefficients, links: PerChunk, labels: Field) -> bool:
     """Spread the labels once; whether that changed any."""
-    halo = coefficients.exchanged(labels)
-    coefficients.fill(work, coefficients.per_chunk(partial(_spread, rule=rule), {LABELS: labels}, {LABELS: halo}))
-    change = coefficients.field()
+    halo, work, change = coefficients.exchanged(labels), coefficients.field(), coefficients.field()
+    coefficients.fill(work, coefficients.per_chunk(_spread, {LABELS: labels}, {LABELS: halo}, operands=(links,)))
     engine.run(WAXPBY, 1.0, labels, -1.0, work, change)
     engine.copy(work, labels)
     return _square(engine, change) > 0.0
@@ -106,7 +113,11 @@ def _closed(_: Backend, __: int, patch: Patch) -> Any:
     return ((labels > GROUNDED) & (labels < SOLID)).astype(np.float64).sum().reshape(1)
 
 
-def _first_labels(backend: Backend, _: int, patch: Patch, *, rule: CellRule) -> Any:
+def _links(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Links:
+    return rule.linked(patch)
+
+
+def _first_labels(backend: Backend, _: int, patch: Patch, links: Links, *, rule: CellRule) -> Any:
     """Labels after all cells of a chunk have looked at each other: a block (nx, ny, nz).
 
     They begin with the cell's row in the whole grid plus one, unless it is grounded or left out.
@@ -115,20 +126,19 @@ def _first_labels(backend: Backend, _: int, patch: Patch, *, rule: CellRule) -> 
     labels = xp.where(rule.grounded(patch), GROUNDED, rows(patch) + 1.0)
     solid = rule.solid(patch)
     labels = labels if solid is None else xp.where(solid, SOLID, labels)
-    return backend.lattice.least_of_connected(labels, rule.linked(patch)).T
+    return backend.lattice.least_of_connected(labels, links).T
 
 
-def _spread(backend: Backend, _: int, patch: Patch, *, rule: CellRule) -> Any:
+def _spread(backend: Backend, _: int, patch: Patch, links: Links) -> Any:
     """Labels after all cells of a chunk have looked at the cells around them, and at each other: (nx, ny, nz)."""
     xp = patch.xp
     before = patch.own[LABELS]
     labels, around = before.copy(), patch.padded(LABELS, SOLID)
-    linked = rule.linked(patch)
     for axis, side in product(range(3), (0, 1)):
         end = layer(axis, side)
         here = labels[end]
         beyond = around[layer(axis, side, slice(1, -1))]
-        here[...] = xp.where(linked[axis][end], xp.minimum(here, beyond), here)
+        here[...] = xp.where(links[axis][end], xp.minimum(here, beyond), here)
     if bool((labels == before).all()):
         return labels.T
-    return backend.lattice.least_of_connected(labels, linked).T
+    return backend.lattice.least_of_connected(labels, links).T

@@ -6,10 +6,11 @@ from typing import final
 
 import numpy as np
 
-from dsolver.discretize.closed_regions import ClosedRegions
+from dsolver.discretize.closed_regions import ClosedRegions, endless_alone
 from dsolver.distributed.nullspace import CONSISTENT, Inconsistency, NullSpace, dots
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.grid.partition import Triple
+from dsolver.kernels.contract import LESS_MEANS
 
 
 @final
@@ -23,16 +24,18 @@ class RegionConstants(NullSpace):
     """
 
     def __init__(self, engine: Engine, regions: ClosedRegions, layout: PerChunk) -> None:
-        self._engine, self._regions, self._layout = engine, regions, layout
+        self._engine, self._regions = engine, regions
         self._parts, self._work = engine.partial_sums(), engine.field(layout)
+        self._cells, self._volumes = regions.placed(layout)
+        self._sizes = engine.per_chunk(endless_alone, regions.cells)
 
     def project(self, b: Field) -> Inconsistency:
         """As in `NullSpace`."""
         (square,) = dots(self._engine, self._parts, (b, b))
-        sums = self._regions.sums("x", self._layout, b)
+        sums = self._regions.sums(self._cells, b)
         norm = float(np.sqrt(square))
         missed, beyond, worst, label = self._regions.missed(sums, CONSISTENT * norm)
-        self._regions.less(self._layout, b, sums, b, right=True)
+        self._engine.run(LESS_MEANS, self._volumes, sums, self._regions.volumes, b)
         if not norm > 0.0:
             return Inconsistency(closed=self._regions.count)
         return Inconsistency(
@@ -45,12 +48,13 @@ class RegionConstants(NullSpace):
 
     def balance(self, r: Field) -> None:
         """As in `NullSpace`."""
-        self._regions.less_mean(self._layout, r, r)
+        self._engine.run(LESS_MEANS, self._cells, self._regions.sums(self._cells, r), self._sizes, r)
 
     def centered(self, x: Field) -> Field:
         """As in `NullSpace`."""
-        sums = self._regions.sums("x times volumes", self._layout, x)
-        self._regions.less(self._layout, x, sums, self._work, right=False)
+        self._engine.copy(x, self._work)
+        sums = self._regions.sums(self._volumes, x)
+        self._engine.run(LESS_MEANS, self._cells, sums, self._regions.volumes, self._work)
         return self._work
 
     def _cell(self, label: int) -> Triple:

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from dsolver.discretize.closed_regions import ClosedRegions, closed_cells
 from dsolver.discretize.coefficients import Coefficients, cells
-from dsolver.discretize.components import any_closed, any_kept, is_grounded, labelled
+from dsolver.discretize.components import any_closed, any_kept, is_grounded, labelled, links_of
 from dsolver.discretize.pieces import closed_pieces
 from dsolver.discretize.region_nullspace import RegionConstants
 from dsolver.distributed.loaded_rows import LoadedRows, chunk_matrix
@@ -82,10 +82,11 @@ class System:
                     "every cell is left out: mask is true at the cells to leave out, and active at those to keep"
                 )
             if singular is not False and isinstance(rule, CellRule) and rule.masked:
-                labels = labelled(self._engine, coefficients, rule)
+                links = links_of(coefficients, rule)
+                labels = labelled(self._engine, coefficients, rule, links)
                 if not any_closed(self._engine, coefficients, labels):
                     return
-                found = closed_cells(self._engine, coefficients, rule, labels)
+                found = closed_cells(self._engine, coefficients, rule, links, labels)
                 self._sealed = rule.grounds and found.free == 0
                 if found.whole:
                     self._ones = coefficients.per_chunk(partial(_unmasked, rule=rule))

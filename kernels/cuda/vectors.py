@@ -13,6 +13,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
+from dsolver.kernels.cuda.groups import group_sums, less_means
 from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.scratch import Scratch
@@ -182,6 +183,9 @@ class CudaVectors(Vectors):
         if size := len(places):
             arguments = (places, x, values, np.int64(size), *self.scratch.here(), dot)
             launch_early(self._function("gathered_dot"), *grid_of(size), arguments)
+
+    group_sums = staticmethod(group_sums)
+    less_means = staticmethod(less_means)
 
     def scaled(self, layout: Layout, diagonal: Array, factors: Array) -> tuple[Array, Array]:
         out, weights = cupy.empty_like(diagonal), cupy.empty_like(diagonal)

@@ -19,6 +19,7 @@ from dsolver.engines.eager.handles import items_of
 from dsolver.errors import InconsistentWarning
 from dsolver.grid.partition import STAR_OFFSETS, Partition, Triple
 from dsolver.kernels import load
+from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.multigrid import hierarchy
 from dsolver.multigrid.algebraic.lattice import choice
 from dsolver.problems import diffusion
@@ -375,6 +376,25 @@ def test_without_regions_that_are_closed_nothing_is_done_to_the_matrix() -> None
     mask[4:6, 4:6, 4:6] = True
     levels = program(diffusion(mask.shape, mask=mask))._site.levels
     assert levels[0].exact is levels[0].chunks
+
+
+def test_a_region_costs_what_its_own_cells_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is made of the whole grid in a solve."""
+    mask = porous((12, 12, 12), 0.7)
+    made = program(diffusion(mask.shape, mask=mask, bc="neumann"))
+    made.set_b({0: Regions(mask).balanced(noise(mask)) + np.where(mask, 0.0, 1.0)})
+    made.guess("zero")
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a vector became a block of the grid")
+
+    monkeypatch.setattr(CpuVectors, "unload", refuse)
+    b = made.method.b
+    assert made.system._null_space is not None
+    found = made.system._null_space.project(b)
+    assert found.part <= 1e-15
+    made.system.balance(b)
+    made.system.centered(b)
 
 
 def program(problem: dsolver.Problem) -> Solve:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dsolver.kernels.reductions import grouped, tree_sum
+from dsolver.kernels import load
+from dsolver.kernels.reductions import GroupedPlaces, grouped, tree_sum
 
 
 @pytest.mark.parametrize("count", [1, 5, 3000])
@@ -29,6 +30,36 @@ def test_a_gpu_has_the_same_bits() -> None:
     its_order, its = grouped(cupy, cupy.asarray(keys))
     assert np.array_equal(its_order.get(), order)
     assert np.array_equal(its.sums(cupy, cupy.asarray(values)[its_order]).get(), groups.sums(np, values[order]))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [("numpy", 30), ("cpu", 30), *(pytest.param("cuda", n, marks=pytest.mark.gpu) for n in (3, 5000))],
+)
+def test_items_of_a_vector_less_the_means_of_their_groups(name: str, groups: int, weighted: bool) -> None:
+    """Items of no group stay as they are."""
+    backend, rng = load(name), np.random.default_rng(groups)
+    x, weights = rng.standard_normal(12000), rng.uniform(0.5, 2.0, 2 * groups) if weighted else None
+    places, keys = rng.permutation(12000)[: 2 * groups], rng.integers(groups, size=2 * groups).astype(np.float64)
+    order, made = grouped(backend.xp, backend.asarray(keys))
+    by_group = backend.to_host(order)
+    members = GroupedPlaces(
+        places=backend.asarray(places[by_group].astype(np.int32)),
+        groups=made,
+        weights=None if weights is None else backend.asarray(weights[by_group]),
+    )
+    vector = backend.asarray(x.copy())
+    totals = backend.vectors.group_sums(members, vector)
+    sizes = rng.uniform(1.0, 3.0, len(made.keys))
+    backend.kernel("less_means")(members, totals, backend.asarray(sizes), vector)
+    scale = np.ones(2 * groups) if weights is None else weights
+    for number, key in enumerate(np.unique(keys)):
+        within = np.flatnonzero(keys == key)
+        sums = tree_sum((x[places[within]] * scale[within]).tolist())
+        assert backend.to_host(totals)[number] == sums
+        x[places[within]] -= sums / sizes[number] * scale[within]
+    assert np.array_equal(backend.to_host(vector), x)
 
 
 def test_groups_of_one_item_and_none() -> None:
