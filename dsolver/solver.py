@@ -193,7 +193,7 @@ class Solver:
         cuda = runtime.device == "cuda"
         problem = self._session.given if problem is None else problem_of(problem, gpu=cuda and runtime.client is None)
         check_problem(problem)
-        problem = problem.planned(len(self._session.partition), cuda=cuda)
+        problem = self._session.cut(problem)
         if kappa is not None or sigma is not None:
             problem = changed(problem, kappa=kappa, sigma=sigma)
         if problem.shape != self.problem.shape:

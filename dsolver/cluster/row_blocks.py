@@ -42,7 +42,7 @@ class PlacedRows(ChunkRows):
     def __init__(self, blocks: Sequence[Future[RowBlock]], sources: Sequence[Future[Any]]) -> None:
         self._blocks, self._sources = tuple(blocks), tuple(sources)
 
-    def blocks(self, partition: Partition, *, host: bool) -> Mapping[int, Any]:  # noqa: ARG002  # they lie on the host
+    def blocks(self, partition: Partition, *, host: bool, owners: Sequence[str]) -> Mapping[int, Any]:  # noqa: ARG002
         """The future of every chunk's rows, by number."""
         assert len(partition) == len(self._blocks)
         return dict(enumerate(self._blocks))

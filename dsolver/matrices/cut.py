@@ -15,11 +15,11 @@ from dsolver.grid.partition import HaloPlan, Partition
 from dsolver.grid.row_partition import RowPartition, ghost_columns
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.matrices.checked import csr_of
-from dsolver.matrices.row_block import ChunkCounts, ChunkRows, RowBlock, counts_of, row_block
+from dsolver.matrices.row_block import ChunkCounts, CutRows, RowBlock, counts_of, row_block
 
 
 @final
-class CutMatrix(ChunkRows):
+class CutMatrix(CutRows):
     """A matrix in this process, cut into row blocks.
 
     Args:
@@ -57,7 +57,7 @@ class CutMatrix(ChunkRows):
         """The chunks whose columns each chunk reads, ascending."""
         return tuple(tuple(source for source, _ in plan.receives) for plan in self.plans)
 
-    def blocks(self, partition: Partition, *, host: bool) -> dict[int, RowBlock]:
+    def blocks(self, partition: Partition, *, host: bool, owners: Sequence[str] = ()) -> dict[int, RowBlock]:  # noqa: ARG002
         """The rows of every chunk of this partition, by number."""
         assert partition.sizes == self._partition.sizes
         found = {number: replace(self._block(number), known=count.local) for number, count in enumerate(self.counts)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, Final, Literal, final
@@ -21,10 +21,12 @@ from dsolver.matrices.checked import on_host
 from dsolver.matrices.cut import CutMatrix
 from dsolver.matrices.elimination import Elimination
 from dsolver.matrices.null_vectors import to_host
-from dsolver.matrices.row_block import GIVEN, ROWS, ChunkCounts
+from dsolver.matrices.row_block import GIVEN, ROWS, ChunkCounts, CutRows
 from dsolver.monitor.notebook import facts, view
 from dsolver.problems.problem import Problem
 
+Cutter = Callable[[Any, RowPartition, str | None, Any, Sequence[int]], CutRows]
+"""Maker of `CutRows`, with the arguments of `CutMatrix`."""
 Order = Literal["rcm"]
 """Order of the rows in each chunk, by name: reverse Cuthill-McKee."""
 PartitionName = Literal["rows", "graph"]
@@ -175,17 +177,18 @@ class MatrixProblem(Problem):
         chunks = (sizes, (1,), (1,))
         return replace(self, matrix=_reordered(self.matrix, numbers), given=given, numbers=numbers, chunks=chunks)
 
-    def planned(self, chunks: int, *, cuda: bool | None = None) -> MatrixProblem:
+    def planned(self, chunks: int, *, cuda: bool | None = None, cut: Cutter | None = None) -> MatrixProblem:
         """The matrix cut into chunks: those that were asked for, or so many with about as many entries each.
 
         Args:
             chunks: how many.
             cuda: whether chunks lie on GPUs, whose formats follow from more statistics; None for all statistics.
+            cut: what cuts a matrix; by default `CutMatrix`, in this process.
         """
         if self.matrix is None or ROWS in self.coefficients:  # it was cut before it came
             return self
         if self.chunks is None and self.partition == "graph":
-            return self.in_parts(min(chunks, self.grid[0] // self.block)).planned(chunks, cuda=cuda)
+            return self.in_parts(min(chunks, self.grid[0] // self.block)).planned(chunks, cuda=cuda, cut=cut)
         if self.chunks is None:
             rows = self.by_entries(min(chunks, self.grid[0] // self.block))
         else:
@@ -198,18 +201,20 @@ class MatrixProblem(Problem):
             blocks = BLOCKS
         if self.block > 1 and self.formats is None:
             blocks = tuple(b for b in blocks_of(self.block) if b in blocks)
-        cut = CutMatrix(self.matrix if rows.chunks == 1 else on_host(self.matrix), rows, self.formats, near, blocks)
-        _check_formats(self.formats, cut.counts)
+        cutter: Cutter = CutMatrix if cut is None else cut
+        whole = self.matrix if rows.chunks == 1 and cut is None else on_host(self.matrix)
+        made_of = cutter(whole, rows, self.formats, near, blocks)
+        _check_formats(self.formats, made_of.counts)
         made = replace(
             self,
             chunks=rows.sizes,
-            coefficients={ROWS: cut, **self._null_coefficients()},
-            senders=cut.senders,
-            counts=cut.counts,
+            coefficients={ROWS: made_of, **self._null_coefficients()},
+            senders=made_of.senders,
+            counts=made_of.counts,
         )
         if self.given is None:
             return made
-        given = CutMatrix(self.given, rows, blocks=blocks)
+        given = cutter(self.given, rows, None, None, blocks)
         return replace(
             made,
             coefficients={**made.coefficients, GIVEN: given},

@@ -15,7 +15,6 @@ from dsolver.grid.row_partition import local_numbers
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.statistics import Statistics
-from dsolver.kernels.general.rows import split
 from dsolver.matrices.checked import backend_of
 from dsolver.matrices.null_vectors import to_host
 
@@ -93,13 +92,28 @@ class ChunkRows(ABC):
     """Rows of a matrix by chunk, here or on a cluster."""
 
     @abstractmethod
-    def blocks(self, partition: Partition, *, host: bool) -> Mapping[int, Any]:
+    def blocks(self, partition: Partition, *, host: bool, owners: Sequence[str]) -> Mapping[int, Any]:
         """The `RowBlock` of every chunk of this partition, or its future, by number.
 
         Args:
             partition: the chunks.
             host: whether they must lie in memory of the host.
+            owners: the worker address of each chunk; empty without a cluster.
         """
+
+
+class CutRows(ChunkRows):
+    """Rows of a matrix of this process that was cut into chunks."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> tuple[ChunkCounts, ...]:
+        """Counts of each chunk."""
+
+    @property
+    @abstractmethod
+    def senders(self) -> tuple[tuple[int, ...], ...]:
+        """The chunks whose columns each chunk reads, ascending."""
 
 
 def row_block(
@@ -122,7 +136,7 @@ def row_block(
         plan: its halo exchange.
         formats: as of `matrix`.
     """
-    numbers = local_numbers(np, columns, *span, ghosts)
+    numbers = local_numbers(backend_of(values).xp, columns, *span, ghosts)
     return RowBlock(start=start, columns=numbers, values=values, plan=plan, formats=formats)
 
 
@@ -130,7 +144,7 @@ def counts_of(block: RowBlock, blocks: Sequence[int] = BLOCKS) -> ChunkCounts:
     """Counts of one chunk's rows, with statistics for some sizes of blocks."""
     backend, rows, boundary, ghost_entries = backend_of(block.values), block.csr, 0, 0
     if block.plan.slots:
-        parts = split(backend.xp, rows)
+        parts = backend.general.split(rows)
         rows, boundary, ghost_entries = parts.local, len(parts.boundary), len(parts.ghost.columns)
     return ChunkCounts(
         rows=rows.size,

@@ -7,17 +7,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Self, TypeVar, final
 
 from dsolver.cluster.crew import ATTEMPTS
 from dsolver.cluster.gpu_lock import claim, release
 from dsolver.cluster.runtime import connect
+from dsolver.cluster.sent_rows import SentMatrix
 from dsolver.cost.estimate import check_memory
 from dsolver.cost.traffic import description, of_iteration
 from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running_program import Blocks, RunningProgram
 from dsolver.errors import ClusterError, DeviceMemoryError, DsolverError, InputError
+from dsolver.grid.cut import owners_of
 from dsolver.grid.partition import Partition
 from dsolver.krylov.methods import FOR_FACTORS
 from dsolver.matrices.problem import MatrixProblem
@@ -104,8 +107,6 @@ class Session:
             )
         self._order = setup.order
         self._asked: str = self.preconditioner.precision or setup.precond_dtype
-        self.given = self._cut(problem)
-        self.spec = self._planned(self.given)
         self.solving: Container | None = None
         self._lock = threading.Lock()
         self._user: int | None = None
@@ -115,8 +116,11 @@ class Session:
         self._counted: tuple[SolveSpec, int] | None = None
         self._set_up_events: SolveEvents | None = None
         try:
+            self.given = self._first_cut(problem)
+            self.spec = self._planned(self.given)
             self._launch(first=True)
         except BaseException as error:
+            release(self)
             self._end_set_up("failed", f"{type(error).__name__}: {error}")
             raise
         self.took = time.perf_counter() - began
@@ -517,12 +521,32 @@ class Session:
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
-    def _cut(self, problem: Problem) -> Problem:
+    def cut(self, problem: Problem) -> Problem:
+        """Another problem, cut into as many chunks as the one that is set up, if it is not yet.
+
+        Raises:
+            InputError: a solve is going on, the session is closed, or the problem cannot be cut so.
+            ClusterError: the cluster failed.
+        """
+        return self._used(lambda: self._cut(problem, len(self.partition)))
+
+    def _first_cut(self, problem: Problem) -> Problem:
+        """The problem cut into a chunk for each worker by default, of those that are not lost meanwhile."""
+        while True:
+            try:
+                return self._cut(problem)
+            except ClusterError as error:
+                self._lose(error)
+
+    def _cut(self, problem: Problem, chunks: int | None = None) -> Problem:
         if problem.places and self.runtime.client is None:
             raise InputError(
                 "this matrix lies on a cluster: solve with its client, client=..., and not in this process"
             )
-        return problem.planned(max(1, len(self.runtime.workers)), cuda=self.runtime.device == "cuda")
+        chunks, cuda = chunks or max(1, len(self.runtime.workers)), self.runtime.device == "cuda"
+        if self.runtime.client is None or not isinstance(problem, MatrixProblem):
+            return problem.planned(chunks, cuda=cuda)
+        return problem.planned(chunks, cuda=cuda, cut=partial(SentMatrix, self.runtime))
 
     def _planned(self, problem: Problem) -> SolveSpec:
         m = self.first
@@ -606,7 +630,8 @@ class Session:
         """Bring the arrays that the matrix is made from to their owners, and have it made."""
         for name, values in problem.coefficients.items():
             if isinstance(values, ChunkRows):
-                blocks: Mapping[int, Any] = values.blocks(self.partition, host=self._on_host)
+                owners = owners_of(self.partition, self.runtime.workers, self.given.places)
+                blocks: Mapping[int, Any] = values.blocks(self.partition, host=self._on_host, owners=owners)
             else:
                 blocks = container_of(name, values, self.partition, self.runtime.client).blocks()
             self.program.load(name, blocks, Solve.load_coefficient, name)

@@ -1,0 +1,142 @@
+"""A matrix of this process whose rows the owners of its chunks take, cut and count."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from distributed import Client
+
+import dsolver
+from dsolver.cluster import sent_rows
+from dsolver.cluster.runtime import connect
+from dsolver.cluster.sent_rows import SentMatrix
+from dsolver.grid.partition import Partition
+from dsolver.grid.row_partition import RowPartition
+from dsolver.matrices.cut import CutMatrix
+from tests.clusters import breakable, cluster
+from tests.support.waiting import eventually
+
+
+def mesh(n: int = 24) -> Any:
+    """A symmetric matrix whose chunks read many of each other's columns, (n², n²)."""
+    rng = np.random.default_rng(0)
+    line = sp.diags_array([-np.ones(n - 1), 2.1 * np.ones(n), -np.ones(n - 1)], offsets=(-1, 0, 1))
+    made = sp.csr_array(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))
+    far = sp.random_array((n * n, n * n), density=4 / n**2 / n, rng=rng)
+    far = abs(far) + abs(far.T)
+    return sp.csr_array(made + sp.diags_array(np.asarray(far.sum(axis=0)).ravel()) - far)
+
+
+@pytest.fixture(scope="module")
+def apart() -> Iterator[Client]:
+    with cluster(2, processes=True) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def within() -> Iterator[Client]:
+    with cluster(2) as client:
+        yield client
+
+
+@pytest.fixture(params=["apart", "within"])
+def client(request: pytest.FixtureRequest) -> Client:
+    found: Client = request.getfixturevalue(request.param)
+    return found
+
+
+def wide(a: Any) -> Any:
+    return sp.csr_array((a.data, a.indices.astype(np.int64), a.indptr.astype(np.int64)), shape=a.shape)
+
+
+def rounded(a: Any) -> Any:
+    """With entries that differ from their mirror images as those of an assembly in float32 do."""
+    made = a.copy()
+    made.data *= 1.0 + 1e-8 * np.random.default_rng(1).standard_normal(len(made.data))
+    return made
+
+
+SYSTEMS: dict[str, Callable[[], tuple[Any, dict[str, Any]]]] = {
+    "one chunk": lambda: (mesh(), {"chunks": 1}),
+    "a chunk for each worker": lambda: (mesh(), {}),
+    "many chunks": lambda: (mesh(), {"chunks": 5}),
+    "int64 indices": lambda: (wide(mesh()), {"chunks": 3}),
+    "float32 values": lambda: (mesh().astype(np.float32), {"chunks": 2}),
+    "COO": lambda: (mesh().tocoo(), {"chunks": 2}),
+    "an order": lambda: (mesh(), {"chunks": 2, "order": "rcm"}),
+    "parts": lambda: (mesh(), {"partition": np.arange(576) % 3}),
+    "a near-null space": lambda: (mesh(), {"chunks": 2, "near_nullspace": np.linspace(1.0, 2.0, 576)}),
+    "nearly symmetric": lambda: (rounded(mesh()), {"chunks": 2}),
+    "negative": lambda: (-mesh(), {"chunks": 2}),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_same_bits_as_in_this_process(name: str, apart: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.kernels.lent_arrays.WORTH", 1)
+    monkeypatch.setattr(sent_rows, "WORTH", 1)
+    a, options = SYSTEMS[name]()
+    b = np.random.default_rng(0).standard_normal(a.shape[0])
+    problem = dsolver.matrix(a, **options)
+    given: dict[str, Any] = {"M": "amg", "device": "cpu", "maxiter": 30}
+    found = dsolver.solve(problem, b, client=apart, **given)
+    chunks = {} if "chunks" in options or "partition" in options else {"chunks": 2}
+    known = dsolver.solve(dsolver.matrix(a, **options, **chunks), b, client=False, **given)
+    assert found.residuals == known.residuals
+    assert np.array_equal(found.x, known.x)
+
+
+def test_counts_and_rows_are_those_of_a_cut_in_this_process(client: Client) -> None:
+    a, partition = mesh(), RowPartition(bounds=(0, 100, 350, 576))
+    chunks = Partition((576, 1, 1), partition.sizes)
+    runtime = connect(client, device="cpu")
+    sent, cut = SentMatrix(runtime, a, partition, None, None, (1, 2)), CutMatrix(a, partition, blocks=(1, 2))
+    assert sent.counts == cut.counts
+    assert sent.senders == cut.senders
+    owners = [runtime.workers[0], runtime.workers[0], runtime.workers[1]]
+    for _ in range(2):  # sent again, as nothing keeps what was given away
+        futures = sent.blocks(chunks, host=True, owners=owners)
+        for number, block in cut.blocks(chunks, host=True).items():
+            found = futures[number].result()
+            assert all(np.array_equal(*pair) for pair in zip(found.csr, block.csr, strict=True))
+            assert found.known == block.known
+            assert str(found.plan) == str(block.plan)
+        del futures
+    assert sent._sent == []
+    eventually(lambda: not client.who_has())
+
+
+def test_rows_that_are_read_do_not_travel(apart: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.kernels.lent_arrays.WORTH", 1)
+    monkeypatch.setattr(sent_rows, "WORTH", 1)
+    monkeypatch.setattr(sent_rows, "scatter", None)
+    with dsolver.Solver(mesh(), client=apart, device="cpu", M="jacobi") as solver:
+        assert solver.solve(np.ones(576)).converged
+
+
+def test_an_update_sends_the_rows_of_the_other_matrix(client: Client) -> None:
+    b = np.random.default_rng(0).standard_normal(576)
+    with dsolver.Solver(mesh(), client=client, device="cpu", M="jacobi") as solver:
+        first = solver.solve(b)
+        solver.update(2.0 * mesh())
+        again = solver.solve(b)
+    assert np.allclose(again.x, 0.5 * first.x)
+
+
+def test_rows_are_sent_again_to_those_that_are_left() -> None:
+    b = np.random.default_rng(0).standard_normal(576)
+    known = dsolver.solve(dsolver.matrix(mesh(), chunks=2), b, client=False, device="cpu", M="jacobi")
+    with breakable(2) as client, dsolver.Solver(mesh(), client=client, device="cpu", M="jacobi") as solver:
+        lost = solver.solve(b)
+        pid = next(iter(client.run(os.getpid).values()))
+        os.kill(pid, signal.SIGKILL)
+        found = solver.solve(b)
+    assert np.array_equal(lost.x, known.x)
+    assert found.converged
+    assert np.allclose(found.x, known.x, rtol=1e-6)
