@@ -7,7 +7,6 @@ rest: a matrix of 28 million entries took it 1.2 s to cut for two owners.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from dsolver.cluster.row_blocks import results_of
 from dsolver.cluster.runtime import Runtime
 from dsolver.engines.dask.blocks import scatter
 from dsolver.engines.dask.lending import Loans, readers_of
+from dsolver.engines.out_of_memory import is_out_of_memory, out_of_memory_error
 from dsolver.errors import ClusterError
 from dsolver.grid.cut import owners_of
 from dsolver.grid.partition import HaloPlan, Partition
@@ -142,8 +142,9 @@ class SentMatrix(CutRows):
             self._plans = self._plans or self._planned(pieces)
             each = zip(pieces, self._plans, places, strict=True)
             made = [client.submit(cut, piece, plan, **at) for piece, plan, at in each]
-            self._sent, counts = ([client.submit(getitem, pair, n, pure=False) for pair in made] for n in range(2))
-            return tuple(results_of(client, counts, silence=math.inf))
+            parts: list[list[Any]] = [[client.submit(getitem, pair, n, pure=False) for pair in made] for n in range(2)]
+            self._sent, counts = parts
+            return tuple(results_of(client, counts))
 
     def _given(self, span: tuple[int, int], owner: str, loans: Loans | None) -> Any:
         """Rows of a chunk for its owner: what it reads by itself, or a future of copies."""
@@ -163,7 +164,7 @@ class SentMatrix(CutRows):
         if len(pieces) == 1:
             return (HaloPlan(sends=(), receives=()),)
         asked = [self._client.submit(_ghosts, piece, pure=False) for piece in pieces]
-        return self._partition.halo_plans(results_of(self._client, asked, silence=math.inf))
+        return self._partition.halo_plans(results_of(self._client, asked))
 
 
 @contextmanager
@@ -175,17 +176,29 @@ def _heard() -> Iterator[None]:
         raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
 
 
+@contextmanager
+def _in_memory() -> Iterator[None]:
+    """An end of memory as the error of this package, which any client knows."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise out_of_memory_error(error, "rows of a matrix on their owner: ") from None
+
+
 # -- tasks, on the owners ----------------------------------------------------------------------------------------------
 
 
 def placed(given: GivenRows, kernels: str) -> PlacedPiece:
     """Rows on their owner's device, whose columns are global numbers."""
     backend = load(kernels)
-    start, columns, values = (backend.asarray(part) for part in (given.start, given.columns, given.values))
-    start = start.astype(np.int64)
-    rows = Csr(start - start[0], columns, values.astype(np.float64, copy=False))
-    near = given.near if given.near is None else backend.asarray(given.near)
-    ghosts = backend.to_host(ghost_columns(backend.xp, columns, *given.span)).astype(np.int64)
+    with _in_memory():
+        start, columns, values = (backend.asarray(part) for part in (given.start, given.columns, given.values))
+        start = start.astype(np.int64)
+        rows = Csr(start - start[0], columns, values.astype(np.float64, copy=False))
+        near = given.near if given.near is None else backend.asarray(given.near)
+        ghosts = backend.to_host(ghost_columns(backend.xp, columns, *given.span)).astype(np.int64)
     return PlacedPiece(rows=rows, ghosts=ghosts, span=given.span, near=near)
 
 
@@ -194,10 +207,10 @@ def cut_piece(
 ) -> tuple[RowBlock, ChunkCounts]:
     """Rows of a chunk with the columns of its own numbers, and their counts."""
     backend = load(kernels)
-    ghosts = backend.asarray(piece.ghosts)
-    block = row_block(*piece.rows, piece.span, ghosts, plan, formats)
-    counts = counts_of(block, blocks)
-    backend.general.wait()
+    with _in_memory():
+        block = row_block(*piece.rows, piece.span, backend.asarray(piece.ghosts), plan, formats)
+        counts = counts_of(block, blocks)
+        backend.general.wait()
     return replace(block, near=piece.near, known=counts.local), counts
 
 

@@ -86,7 +86,7 @@ def test_the_same_bits_as_in_this_process(name: str, apart: Client, monkeypatch:
     problem = dsolver.matrix(a, **options)
     given: dict[str, Any] = {"M": "amg", "device": "cpu", "maxiter": 30}
     found = dsolver.solve(problem, b, client=apart, **given)
-    chunks = {} if "chunks" in options or "partition" in options else {"chunks": 2}
+    chunks: dict[str, Any] = {} if "chunks" in options or "partition" in options else {"chunks": 2}
     known = dsolver.solve(dsolver.matrix(a, **options, **chunks), b, client=False, **given)
     assert found.residuals == known.residuals
     assert np.array_equal(found.x, known.x)
