@@ -21,6 +21,9 @@ HUBS: Final = 4.0
 of the products that algebraic multigrid makes. In lattices and meshes it is 1.0 to 1.3."""
 DOMINANT: Final = 0.1
 """Dominance of the diagonal up to which they do: beyond it few iterations of any kind are needed."""
+SURELY: Final = 0.25
+"""Dominance from which on an iteration with the diagonal takes at least as much of the error away as one with nothing
+but it would: some sixty are enough."""
 
 
 def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem:
@@ -32,11 +35,12 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
         offsets=((0, 0, 0),),
         singular=look.rows_cancel and look.columns_cancel,
         matrix=rows,
-        elimination=Elimination(rows),
+        elimination=Elimination(rows, mirrored=look.mirrored),
         asymmetry=asymmetry(rows, look),
         hollow=zeros(look),
         indefinite=look.negative > 0,
         elliptic=_is_elliptic(rows, look),
+        dominant=look.negative == 0 and look.dominance >= SURELY * rows.shape[0],
         hubs=_has_hubs(rows),
         mirrored=look.mirrored,
         negative=look.negative,

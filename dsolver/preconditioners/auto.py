@@ -19,7 +19,7 @@ from dsolver.preconditioners.algebraic import Algebraic
 from dsolver.preconditioners.base import Built, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.chebyshev import Chebyshev
-from dsolver.preconditioners.direct import suit_at_once
+from dsolver.preconditioners.direct import Direct, may_take_over, suit_at_once
 from dsolver.preconditioners.jacobi import Identity, Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
 from dsolver.preconditioners.sweeps import ILU0
@@ -76,6 +76,15 @@ def alternative_to(taken: Preconditioner, problem: Problem, method: str) -> Alte
     serves = problem.elliptic or not problem.asymmetry
     name, m = ("amg", Algebraic()) if serves else ("ilu0", ILU0(shift="auto"))
     return Alternative(taken="jacobi", name=name, m=m, further=FURTHER["jacobi"])
+
+
+def or_factors(other: Alternative, problem: Problem, device: str) -> Alternative:
+    """Factors of a matrix in place of the alternative to a preconditioner that is slow, where they cost less.
+
+    Where the matrix is elliptic, algebraic multigrid takes few iterations.
+    """
+    sure = problem.elliptic and isinstance(other.m, Algebraic)
+    return other if sure or not may_take_over(problem, device) else replace(other, name="direct", m=Direct())
 
 
 def _below(problem: Problem) -> tuple[str, Preconditioner]:

@@ -22,9 +22,9 @@ from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import DIRECT_PART, DIRECT_SOLVE
-from dsolver.kernels.direct.factors import factors_of
-from dsolver.kernels.direct.fill import Fill
-from dsolver.kernels.direct.libraries import LIBRARIES, SingularError, chosen
+from dsolver.kernels.direct.factors import NoLibraryError, Traits, factors_of
+from dsolver.kernels.direct.fill import FULL, Fill
+from dsolver.kernels.direct.libraries import LIBRARIES, SingularError
 from dsolver.kernels.direct.parts import DirectPart
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import HaloLayout, Layout
@@ -40,14 +40,23 @@ from dsolver.preconditioners.base import Built, Capabilities, Forecast, Precondi
 from dsolver.preconditioners.builder import Builder
 from dsolver.problems import Problem
 
-MOST: Final = 1e9
-"""Entries of factors beyond which nobody counts them: it would take half a minute."""
+MOST: Final = Fill(entries=1e9, products=math.inf)
+"""Fill of factors beyond which it is not counted: that would take half a minute."""
 NEARBY: Final = (
     "A is singular, or nearly so: M='direct' leaves out what A makes less than about 1e-8 of its size, so that x has "
     "nothing of it"
 )
+CHEAP: Final = Fill(entries=1.5e5, products=2e7)
+"""Fill of factors that are made at once, whatever the matrix: hundredths of a second."""
 SURE: Final = Fill(entries=5e6, products=2e9)
-"""Fill of factors that are made at once: a second or two, which a few hundred iterations without an end take."""
+"""Fill of factors that are made at once where nothing tells how many iterations are needed: a second or two."""
+LARGE: Final = 1e8
+"""Entries of such factors that may be more, if they take no more multiplications than `FEW` products with A."""
+FEW: Final = 5000
+"""Products with A."""
+INSTEAD: Final = {"cpu": 2000, "cuda": 100}
+"""Products with A, as many multiplications of which factors may take where iterations are slow. On a GPU iterations are
+far quicker, factors are not."""
 LAST: Final = Fill(entries=1e9, products=2e11)
 """Fill of factors of a last attempt: a few minutes."""
 OWNER: Final = 0
@@ -98,9 +107,12 @@ class Direct(Preconditioner):
             library=self.library,
             sizes=tuple(chunk.box.points for chunk in builder.partition),
             places=places,
-            symmetric=not problem.asymmetry,
-            mirrored=not isinstance(problem, MatrixProblem) or problem.mirrored,
-            singular=builder.system.singular,
+            traits=Traits(
+                symmetric=not problem.asymmetry,
+                mirrored=not isinstance(problem, MatrixProblem) or problem.mirrored,
+                singular=builder.system.singular,
+                full=self.fill is not None and self.fill >= FULL * float(math.prod(problem.grid)) ** 2,
+            ),
         )
         view = engine.lowered(builder.dtype) if builder.lowered else engine
         parts = view.per_chunk(make, products.at("layout"), rows, arrived).at(0)
@@ -165,37 +177,48 @@ def fill_of(problem: Problem) -> float:
     if isinstance(problem, MatrixProblem) and problem.elimination is not None:
         found = problem.elimination.within(MOST)
         exchanged = problem.hollow or problem.indefinite or not problem.mirrored
-        return (1 + bool(exchanged)) * (4.0 * MOST if found is None else found.entries)
+        return (1 + bool(exchanged)) * (4.0 * MOST.entries if found is None else found.entries)
     flat = problem.lattice and 1 in problem.grid
     fill = 6.6 * rows * math.log2(max(rows, 2.0)) if flat else 0.6 * rows ** (5 / 3)
     return min(max(2.0 * entries_of(problem), fill), float(rows) ** 2)
 
 
 def suit_at_once(problem: Problem, method: str | None) -> bool:
-    """Whether factors are the only sure way to solve with a matrix that is here, and affordable.
+    """Whether to make factors of a matrix that is here, in place of iterations without factors.
 
-    Symmetric matrices with a positive diagonal, elliptic ones, and methods that are asked for are left to iterations.
+    They are cheap, or nothing tells how many iterations are needed, and they are affordable. Methods that are asked for
+    are left to iterations.
 
     Args:
         problem: the system.
         method: of the solve; None for the usual one.
     """
-    if method is not None or not isinstance(problem, MatrixProblem) or problem.elimination is None:
+    if method is not None or not isinstance(problem, MatrixProblem) or problem.null_vectors:
         return False
-    if problem.null_vectors or not (problem.indefinite or (problem.asymmetry and not problem.elliptic)):
-        return False
-    return _within(problem, SURE)
+    if problem.indefinite or (problem.asymmetry and not problem.elliptic and not problem.dominant):
+        return _fits(problem, SURE) or _fits(problem, _as_products(problem, FEW))
+    return problem.singular is False and _fits(problem, CHEAP)
+
+
+def may_take_over(problem: Problem, device: str) -> bool:
+    """Whether to make factors of a matrix that is here where iterations are slow on a device."""
+    return isinstance(problem, MatrixProblem) and _fits(problem, _as_products(problem, INSTEAD[device]))
 
 
 def may_be_last(problem: Problem) -> bool:
     """Whether factors of a matrix that is here may be made where nothing else has led to an end; memory aside."""
-    return isinstance(problem, MatrixProblem) and problem.elimination is not None and _within(problem, LAST)
+    return isinstance(problem, MatrixProblem) and _fits(problem, LAST)
 
 
-def _within(problem: MatrixProblem, most: Fill) -> bool:
-    assert problem.elimination is not None
-    found = problem.elimination.within(most.entries)
-    return found is not None and found.products <= most.products
+def _as_products(problem: MatrixProblem, many: int) -> Fill:
+    """Fill of factors that take no more multiplications than so many products with A."""
+    entries = 0 if problem.elimination is None else problem.elimination.entries
+    return Fill(entries=LARGE, products=float(many * entries))
+
+
+def _fits(problem: MatrixProblem, most: Fill) -> bool:
+    """Whether the matrix is here, and its factors are within a bound."""
+    return problem.elimination is not None and problem.elimination.within(most) is not None
 
 
 @final
@@ -264,18 +287,14 @@ class MakePart:
         library: that makes factors; None for the first that is there.
         sizes: rows of each chunk.
         places: boxes of a grid, where rows come in lattice order and vectors box after box; else None.
-        symmetric: whether A is.
-        mirrored: whether it has an entry (j, i) for each entry (i, j).
-        singular: whether A is known to be singular.
+        traits: of A.
     """
 
     label: ClassVar[str] = "setup-levels"
     library: str | None
     sizes: tuple[int, ...]
     places: Partition | None
-    symmetric: bool
-    mirrored: bool
-    singular: bool
+    traits: Traits
 
     def __call__(
         self, backend: Backend, number: int, layout: Layout, rows: LevelRows, arrived: Mapping[int, Any]
@@ -314,24 +333,14 @@ class MakePart:
         return replace(made, send_rows=(first + made.send_rows).astype(np.int32), items=size)
 
     def _factors(self, backend: Backend, rows: Rows) -> Any:
-        library = chosen(self.library, backend.dtype)
-        if library is None:
-            wanted = "SciPy" if self.library is None else LIBRARIES[self.library].name
-            raise InputError(
-                f"M='direct' needs {wanted} where the first chunk lies, for {backend.dtype}: install it there"
-            )
         if self.places is not None:
             rows = _box_after_box(rows, self.places)
-        start, columns, values = (backend.to_host(part) for part in (rows.start, rows.columns, rows.values))
         try:
-            return factors_of(
-                Csr(start, columns, values),
-                np.dtype(backend.dtype),
-                library,
-                symmetric=self.symmetric,
-                mirrored=self.mirrored,
-                singular=self.singular,
-            )
+            return factors_of(Csr(rows.start, rows.columns, rows.values), backend, self.library, self.traits)
+        except NoLibraryError as error:
+            raise InputError(
+                f"M='direct' needs {error} where the first chunk lies, for {backend.dtype}: install it there"
+            ) from None
         except SingularError:
             raise InputError("M='direct': the matrix has no factors that are of use: use another M") from None
         except MemoryError:

@@ -36,8 +36,8 @@ def try_other_preconditioner(
 ) -> None:
     """Go on with another preconditioner where "auto" has taken one that is slow, and say so in a note."""
     slow = [column for column, history in enumerate(follower.histories) if history.ended is Status.SLOW]
-    other = session.alternative_to(loads[0].begun.chosen)
-    if not slow or other is None:
+    other = session.alternative_to(loads[0].begun.chosen) if slow else None
+    if other is None:
         return
     history = follower.histories[slow[0]]
     done, half = history.iterations, history.iterations // 2

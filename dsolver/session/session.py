@@ -30,7 +30,7 @@ from dsolver.monitor.watch import open_page
 from dsolver.multigrid.reuse import Outcome
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Direct, Preconditioner
-from dsolver.preconditioners.auto import Alternative, alternative_to, for_indefinite
+from dsolver.preconditioners.auto import Alternative, alternative_to, for_indefinite, or_factors
 from dsolver.preconditioners.direct import may_be_last
 from dsolver.preconditioners.registry import AUTO, value_type
 from dsolver.problems import Problem
@@ -183,7 +183,8 @@ class Session:
 
     def alternative_to(self, chosen: Preconditioner) -> Alternative | None:
         """Preconditioner for solves that are slow with what "auto" has chosen by looking at the rows; None for none."""
-        return alternative_to(chosen, self.problem, self.spec.method) if self.replaceable else None
+        other = alternative_to(chosen, self.problem, self.spec.method) if self.replaceable else None
+        return or_factors(other, self.given, self.runtime.device) if other and self._method is None else other
 
     def for_indefinite(self, chosen: Preconditioner) -> Alternative | None:
         """Method and preconditioner for a matrix that was found to be indefinite; None where one was asked for."""
@@ -198,7 +199,8 @@ class Session:
         """
         with self.in_use():
             before = self.spec, self.preconditioner
-            free = self._auto and self._method is None and not isinstance(self.preconditioner, Direct)
+            done = isinstance(self.preconditioner, Direct) and self.spec.method == FOR_FACTORS
+            free = self._auto and self._method is None and not done
             if not free or not may_be_last(self.given) or self.shortage(m=Direct(), method=FOR_FACTORS):
                 return False
             try:

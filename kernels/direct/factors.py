@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any, Final, final
 
 import numpy as np
-import numpy.typing as npt
 
-from dsolver.kernels.direct.libraries import Factors, Kind, SingularError, Values, maker
+from dsolver.kernels import Backend, load
+from dsolver.kernels.direct.libraries import LIBRARIES, Factors, Kind, SingularError, Values, chosen, fits, maker
 from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.reductions import some
 
 PASSES: Final = 2
 """Passes of scaling rows and columns to largest entries of about 1 (Ruiz, RAL-TR-2001-034, 2001)."""
@@ -25,24 +28,25 @@ class ScaledFactors:
 
     Args:
         inner: of the scaled matrix.
-        rows: float64 (rows,), R.
+        rows: float64 (rows,), R, where the factors are.
         columns: float64 (rows,), C.
         dtype: of the factors.
 
-        nearby: whether they are not those of the scaled matrix itself.
-
     Attributes:
-        nearby: as given.
+        nearby: whether they are not those of the scaled matrix itself.
+        gpu: whether they are on a GPU, and vectors with them.
     """
 
-    def __init__(self, inner: Factors, rows: Values, columns: Values, dtype: np.dtype[Any], *, nearby: bool) -> None:
+    def __init__(
+        self, inner: Factors, rows: Values, columns: Values, dtype: np.dtype[Any], *, nearby: bool, gpu: bool
+    ) -> None:
         self._inner, self._rows, self._columns, self._dtype = inner, rows, columns, dtype
-        self.nearby = nearby
+        self.nearby, self.gpu = nearby, gpu
 
     @property
     def nbytes(self) -> int:
         """About how many bytes they take."""
-        return self._inner.nbytes + self._rows.nbytes + self._columns.nbytes
+        return int(self._inner.nbytes + self._rows.nbytes + self._columns.nbytes)
 
     def solve(self, b: Values) -> Values:
         """x with A x = b, float64 (rows,)."""
@@ -66,93 +70,204 @@ class LeastSquares(Factors):
         return self._made.solve(np.concatenate((b, np.zeros_like(b))))[len(b) :]
 
 
-def factors_of(
-    a: Csr, dtype: np.dtype[Any], library: str, *, symmetric: bool, mirrored: bool, singular: bool
-) -> ScaledFactors:
-    """Factors of a matrix in NumPy arrays, of whose rows none is empty.
+@final
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """Traits of the matrix that factors are made of.
+
+    Attributes:
+        symmetric: whether it is.
+        mirrored: whether it has an entry (j, i) for each entry (i, j).
+        singular: whether constants are known to be in its null space, and in that of its transpose.
+        full: whether its factors are known to have so many entries that to store zeros, too, is quicker.
+    """
+
+    symmetric: bool
+    mirrored: bool
+    singular: bool
+    full: bool
+
+
+def factors_of(a: Csr, backend: Backend, library: str | None, traits: Traits) -> ScaledFactors:
+    """Factors of a matrix on a backend's device, of which no row is empty, in the backend's value type.
 
     Where constants are known to be in the null space, √ε is added to the diagonal of the scaled matrix, ε being that of
     the type: right-hand sides have no part of them. Where pivots vanish otherwise, or the factors show that they all
-    but have, `LeastSquares` with δ = √ε take their place.
+    but have, `LeastSquares` with δ = √ε take their place. Where a library of GPUs fails, the host's serves.
 
     Args:
         a: the whole matrix, columns from 0.
-        dtype: of the factors.
-        library: its name.
-        symmetric: whether A is.
-        mirrored: whether it has an entry (j, i) for each entry (i, j).
-        singular: whether constants are known to be in its null space, and in that of Aᵀ.
+        backend: of its arrays.
+        library: its name; None for the one that suits the matrix best.
+        traits: of the matrix.
 
     Raises:
+        NoLibraryError: the library is not there, or none is.
         SingularError: no factors are of use.
         MemoryError: there is not enough.
     """
-    from scipy.sparse import csr_array, diags_array
-
-    start, columns, values = (np.asarray(part) for part in a)
-    index = np.int32 if len(columns) < 2**31 else np.int64
-    matrix = csr_array((values, columns.astype(index), start.astype(index)), shape=(a.size, a.size))
-    left, right = scales(matrix, symmetric=symmetric)
-    matrix.data = matrix.data * np.repeat(left, np.diff(start)) * right[columns]
-    make, delta = maker(library), float(np.finfo(dtype).eps) ** 0.5
-    if singular:
-        matrix = csr_array(matrix + diags_array(np.full(a.size, delta)))
-    diagonal = matrix.diagonal()
-    kind = Kind(symmetric=symmetric, mirrored=mirrored, positive=bool((diagonal > 0.0).all()))
-    if _has_pivots(matrix, diagonal):
+    made = _Scaled(a, backend, traits)
+    name = _library(library, made, gpu=made.gpu)
+    if LIBRARIES[name].gpu:
         with suppress(SingularError):
-            made = make(matrix.astype(dtype), kind)
-            if _useful(made, matrix, dtype):
-                return ScaledFactors(made, left, right, dtype, nearby=singular)
-    made = make(_augmented(matrix, delta).astype(dtype), Kind(symmetric=True, mirrored=True, positive=False))
-    return ScaledFactors(LeastSquares(made), left, right, dtype, nearby=True)
+            return made.factors(name)
+        if library is not None:
+            raise SingularError(name)
+    if made.gpu:
+        made = _Scaled(Csr(*map(backend.to_host, a)), load("numpy", dtype=str(backend.dtype)), traits)
+        name = _library(library, made, gpu=False)
+    with suppress(SingularError):
+        return made.factors(name)
+    return made.least_squares(name)
+
+
+class NoLibraryError(LookupError):
+    """Error where no library makes the factors; its argument is what to install."""
+
+
+def _library(asked: str | None, made: _Scaled, *, gpu: bool) -> str:
+    name = asked or chosen(made.dtype, made.kind, made.rows, gpu=gpu)
+    if name is None or not fits(name, made.dtype, gpu=gpu):
+        raise NoLibraryError(LIBRARIES[name or "superlu"].name)
+    return name
+
+
+@final
+class _Scaled:
+    """R A C, entries of which are at most about 1, as a CSR matrix of SciPy or CuPy.
+
+    Args:
+        a: A, which stays as it is.
+        backend: of its arrays.
+        traits: of A.
+
+    Attributes:
+        dtype: of factors.
+        gpu: whether the arrays are on a GPU.
+        rows: how many there are.
+        kind: of the matrix.
+    """
+
+    def __init__(self, a: Csr, backend: Backend, traits: Traits) -> None:
+        xp, self._backend, self._singular = backend.xp, backend, traits.singular
+        self.dtype, self.rows, self.gpu = np.dtype(backend.dtype), a.size, backend.name == "cuda"
+        row = backend.general.places(a.start, len(a.columns))
+        left, right = scales(xp, a, row, symmetric=traits.symmetric)
+        values = a.values * left[row] * right[a.columns]
+        delta = float(np.finfo(self.dtype).eps) ** 0.5
+        diagonal = xp.zeros(self.rows)
+        on = row == a.columns
+        diagonal[row[on]] = values[on]
+        self._left, self._right, self._diagonal, self._delta = left, right, diagonal, delta
+        index = np.int32 if len(a.columns) < 2**31 else np.int64
+        sparse = import_module("cupyx.scipy.sparse" if self.gpu else "scipy.sparse")
+        arrays = values, a.columns.astype(index), a.start.astype(index)
+        self._matrix = sparse.csr_matrix(arrays, shape=(self.rows, self.rows))
+        if traits.singular:
+            self._matrix = (self._matrix + delta * sparse.identity(self.rows, format="csr")).tocsr()
+        self.kind = Kind(
+            symmetric=traits.symmetric,
+            mirrored=traits.mirrored,
+            positive=not some(diagonal <= 0.0),
+            full=traits.full,
+        )
+
+    def factors(self, name: str) -> ScaledFactors:
+        """Factors of the matrix by a library.
+
+        Raises:
+            SingularError: they are of no use.
+        """
+        if not self._has_pivots():
+            raise SingularError("rows and columns cannot be paired")
+        made = maker(name)(self._typed(self._matrix), self.kind)
+        if not self._useful(made):
+            raise SingularError("A is singular to working precision")
+        return self._with(made, nearby=self._singular)
+
+    def least_squares(self, name: str) -> ScaledFactors:
+        """`LeastSquares` on the host by a library.
+
+        Raises:
+            SingularError: there are none.
+        """
+        kind = replace(self.kind, symmetric=True, mirrored=True, positive=False)
+        augmented = self._typed(_augmented(self._matrix, self._delta))
+        return self._with(LeastSquares(maker(name)(augmented, kind)), nearby=True)
+
+    def _typed(self, matrix: Any) -> Any:
+        """A matrix in the value type of the factors, with columns in ascending order."""
+        made = matrix.astype(self.dtype)
+        made.sort_indices()
+        return made
+
+    def _with(self, made: Factors, *, nearby: bool) -> ScaledFactors:
+        return ScaledFactors(made, self._left, self._right, self.dtype, nearby=nearby, gpu=self.gpu)
+
+    def _has_pivots(self) -> bool:
+        """Whether rows and columns can be paired by entries beside zero: without, libraries may run into the wild.
+
+        On a GPU they are taken to need a diagonal without zeros.
+        """
+        if not some(self._diagonal == 0.0):
+            return True
+        if self.gpu:
+            return False
+        from scipy.sparse.csgraph import structural_rank
+
+        return bool(structural_rank(self._matrix) == self.rows)
+
+    def _useful(self, made: Factors) -> bool:
+        """Whether factors solve for a right-hand side A x with a rough x, without an x that is much larger."""
+        rough = self._backend.asarray(np.random.default_rng(self.rows).uniform(-1.0, 1.0, self.rows))
+        b = self._matrix @ rough
+        with np.errstate(all="ignore"):
+            found = made.solve(b.astype(self.dtype)).astype(np.float64)
+            left = b - self._matrix @ found
+            squares = (float(self._backend.to_host(v @ v)) for v in (left, b, found, rough))
+            of_left, of_b, of_found, of_rough = squares
+        return of_left <= ACCURATE**2 * of_b and of_found <= GROWTH**2 * of_rough
 
 
 def _augmented(matrix: Any, delta: float) -> Any:
-    """(δ I, A; Aᵀ, -δ I), a SciPy CSR array."""
-    from scipy.sparse import block_array, csr_array, diags_array
+    """(δ I, A; Aᵀ, -δ I), a SciPy CSR matrix."""
+    from scipy.sparse import bmat, csr_matrix, identity
 
-    unit = diags_array(np.full(matrix.shape[0], delta))
-    made = csr_array(block_array([[unit, matrix], [matrix.T, -unit]], format="csr"))
+    unit = delta * identity(matrix.shape[0])
+    made = csr_matrix(bmat([[unit, matrix], [matrix.T, -unit]], format="csr"))
     made.indices, made.indptr = made.indices.astype(matrix.indices.dtype), made.indptr.astype(matrix.indptr.dtype)
     return made
 
 
-def scales(matrix: Any, *, symmetric: bool) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def scales(xp: Any, a: Csr, row: Any, *, symmetric: bool) -> tuple[Any, Any]:
     """Diagonals R and C of powers of two, float64 (rows,), with which entries of R A C are at most about 1.
 
     They round nothing. Those of a symmetric matrix are equal.
+
+    Args:
+        xp: the array module.
+        a: A.
+        row: of each entry.
+        symmetric: whether A is.
     """
-    size, rest = matrix.shape[0], abs(matrix)
-    left, right = np.ones(size), np.ones(size)
-    of_entry = np.repeat(np.arange(size), np.diff(rest.indptr))
+    rest = xp.abs(a.values)
+    left, right = xp.ones(a.size), xp.ones(a.size)
     for _ in range(PASSES):
-        rows = _root(rest.max(axis=1).toarray())
-        columns = rows if symmetric else _root(rest.max(axis=0).toarray())
-        rest.data *= rows[of_entry] * columns[rest.indices]
-        left, right = left * rows, right * columns
+        of_rows = _root(xp, _largest(xp, rest, row, a.size))
+        of_columns = of_rows if symmetric else _root(xp, _largest(xp, rest, a.columns, a.size))
+        rest *= of_rows[row] * of_columns[a.columns]
+        left, right = left * of_rows, right * of_columns
     return left, right
 
 
-def _root(largest: Values) -> npt.NDArray[np.float64]:
-    """The power of two next to 1 / √largest; 1 where that is zero."""
-    _, exponent = np.frexp(np.where(largest > 0.0, largest, 1.0))
-    found: npt.NDArray[np.float64] = np.ldexp(1.0, -(exponent // 2))
+def _largest(xp: Any, values: Any, place: Any, size: int) -> Any:
+    """The largest of the values of each place, which are not negative; 0 where there are none."""
+    found = xp.zeros(size)
+    xp.maximum.at(found, place, values)
     return found
 
 
-def _has_pivots(matrix: Any, diagonal: Values) -> bool:
-    """Whether rows and columns can be paired by entries that are not zero: without, libraries may run into the wild."""
-    from scipy.sparse.csgraph import structural_rank
-
-    return bool((diagonal != 0.0).all()) or structural_rank(matrix) == matrix.shape[0]
-
-
-def _useful(made: Factors, matrix: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether factors solve for a right-hand side A x with a rough x, without an x that is much larger."""
-    rough = np.random.default_rng(matrix.shape[0]).uniform(-1.0, 1.0, matrix.shape[0])
-    b = matrix @ rough
-    with np.errstate(all="ignore"):
-        found = made.solve(b.astype(dtype)).astype(np.float64)
-        left, size = np.linalg.norm(b - matrix @ found), np.linalg.norm(found)
-    return bool(left <= ACCURATE * np.linalg.norm(b) and size <= GROWTH * np.linalg.norm(rough))
+def _root(xp: Any, largest: Any) -> Any:
+    """The power of two next to 1 / √largest; 1 where that is zero."""
+    _, exponent = xp.frexp(xp.where(largest > 0.0, largest, 1.0))
+    return xp.ldexp(xp.ones(len(largest)), -(exponent // 2))

@@ -27,34 +27,62 @@ class Fill:
     """Size of the factors L and U of a matrix.
 
     Attributes:
-        entries: of both, their diagonals once.
-        products: multiplications that make them.
+        entries: of both, their diagonals once; of all places where they are nearly full.
+        products: multiplications that make them; of all places those of sparse factors that take as long.
     """
 
     entries: float
     products: float
 
+    def within(self, most: Fill) -> bool:
+        """Whether neither is beyond a bound."""
+        return self.entries <= most.entries and self.products <= most.products
 
-def fill_of(rows: Any, most: float = math.inf) -> Fill | None:
-    """The fill of a SciPy CSR array; None where it has more entries than a bound, which is found out soon.
+
+FULL: Final = 0.25
+"""Part of all places that factors have entries in, from which on zeros are stored, too."""
+LAPACK: Final = 10.0
+"""Times as many multiplications LAPACK makes in a second then: 5 to 15 thousand million on a core, SuperLU 1 or 2."""
+
+
+def full_fill(rows: int) -> Fill:
+    """The fill where zeros are stored, too; multiplications counted as those of sparse factors that take as long."""
+    return Fill(entries=float(rows) ** 2, products=float(rows) ** 3 / 3.0 / LAPACK)
+
+
+ANY: Final = Fill(entries=math.inf, products=math.inf)
+"""Fill without a bound."""
+
+
+def fill_of(rows: Any, most: Fill = ANY, *, mirrored: bool = False) -> Fill | None:
+    """The fill of a SciPy CSR array; None where it is beyond a bound, which is found out soon.
 
     Args:
         rows: the matrix.
         most: the bound.
+        mirrored: whether it is known to have an entry (j, i) for each entry (i, j).
     """
     from scipy.sparse import csr_array
 
     size = rows.shape[0]
-    ones = csr_array((np.ones(rows.nnz, dtype=np.int8), rows.indices, rows.indptr), shape=rows.shape)
-    both = csr_array(ones + ones.T)
+    both = rows
+    if not mirrored:
+        ones = csr_array((np.ones(rows.nnz, dtype=np.int8), rows.indices, rows.indptr), shape=rows.shape)
+        both = csr_array(ones + ones.T)
     start, columns = both.indptr.astype(np.int64), both.indices.astype(np.int64)
-    bound = min(float(most), 2.0**62)
-    below, squares, done = _eliminated(start, columns, (bound - size) / 2.0, max(16.0, DENSE * math.sqrt(size)))
-    return Fill(entries=2.0 * below + size, products=squares) if done else None
+    full = full_fill(size)
+    bounds = (min(most.entries, 2.0**62) - size) / 2.0, most.products * (LAPACK if full.within(most) else 1.0)
+    below, squares, done = _eliminated(start, columns, *bounds, max(16.0, DENSE * math.sqrt(size)))
+    if not done:
+        return None
+    found = Fill(entries=2.0 * below + size, products=squares)
+    if found.entries >= FULL * full.entries and full.products < found.products:
+        found = full
+    return found if found.within(most) else None
 
 
 @compiled()
-def _eliminated(start: I64, columns: I64, most: float, dense: float) -> tuple[float, float, bool]:
+def _eliminated(start: I64, columns: I64, most: float, most_squares: float, dense: float) -> tuple[float, float, bool]:
     """Entries of L below the diagonal, the sum of the squares of each column's, and whether there are not too many.
 
     A row's list lies where its columns did: elements first, then variables.
@@ -83,7 +111,7 @@ def _eliminated(start: I64, columns: I64, most: float, dense: float) -> tuple[fl
         count = size[p] = used - first[p]
         below += count
         squares += float(count) * count
-        if below > most:
+        if below > most or squares > most_squares:
             return below, squares, False
         members = pool[first[p] : used]
         _count_outside(p, members, slots, start, elements, size, left, stamp)

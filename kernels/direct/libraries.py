@@ -1,6 +1,7 @@
 """The choice among libraries that make factors of sparse matrices.
 
-A library is a module with `makes`, a function of a SciPy CSR array, its `Kind` and nothing else, and a line here.
+A library is a module with `factors`, a function of a matrix's compressed rows in SciPy, or in CuPy for those of GPUs,
+and of its `Kind`; and a line here.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Final, final
 
 import numpy as np
@@ -39,17 +40,19 @@ class Factors(ABC):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """Symmetry of a matrix, as far as it is known.
+    """Properties of a matrix, as far as they are known.
 
     Attributes:
         symmetric: whether it is.
         mirrored: whether it has an entry (j, i) for each entry (i, j).
         positive: whether its diagonal is positive everywhere.
+        full: whether its factors have so many entries that to store zeros, too, is quicker.
     """
 
     symmetric: bool
     mirrored: bool
     positive: bool
+    full: bool = False
 
 
 @final
@@ -59,36 +62,64 @@ class Library:
 
     Attributes:
         module: of dsolver, that calls it.
-        package: that must be installed.
+        package: that must be importable.
         name: as users install it.
         lowered: whether it has float32.
+        gpu: whether matrices and vectors lie on a GPU.
+        least: rows from which on it is taken by itself.
+        suits: tells whether it is taken by itself for a kind of matrix.
     """
 
     module: str
     package: str
     name: str
-    lowered: bool
+    lowered: bool = False
+    gpu: bool = False
+    least: int = 0
+    suits: Callable[[Kind], bool] = lambda _: True
 
 
 LIBRARIES: Final = {
-    "superlu": Library(module="superlu", package="scipy", name="scipy", lowered=True),
+    "cudss": Library(
+        module="cudss",
+        package="nvmath.sparse.advanced",
+        name="nvmath-python[cu13]",
+        lowered=True,
+        gpu=True,
+        suits=lambda kind: not kind.full,
+    ),
+    "lapack": Library(
+        module="lapack", package="scipy.linalg", name="scipy", lowered=True, suits=lambda kind: kind.full
+    ),
+    "pardiso": Library(module="pardiso", package="pypardiso", name="pypardiso", least=3000),
+    "superlu": Library(module="superlu", package="scipy.sparse.linalg", name="scipy", lowered=True),
 }
 """Libraries by name, the faster ones first."""
 
 
+@cache
 def installed(name: str) -> bool:
-    """Whether this process can import a library."""
-    return find_spec(LIBRARIES[name].package) is not None
+    """Whether this process can import a library, with what it loads itself."""
+    try:
+        import_module(LIBRARIES[name].package)
+    except (ImportError, OSError):
+        return False
+    return True
 
 
-def chosen(name: str | None, dtype: np.dtype[Any]) -> str | None:
-    """The library that makes factors of a value type: the one that was asked for, or the fastest; None for none."""
-    names = LIBRARIES if name is None else (name,)
-    fitting = (each for each in names if LIBRARIES[each].lowered or dtype == np.float64)
-    return next((each for each in fitting if installed(each)), None)
+def fits(name: str, dtype: np.dtype[Any], *, gpu: bool) -> bool:
+    """Whether a library is there, for a value type; gpu: whether the matrix lies on a GPU, which may be copied."""
+    library = LIBRARIES[name]
+    return (library.lowered or dtype == np.float64) and (gpu or not library.gpu) and installed(name)
+
+
+def chosen(dtype: np.dtype[Any], kind: Kind, rows: int, *, gpu: bool) -> str | None:
+    """The library that is taken by itself, the fastest one; None for none."""
+    names = (name for name, each in LIBRARIES.items() if each.suits(kind) and each.least <= rows)
+    return next((name for name in names if fits(name, dtype, gpu=gpu)), None)
 
 
 def maker(name: str) -> Callable[[Any, Kind], Factors]:
-    """The function that makes factors of a SciPy CSR array with a library that is installed."""
+    """The function that makes factors of a CSR matrix of SciPy, or of CuPy, with a library that is installed."""
     made: Callable[[Any, Kind], Factors] = import_module(f"dsolver.kernels.direct.{LIBRARIES[name].module}").factors
     return made

@@ -38,7 +38,10 @@ class DirectPart(Format):
             return
         xp, guard = self.backend.xp, self.backend.guard
         b = xp.concatenate((r[self.position], h[guard : len(h) - guard]))
-        x[:] = self.backend.asarray(self.factors.solve(self.backend.to_host(b)))
+        if self.factors.gpu:
+            x[:] = self.factors.solve(b)
+        else:
+            x[:] = self.backend.asarray(self.factors.solve(self.backend.to_host(b)))
 
     def direct_part(self, x: Any, h: Any, z: Any) -> None:
         """See `dsolver.kernels.contract.DIRECT_PART`."""

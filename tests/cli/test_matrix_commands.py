@@ -101,7 +101,7 @@ def test_info_tells_of_a_matrix() -> None:
     assert found["format on GPUs"] == "slices (rows of a lattice)"
     assert found["symmetric"] == "yes"
     assert found["diagonal"] == "positive"
-    assert found["solved by"] == "cg with M='chebyshev'"
+    assert found["solved by"] == "fgmres with M='direct'"
     assert found["constants"] == "do not solve A x = 0"
     assert found["memory"].startswith("1 worker, ")
     two = told("a.mtx", "--workers", "2")

@@ -135,7 +135,8 @@ def test_the_usual_preconditioner_follows_from_the_matrix_and_the_method() -> No
     negative = dsolver.matrix((shifted_laplacian(4) - 5.0 * sp.diags_array(np.arange(16) % 2.0)).tocsr())
     one_way, hollow = dsolver.matrix(triangle(9)), dsolver.matrix(sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]])))
     assert usual_preconditioner(dsolver.problems.poisson7((4, 4, 4)), "gmres") == "auto"
-    assert usual_preconditioner(positive) == "chebyshev"
+    assert usual_preconditioner(positive) == "direct"
+    assert usual_preconditioner(positive, "cg") == "chebyshev"
     assert usual_preconditioner(positive, "minres") == "jacobi"
     assert usual_preconditioner(negative, "minres") is None  # it must be positive definite
     assert usual_preconditioner(negative, "gmres") == usual_preconditioner(one_way, "gmres") == "jacobi"

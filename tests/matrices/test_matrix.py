@@ -341,14 +341,15 @@ def test_a_function_and_an_operator_precondition_it() -> None:
 
 
 def test_the_estimate_knows_the_matrix() -> None:
-    a = lattice(60)
+    a = lattice(90)
     one, six = (dsolver.estimate(dsolver.matrix(a, chunks=n), M="jacobi", device="cpu", workers=1) for n in (1, 6))
-    entries = 8 * 5 * 3600  # in run slices
+    entries = 8 * 5 * 8100  # in run slices
     assert entries <= one.workers[0].matrices[0] <= 2 * entries
     assert one.workers[0].resident <= six.workers[0].resident
     usual = dsolver.estimate(a, device="cpu", workers=2)
     assert usual.chunks == (2, 1, 1)
     assert usual.bytes == dsolver.estimate(dsolver.matrix(a), M="chebyshev", device="cpu", workers=2).bytes
+    assert dsolver.estimate(lattice(40), device="cpu", workers=1).iterations == 2, "with factors"
     assert usual.iterations < dsolver.estimate(a, M=None, device="cpu", workers=2).iterations < 200
 
 

@@ -10,9 +10,10 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver.errors import DeviceMemoryError
+from dsolver.kernels.direct.fill import Fill
 from dsolver.krylov import control
 from dsolver.multigrid import hierarchy
-from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Jacobi, Multigrid, auto
+from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Direct, Jacobi, Multigrid, auto, direct
 from dsolver.preconditioners.registry import value_type
 from dsolver.program.spec import SolveSpec
 from dsolver.session import session
@@ -29,6 +30,15 @@ FIELDS: dict[str, Any] = {
     "channels": CHANNELS,
     "decades": 10.0 ** RNG.uniform(-3.0, 3.0, GRID),
 }
+
+
+@pytest.fixture
+def _costly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Factors count as too much work, whatever the matrix."""
+    for name in ("CHEAP", "SURE"):
+        monkeypatch.setattr(direct, name, Fill(entries=0.0, products=0.0))
+    monkeypatch.setattr(direct, "FEW", 0)
+    monkeypatch.setattr(direct, "INSTEAD", {"cpu": 0, "cuda": 0})
 
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -68,6 +78,7 @@ def test_nobody_looks_again_where_a_lattice_serves(monkeypatch: pytest.MonkeyPat
     assert looked == [1]
 
 
+@pytest.mark.usefixtures("_costly")
 def test_a_matrix_gets_algebraic_multigrid_if_it_is_large_and_elliptic(monkeypatch: pytest.MonkeyPatch) -> None:
     assert taken(laplacian(40)) == Chebyshev()
     monkeypatch.setattr(auto, "MANY", 1000)
@@ -106,6 +117,7 @@ def with_hubs(rows: int) -> sp.csr_array:
     return sp.csr_array(sp.diags_array(np.asarray(links.sum(axis=1)).ravel() + 0.01) - links)
 
 
+@pytest.mark.usefixtures("_costly")
 def test_an_elliptic_matrix_that_is_not_symmetric_gets_algebraic_multigrid() -> None:
     stray = laplacian(40).tolil()
     stray[5, 800] = 0.3
@@ -117,16 +129,17 @@ def test_an_elliptic_matrix_that_is_not_symmetric_gets_algebraic_multigrid() -> 
         assert solution.iterations <= 40
         assert np.linalg.norm(b - a @ solution.x) <= 1.01e-8 * np.linalg.norm(b)
     one_way = sp.csr_array(sp.eye_array(400) - 0.99 * sp.diags_array(np.ones(399), offsets=1))
-    assert auto.usual_preconditioner(dsolver.matrix(one_way)) == "direct"
     assert auto.usual_preconditioner(dsolver.matrix(one_way), "gmres") == "jacobi"
 
 
+@pytest.mark.usefixtures("_costly")
 def test_few_long_rows_get_jacobi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "MANY", 1000)
     assert taken(with_hubs(2000)) == Jacobi()
     assert taken(laplacian(40)) == Algebraic()
 
 
+@pytest.mark.usefixtures("_costly")
 def test_what_is_definite_and_not_elliptic_goes_on_with_algebraic_multigrid() -> None:
     a = sp.csr_array(laplacian(60, shift=0.01) @ laplacian(60, shift=0.01))
     b = RNG.standard_normal(3600)
@@ -137,12 +150,48 @@ def test_what_is_definite_and_not_elliptic_goes_on_with_algebraic_multigrid() ->
     assert np.linalg.norm(b - a @ solution.x) <= 1.01e-8 * np.linalg.norm(b)
 
 
+def test_cheap_factors_are_made_at_once_whatever_the_matrix() -> None:
+    stray = laplacian(40).tolil()
+    stray[5, 800] = 0.3
+    for a in (laplacian(40), laplacian(40) @ laplacian(40), recirculating(40), with_hubs(300), sp.csr_array(stray)):
+        assert taken(a) == Direct()
+    line = sp.diags_array([-np.ones(9999), np.full(10000, 2.0), -np.ones(9999)], offsets=[-1, 0, 1])
+    assert taken(sp.csr_array(line)) == Direct(), "it has no fill"
+    assert taken(laplacian(80)) == Chebyshev()
+    assert taken(laplacian(40), method="cg") == Chebyshev(), "a method that was asked for"
+    floating = sp.csgraph.laplacian(abs(laplacian(40)))
+    assert taken(sp.csr_array(floating)) == Chebyshev(), "constants are in its null space"
+
+
+def test_factors_need_not_be_cheap_where_nothing_tells_how_many_iterations_are_needed() -> None:
+    helmholtz = laplacian(100, shift=-1.0) - sp.diags_array(5.0 * (np.arange(10000) % 7 == 0))
+    one_sided = laplacian(100) + sp.diags_array(np.random.default_rng(0).uniform(-1.0, 1.0, 9800), offsets=200)
+    assert taken(sp.csr_array(helmholtz)) == taken(sp.csr_array(one_sided)) == Direct()
+    assert taken(sp.csr_array(one_sided + 12.0 * sp.eye_array(10000))) == Jacobi(), "its diagonal dominates"
+
+
+def test_what_is_slow_goes_on_with_factors_where_they_cost_less() -> None:
+    plate = sp.csr_array(laplacian(60) @ laplacian(60))
+    b = RNG.standard_normal(3600)
+    with dsolver.Solver(plate, device="cpu") as solver:
+        solution = solver.solve(b)
+        assert solver.preconditioner == Direct()
+        several: Any = solver.solve(np.stack([b, plate @ b], axis=1))
+    assert "took 'chebyshev': after 20 iterations" in solution.notes[0]
+    assert "goes on with 'direct'" in solution.notes[0]
+    assert solution.converged
+    assert solution.iterations <= 23
+    for x, right in zip((solution.x, *several.x.T), (b, b, plate @ b), strict=True):
+        assert np.linalg.norm(right - plate @ x) <= 1.01e-8 * np.linalg.norm(right)
+
+
 INDEFINITE = [
     sp.csr_array([[1.0, 2.0], [2.0, 1.0]]),
     sp.csr_array(laplacian(12) - 1.3 * sp.eye_array(144)),
 ]
 
 
+@pytest.mark.usefixtures("_costly")
 @pytest.mark.parametrize("a", INDEFINITE)
 def test_what_is_found_to_be_indefinite_goes_on_with_minres(a: sp.csr_array) -> None:
     many = RNG.standard_normal((a.shape[0], 3))
@@ -236,7 +285,7 @@ def test_it_is_the_same_one_by_one_serially_together_and_in_float32() -> None:
     assert lowered.notes
 
 
-@pytest.mark.usefixtures("_misled")
+@pytest.mark.usefixtures("_misled", "_costly")
 def test_it_is_corrected_the_other_way_too_and_for_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = laplacian(40), RNG.standard_normal(1600)
     monkeypatch.setattr(session, "value_type", lambda *asked, **_: value_type(*asked, cuda=True))  # as on GPUs
@@ -266,7 +315,7 @@ def test_the_pace_of_other_methods_tells_nothing_of_m(method: str, *, corrected:
     assert bool(solution.notes) is corrected
 
 
-@pytest.mark.usefixtures("_misled")
+@pytest.mark.usefixtures("_misled", "_costly")
 def test_a_guess_of_full_multigrid_is_zero_where_multigrid_has_been_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "MANY", 1000)
     monkeypatch.setattr(control, "SLOW_FROM", 2)

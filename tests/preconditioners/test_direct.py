@@ -16,8 +16,10 @@ import dsolver
 from dsolver import problems
 from dsolver.cost import estimate
 from dsolver.errors import InputError
-from dsolver.kernels.direct.fill import Fill, fill_of
-from dsolver.preconditioners import Direct
+from dsolver.kernels.direct import factors, libraries
+from dsolver.kernels.direct.fill import Fill, fill_of, full_fill
+from dsolver.kernels.direct.libraries import LIBRARIES, fits
+from dsolver.preconditioners import Direct, direct
 from tests.clusters import cluster
 from tests.matrices.test_matrix import lattice
 
@@ -172,8 +174,10 @@ def test_auto_takes_factors_where_nothing_else_is_sure() -> None:
         assert residual(a, found.x, a @ X) < 1e-8
 
 
-def test_the_last_attempt_is_with_factors_and_says_so() -> None:
+def test_the_last_attempt_is_with_factors_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """MINRES, which follows conjugate gradients here, runs out of iterations."""
+    monkeypatch.setattr(direct, "CHEAP", Fill(entries=0.0, products=0.0))
+    monkeypatch.setattr(direct, "INSTEAD", {"cpu": 0, "cuda": 0})
     rng = np.random.default_rng(0)
     half = sp.random_array((N * N, N * N), density=0.03, rng=rng)
     half = sp.diags_array(10.0 ** rng.uniform(-3.0, 3.0, N * N)) @ (half + half.T + 0.01 * sp.eye_array(N * N))
@@ -199,9 +203,13 @@ def test_fill_is_that_of_the_library() -> None:
         sp.csc_array(LAPLACE), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )
     assert found.entries == pytest.approx(made.nnz, rel=0.25)
-    assert fill_of(LAPLACE, found.entries - 1) is None
-    dense = sp.csr_array(np.ones((9, 9)))
-    assert fill_of(dense) == Fill(entries=81.0, products=float(sum(k * k for k in range(9))))
+    assert fill_of(LAPLACE, Fill(entries=found.entries - 1, products=found.products)) is None
+    assert fill_of(LAPLACE, Fill(entries=found.entries, products=found.products - 1)) is None
+    assert fill_of(LAPLACE, found, mirrored=True) == found
+    corner = np.eye(40)
+    corner[30:, 30:] = 1.0
+    assert fill_of(sp.csr_array(corner)) == Fill(entries=130.0, products=float(sum(k * k for k in range(10))))
+    assert fill_of(sp.csr_array(np.ones((9, 9)))) == full_fill(9)
 
 
 def test_what_memory_cannot_hold_is_refused_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,8 +223,57 @@ def test_what_memory_cannot_hold_is_refused_before(monkeypatch: pytest.MonkeyPat
         solved(LAPLACE, LAPLACE @ X)
 
 
+def filled(n: int = 400) -> sp.csr_array:
+    """A matrix of random places, factors of which are nearly full."""
+    rng = np.random.default_rng(2)
+    return sp.csr_array(sp.random_array((n, n), density=5.0 / n, rng=rng) + sp.eye_array(n))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_where_factors_are_nearly_full_zeros_are_stored_too(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+
+    def maker(name: str) -> Any:
+        taken.append(name)
+        return libraries.maker(name)
+
+    monkeypatch.setattr(factors, "maker", maker)
+    a, x = filled(), RNG.standard_normal(400)
+    found = solved(a, a @ x, precond_dtype=dtype)
+    assert found.iterations <= 4
+    assert residual(a, found.x, a @ x) < 1e-8
+    assert taken == ["lapack"]
+    singular = filled().tolil()
+    singular[7] = singular[8]
+    b = singular.tocsr() @ x
+    assert residual(singular, solved(sp.csr_array(singular), b, precond_dtype=dtype).x, b) < 1e-8
+    solved(LAPLACE, LAPLACE @ X)
+    assert taken[-1] == "superlu"
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_library_that_is_here_makes_factors(name: str, kind: str) -> None:
+    if not fits(name, np.dtype("float64"), gpu=False):
+        pytest.skip(f"{LIBRARIES[name].name} is not here")
+    a = KINDS[kind]
+    with dsolver.Solver(a, M=Direct(library=name)) as solver:
+        for b in (a @ X, X):
+            found = solver.solve(b, rtol=1e-12)
+            assert found.iterations <= 2
+            assert residual(a, found.x, b) < 1e-12
+
+
+def test_a_library_that_is_not_here_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libraries, "installed", lambda name: name != "pardiso")
+    with pytest.raises(InputError, match="M='direct' needs pypardiso where the first chunk lies, for float64"):
+        solved(LAPLACE, LAPLACE @ X, M=Direct(library="pardiso"))
+    with pytest.raises(InputError, match="M='direct' needs pypardiso where the first chunk lies, for float32"):
+        solved(LAPLACE, LAPLACE @ X, M=Direct(library="pardiso"), precond_dtype="float32")
+
+
 def test_other_libraries_are_refused() -> None:
-    with pytest.raises(InputError, match="library must be one of 'superlu'"):
+    with pytest.raises(InputError, match=r"library must be one of .*'superlu'"):
         Direct(library="umfpack")
 
 

@@ -350,7 +350,7 @@ def test_messages_name_unusual_options_alone() -> None:
 def test_what_auto_has_chosen_is_told_where_it_has_no_levels() -> None:
     with (
         dsolver.Solver(sp.eye_array(20) * 2.0, device="cpu") as made,
-        pytest.raises(InputError, match=r"^M=Chebyshev\(\) has no levels to show: M='mg' and M='amg' have$"),
+        pytest.raises(InputError, match=r"^M=Direct\(\) has no levels to show: M='mg' and M='amg' have$"),
     ):
         _ = made.hierarchy
 
