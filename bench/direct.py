@@ -1,15 +1,17 @@
-"""First solves by the default, by M="direct" and by direct solvers of others, in processor time of one process.
+"""First solves by the default, by M="direct" and by direct solvers of others.
 
-    OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 MKL_NUM_THREADS=1 python bench/direct.py [ROWS ...]
+    OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 MKL_NUM_THREADS=1 python bench/direct.py [ROWS ...] [--repeat 3]
+    python bench/direct.py [ROWS ...] --gpu
 
-Poisson's equation in a plane (5 points) and a clamped elastic body in one (bilinear elements, two unknowns a node),
-with about so many rows, b random, rtol 1e-8. Times are the least of three, and ratios to SciPy's `spsolve`; pypardiso
-and PyAMG count where they are installed.
+Poisson's equation in a plane (5 points), and in space (7), and a clamped elastic body in a plane (bilinear elements,
+two unknowns a node), with about so many rows, b random, rtol 1e-8. On CPUs the least processor time of one process, in
+turns, and ratios to SciPy's `spsolve`; pypardiso and PyAMG count where they are installed. With --gpu the least time by
+the clock from CuPy's matrix to CuPy's x, and ratios to nvmath-python's cuDSS.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +27,13 @@ def poisson(rows: int) -> sp.csr_array:
     n = round(rows**0.5)
     line = sp.diags_array([-np.ones(n - 1), 2.0 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1])
     return sp.csr_array(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))
+
+
+def space(rows: int) -> sp.csr_array:
+    n = round(rows ** (1 / 3))
+    line = sp.diags_array([-np.ones(n - 1), 2.0 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1])
+    plane = sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line)
+    return sp.csr_array(sp.kron(plane, sp.eye_array(n)) + sp.kron(sp.eye_array(n * n), line))
 
 
 def elasticity(rows: int) -> sp.csr_array:
@@ -49,7 +58,7 @@ def elasticity(rows: int) -> sp.csr_array:
 
 
 def others() -> dict[str, Callable[[Any, Any], Any]]:
-    found: dict[str, Callable[[Any, Any], Any]] = {"spsolve": lambda a, b: spsolve(a.tocsc(), b)}
+    found: dict[str, Callable[[Any, Any], Any]] = {}
     try:
         import pypardiso
     except ImportError:
@@ -65,30 +74,72 @@ def others() -> dict[str, Callable[[Any, Any], Any]]:
     return found
 
 
+def on_gpu() -> dict[str, Callable[[Any, Any], Any]]:
+    """What solves with a matrix and a vector of CuPy."""
+    found: dict[str, Callable[[Any, Any], Any]] = {
+        "default": lambda a, b: dsolver.solve(a, b).x,
+        'M="direct"': lambda a, b: dsolver.solve(a, b, M="direct").x,
+    }
+    try:
+        from nvmath.sparse import advanced
+    except ImportError:
+        return found
+    definite = {
+        "sparse_system_type": advanced.DirectSolverMatrixType.SPD,
+        "sparse_system_view": advanced.DirectSolverMatrixViewType.UPPER,
+    }
+    return {"cuDSS": lambda a, b: advanced.direct_solver(a, b, options=definite), **found}
+
+
+def seconds(solve: Callable[[Any, Any], Any], a: Any, b: Any, *, gpu: bool) -> float:
+    if not gpu:
+        began = time.process_time()
+        solve(a, b)
+        return time.process_time() - began
+    import cupy
+
+    cupy.cuda.Device().synchronize()
+    began = time.perf_counter()
+    solve(a, b)
+    cupy.cuda.Device().synchronize()
+    return time.perf_counter() - began
+
+
 def main() -> None:
-    ways: dict[str, Callable[[Any, Any], Any]] = {
-        "default": dsolver.solve,
-        'M="direct"': lambda a, b: dsolver.solve(a, b, M="direct"),
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", type=int, nargs="*", default=[10_000, 100_000])
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--only", nargs="+", default=["Poisson", "space", "elasticity"])
+    parser.add_argument("--gpu", action="store_true")
+    options = parser.parse_args()
+    cpu: dict[str, Callable[[Any, Any], Any]] = {
+        "spsolve": lambda a, b: spsolve(a.tocsc(), b),
+        "default": lambda a, b: dsolver.solve(a, b).x,
+        'M="direct"': lambda a, b: dsolver.solve(a, b, M="direct").x,
         **others(),
     }
-    for name, make in (("Poisson", poisson), ("elasticity", elasticity)):
-        for rows in map(int, sys.argv[1:] or ("10000", "100000")):
-            a = make(rows)
-            b = np.random.default_rng(0).standard_normal(a.shape[0])
-            took = {}
-            for way, solve in ways.items():
-                solve(a, b)  # loops are compiled
-                times = []
-                for _ in range(3):
-                    began = time.process_time()
-                    solve(a, b)
-                    times.append(time.process_time() - began)
-                took[way] = min(times)
-            base = took["spsolve"]
+    ways = on_gpu() if options.gpu else cpu
+    for name, make in (("Poisson", poisson), ("space", space), ("elasticity", elasticity)):
+        for rows in options.rows if name in options.only else ():
+            a: Any = make(rows)
+            b: Any = np.random.default_rng(0).standard_normal(a.shape[0])
+            if options.gpu:
+                import cupy
+                import cupyx.scipy.sparse
+
+                a, b = cupyx.scipy.sparse.csr_matrix(sp.csr_matrix(a)), cupy.asarray(b)
+            for solve in ways.values():  # loops are compiled
+                x = solve(a, b)
+                assert float(abs(b - a @ x).max()) <= 1e-6 * float(abs(b).max()), "no solution"
+            took = {way: float("inf") for way in ways}
+            for _ in range(options.repeat):
+                for way, solve in ways.items():
+                    took[way] = min(took[way], seconds(solve, a, b, gpu=options.gpu))
+            base = next(iter(took.values()))
             print(
                 name,
                 a.shape[0],
-                *(f"{way} {t:.3f} s ({t / base:.2f})" for way, t in took.items()),
+                *(f"{way} {t:.4f} s ({t / base:.2f})" for way, t in took.items()),
                 sep="  ",
                 flush=True,
             )

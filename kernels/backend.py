@@ -80,6 +80,11 @@ class Backend(ABC):
         """The set-up of the format of this name, mostly a `FormatBuilder`: see `dsolver.kernels.formats`."""
         return import_module(self.formats.format(name)).ASSEMBLY(self.vectors)
 
+    @property
+    def sparse(self) -> Any:
+        """The module of sparse matrices: `scipy.sparse`, or CuPy's."""
+        return import_module("scipy.sparse")
+
     # -- memory --------------------------------------------------------------------------------------------------------
 
     def zeros(self, size: int, dtype: str | None = None) -> Array:

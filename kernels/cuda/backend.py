@@ -71,6 +71,12 @@ class CudaBackend(Backend):
         self.general = CudaGeneral(cupy, made, SLICE, gpu=True)
         self.sweeps = CudaSweeps()
 
+    @property
+    def sparse(self) -> Any:
+        from cupyx.scipy import sparse
+
+        return sparse
+
     def table(self, values: npt.NDArray[Any]) -> Array:
         return tables.table(values)
 

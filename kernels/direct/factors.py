@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any, Final, final
 
 import numpy as np
@@ -106,28 +105,35 @@ def factors_of(a: Csr, backend: Backend, library: str | None, traits: Traits) ->
         SingularError: no factors are of use.
         MemoryError: there is not enough.
     """
-    made = _Scaled(a, backend, traits)
-    name = _library(library, made, gpu=made.gpu)
-    if LIBRARIES[name].gpu:
-        with suppress(SingularError):
-            return made.factors(name)
-        if library is not None:
-            raise SingularError(name)
-    if made.gpu:
-        made = _Scaled(Csr(*map(backend.to_host, a)), load("numpy", dtype=str(backend.dtype)), traits)
-        name = _library(library, made, gpu=False)
+    if backend.name == "cuda" and _may_be_there(library, np.dtype(backend.dtype)):
+        there = _Scaled(a, backend, traits)
+        name = _library(library, there)
+        if LIBRARIES[name].gpu:
+            with suppress(SingularError, MemoryError):
+                return there.factors(name)
+            if library is not None:
+                raise SingularError(name)
+        del there
+    here = _Scaled(Csr(*map(backend.to_host, a)), load("numpy", dtype=str(backend.dtype)), traits)
+    name = _library(library, here)
     with suppress(SingularError):
-        return made.factors(name)
-    return made.least_squares(name)
+        return here.factors(name)
+    return here.least_squares(name)
 
 
 class NoLibraryError(LookupError):
     """Error where no library makes the factors; its argument is what to install."""
 
 
-def _library(asked: str | None, made: _Scaled, *, gpu: bool) -> str:
-    name = asked or chosen(made.dtype, made.kind, made.rows, gpu=gpu)
-    if name is None or not fits(name, made.dtype, gpu=gpu):
+def _may_be_there(asked: str | None, dtype: np.dtype[Any]) -> bool:
+    """Whether a library of GPUs may make the factors."""
+    names = LIBRARIES if asked is None else (asked,)
+    return any(LIBRARIES[name].gpu and fits(name, dtype, gpu=True) for name in names)
+
+
+def _library(asked: str | None, made: _Scaled) -> str:
+    name = asked or chosen(made.dtype, made.kind, made.rows, gpu=made.gpu)
+    if name is None or not fits(name, made.dtype, gpu=made.gpu):
         raise NoLibraryError(LIBRARIES[name or "superlu"].name)
     return name
 
@@ -160,7 +166,7 @@ class _Scaled:
         diagonal[row[on]] = values[on]
         self._left, self._right, self._diagonal, self._delta = left, right, diagonal, delta
         index = np.int32 if len(a.columns) < 2**31 else np.int64
-        sparse = import_module("cupyx.scipy.sparse" if self.gpu else "scipy.sparse")
+        sparse = backend.sparse
         arrays = values, a.columns.astype(index), a.start.astype(index)
         self._matrix = sparse.csr_matrix(arrays, shape=(self.rows, self.rows))
         if traits.singular:

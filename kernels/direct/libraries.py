@@ -81,7 +81,7 @@ class Library:
 
 LIBRARIES: Final = {
     "cudss": Library(
-        module="cudss",
+        module="dsolver.kernels.cuda.cudss",
         package="nvmath.sparse.advanced",
         name="nvmath-python[cu13]",
         lowered=True,
@@ -89,10 +89,16 @@ LIBRARIES: Final = {
         suits=lambda kind: not kind.full,
     ),
     "lapack": Library(
-        module="lapack", package="scipy.linalg", name="scipy", lowered=True, suits=lambda kind: kind.full
+        module="dsolver.kernels.direct.lapack",
+        package="scipy.linalg",
+        name="scipy",
+        lowered=True,
+        suits=lambda kind: kind.full,
     ),
-    "pardiso": Library(module="pardiso", package="pypardiso", name="pypardiso", least=3000),
-    "superlu": Library(module="superlu", package="scipy.sparse.linalg", name="scipy", lowered=True),
+    "pardiso": Library(module="dsolver.kernels.direct.pardiso", package="pypardiso", name="pypardiso", least=3000),
+    "superlu": Library(
+        module="dsolver.kernels.direct.superlu", package="scipy.sparse.linalg", name="scipy", lowered=True
+    ),
 }
 """Libraries by name, the faster ones first."""
 
@@ -121,5 +127,5 @@ def chosen(dtype: np.dtype[Any], kind: Kind, rows: int, *, gpu: bool) -> str | N
 
 def maker(name: str) -> Callable[[Any, Kind], Factors]:
     """The function that makes factors of a CSR matrix of SciPy, or of CuPy, with a library that is installed."""
-    made: Callable[[Any, Kind], Factors] = import_module(f"dsolver.kernels.direct.{LIBRARIES[name].module}").factors
+    made: Callable[[Any, Kind], Factors] = import_module(LIBRARIES[name].module).factors
     return made

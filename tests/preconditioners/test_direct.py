@@ -278,6 +278,41 @@ def test_other_libraries_are_refused() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_a_gpu_cudss_makes_factors_there(kind: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("nvmath.sparse.advanced")
+    taken: list[str] = []
+
+    def maker(name: str) -> Any:
+        taken.append(name)
+        return libraries.maker(name)
+
+    monkeypatch.setattr(factors, "maker", maker)
+    a = sp.csr_array(sp.kron(sp.eye_array(8), KINDS[kind]) + 0.1 * sp.eye_array(8 * N * N))
+    x = np.random.default_rng(5).standard_normal(a.shape[0])
+    for problem in (a, dsolver.matrix(a, chunks=3)):
+        with dsolver.Solver(problem, M="direct", device="cuda", engine="reference", precond_dtype=dtype) as solver:
+            found = solver.solve(a @ x, rtol=1e-12)
+            assert found.iterations <= (6 if dtype == "float32" else 3)
+            assert residual(a, found.x, a @ x) < 1e-12
+            if problem is a:
+                new = sp.csr_array(a + 0.5 * sp.eye_array(a.shape[0]))
+                solver.update(new)
+                assert residual(new, solver.solve(a @ x).x, a @ x) < 1e-8
+    assert taken[0] == "cudss"
+    assert taken.count("superlu") == (taken.count("cudss") if kind == "hollow" else 0), "zeros on the diagonal"
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_singular_matrices_have_factors_of_the_host() -> None:
+    pytest.importorskip("nvmath.sparse.advanced")
+    b = PIECES @ np.arange(1.0, 7.0)
+    found = solved(PIECES, b, device="cuda")
+    assert residual(PIECES, found.x, b) < 1e-8
+
+
+@pytest.mark.gpu
 def test_on_a_gpu_factors_of_the_host_serve() -> None:
     a = KINDS["indefinite"]
     found = solved(dsolver.matrix(a, chunks=2), a @ X, device="cuda", engine="reference")
