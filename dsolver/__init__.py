@@ -28,7 +28,7 @@ if _TYPE_CHECKING:
         RankError,
         WorkerLostError,
     )
-    from dsolver.linalg import bicgstab, cg, fcg, fgmres, gmres, minres
+    from dsolver.linalg import bicgstab, cg, cocg, fcg, fgmres, gmres, minres
     from dsolver.matrices.matrix import matrix
     from dsolver.matrices.null_vectors import rigid_body_modes
     from dsolver.monitor.notebook import Live
@@ -58,7 +58,7 @@ _HOMES = {
         "RankError",
         "WorkerLostError",
     ),
-    "linalg": ("bicgstab", "cg", "fcg", "fgmres", "gmres", "minres"),
+    "linalg": ("bicgstab", "cg", "cocg", "fcg", "fgmres", "gmres", "minres"),
     "matrices.matrix": ("matrix",),
     "matrices.null_vectors": ("rigid_body_modes",),
     "monitor.notebook": ("Live",),
@@ -95,6 +95,7 @@ __all__ = [
     "WorkerLostError",
     "bicgstab",
     "cg",
+    "cocg",
     "estimate",
     "fcg",
     "fgmres",

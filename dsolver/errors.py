@@ -127,12 +127,16 @@ def check_real(name: str, dtype: Any, kinds: str = "fiu") -> None:
         return
     hint = "take float64"
     if dtype.kind == "c":
-        hint = "solve the real system of twice the size, [[Re A, -Im A], [Im A, Re A]] [Re x, Im x] = [Re b, Im b]"
+        hint = "complex systems are given as a sparse matrix of SciPy, which dsolver.solve takes"
     raise InputError(f"{name} has dtype {dtype}: real numbers are needed; {hint}")
 
 
-def check_block(block: Any) -> None:
+def check_block(block: Any, kinds: str = "fiub") -> None:
     """Refuse a block that is masked or not real, as one of a Dask array may be whatever the array says.
+
+    Args:
+        block: of an array.
+        kinds: as of `check_real`.
 
     Raises:
         InputError: it is one.
@@ -143,7 +147,7 @@ def check_block(block: Any) -> None:
             "a block of an array is masked, and what its mask hides would be taken for values: fill it, as "
             "dask.array.ma.filled does"
         )
-    check_real("a block of an array", block.dtype, "fiub")
+    check_real("a block of an array", block.dtype, kinds)
 
 
 def check_tolerance(name: str, value: Any) -> None:

@@ -76,16 +76,16 @@ def cg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> 
     """Conjugate gradients with the arguments and results of `scipy.sparse.linalg.cg`.
 
     Args:
-        A: a `dsolver.Problem`, or a symmetric sparse matrix of SciPy or CuPy; see `dsolver.matrix`.
-        b: right-hand side, real: an array of NumPy, CuPy, Dask or xarray; for a matrix (n,) or (n, 1), for a problem of
-            its ``shape`` or raveled, (n,).
+        A: a `dsolver.Problem`, or a symmetric or Hermitian sparse matrix of SciPy or CuPy; see `dsolver.matrix`.
+        b: right-hand side, real or complex: an array of NumPy, CuPy, Dask or xarray; for a matrix (n,) or
+            (n, 1), for a problem of its ``shape`` or raveled, (n,).
         x0: first guess, like b; zero by default, and "fmg" as in `dsolver.solve`.
 
     Returns:
-        x, float64, shaped like b and of its kind, (n,) where b is (n, 1); and info: 0 where the true residual is within
-        the tolerance; > 0, the number of iterations made, where it is not; < 0 where the method broke down: -1 A or M
-        is not positive definite, -2 the residual grew without bound, -3 NaN or infinity appeared, -4 it had to divide
-        by zero.
+        x, float64 or complex128, shaped like b and of its kind, (n,) where b is (n, 1); and info: 0 where the true
+        residual is within the tolerance; > 0, the number of iterations made, where it is not; < 0 where the method
+        broke down: -1 A or M is not positive definite, -2 the residual grew without bound, -3 NaN or infinity appeared,
+        -4 it had to divide by zero.
     """
     return _solved("cg", A, b, x0, Linalg(**arguments))
 
@@ -103,6 +103,21 @@ def fcg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) ->
         x and info, as of `dsolver.cg`.
     """
     return _solved("fcg", A, b, x0, Linalg(**arguments))
+
+
+@spelled_out(Linalg)
+def cocg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> tuple[Any, int]:
+    """COCG, conjugate orthogonal conjugate gradients, for complex matrices with A = Aᵀ.
+
+    Args:
+        A: a complex symmetric sparse matrix of SciPy or CuPy; see `dsolver.matrix`.
+        b: right-hand side, as of `dsolver.cg`.
+        x0: first guess, as of `dsolver.cg`.
+
+    Returns:
+        x and info, as of `dsolver.cg`.
+    """
+    return _solved("cocg", A, b, x0, Linalg(**arguments))
 
 
 @spelled_out(Linalg)

@@ -133,6 +133,8 @@ DENSE_SOLVE = _kernel("dense_solve", reads="inverse r", writes="x")
 DIRECT_SOLVE = _kernel("direct_solve", reads="direct r h", writes="y")
 """y = A⁻¹ r of the whole system, in the order of the chunks, where the factors are (a `DirectPart`); h: r of the other
 chunks. It does nothing elsewhere."""
+DIRECT_SOLVE_COMPLEX = _kernel("direct_solve_complex", reads="direct r h ri hi", writes="y yi")
+"""`DIRECT_SOLVE` of a complex system, each vector in two parts."""
 DIRECT_PART = _kernel("direct_part", reads="direct y h", writes="z")
 """z = the chunk's part of y; h: that part, where the factors are not."""
 
@@ -170,6 +172,14 @@ QUOTIENT = _kernel("quotient", reads="a b c d rr limit ceiling", writes="q")
 """q = (a/b) (c/d) of scalars while limit < rr <= ceiling, else NaN, for which `AXPBY` leaves everything as it is.
 
 What follows from a NaN by further quotients is NaN, too: so an iteration that has ended, or broken down, stays so."""
+
+DOT_PLUS = _kernel("dot_plus", reads="x y sign u v", writes="dot")
+"""dot = x . y + sign u . v with a float sign: of complex vectors, kept as two real ones, a part of a product."""
+COMPLEX_AXPBY = _kernel("complex_axpby", reads="sign a ai x xi b bi", updates="y yi")
+"""`AXPBY` of complex numbers, each in two parts: y + i yi = sign (a + i ai) (x + i xi) + (b + i bi) (y + i yi)."""
+COMPLEX_QUOTIENT = _kernel("complex_quotient", reads="a ai b bi c ci d di rr limit ceiling", writes="q qi")
+"""`QUOTIENT` of complex numbers, each in two parts."""
+
 ROTATION = _kernel(
     "rotation",
     reads="delta square rr limit ceiling flat",

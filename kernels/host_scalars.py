@@ -48,6 +48,32 @@ def quotient(a: Scalar, b: Scalar, c: Scalar, d: Scalar, rr: Scalar, limit: Scal
     q[0] = ratio(a, b) * ratio(c, d) if limit[0] < rr[0] <= ceiling[0] else np.nan
 
 
+def complex_quotient(
+    a: Scalar,
+    ai: Scalar,
+    b: Scalar,
+    bi: Scalar,
+    c: Scalar,
+    ci: Scalar,
+    d: Scalar,
+    di: Scalar,
+    rr: Scalar,
+    limit: Scalar,
+    ceiling: Scalar,
+    q: Scalar,
+    qi: Scalar,
+) -> None:
+    """See `dsolver.kernels.contract.COMPLEX_QUOTIENT`."""
+    if not limit[0] < rr[0] <= ceiling[0]:
+        q[0] = qi[0] = np.nan
+        return
+    pairs = ((a, ai), (b, bi), (c, ci), (d, di))
+    first, second, third, fourth = (np.complex128(complex(part[0], other[0])) for part, other in pairs)
+    with np.errstate(all="ignore"):
+        found = (first / second) * (third / fourth)
+    q[0], qi[0] = found.real, found.imag
+
+
 def rotation(
     delta: Scalar,
     square: Scalar,

@@ -9,7 +9,7 @@ import numpy as np
 
 from dsolver.kernels.batched import Kernels
 from dsolver.kernels.formats.layout import Array, Layout
-from dsolver.kernels.host_scalars import quotient, rotation, unscale
+from dsolver.kernels.host_scalars import complex_quotient, quotient, rotation, unscale
 from dsolver.kernels.reductions import GroupedPlaces, tree_sum
 
 
@@ -78,5 +78,6 @@ class Vectors(Kernels, ABC):
         total[0] = tree_sum(parts.tolist())
 
     quotient = staticmethod(quotient)
+    complex_quotient = staticmethod(complex_quotient)
     unscale = staticmethod(unscale)
     rotation = staticmethod(rotation)

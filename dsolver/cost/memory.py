@@ -109,14 +109,17 @@ def of_chunk(spec: SolveSpec, number: int, *, cuda: bool, first: bool = True, to
     """
     part = part_of(spec, number, cuda=cuda, first=first)
     made = spec.preconditioner.forecast(part)
+    parts = 1 + spec.problem.complex
     a, singular = made.levels[0], spec.problem.singular is not False
     vectors = F64 * spec.vectors * a.size + made.vectors + 2 * part.value * a.size * (part.value != F64)
+    vectors = parts * vectors + 4 * F64 * a.size * spec.problem.complex  # a product, and what is centered
     null_space = F64 * (NULL_VECTORS + part.may_close) * a.size * singular
     if spec.problem.null_vectors:
         null_space += F64 * (spec.problem.null_vectors + 2) * a.size  # and two work fields
     halos = a.halo + F64 * a.boundary + sum(halo_bytes(slots, part.value) for slots in made.slots)
     words = [F64 * a.slots, *(part.value * slots for slots in made.slots)]
     blocks = max(made.blocks, SINGULAR_BLOCK_BYTES) if singular else made.blocks
+    halos, blocks, words = parts * halos, parts * blocks, [parts * size for size in words]
     matrices = [level.matrix + level.way for level in made.levels]
     return Bytes(
         matrices=(matrices[0] + made.exact + part.given, *matrices[1:]),

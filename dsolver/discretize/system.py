@@ -21,7 +21,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, WAXPBY
 from dsolver.kernels.formats.layout import Layout
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import GIVEN, ROWS, RowBlock
+from dsolver.matrices.row_block import GIVEN, PARTS, ROWS, RowBlock
 from dsolver.problems import Problem
 from dsolver.problems.discretization import CellRule, Patch, Source
 
@@ -62,7 +62,7 @@ class System:
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
         """Set a coefficient from blocks by chunk number."""
-        if isinstance(self._problem, MatrixProblem) and name not in (ROWS, GIVEN):
+        if isinstance(self._problem, MatrixProblem) and name not in (ROWS, GIVEN, *PARTS):
             self._given.append(blocks)
             return
         assert self._coefficients is not None
@@ -167,6 +167,17 @@ class System:
         """The `ChunkMatrix` of every chunk of the matrix whose residuals count; None where it is A itself."""
         given = self._coefficients.given if isinstance(self._coefficients, LoadedRows) else None
         return None if given is None else self._engine.per_chunk(chunk_matrix, given).at(0)
+
+    def parts(self) -> tuple[PerChunk, ...]:
+        """The `ChunkMatrix` of every chunk of the parts of a complex matrix; () of a real one."""
+        parts = self._coefficients.parts if isinstance(self._coefficients, LoadedRows) else ()
+        return tuple(self._engine.per_chunk(chunk_matrix, part).at(0) for part in parts)
+
+    @property
+    def part_rows(self) -> tuple[PerChunk, ...]:
+        """The `RowBlock` of every chunk of these, while coefficients are there."""
+        assert isinstance(self._coefficients, LoadedRows)
+        return tuple(self._coefficients.parts)
 
     def set_known(self, b: Field, x: Field) -> bool:
         """x takes the unknowns that rows tell alone, which other rows are solved without; whether there are such."""

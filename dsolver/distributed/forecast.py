@@ -101,13 +101,14 @@ class Part:
 
     @property
     def given(self) -> int:
-        """Bytes of the matrix whose residuals count, where it is another one than A."""
+        """Bytes of the matrix whose residuals count, where it is not A, and of the parts of a complex A."""
         problem = self.problem
-        if not isinstance(problem, MatrixProblem) or not problem.given_counts:
+        if not isinstance(problem, MatrixProblem):
             return 0
-        counts = row_counts(problem.given_counts[self.number], None, self.cuda)
-        found = MatrixForecast(replace(self, value=F64), counts)
-        return found.matrix + found.halo_matrix + found.halo
+        others = filter(None, (problem.given_counts, *problem.part_counts))
+        counts = [row_counts(each[self.number], None, self.cuda) for each in others]
+        found = [MatrixForecast(replace(self, value=F64), each) for each in counts]
+        return sum(each.matrix + each.halo_matrix + each.halo for each in found)
 
     def products(self) -> MatrixForecast:
         """A for products alone: nothing of a constant stencil is stored."""

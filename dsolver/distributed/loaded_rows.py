@@ -18,7 +18,7 @@ from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.formats.statistics import Statistics
-from dsolver.matrices.row_block import GIVEN, RowBlock
+from dsolver.matrices.row_block import GIVEN, ROWS, RowBlock
 
 
 @final
@@ -31,18 +31,24 @@ class LoadedRows:
 
     Attributes:
         given: those of the matrix whose residuals count, where it is another one; else None.
+        parts: those of the parts of a complex matrix.
     """
 
     def __init__(self, engine: Engine, order: str | None = None) -> None:
         self._engine, self._order = engine, order
         self._rows: PerChunk | None = None
         self.given: PerChunk | None = None
+        self.parts: list[PerChunk] = []
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
-        """Take the blocks of the chunks that are owned, and order their rows; those of the given matrix come later."""
-        if name == GIVEN:
+        """Take the blocks of the chunks that are owned, and order their rows; those of other matrices come later."""
+        if name != ROWS:
             assert self._rows is not None
-            self.given = self._engine.per_chunk(as_other, self._engine.place(blocks), self._rows)
+            other = self._engine.per_chunk(as_other, self._engine.place(blocks), self._rows)
+            if name == GIVEN:
+                self.given = other
+            else:
+                self.parts.append(other)
             return
         self._rows = self._engine.place(blocks)
         if self._order is not None:

@@ -51,7 +51,7 @@ class Scalar(ABC):
     """A float64 that every owner knows, on the device or in the graph. Only `Engine.read` returns its value."""
 
 
-Operand = PerChunk | Field | Halo | PartialSums | Scalar | float
+Operand = PerChunk | Field | Halo | PartialSums | Scalar | complex
 
 
 @final
@@ -123,6 +123,15 @@ class Engine(ABC):
     @abstractmethod
     def scalar(self, value: float) -> Scalar:
         """A scalar with a value."""
+
+    def coefficient(self) -> Scalar:
+        """A scalar, 0, for what vectors are multiplied by: complex where they are, and then read as two numbers."""
+        return self.scalar(0.0)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether vectors are complex."""
+        return False
 
     @abstractmethod
     def lowered(self, dtype: str) -> Engine:
@@ -337,6 +346,10 @@ class Engine(ABC):
         """out = x . y, through the room for partial results that is given."""
         self.run(DOT, x, y, parts)
         self.total(parts, out)
+
+    def bilinear(self, x: Field, y: Field, parts: PartialSums, out: Scalar) -> None:
+        """out = xᵀy, where `dot` has xᴴy of complex vectors."""
+        self.dot(x, y, parts, out)
 
     def scope(self) -> AbstractContextManager[Any]:
         """Context of a program's operations; a device's engine makes its stream the current one."""

@@ -6,7 +6,7 @@ from typing import final
 
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.kernels.contract import AXPBY
-from dsolver.krylov.method import KrylovMethod, unbroken
+from dsolver.krylov.method import KrylovMethod
 
 
 @final
@@ -23,8 +23,8 @@ class BiConjugateGradientStabilized(KrylovMethod):
     def __init__(self, engine: Engine, layout: PerChunk) -> None:
         super().__init__(engine, layout)
         self._shadow, self._p, self._v, self._t, self._z = (engine.field(layout) for _ in range(5))
-        self._rho, self._rho_old, self._alpha, self._omega = (engine.scalar(0.0) for _ in range(4))
-        self._beta, self._back, self._along, self._ts, self._tt = (engine.scalar(0.0) for _ in range(5))
+        self._rho, self._rho_old, self._alpha, self._omega = (engine.coefficient() for _ in range(4))
+        self._beta, self._back, self._along, self._ts, self._tt = (engine.coefficient() for _ in range(5))
 
     def _begin(self) -> None:
         self._engine.copy(self.r, self._shadow)
@@ -64,7 +64,7 @@ class BiConjugateGradientStabilized(KrylovMethod):
 
     def health(self, *watched: float) -> float:
         """Zero where r is orthogonal to the shadow residual, or t to s."""
-        return unbroken(*watched)
+        return self._unbroken(*watched)
 
     @property
     def _work(self) -> tuple[Field, Field]:

@@ -92,7 +92,8 @@ class GeneralizedMinimalResidual(KrylovMethod):
             if self._small.size in (0, self._length):
                 self._restart()
             column, last = self._small.size, measured and index == steps - 1
-            *products, square = self._products_of(column, recorded=recorded, measured=last)
+            *parts, square = self._products_of(column, recorded=recorded, measured=last)
+            products = self._numbers(parts)
             length = math.sqrt(square) if square >= 0.0 else math.nan
             sound = self._small.add(products, length)
             norm = self._small.norm
@@ -122,7 +123,7 @@ class GeneralizedMinimalResidual(KrylovMethod):
         self._length, more = length, range(length - len(self._basis))
         self._basis += [engine.field(layout) for _ in more]
         self._z += [engine.field(layout) for _ in more] if self._flexible else []
-        self._products += [engine.scalar(0.0) for _ in more]
+        self._products += [engine.coefficient() for _ in more]
 
     def _products_of(self, column: int, *, recorded: bool, measured: bool) -> tuple[float, ...]:
         """Run the step of a column; its entries of Hessenberg's matrix, the last one squared."""
@@ -148,7 +149,7 @@ class GeneralizedMinimalResidual(KrylovMethod):
         if self._flexible and self.preconditioner is not None:
             engine.copy(self._mv, self._z[column])
         for before, product in zip(self._basis, self._products[: column + 1], strict=False):
-            self._dot(following, before, product)
+            self._dot(before, following, product)
             self._add(-1.0, product, before, following)
         self._dot(following, following, self.rr)
 
@@ -216,6 +217,8 @@ class Orthogonalization:
 class LeastSquares:
     """Least squares problem ‖beta e1 - H y‖ with Hessenberg's matrix H, column after column, by Givens rotations.
 
+    Numbers are real or complex; with the diagonal a and b > 0 below it, c is a / √(|a|² + b²) and s is real.
+
     Args:
         beta: length of the residual.
 
@@ -225,10 +228,10 @@ class LeastSquares:
     """
 
     def __init__(self, beta: float) -> None:
-        self._rotations: list[tuple[float, float]] = []
-        self._columns: list[list[float]] = []
-        self._right: list[float] = []
-        self._rest = beta
+        self._rotations: list[tuple[complex, float]] = []
+        self._columns: list[list[complex]] = []
+        self._right: list[complex] = []
+        self._rest: complex = beta
         self._largest = 0.0
         self.beta = self.norm = beta
 
@@ -237,28 +240,28 @@ class LeastSquares:
         """Number of columns."""
         return len(self._columns)
 
-    def add(self, products: Sequence[float], below: float) -> bool:
+    def add(self, products: Sequence[complex], below: float) -> bool:
         """Add a column: its entries down to the diagonal, and the one below. False where it would be singular."""
         column = list(products)
-        self._largest = max(self._largest, math.hypot(*column, below))
+        self._largest = max(self._largest, math.hypot(*map(abs, column), below))
         for row, (c, s) in enumerate(self._rotations):
             first, second = column[row], column[row + 1]
-            column[row], column[row + 1] = c * first + s * second, c * second - s * first
-        length = math.hypot(column[-1], below)
+            column[row], column[row + 1] = c.conjugate() * first + s * second, c * second - s * first
+        length = math.hypot(abs(column[-1]), below)
         if not SINGULAR * self._largest < length < math.inf:
             return False
         c, s = column[-1] / length, below / length
         column[-1] = length
         self._rotations.append((c, s))
         self._columns.append(column)
-        self._right.append(c * self._rest)
+        self._right.append(c.conjugate() * self._rest)
         self._rest *= -s
         self.norm = abs(self._rest)
         return True
 
-    def solution(self) -> list[float]:
+    def solution(self) -> list[complex]:
         """y."""
-        y = [0.0] * self.size
+        y: list[complex] = [0.0] * self.size
         for row in reversed(range(self.size)):
             known = sum(self._columns[column][row] * y[column] for column in range(row + 1, self.size))
             y[row] = (self._right[row] - known) / self._columns[row][row]

@@ -6,10 +6,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
-from dsolver.distributed.matrix import Matrix
-from dsolver.engines.base import Engine, Field, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, PartialSums, PerChunk, Scalar
 from dsolver.kernels.contract import AXPBY, LOAD, QUOTIENT, WAXPBY
 
 DIVERGED: Final = 1e10
@@ -18,6 +17,16 @@ DIVERGED: Final = 1e10
 FEW: Final = 1 << 22
 """Rows up to which an iteration that has not been recorded is so before it runs. An H200 takes 2.3 ms for one of 256³
 rows, in which the host launches it and records it; for one of 128³ rows it takes 0.4, and the host 1.0 for either."""
+
+
+class Operator(Protocol):
+    """A matrix as methods see it."""
+
+    def multiply(self, x: Field, y: Field) -> None:
+        """y = A x."""
+
+    def multiply_dot(self, x: Field, y: Field, dot: Scalar, parts: PartialSums | None = None) -> None:
+        """y = A x and dot = xᴴy; parts: `Engine.partial_sums_of` the dot product."""
 
 
 class ApproximateInverse(Protocol):
@@ -55,8 +64,8 @@ class KrylovMethod(ABC):
         known: b . b, on the device and here, where x is zero, so that the next residual is b; else None.
     """
 
-    operator: Matrix
-    given: Matrix | None = None
+    operator: Operator
+    given: Operator | None = None
     known: tuple[Scalar, float] | None = None
 
     def __init__(self, engine: Engine, layout: PerChunk) -> None:
@@ -141,7 +150,7 @@ class KrylovMethod(ABC):
         """From now on steps leave x and r as they are, until the next start."""
         self._set((self._limit, math.inf))
 
-    def column(self, number: int, engine: Engine, operator: Matrix, given: Matrix | None = None) -> Self:
+    def column(self, number: int, engine: Engine, operator: Operator, given: Operator | None = None) -> Self:
         """One column of this, where this runs on a batched view of the engine: all but `step` may be asked of it."""
         view = self._engine
         made = copy(self)
@@ -215,6 +224,14 @@ class KrylovMethod(ABC):
     def _quotient(self, a: Scalar, b: Scalar, c: Scalar, d: Scalar, out: Scalar) -> None:
         """out = (a/b) (c/d) while the solve goes on, else NaN."""
         self._engine.calculate(QUOTIENT, a, b, c, d, self.rr, self._limit, self._ceiling, out)
+
+    def _unbroken(self, *parts: float) -> float:
+        """`unbroken` of coefficients as they are read, two numbers of each where they are complex."""
+        return unbroken(*(map(abs, self._numbers(parts)) if self._engine.is_complex else parts))
+
+    def _numbers(self, parts: Sequence[float]) -> Sequence[Any]:
+        """Coefficients of what is read of them: complex numbers of pairs, or the numbers themselves."""
+        return [*map(complex, parts[::2], parts[1::2])] if self._engine.is_complex else parts
 
     def _set(self, *pairs: tuple[Scalar, float]) -> None:
         for scalar, value in pairs:

@@ -10,6 +10,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.errors import InputError, in_a_line
 from dsolver.krylov.bicgstab import BiConjugateGradientStabilized
 from dsolver.krylov.cg import ConjugateGradient
+from dsolver.krylov.cocg import ConjugateOrthogonal
 from dsolver.krylov.gmres import GeneralizedMinimalResidual
 from dsolver.krylov.method import KrylovMethod
 from dsolver.krylov.minres import MinimalResidual
@@ -24,7 +25,8 @@ class Traits:
     Attributes:
         title: its name in sentences.
         make: makes it on an engine, for vectors of a layout, with so many vectors of the first basis, and at most.
-        symmetric: it needs A = Aᵀ and M = Mᵀ.
+        symmetric: it needs A = Aᴴ, or A = Aᵀ where it is `orthogonal`, and M = Mᵀ.
+        orthogonal: it is for complex matrices with A = Aᵀ.
         vectors: that it keeps.
         basis: vectors that it keeps beside them for each one of a basis.
         moved: vectors that an iteration reads or writes, those within M aside.
@@ -40,6 +42,7 @@ class Traits:
     title: str
     make: Callable[[Engine, PerChunk, int, int], KrylovMethod]
     symmetric: bool = False
+    orthogonal: bool = False
     vectors: int
     basis: int = 0
     moved: int
@@ -70,6 +73,14 @@ METHODS: Final = {
         vectors=7,
         moved=16,
         breakdown=Status.INDEFINITE,
+    ),
+    "cocg": Traits(  # two parts of each vector: r and z, z and p, p and A p, p, A p, x and r
+        title="COCG (conjugate orthogonal conjugate gradients)",
+        make=lambda engine, layout, *_: ConjugateOrthogonal(engine, layout),
+        symmetric=True,
+        orthogonal=True,
+        vectors=6,
+        moved=20,
     ),
     "minres": Traits(  # ten of Lanczos' vectors with the product, nine of the column, ten of x, r and M, 15 passed on
         title="MINRES",
@@ -114,6 +125,7 @@ FOR_SYMMETRIC: Final = "cg"
 FOR_INDEFINITE: Final = "minres"
 FOR_ANY: Final = "gmres"
 FOR_FACTORS: Final = "fgmres"
+FOR_COMPLEX_SYMMETRIC: Final = "cocg"
 """Methods where none is asked for."""
 
 

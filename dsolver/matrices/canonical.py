@@ -16,7 +16,7 @@ MANY: Final = 1 << 26
 """Rows from which on the memory for their pointers is asked for first."""
 
 
-def canonical(name: str, matrix: Any) -> Any:
+def canonical(name: str, matrix: Any, *, complex_too: bool = False) -> Any:
     """A SciPy matrix of any format as a CSR array with float64 values, sorted columns and no duplicates.
 
     The matrix that is given stays as it is; one that is in this form already is returned without a copy.
@@ -24,16 +24,17 @@ def canonical(name: str, matrix: Any) -> Any:
     Args:
         name: of the matrix, for messages.
         matrix: in any format of `scipy.sparse`.
+        complex_too: whether values may be complex, and are complex128 then.
 
     Raises:
         InputError: it is not square, not two-dimensional, empty, not real, or has values that are NaN or infinite; or
             this process has not the memory for it.
     """
-    check_form(name, matrix)
-    return compressed(name, matrix)
+    check_form(name, matrix, complex_too=complex_too)
+    return compressed(name, matrix, complex_too=complex_too)
 
 
-def check_form(name: str, matrix: Any) -> None:
+def check_form(name: str, matrix: Any, *, complex_too: bool = False) -> None:
     """Refuse a matrix that is not square, not two-dimensional, empty or not real.
 
     Raises:
@@ -43,27 +44,29 @@ def check_form(name: str, matrix: Any) -> None:
         raise InputError(f"{name} has shape {tuple(matrix.shape)}: a system needs as many rows as columns")
     if matrix.shape[0] == 0:
         raise InputError(f"{name} has no rows")
-    _check_real(name, matrix)
+    _check_real(name, matrix, complex_too=complex_too)
 
 
-def compressed(name: str, matrix: Any, first: int = 0) -> Any:
+def compressed(name: str, matrix: Any, first: int = 0, *, complex_too: bool = False) -> Any:
     """Rows of a SciPy matrix of any format and shape, in the form of `canonical`.
 
     Args:
         name: for messages.
         matrix: some rows of a system.
         first: the number of the first one.
+        complex_too: as of `canonical`.
 
     Raises:
         InputError: they are not real, have values that are NaN or infinite, or indices of rows or columns that are
             none; or this process has not the memory.
     """
-    _check_real(name, matrix)
+    _check_real(name, matrix, complex_too=complex_too)
+    values = np.complex128 if np.dtype(matrix.dtype).kind == "c" else np.float64
     matrix = checked_arrays(name, matrix)
     try:
         _check_memory(matrix.shape[0])
-        if matrix.dtype != np.float64:  # before entries at one place are added, of which small integers have no room
-            matrix = matrix.astype(np.float64)
+        if matrix.dtype != values:  # before entries at one place are added, of which small integers have no room
+            matrix = matrix.astype(values)
         rows = imported("sparse").csr_array(matrix, copy=not getattr(matrix, "has_canonical_format", False))
         rows.sum_duplicates()  # sorts the columns of each row, too
     except MemoryError as error:
@@ -78,8 +81,8 @@ def compressed(name: str, matrix: Any, first: int = 0) -> Any:
     return rows
 
 
-def _check_real(name: str, matrix: Any) -> None:
-    check_real(name, np.dtype(matrix.dtype), "fiub")
+def _check_real(name: str, matrix: Any, *, complex_too: bool) -> None:
+    check_real(name, np.dtype(matrix.dtype), "fiubc" if complex_too else "fiub")
 
 
 def _check_memory(rows: int) -> None:

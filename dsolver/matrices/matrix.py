@@ -10,10 +10,11 @@ from typing import Any, Literal, get_args
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.checked import RowsOnGpu, backend_of, checked, on_host
+from dsolver.matrices.complex_parts import complex_parts, is_complex
 from dsolver.matrices.lattice_matrix import LatticeMatrix, on_lattice
 from dsolver.matrices.null_vectors import near_null, orthonormal, to_host
 from dsolver.matrices.problem import Formats, MatrixProblem, Order, PartitionName
-from dsolver.matrices.properties import asymmetry, check_rows, problem_of, zeros
+from dsolver.matrices.properties import asymmetry, check_rows, problem_of, problem_of_complex, zeros
 from dsolver.matrices.sent import EntriesOnGpu
 from dsolver.matrices.solved_matrix import solved_matrix
 from dsolver.problems.problem import no_matrix
@@ -37,10 +38,12 @@ def matrix(
     """A linear system with any sparse matrix.
 
     Args:
-        A: (n, n), of `scipy.sparse` or `cupyx.scipy.sparse` in any format, real. It is copied where it is no CSR matrix
-            of float64 with sorted columns. Whether it is symmetric, up to the rounding of its assembly, is looked at.
-            That of CuPy in CSR, CSC or COO is checked on its GPU, and stays there where one chunk is solved on it.
-            Entries that are given twice are added.
+        A: (n, n), of `scipy.sparse` or `cupyx.scipy.sparse` in any format, real or complex. It is copied where it is no
+            CSR matrix of float64 with sorted columns. Whether it is symmetric, up to the rounding of its assembly, is
+            looked at. That of CuPy in CSR, CSC or COO is checked on its GPU, and stays there where one chunk is solved
+            on it; a complex one comes to this process.
+            Entries that are given twice are added. Of a complex matrix preconditioners are made of Re A + |Im A|, or of
+            Re A where it is Hermitian.
         chunks: how many, each with consecutive rows and about as many entries; or the number of rows of each; by
             default one for each worker.
         partition: which rows a chunk has. "rows": consecutive ones. "graph": those that METIS puts together, so that
@@ -80,7 +83,7 @@ def matrix(
         for once a solve has failed.
 
     Raises:
-        InputError: A is no square matrix of real and finite numbers, or has an empty row; it cannot be cut so, there is
+        InputError: A is no square matrix of finite numbers, or has an empty row; it cannot be cut so, there is
             no such order, its rows do not fit the formats, or an entry does not fit the grid; A times a vector of
             `nullspace` is not zero; vectors are not finite or not independent; or nodes do not divide the rows.
     """
@@ -93,6 +96,14 @@ def matrix(
         raise InputError(f"device must be 'cpu' or 'cuda', not {in_a_line(device)}")
     if not is_matrix(A):
         raise InputError(f"A must be a sparse matrix of SciPy or CuPy, not {no_matrix(A)}")
+    if is_complex(A):
+        for option, value in (("grid", grid), ("nullspace", nullspace), ("symmetric", symmetric)):
+            if value is not None:
+                raise InputError(f"A is complex, and {option}= is for real matrices: leave it out")
+        block = _block_of(A) if block_size is None else _checked_block(block_size, A.shape[0])
+        found = complex_parts("A", A.get() if type(A).__module__.startswith("cupyx") else A)
+        whole = problem_of_complex(found, name, order=order, formats=formats, block=block)
+        return _partitioned(_with_vectors(whole, None, near_nullspace), chunks, partition)
     rows, look = checked("A", A, gpu=device == "cuda")
     check_rows(look)
     if grid is not None:

@@ -21,7 +21,7 @@ from dsolver.matrices.checked import on_host
 from dsolver.matrices.cut import CutMatrix
 from dsolver.matrices.elimination import Elimination
 from dsolver.matrices.null_vectors import to_host
-from dsolver.matrices.row_block import GIVEN, ROWS, ChunkCounts, CutRows
+from dsolver.matrices.row_block import GIVEN, PARTS, ROWS, ChunkCounts, CutRows
 from dsolver.monitor.notebook import facts, view
 from dsolver.problems.problem import Problem
 
@@ -65,6 +65,9 @@ class MatrixProblem(Problem):
             `dsolver.matrices.solved_matrix`; None where it has not.
         given_senders: as `senders`, of `given`.
         given_counts: as `counts`, of `given`.
+        parts: of a complex matrix the real and the imaginary one, for which `matrix` stands in M; else ().
+        part_senders: as `senders`, of each.
+        part_counts: as `counts`, of each.
         negated: whether `matrix` and `given` are those of -A.
         known: whether rows tell their unknown alone, which is then set before a solve begins.
         elimination: tells how large the factors of `matrix` are, where that is here.
@@ -88,6 +91,9 @@ class MatrixProblem(Problem):
     given: Any = field(repr=False, compare=False, default=None)
     given_senders: tuple[tuple[int, ...], ...] | None = field(repr=False, default=None)
     given_counts: tuple[ChunkCounts, ...] = field(repr=False, default=())
+    parts: tuple[Any, ...] = field(repr=False, compare=False, default=())
+    part_senders: tuple[tuple[tuple[int, ...], ...] | None, ...] = field(repr=False, default=())
+    part_counts: tuple[tuple[ChunkCounts, ...], ...] = field(repr=False, default=())
     elimination: Elimination | None = field(repr=False, compare=False, default=None)
     negated: bool = field(repr=False, default=False)
     known: bool = field(repr=False, default=False)
@@ -102,7 +108,8 @@ class MatrixProblem(Problem):
             "partition": self.partition,
             "order in each chunk": self.order,
             "formats": self.formats,
-            "symmetric": f"no: {self.asymmetry}" if self.asymmetry else "yes",
+            "numbers": "complex" if self.complex else None,
+            "symmetric": f"no: {self.asymmetry}" if self.asymmetry else "Hermitian" if self.hermitian else "yes",
             "diagonal": self.hollow,
             "null vectors": self.null_vectors or None,
         }
@@ -176,8 +183,9 @@ class MatrixProblem(Problem):
         """
         numbers, sizes = grouped_rows(parts, self.grid[0])
         given = None if self.given is None else _reordered(self.given, numbers)
-        chunks = (sizes, (1,), (1,))
-        return replace(self, matrix=_reordered(self.matrix, numbers), given=given, numbers=numbers, chunks=chunks)
+        chunks, parts = (sizes, (1,), (1,)), tuple(_reordered(part, numbers) for part in self.parts)
+        rows = _reordered(self.matrix, numbers)
+        return replace(self, matrix=rows, given=given, parts=parts, numbers=numbers, chunks=chunks)
 
     def planned(self, chunks: int, *, cuda: bool | None = None, cut: Cutter | None = None) -> MatrixProblem:
         """The matrix cut into chunks: those that were asked for, or so many with about as many entries each.
@@ -214,6 +222,14 @@ class MatrixProblem(Problem):
             senders=made_of.senders,
             counts=made_of.counts,
         )
+        parts = [cutter(part, rows, None, None, blocks) for part in self.parts]
+        if parts:
+            made = replace(
+                made,
+                coefficients={**made.coefficients, **dict(zip(PARTS, parts, strict=True))},
+                part_senders=tuple(part.senders for part in parts),
+                part_counts=tuple(part.counts for part in parts),
+            )
         if self.given is None:
             return made
         given = cutter(self.given, rows, None, None, blocks)
@@ -242,7 +258,15 @@ class MatrixProblem(Problem):
     def without_arrays(self) -> MatrixProblem:
         """This problem without the matrix, small enough to send anywhere."""
         return replace(
-            self, coefficients={}, matrix=None, given=None, numbers=None, nullspace=None, near=None, elimination=None
+            self,
+            coefficients={},
+            matrix=None,
+            given=None,
+            parts=(),
+            numbers=None,
+            nullspace=None,
+            near=None,
+            elimination=None,
         )
 
     def _null_coefficients(self) -> dict[str, npt.NDArray[np.float64]]:

@@ -23,6 +23,9 @@ ROWS: Final = "rows"
 GIVEN: Final = "given rows"
 """Name of the matrix whose residuals count, where it is another one."""
 
+PARTS: Final = ("rows of the real part", "rows of the imaginary part")
+"""Names of the parts of a complex matrix."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True)

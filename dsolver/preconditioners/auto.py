@@ -10,7 +10,7 @@ from dsolver.distributed.forecast import Part
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.krylov.method import ApproximateInverse
-from dsolver.krylov.methods import FOR_INDEFINITE, METHODS
+from dsolver.krylov.methods import FOR_COMPLEX_SYMMETRIC, FOR_INDEFINITE, METHODS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.lattice.choice import JUMPS, follows_couplings
 from dsolver.multigrid.geometric.matrix_statistics import jumping
@@ -58,7 +58,7 @@ class Alternative:
 
 def alternative_to(taken: Preconditioner, problem: Problem, method: str) -> Alternative | None:
     """The preconditioner that may take the place of the one that was chosen for a method's solve; None for none."""
-    if METHODS[method].symmetric and method not in DEFINITE:  # MINRES, where A is indefinite
+    if METHODS[method].symmetric and method not in (*DEFINITE, FOR_COMPLEX_SYMMETRIC):  # MINRES, where A is indefinite
         return None
     if isinstance(taken, Multigrid):
         return Alternative(taken="mg", name="amg", m=Algebraic(), further=FURTHER["mg"])
@@ -185,7 +185,8 @@ def usual_preconditioner(problem: Problem, method: str | None = None) -> str | N
         return None
     if problem.asymmetry:
         return "amg" if problem.elliptic and not problem.indefinite and not _has_hubs(problem) else "jacobi"
-    if method in (None, *DEFINITE) and not (method is None and problem.indefinite):
+    stands_in = problem.complex and not problem.hermitian  # for A there is a matrix with a positive diagonal
+    if stands_in or (method in (None, *DEFINITE) and not (method is None and problem.indefinite)):
         if _has_hubs(problem):
             return "jacobi"
         return "amg" if _coarsens(problem) and problem.grid[0] >= MANY else "chebyshev"

@@ -35,6 +35,7 @@ class Capabilities:
         guesses: it makes first guesses, ``x0="fmg"``.
         diagonal: it divides by the diagonal of A.
         symmetric: it is made for A = Aᵀ.
+        complex: it is made for complex A itself, on an engine of complex vectors.
         any_sign: it need be neither definite nor symmetric where A is not.
         fallback: iterations without progress after which its smaller value type may be the reason; None for no such
             number. With one, the smaller type is taken on GPUs where none was asked for.
@@ -48,6 +49,7 @@ class Capabilities:
     guesses: bool = False
     diagonal: bool = False
     symmetric: bool = False
+    complex: bool = False
     any_sign: bool = False
     fallback: int | None = None
 
@@ -65,20 +67,23 @@ class Site:
         engine: runs the kernels, in the preconditioner's value type and for `Engine.width` columns.
         chunks: A in float64, the `ChunkMatrix` of every chunk.
         given: likewise, of the matrix whose residuals count, where that is another one; else None.
+        parts: likewise, of both parts of a complex A, for which `chunks` stands then; else ().
         levels: of the preconditioner, as it has built them.
         matrix: A on the engine of float64.
         symmetric: whether A is.
-        method: whose fields may be used as work space; b and x must then be what they were.
+        method: whose fields may be used as work space; b and x must then be what they were. None where it has complex
+            ones.
         single: where the engine is for several vectors, what was made of the same for one; else None.
     """
 
     engine: Engine
     chunks: PerChunk
     given: PerChunk | None = None
+    parts: tuple[PerChunk, ...] = ()
     levels: Sequence[Any]
     matrix: Matrix
     symmetric: bool
-    method: KrylovMethod
+    method: KrylovMethod | None
     single: ApproximateInverse | None = None
 
     @property

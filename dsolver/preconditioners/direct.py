@@ -17,12 +17,13 @@ import numpy as np
 from dsolver.distributed.forecast import F64, I32, Part
 from dsolver.distributed.halo import direct_layout, gather_layout
 from dsolver.distributed.setup_exchange import exchange_lists
-from dsolver.engines.base import Field, PerChunk
+from dsolver.engines.base import Engine, Field, Halo, PerChunk
+from dsolver.engines.complex import PARTS, ComplexEngine
 from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.grid.partition import Partition
-from dsolver.kernels import Backend
-from dsolver.kernels.contract import DIRECT_PART, DIRECT_SOLVE
-from dsolver.kernels.direct.factors import NoLibraryError, Traits, factors_of
+from dsolver.kernels import Backend, load
+from dsolver.kernels.contract import DIRECT_PART, DIRECT_SOLVE, DIRECT_SOLVE_COMPLEX
+from dsolver.kernels.direct.factors import NoLibraryError, Traits, complex_rows, factors_of
 from dsolver.kernels.direct.fill import FULL, Fill
 from dsolver.kernels.direct.libraries import LIBRARIES, SingularError
 from dsolver.kernels.direct.parts import DirectPart
@@ -82,7 +83,9 @@ class Direct(Preconditioner):
         InputError: there is no such library.
     """
 
-    can: ClassVar[Capabilities] = Capabilities(lowered=True, recorded=False, multilevel=True, any_sign=True)
+    can: ClassVar[Capabilities] = Capabilities(
+        lowered=True, recorded=False, multilevel=True, complex=True, any_sign=True
+    )
     basis: ClassVar[int | None] = 10
     library: str | None = None
     fill: float | None = field(default=None, repr=False, compare=False)
@@ -101,7 +104,12 @@ class Direct(Preconditioner):
         rows, places = _rows_of_grid(builder) if builder.problem.lattice else (_rows_of_matrix(builder), None)
         chunks = len(builder.partition)
         senders = [tuple(range(1, chunks)), *[()] * (chunks - 1)]
-        arrived = exchange_lists(engine, senders, engine.per_chunk(_to_owner, rows))
+        parts_of_a = _rows_of_parts(builder) if builder.problem.complex else [rows]
+        gathered = [
+            operand
+            for part in parts_of_a
+            for operand in (part, exchange_lists(engine, senders, engine.per_chunk(_to_owner, part)))
+        ]
         problem = builder.problem
         make = MakePart(
             library=self.library,
@@ -115,7 +123,7 @@ class Direct(Preconditioner):
             ),
         )
         view = engine.lowered(builder.dtype) if builder.lowered else engine
-        parts = view.per_chunk(make, products.at("layout"), rows, arrived).at(0)
+        parts = view.per_chunk(make, products.at("layout"), *gathered).at(0)
         return products, (parts, engine.sums(engine.per_chunk(_nearby, parts), 1)[0])
 
     def chosen(self, levels: Sequence[Any]) -> Direct:
@@ -133,11 +141,11 @@ class Direct(Preconditioner):
 
     def beside(self, problem: Problem) -> int:
         """Bytes of the factors."""
-        return int((F64 + I32) * (self.fill or fill_of(problem)))
+        return int((F64 * (1 + problem.complex) + I32) * (self.fill or fill_of(problem)))
 
     def on(self, site: Site) -> ApproximateInverse:
         """z = A⁻¹ r by the factors."""
-        return _Solution(site)
+        return ComplexSolution(site) if isinstance(site.engine, ComplexEngine) else Solution(site)
 
     def forecast(self, part: Part) -> Forecast:
         """A, and on the first chunk's owner its rows, the factors and a vector of all rows."""
@@ -145,7 +153,8 @@ class Direct(Preconditioner):
         if part.number != OWNER:
             return Forecast(levels=(a,), moved=2 * F64 * a.rows)
         entries, rows = self.fill or fill_of(part.problem), part.partition.domain.points
-        factors = 0 if part.cuda else int(entries * (part.value + I32))  # which the host has
+        value = part.value * (1 + part.problem.complex)
+        factors = 0 if part.cuda else int(entries * (value + I32))  # which the host has
         gathered = 0 if part.cuda else 4 * (F64 + I32) * entries_of(part.problem)
         return Forecast(
             levels=(a,),
@@ -222,14 +231,12 @@ def _fits(problem: MatrixProblem, most: Fill) -> bool:
 
 
 @final
-class _Solution:
+class Solution:
     """A⁻¹ of the whole system, applied."""
 
     def __init__(self, site: Site) -> None:
         self._engine, (self._parts, _) = site.engine, site.levels
-        chunks = range(1, len(site.engine.partition))
-        self._gathered = site.engine.halo(self._parts.at("gather"), [tuple(chunks), *[()] * len(chunks)])
-        self._scattered = site.engine.halo(self._parts.at("scatter"), [(), *[(OWNER,)] * len(chunks)])
+        self._gathered, self._scattered = _halos(self._engine, self._parts)
         self._whole = site.engine.field(self._parts)
 
     def apply(self, r: Field, z: Field) -> None:
@@ -241,11 +248,51 @@ class _Solution:
         engine.run(DIRECT_PART, self._parts, self._whole, self._scattered, z)
 
 
+@final
+class ComplexSolution:
+    """A⁻¹ of a complex system, applied; each part of vectors travels by itself."""
+
+    def __init__(self, site: Site) -> None:
+        assert isinstance(site.engine, ComplexEngine)
+        self._engine, (self._parts, _) = site.engine.real, site.levels
+        self._halos = [_halos(self._engine, self._parts) for _ in PARTS]
+        self._whole = [self._engine.field(self._parts) for _ in PARTS]
+
+    def apply(self, r: Any, z: Any) -> None:
+        """z = A⁻¹ r."""
+        engine, ((gathered, scattered), (gathered_im, scattered_im)) = self._engine, self._halos
+        engine.exchange(r.re, gathered)
+        engine.exchange(r.im, gathered_im)
+        engine.run(DIRECT_SOLVE_COMPLEX, self._parts, r.re, gathered, r.im, gathered_im, *self._whole)
+        for whole, halo, out in zip(self._whole, (scattered, scattered_im), (z.re, z.im), strict=True):
+            engine.exchange(whole, halo)
+            engine.run(DIRECT_PART, self._parts, whole, halo, out)
+
+
+def _halos(engine: Engine, parts: PerChunk) -> tuple[Halo, Halo]:
+    """Halos that bring right-hand sides to the factors, and solutions from them."""
+    chunks = range(1, len(engine.partition))
+    return (
+        engine.halo(parts.at("gather"), [tuple(chunks), *[()] * len(chunks)]),
+        engine.halo(parts.at("scatter"), [(), *[(OWNER,)] * len(chunks)]),
+    )
+
+
 def _rows_of_matrix(builder: Builder) -> PerChunk:
     """The `LevelRows` of every chunk of a matrix."""
-    blocks = builder.system.per_chunk(_as_it_came)
+    return _level_rows(builder, builder.system.per_chunk(_as_it_came), builder.problem.senders)
+
+
+def _rows_of_parts(builder: Builder) -> list[PerChunk]:
+    """Likewise of the parts of a complex matrix."""
+    assert isinstance(builder.problem, MatrixProblem)
+    parts = zip(builder.system.part_rows, builder.problem.part_senders, strict=True)
+    return [_level_rows(builder, rows, senders) for rows, senders in parts]
+
+
+def _level_rows(builder: Builder, blocks: PerChunk, senders: Any) -> PerChunk:
     bounds = tuple(accumulate(builder.partition.sizes[0], initial=0))
-    return rows_of_blocks(builder.engine, blocks, bounds, builder.problem.senders or [()])
+    return rows_of_blocks(builder.engine, blocks, bounds, senders or [()])
 
 
 def _rows_of_grid(builder: Builder) -> tuple[PerChunk, Partition | None]:
@@ -297,9 +344,15 @@ class MakePart:
     traits: Traits
 
     def __call__(
-        self, backend: Backend, number: int, layout: Layout, rows: LevelRows, arrived: Mapping[int, Any]
+        self, backend: Backend, number: int, layout: Layout, *gathered: LevelRows | Mapping[int, Any]
     ) -> tuple[DirectPart]:
         """The part, for the finest level.
+
+        Args:
+            backend: where it lies.
+            number: of the chunk.
+            layout: of its rows.
+            gathered: its rows, and what has arrived of the others, of A or of each part of a complex A.
 
         Raises:
             InputError: no library is there, or the matrix has no factors.
@@ -307,9 +360,8 @@ class MakePart:
         """
         factors = None
         if number == OWNER:
-            own = _global_rows(backend, rows)
-            others = (Rows.unpacked(arrived[sender], self.sizes[sender])[0] for sender in sorted(arrived))
-            factors = self._factors(backend, Rows.joined([own, *others]))
+            pairs: Any = zip(gathered[::2], gathered[1::2], strict=True)
+            factors = self._factors(backend, [self._joined(backend, *pair) for pair in pairs])
         chunks, size = len(self.sizes), sum(self.sizes) if number == OWNER else 1
         return (
             DirectPart(
@@ -332,11 +384,21 @@ class MakePart:
         made = direct_layout(backend, rest, [])
         return replace(made, send_rows=(first + made.send_rows).astype(np.int32), items=size)
 
-    def _factors(self, backend: Backend, rows: Rows) -> Any:
+    def _joined(self, backend: Backend, rows: LevelRows, arrived: Mapping[int, Any]) -> Csr:
+        """All rows."""
+        others = (Rows.unpacked(arrived[sender], self.sizes[sender])[0] for sender in sorted(arrived))
+        whole = Rows.joined([_global_rows(backend, rows), *others])
         if self.places is not None:
-            rows = _box_after_box(rows, self.places)
+            whole = _box_after_box(whole, self.places)
+        return Csr(whole.start, whole.columns, whole.values)
+
+    def _factors(self, backend: Backend, parts: Sequence[Csr]) -> Any:
+        rows = parts[0]
+        if len(parts) > 1:  # of complex numbers libraries of the host make factors
+            rows = complex_rows(*(Csr(*map(backend.to_host, part)) for part in parts))
+            backend = load("numpy", dtype=str(backend.dtype))
         try:
-            return factors_of(Csr(rows.start, rows.columns, rows.values), backend, self.library, self.traits)
+            return factors_of(rows, backend, self.library, self.traits)
         except NoLibraryError as error:
             raise InputError(
                 f"M='direct' needs {error} where the first chunk lies, for {backend.dtype}: install it there"

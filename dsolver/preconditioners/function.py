@@ -34,7 +34,7 @@ class Function(Preconditioner):
         kind: an empty array of the kind that it was last called with.
     """
 
-    can: ClassVar[Capabilities] = Capabilities(everywhere=False, recorded=False)
+    can: ClassVar[Capabilities] = Capabilities(everywhere=False, recorded=False, complex=True)
     function: Callable[[Any], Any]
     host: bool = field(default=True)
     problem: Problem = field(init=False, repr=False, compare=False)
@@ -88,7 +88,7 @@ class _Function:
         if shape is None or tuple(shape) != expected:
             found = type(result).__name__ if shape is None else f"an array of shape {tuple(shape)}"
             raise InputError(f"M returned {found}: it must return an array of b's shape {expected}")
-        if np.dtype(result.dtype).kind not in "fiu":
+        if np.dtype(result.dtype).kind not in ("fiuc" if engine.is_complex else "fiu"):
             raise InputError(f"M returned an array of dtype {result.dtype}: real numbers are needed")
         result = problem.to_grid(result)
         engine.load({chunk.number: result[chunk.box.slices] for chunk in partition}, self._layout, z)

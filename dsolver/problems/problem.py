@@ -47,6 +47,8 @@ class Problem:
         indefinite: whether its diagonal tells that A is not positive definite.
         elliptic: whether it is known that rows are as those of an elliptic equation: nearly all couplings are
             negative and have mirror images, and together they are hardly less than the diagonal.
+        complex: whether A and its vectors are complex.
+        hermitian: whether A is complex and equals its conjugate transpose; `asymmetry` is empty then, too.
         places: workers of a cluster that have the chunks' rows; empty where these are brought to whoever owns a chunk.
         notes: what `dsolver.Solution.notes` tell of it.
     """
@@ -67,6 +69,8 @@ class Problem:
     hollow: str = field(repr=False, default="")
     indefinite: bool = field(repr=False, default=False)
     elliptic: bool = field(repr=False, default=False)
+    complex: bool = False
+    hermitian: bool = field(repr=False, default=False)
     places: tuple[str, ...] = field(repr=False, default=())
     notes: tuple[str, ...] = field(repr=False, default=())
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Final, final
 
+from dsolver.discretize.complex_system import ComplexSystem
 from dsolver.discretize.system import System
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
+from dsolver.engines.complex import ComplexEngine
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Layout
@@ -25,8 +27,11 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import Site, make
 from dsolver.preconditioners.chebyshev import noise
 from dsolver.preconditioners.jacobi import DiagonalInverse
+from dsolver.program.complex_operators import complex_inverse, complex_matrix
 from dsolver.program.spec import SolveSpec
 
+Sides = System | ComplexSystem
+"""A system as right-hand sides and solutions need it."""
 AT_ONCE: Final = 8
 """Right-hand sides that are solved together at most: with more, vectors are nearly all that an iteration moves."""
 SHORT: Final = 0.06
@@ -54,7 +59,7 @@ class Column:
     """
 
     engine: Engine
-    system: System
+    system: Sides
     layout: PerChunk
     method: KrylovMethod
     kept: KeptIterate
@@ -170,7 +175,7 @@ class Batch:
         self.each: Sequence[Column] = ()
         self._kept = [KeptIterate(engine, layout) for _ in range(width)]
 
-    def set_up(self, system: System, site: Site, spec: SolveSpec) -> None:
+    def set_up(self, system: Sides, site: Site, spec: SolveSpec) -> None:
         """Take a matrix and a preconditioner.
 
         Args:
@@ -178,6 +183,9 @@ class Batch:
             site: where the preconditioner is made, for one vector.
             spec: tells which.
         """
+        if isinstance(self._engine, ComplexEngine):
+            self._set_up_complex(self._engine, system, site, spec)
+            return
         method, engine, view, width, matrix = self.method, self._engine, self._view, self.width, site.matrix
         given = _given(engine, site, spec)
         if width > 1:
@@ -187,6 +195,19 @@ class Batch:
         method.preconditioner = make(spec.preconditioner, site, spec.precond_dtype)
         single = [method] if width == 1 else [method.column(number, engine, matrix, given) for number in range(width)]
         judged = not (spec.problem.lattice or spec.problem.hollow)
+        self._take_columns(single, system, spec, DiagonalInverse(engine, matrix.local) if judged else None)
+
+    def _set_up_complex(self, engine: ComplexEngine, system: Sides, site: Site, spec: SolveSpec) -> None:
+        """`set_up` of the only column, a complex one."""
+        self.method.operator = complex_matrix(engine, site, spec)
+        self.method.preconditioner = complex_inverse(engine, site, spec)
+        self._take_columns([self.method], system, spec, None)
+
+    def _take_columns(
+        self, single: Sequence[KrylovMethod], system: Sides, spec: SolveSpec, diagonal: DiagonalInverse | None
+    ) -> None:
+        """Have each column by itself, whose operators are made."""
+        engine = self._engine
         norm = cache(lambda: single[0].matrix_norm(engine.per_chunk(partial(noise, engine.partition))))
         distance = spec.preconditioner.asymmetry if spec.traits.symmetric else lambda: 0.0
         self.each = [
@@ -196,7 +217,7 @@ class Batch:
                 layout=self._layout,
                 method=one,
                 kept=kept,
-                diagonal=DiagonalInverse(engine, matrix.local) if judged else None,
+                diagonal=diagonal,
                 matrix_norm=norm,
                 asymmetry=distance,
             )

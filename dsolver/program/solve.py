@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, cast, final
 
+from dsolver.discretize.complex_system import ComplexSystem
 from dsolver.discretize.system import System
 from dsolver.distributed.matrix import Matrix
 from dsolver.distributed.nullspace import Inconsistency
 from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.engines.complex import ComplexEngine
 from dsolver.engines.running_program import Blocks, on_host
 from dsolver.kernels import Backend
 from dsolver.kernels.foresight import UnforeseenError
@@ -28,7 +30,7 @@ from dsolver.multigrid.reuse import Outcome, Reuse
 from dsolver.multigrid.summary import LevelSummary, summary_of
 from dsolver.preconditioners.base import Built, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
-from dsolver.program.batch import Batch
+from dsolver.program.batch import Batch, Sides
 from dsolver.program.loop import Loop, Slice
 from dsolver.program.spec import SolveSpec
 from dsolver.program.terms import Begun, Terms
@@ -65,6 +67,7 @@ class Solve:
     """
 
     columns: Batch
+    _sides: Sides
     _widths: dict[int, Batch]
 
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
@@ -115,6 +118,7 @@ class Solve:
     def _begin(self, spec: SolveSpec) -> None:
         self._spec = spec
         self._begun: dict[int, Begun] = {}
+        self._vectors = ComplexEngine(self._engine) if spec.problem.complex else self._engine
         self.system = System(self._engine, spec.problem, spec.partition)
         if not spec.problem.loaded:
             self.set_up()
@@ -153,7 +157,7 @@ class Solve:
     def _make(self, *, kept: bool) -> None:
         def make_room(chunks: PerChunk) -> None:
             if not kept:
-                self.columns = Batch(self._engine, chunks.at("layout"), self._spec)
+                self.columns = Batch(self._vectors, chunks.at("layout"), self._spec)
                 self._widths = {1: self.columns}
 
         chunks, levels = self._built(self._spec.builder(self._engine, self.system, self._reuse, make_room))
@@ -164,10 +168,14 @@ class Solve:
             make_room(chunks)
         elif before is not None and self._spec.problem.masked:  # each M has rows of its own for cells that are open
             self._lay_out_anew(before)
+        self._sides = self.system
+        if isinstance(self._vectors, ComplexEngine):
+            self._sides = ComplexSystem(self.system, self._vectors, self.layout)
         self._site = Site(
             engine=self._engine,
             chunks=chunks,
             given=self.system.given_matrix(),
+            parts=self.system.parts(),
             levels=levels,
             matrix=self.operator,
             symmetric=not self._spec.problem.asymmetry,
@@ -197,7 +205,7 @@ class Solve:
 
     def _set_up(self, columns: Batch) -> None:
         site = self._site if columns.width == 1 else replace(self._site, single=self.preconditioner)
-        columns.set_up(self.system, site, self._spec)
+        columns.set_up(self._sides, site, self._spec)
 
     # -- solving -------------------------------------------------------------------------------------------------------
 
@@ -295,14 +303,14 @@ class Solve:
     def set_b(self, blocks: Blocks, column: int = 0, width: int = 1) -> Inconsistency:
         """Set b of a column, or the source that it is made from; what no x can reach is taken from it."""
         b = self._column(column, width).b
-        self._engine.load(blocks, self.layout, b)
-        return self.system.assemble(b)
+        self._vectors.load(blocks, self.layout, b)
+        return self._sides.assemble(b)
 
     def set_x(self, blocks: Blocks, column: int = 0, width: int = 1) -> None:
         """Set x of a column."""
         x = self._column(column, width).x
-        self._engine.load(blocks, self.layout, x)
-        self.system.clear(x)
+        self._vectors.load(blocks, self.layout, x)
+        self._sides.clear(x)
 
     def begin(self, blocks: Blocks, guess: Guess, column: int = 0, width: int = 1) -> Begun:
         """Set b and the first guess of a column, and look at them. Where b is zero, x becomes so.
@@ -317,7 +325,7 @@ class Solve:
         if guess != "x":
             self.guess(guess, column)
         method = self.columns.each[column].method
-        known = self.system.set_known(method.b, method.x)
+        known = self._sides.set_known(method.b, method.x)
         at_zero = guess == "zero" and not known
         b_norm, x_norm = self.columns.each[column].norms(alone=width == 1, at_zero=at_zero)
         if b_norm == 0.0:
@@ -329,7 +337,7 @@ class Solve:
         """Set x of a column: "zero", or "fmg" for what full multigrid makes of b."""
         method = self.columns.each[column].method
         if guess == "zero":
-            self._engine.fill(self.layout, 0.0, method.x)
+            self._vectors.fill(self.layout, 0.0, method.x)
         else:
             cast(Guesser, self.preconditioner).guess(method.b, method.x)
 
@@ -342,13 +350,13 @@ class Solve:
             column: which.
             host: NumPy arrays are wanted, not the device's.
         """
-        return self._unloaded(self.system.centered(self.columns.each[column].method.iterate()), host=host)
+        return self._unloaded(self._sides.centered(self.columns.each[column].method.iterate()), host=host)
 
     def precondition_vector(self, blocks: Blocks) -> None:
         """x = M b in the only column, where b becomes the given vector."""
         method = self.method
-        self._engine.load(blocks, self.layout, method.b)
-        self.system.turn(method.b)
+        self._vectors.load(blocks, self.layout, method.b)
+        self._sides.turn(method.b)
         method.precondition(method.b, method.x)
 
     def preconditioned(self, *, host: bool = False) -> Blocks:
@@ -357,18 +365,18 @@ class Solve:
 
     def right_hand_side(self) -> Blocks:
         """b of the only column as blocks by chunk number."""
-        return self._engine.unload(self.method.b, self.layout)
+        return self._vectors.unload(self.method.b, self.layout)
 
     def fill(self, name: Literal["b", "x"], value: float) -> None:
         """Set every row of b or x of the only column to a value."""
-        self._engine.fill(self.layout, value, self.method.b if name == "b" else self.method.x)
+        self._vectors.fill(self.layout, value, self.method.b if name == "b" else self.method.x)
 
     def b_from_x(self) -> None:
         """b = A x in the only column."""
         self.operator.multiply(self.method.x, self.method.b)
 
     def _unloaded(self, x: Field, *, host: bool) -> Blocks:
-        blocks = self._engine.unload(x, self.layout)
+        blocks = self._vectors.unload(x, self.layout)
         return {number: on_host(block) for number, block in blocks.items()} if host else blocks
 
     def _column(self, column: int, width: int) -> KrylovMethod:
@@ -379,7 +387,7 @@ class Solve:
                 self._widths = {1: self.columns}
                 self.__dict__.pop("_loop", None)
                 self._engine.forget()  # recordings keep what they run on
-            made = Batch(self._engine, self.layout, self._spec, width)
+            made = Batch(self._vectors, self.layout, self._spec, width)
             self._set_up(made)
             self._widths[width] = made
         self.columns = self._widths[width]

@@ -14,6 +14,7 @@ from dsolver.grid.partition import STAR_OFFSETS, Cut, Partition
 from dsolver.krylov.gmres import RESTART, most_vectors
 from dsolver.krylov.methods import (
     FOR_ANY,
+    FOR_COMPLEX_SYMMETRIC,
     FOR_FACTORS,
     FOR_INDEFINITE,
     FOR_SYMMETRIC,
@@ -134,11 +135,18 @@ def method_for(problem: Problem, name: str | None, m: Preconditioner | None = No
             return FOR_FACTORS
         if problem.asymmetry:
             return FOR_ANY
+        if problem.complex and not problem.hermitian:
+            return FOR_COMPLEX_SYMMETRIC
         return FOR_INDEFINITE if problem.indefinite else FOR_SYMMETRIC
     check_method(name)
     traits = METHODS[name]
     if traits.symmetric and problem.asymmetry:
         raise InputError(
             f"A is not symmetric: {problem.asymmetry}; method={name!r} needs A = Aᵀ: use method={serving_any()}"
+        )
+    if traits.symmetric and problem.complex and traits.orthogonal is problem.hermitian:
+        has, needs, other = ("Aᴴ", "Aᵀ", "'cg', 'minres'") if problem.hermitian else ("Aᵀ", "Aᴴ", "'cocg'")
+        raise InputError(
+            f"A is complex with A = {has}, and method={name!r} needs A = {needs}: use method={other}, {serving_any()}"
         )
     return name

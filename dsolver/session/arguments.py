@@ -22,7 +22,7 @@ from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.problem import check_problem
 from dsolver.program.spec import method_for
 from dsolver.session.options import Setup
-from dsolver.session.user_arrays import Container, check_agreement, check_order, container_of, stacked
+from dsolver.session.user_arrays import Container, check_agreement, check_order, container_of, is_complex, stacked
 
 FMG: Final = "fmg"
 """The x0 that stands for a guess of full multigrid."""
@@ -125,9 +125,12 @@ def check_shapes(problem: Problem, b: Any, x0: Any) -> None:
     whole = Partition(problem.grid)
     for name, values in (("b", b), ("x0", None if isinstance(x0, str) else x0)):  # a name is `check_guess`'s
         if values is not None or name == "b":
-            container = container_of(name, values, whole, None, problem)
-            if not problem.masked:  # at masked cells there may be anything
-                container.check()
+            given: Any = values
+            parts = (given.real, given.imag) if is_complex(given) and not problem.complex else (given,)
+            for part in parts:  # of a complex b of a real matrix each is a right-hand side
+                container = container_of(name, part, whole, None, problem)
+                if not problem.masked:  # at masked cells there may be anything
+                    container.check()
     # Coefficients were given the axes that the user's grid does not have.
     check_agreement(
         {**problem.coefficients, "b": b, "x0": x0},

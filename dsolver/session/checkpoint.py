@@ -115,9 +115,15 @@ class Checkpoint:
         return time.monotonic() - self._last >= self.every
 
     def save(
-        self, partition: Partition, blocks: Mapping[int, Any], iteration: int, residual: float, b_norm: float
+        self,
+        partition: Partition,
+        blocks: Mapping[int, Any],
+        iteration: int,
+        residual: float,
+        b_norm: float,
+        dtype: str = "float64",
     ) -> None:
-        """Save an iterate, given as NumPy blocks by chunk number, each asked for once.
+        """Save an iterate, given as NumPy blocks of this dtype by chunk number, each asked for once.
 
         A save that fails, as on a full disk, leaves the ones before it as they were.
 
@@ -135,7 +141,7 @@ class Checkpoint:
                 array=f"x-{serial}", grid=partition.grid, iteration=iteration, residual=residual, b_norm=b_norm
             )
             try:
-                _write(saved, partition, blocks, folder)
+                _write(saved, partition, blocks, folder, dtype)
             except BaseException:
                 remove(saved.array, folder)
                 raise
@@ -157,8 +163,12 @@ class Checkpoint:
                     f"the checkpoint {self.path} was saved for the grid {saved.grid}, but the problem's is {grid}"
                 )
 
-    def newest(self, grid: Triple) -> tuple[Saved, np.ndarray[Any, np.dtype[np.float64]]] | None:
+    def newest(self, grid: Triple, dtype: str = "float64") -> tuple[Saved, np.ndarray[Any, np.dtype[Any]]] | None:
         """The newest iterate that can be read, shape `grid`; None where nothing was saved.
+
+        Args:
+            grid: of the problem.
+            dtype: of its vectors.
 
         Raises:
             InputError: it belongs to another grid, or nothing that was saved can be read any more.
@@ -168,7 +178,7 @@ class Checkpoint:
         for saved in reversed(self._index()):
             try:
                 with opened(self.path) as folder, opened(saved.array, folder) as array:
-                    values = _read(array, grid)
+                    values = _read(array, grid, dtype)
             except Exception as error:  # zarr's codecs raise errors of many kinds
                 logger.warning("the save %s of the checkpoint %s is damaged: %s", saved.array, self.path, error)
                 self.damaged += (f"{saved.array} ({error})",)
@@ -201,7 +211,7 @@ def _keep(saves: list[Saved], folder: int) -> None:
             remove(name, folder)
 
 
-def _write(saved: Saved, partition: Partition, blocks: Mapping[int, Any], folder: int) -> None:
+def _write(saved: Saved, partition: Partition, blocks: Mapping[int, Any], folder: int, dtype: str) -> None:
     codecs = importlib.import_module("zarr.codecs")
     os.mkdir(saved.array, dir_fd=folder)
     with opened(saved.array, folder) as array:
@@ -209,7 +219,7 @@ def _write(saved: Saved, partition: Partition, blocks: Mapping[int, Any], folder
             str(path_of(array)),
             shape=partition.grid,
             chunks=tuple(max(extents) for extents in partition.sizes),
-            dtype="float64",
+            dtype=dtype,
             fill_value=math.nan,  # what zarr reads where a chunk's file is missing
             compressors=[codecs.Crc32cCodec()],  # iterates hardly compress; what matters is to notice damage
         )
@@ -226,7 +236,7 @@ def _commit(saves: list[Saved], folder: int) -> None:
     os.replace(_NEW, _INDEX, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _read(array: int, grid: Triple) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _read(array: int, grid: Triple, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
     """The iterate in the open folder of a save.
 
     Raises:
@@ -237,12 +247,12 @@ def _read(array: int, grid: Triple) -> np.ndarray[Any, np.dtype[np.float64]]:
         raise ValueError("its description is too long")
     stored = load_zarr().open_array(str(path_of(array)), mode="r", zarr_format=3)
     codecs = {type(codec).__name__ for codec in stored.metadata.codecs}
-    if stored.shape != grid or stored.dtype != np.float64 or not codecs or not codecs <= _CODECS:
+    if stored.shape != grid or stored.dtype != dtype or not codecs or not codecs <= _CODECS:
         raise ValueError(f"it is an array {stored.shape} of {stored.dtype} with {sorted(codecs)}, which is no save")
     chunks, found = math.prod(stored.cdata_shape), [size for name, size in sizes.items() if "/" in name]
     if len(found) < chunks:  # each chunk is dear, even one that is missing
         raise ValueError(f"{chunks - len(found)} of {chunks} chunks are missing")
-    if max(found) > 8 * math.prod(grid) + _LARGEST:
+    if max(found) > np.dtype(dtype).itemsize * math.prod(grid) + _LARGEST:
         raise ValueError("a chunk is larger than the grid")
     values = np.asarray(stored[...])
     missing = int(np.isnan(values).sum())

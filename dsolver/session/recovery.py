@@ -67,6 +67,7 @@ class Keeper:
         self, problem: Problem, columns: int, checkpoint: Checkpoint | None, resume: Checkpoint | None, *, cluster: bool
     ) -> None:
         self._problem, self._columns = problem, columns
+        self._dtype = "complex128" if problem.complex else "float64"
         self._checkpoint = checkpoint
         self._in_memory = cluster and checkpoint is None and 8 * math.prod(problem.grid) * columns <= MEMORY
         self._kept: Sequence[Any] = ()
@@ -76,7 +77,7 @@ class Keeper:
         self._warned = False
         self.notes: tuple[str, ...] = ()
         if resume is not None:
-            found = resume.newest(problem.grid)
+            found = resume.newest(problem.grid, self._dtype)
             if found is None:
                 self.notes = (f"nothing was saved in {resume.path}: the solve began without",)
             else:
@@ -99,7 +100,7 @@ class Keeper:
         """First guess of a column, or where it begins anew: the newest save, what it resumes from, or x0."""
         if self._saved and self._checkpoint is not None:
             try:
-                found = self._checkpoint.newest(self._problem.grid)
+                found = self._checkpoint.newest(self._problem.grid, self._dtype)
             except InputError as error:  # damaged since
                 self._note(f"the solve begins anew: {error}")
                 found = None
@@ -122,7 +123,7 @@ class Keeper:
 
     def _whole(self, partition: Partition, blocks: Mapping[int, Any]) -> Any:
         """An iterate as users know it, from its blocks."""
-        return self._problem.from_grid(assembled(np, partition, blocks))
+        return self._problem.from_grid(assembled(np, partition, blocks, np.dtype(self._dtype)))
 
     @property
     def _due(self) -> bool:
@@ -141,7 +142,7 @@ class Keeper:
             whole = self._whole(partition, gather_blocks(client, session.blocks(0, host=True), workers))
             blocks = {chunk.number: whole.reshape(partition.grid)[chunk.box.slices] for chunk in partition}
         try:
-            self._checkpoint.save(partition, blocks, state.iteration, state.residual, b_norm)
+            self._checkpoint.save(partition, blocks, state.iteration, state.residual, b_norm, self._dtype)
             self._saved = True
         except (OSError, InputError) as error:
             if not self._warned:

@@ -275,6 +275,11 @@ class Session:
         notes = (*self.problem.notes, *((self._reused,) if self._reused else ()), *self._taken, *self._factored)
         if self._method is not None:
             return notes
+        if self.problem.complex:
+            if not self.problem.asymmetry:
+                return notes
+            why = f"A is complex, neither symmetric nor Hermitian ({self.problem.asymmetry})"
+            return (f"{why}: it is solved by {self.spec.traits.title}", *notes)
         if self.problem.asymmetry:
             return (f"A is not symmetric ({self.problem.asymmetry}): it is solved by {self.spec.traits.title}", *notes)
         if self.problem.indefinite:

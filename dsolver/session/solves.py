@@ -29,6 +29,8 @@ from dsolver.session.second_attempts import (
     why_factors,
 )
 from dsolver.session.session import Session
+from dsolver.session.two_parts import solved_in_parts
+from dsolver.session.user_arrays import is_complex
 from dsolver.solution import Solution
 from dsolver.status import Status
 
@@ -44,6 +46,8 @@ def solve_all(session: Session, pairs: Pairs, options: Options) -> list[Solution
         InputError: values cannot be right, or the session is closed or in use.
         ClusterError: the cluster failed during the solve.
     """
+    if not session.problem.complex and any(is_complex(values) for pair in pairs for values in pair):
+        return solved_in_parts(lambda parts, each: solve_all(session, parts, each), pairs, options)
     groups, note = grouped(session, pairs, options)
     solutions = [solution for group in groups for solution in _solved(session, group, options)]
     return [replace(solution, notes=(*solution.notes, note)) for solution in solutions] if note else solutions

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
+Vectors = type[np.float64] | type[np.complex128] | np.dtype[Any]
+"""Value types of vectors outside."""
 AXES: Final = ("x", "y", "z")
 """Dimensions of a DataArray that have these names are in this order."""
 
@@ -40,6 +42,7 @@ class Container(ABC):
         name: of the argument, for messages.
         values: the array.
         partition: how it is cut.
+        dtype: of vectors: float64, or complex128, whose values may be real.
 
     Attributes:
         wrappers: what makes of `like`'s array that of the user, one after the other.
@@ -48,11 +51,12 @@ class Container(ABC):
         InputError: the shape is not the grid's, or the dtype is not real.
     """
 
-    def __init__(self, name: str, values: Any, partition: Partition) -> None:
+    def __init__(self, name: str, values: Any, partition: Partition, dtype: Vectors = np.float64) -> None:
         if tuple(values.shape) != partition.grid:
             raise InputError(_misshapen(name, tuple(values.shape), partition.grid))
-        check_real(name, np.dtype(values.dtype))
+        check_real(name, np.dtype(values.dtype), "fiu" if dtype is np.float64 else "fiuc")
         self._name = name
+        self._dtype = dtype
         self._values = values
         self._partition = partition
         self.wrappers: list[Callable[[Any], Any]] = []
@@ -105,8 +109,16 @@ class Container(ABC):
 class InMemory(Container):
     """A NumPy or CuPy array in this process."""
 
-    def __init__(self, name: str, values: Any, partition: Partition, xp: Any, client: Client | None) -> None:
-        super().__init__(name, values, partition)
+    def __init__(
+        self,
+        name: str,
+        values: Any,
+        partition: Partition,
+        xp: Any,
+        client: Client | None,
+        dtype: Vectors = np.float64,
+    ) -> None:
+        super().__init__(name, values, partition, dtype)
         self._xp = xp
         self._client = client
 
@@ -117,7 +129,7 @@ class InMemory(Container):
 
     def examine(self) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(float(self._values.sum())):  # in one pass; too large a sum tells nothing
+            if np.isfinite(complex(self._values.sum())):  # in one pass; too large a sum tells nothing
                 return
         bad = int((~self._xp.isfinite(self._values)).sum())
         if bad:
@@ -135,15 +147,17 @@ class InMemory(Container):
             (block,) = blocks.values()
             if isinstance(block, self._xp.ndarray) and block.flags.c_contiguous:  # it was made for nobody else
                 return block
-        return assembled(self._xp, self._partition, blocks)
+        return assembled(self._xp, self._partition, blocks, self._dtype)
 
 
 @final
 class InDask(Container):
     """A Dask array on a cluster."""
 
-    def __init__(self, name: str, values: Any, partition: Partition, client: Client) -> None:
-        super().__init__(name, values, partition)
+    def __init__(
+        self, name: str, values: Any, partition: Partition, client: Client, dtype: Vectors = np.float64
+    ) -> None:
+        super().__init__(name, values, partition, dtype)
         self._client = client
 
     @property
@@ -168,7 +182,7 @@ class InDask(Container):
     def _like(self, blocks: Mapping[int, Any]) -> Any:
         if not _has_futures(blocks):
             blocks = {number: self._client.scatter(block) for number, block in blocks.items()}
-        return dask_array(self._partition, blocks, self._values._meta)
+        return dask_array(self._partition, blocks, self._values._meta, self._dtype)
 
     def is_zero(self) -> bool:
         return not bool(self._client.compute((self._values != 0).any()).result())
@@ -179,16 +193,15 @@ class InLocalDask(Container):
     """A Dask array without a cluster: computed here, and given back with the chunks of the partition."""
 
     def blocks(self) -> Mapping[int, Any]:
-        here = InMemory(
-            self._name, np.asarray(_as_promised(self._name, self._values).compute()), self._partition, np, None
-        )
+        values = np.asarray(_as_promised(self._name, self._values).compute())
+        here = InMemory(self._name, values, self._partition, np, None, self._dtype)
         here.check()
         return here.blocks()
 
     def _like(self, blocks: Mapping[int, Any]) -> Any:
         import dask.array as da
 
-        return da.from_array(assembled(np, self._partition, blocks), chunks=self._partition.sizes)
+        return da.from_array(assembled(np, self._partition, blocks, self._dtype), chunks=self._partition.sizes)
 
 
 def container_of(
@@ -221,24 +234,25 @@ def container_of(
         made.wrappers.append(back)
         return made
     array = array_of(name, values, partition.grid if problem is None else problem.shape)
+    dtype: Vectors = np.complex128 if problem is not None and problem.complex else np.float64
     if problem is None or problem.shape == partition.grid:
-        return _contained(name, array, partition, client)
+        return _contained(name, array, partition, client, dtype)
     _check_shape(name, tuple(array.shape), problem)
-    made = _contained(name, problem.to_grid(array), partition, client)
+    made = _contained(name, problem.to_grid(array), partition, client, dtype)
     made.wrappers.append(problem.from_grid)
     return made
 
 
-def _contained(name: str, array: Any, partition: Partition, client: Client | None) -> Container:
+def _contained(name: str, array: Any, partition: Partition, client: Client | None, dtype: Vectors) -> Container:
     """The container of an array of NumPy, CuPy or Dask."""
     match type(array).__module__.partition(".")[0]:
         case "dask" if client is not None:
-            return InDask(name, array, partition, client)
+            return InDask(name, array, partition, client, dtype)
         case "dask":
-            return InLocalDask(name, array, partition)
+            return InLocalDask(name, array, partition, dtype)
         case "cupy":
-            return InMemory(name, array, partition, sys.modules["cupy"], client)
-    return InMemory(name, array, partition, np, client)
+            return InMemory(name, array, partition, sys.modules["cupy"], client, dtype)
+    return InMemory(name, array, partition, np, client, dtype)
 
 
 def array_of(name: str, values: Any, shape: tuple[int, ...]) -> Any:
@@ -281,6 +295,11 @@ def _check_shape(name: str, shape: tuple[int, ...], problem: Problem) -> None:
     if len(shape) == 2 and shape[0] == rows:
         what += "; several right-hand sides are solved by the solve of a dsolver.Solver"
     raise InputError(what)
+
+
+def is_complex(values: Any) -> bool:
+    """Whether an array of any package has complex values."""
+    return "complex" in str(getattr(values, "dtype", ""))
 
 
 def check_order(name: str, values: Any, dimensions: int) -> None:
@@ -357,8 +376,8 @@ def _block_as_promised(block: Any, name: str, dtype: Any) -> Any:
     Raises:
         InputError: it is one.
     """
-    check_block(block)
-    if block.dtype.kind == "f" and block.dtype.itemsize < np.dtype(dtype).itemsize:
+    check_block(block, "fiubc" if np.dtype(dtype).kind == "c" else "fiub")
+    if block.dtype.kind in "fc" and block.dtype.itemsize < np.dtype(dtype).itemsize:
         raise InputError(
             f"a block of {name} has dtype {block.dtype}, where the Dask array says {dtype}, and less digits: have it "
             f"computed in {dtype}, or say {name}.astype({str(block.dtype)!r})"
@@ -366,13 +385,13 @@ def _block_as_promised(block: Any, name: str, dtype: Any) -> Any:
     return block
 
 
-def dask_array(partition: Partition, blocks: Mapping[int, Any], meta: Any) -> Any:
-    """A float64 Dask array of futures by chunk number, which its graph has as that of an array that was persisted."""
+def dask_array(partition: Partition, blocks: Mapping[int, Any], meta: Any, dtype: Vectors = np.float64) -> Any:
+    """A Dask array of futures by chunk number, which its graph has as that of an array that was persisted."""
     import dask.array as da
 
     name = f"dsolver-{uuid.uuid4().hex}"
     graph = {(name, *partition.place(number)): block for number, block in blocks.items()}
-    return da.Array(graph, name, partition.sizes, meta=meta.astype(np.float64))
+    return da.Array(graph, name, partition.sizes, meta=meta.astype(dtype))
 
 
 def stacked(solutions: list[Any], like: Any, axis: int = 0) -> Any:
@@ -399,9 +418,9 @@ def _labeled(like: Any, values: Any) -> Any:
     return type(like)(values, coords=like.coords, dims=like.dims, name=like.name, attrs=like.attrs)
 
 
-def assembled(xp: Any, partition: Partition, blocks: Mapping[int, Any]) -> Any:
+def assembled(xp: Any, partition: Partition, blocks: Mapping[int, Any], dtype: Vectors = np.float64) -> Any:
     """One array of the module xp from a block for each chunk."""
-    x = xp.empty(partition.grid)
+    x = xp.empty(partition.grid, dtype)
     for chunk in partition:
         x[chunk.box.slices] = xp.asarray(blocks[chunk.number])
     return x

@@ -82,12 +82,23 @@ class CpuVectors(Vectors):
     def dot_narrowed(self, x: F64, y: Real, dot: F64) -> None:
         self._dot(x, y, dot)
 
+    def dot_plus(self, x: Real, y: Real, sign: float, u: Real, v: Real, dot: F64) -> None:
+        parts = np.empty(blocks(x))
+        self._run(_block_dots_plus, 0, len(parts), x, y, sign, u, v, parts)
+        dot[0] = in_order(parts)
+
     def waxpby(self, a: float, x: Real, b: float, y: Real, w: Real) -> None:
         self._run(_waxpby, 0, blocks(x), a, x, b, y, w)
 
     def axpby(self, sign: float, a: F64, x: Real, b: F64, y: Real) -> None:
         if finite(a, b):
             self._run(_waxpby, 0, blocks(y), sign * a[0], x, b[0], y, y)
+
+    def complex_axpby(
+        self, sign: float, a: F64, ai: F64, x: Real, xi: Real, b: F64, bi: F64, y: Real, yi: Real
+    ) -> None:
+        if finite(a, ai) and finite(b, bi):
+            self._run(_complex_axpby, 0, blocks(y), sign * a[0], sign * ai[0], x, xi, b[0], bi[0], y, yi)
 
     def update_p(self, z: Real, rz: F64, rz_old: F64, pap: F64, p: Real) -> None:
         if sound(rz, pap):
@@ -180,6 +191,13 @@ def block_dots(first: Any, last: Any, x: Any, y: Any, out: Any) -> None:
 
 
 @compiled()
+def _block_dots_plus(first: Any, last: Any, x: Any, y: Any, sign: Any, u: Any, v: Any, out: Any) -> None:
+    """out[b] = x . y + sign u . v on block b."""
+    for b in range(first, last):
+        out[b] = _block_dot(b, x, y) + sign * _block_dot(b, u, v)
+
+
+@compiled()
 def in_order(parts: Any) -> Any:
     """Sum of the items, first to last."""
     total = 0.0
@@ -193,6 +211,15 @@ def _waxpby(first: Any, last: Any, a: Any, x: Any, b: Any, y: Any, w: Any) -> No
     """w = a x + b y on blocks [first, last)."""
     for i in range(uint64(first * BLOCK), uint64(min(last * BLOCK, len(x)))):
         w[i] = a * x[i] + b * y[i]
+
+
+@compiled()
+def _complex_axpby(first: Any, last: Any, a: Any, ai: Any, x: Any, xi: Any, b: Any, bi: Any, y: Any, yi: Any) -> None:
+    """y + i yi = (a + i ai) (x + i xi) + (b + i bi) (y + i yi) on blocks [first, last)."""
+    for i in range(uint64(first * BLOCK), uint64(min(last * BLOCK, len(y)))):
+        real = (a * x[i] - ai * xi[i]) + (b * y[i] - bi * yi[i])
+        yi[i] = (a * xi[i] + ai * x[i]) + (b * yi[i] + bi * y[i])
+        y[i] = real
 
 
 @compiled()

@@ -73,6 +73,19 @@ extern "C" __global__ void dot_narrowed(
     grid_sum<block_sum>(sum, partials, ticket, out);
 }
 
+// x . y + sign u . v: 32 bytes.
+extern "C" __global__ void dot_plus(
+    const real* __restrict__ x, const real* __restrict__ y, double sign, const real* __restrict__ u,
+    const real* __restrict__ v, long long size, double* partials, unsigned* ticket, double* out
+) {
+    FOLLOW_LAST()
+    double sum = 0.0;
+    for_items(
+        size, [=](long long i) { return Four{__ldg(x + i), __ldg(y + i), __ldg(u + i), __ldg(v + i)}; },
+        [&](long long, Four t) { sum = fma(sign * t.x, t.r, fma(t.p, t.ap, sum)); });
+    grid_sum<block_sum>(sum, partials, ticket, out);
+}
+
 // x[rows] . values: 4 bytes of index, 8 scattered, 8 read.
 extern "C" __global__ void gathered_dot(
     const int* __restrict__ rows, const real* __restrict__ x, const real* __restrict__ values, long long size,
@@ -114,6 +127,47 @@ extern "C" __global__ void axpby(
     for_items(
         size, [=](long long i) { return Two{x[i], y[i]}; },
         [=](long long i, Two t) { y[i] = fma(of_x, t.x, of_y * t.y); });
+}
+
+// y + i yi = sign (a + i ai) (x + i xi) + (b + i bi) (y + i yi), 48 bytes, unless a number is not finite.
+extern "C" __global__ void complex_axpby(
+    double sign, const double* a, const double* ai, const real* x, const real* xi, const double* b, const double* bi,
+    real* y, real* yi, long long size
+) {
+    FOLLOW_LAST()
+    const double p = sign * *a, pi = sign * *ai, q = *b, qi = *bi;
+    if (!isfinite(p) || !isfinite(pi) || !isfinite(q) || !isfinite(qi)) return;
+    for_items(
+        size, [=](long long i) { return Four{x[i], xi[i], y[i], yi[i]}; },
+        [=](long long i, Four t) {
+            y[i] = fma(p, t.p, -(pi * t.ap)) + fma(q, t.x, -(qi * t.r));
+            yi[i] = fma(p, t.ap, pi * t.p) + fma(q, t.r, qi * t.x);
+        });
+}
+
+// (a + i ai) / (b + i bi) without an intermediate result out of range (Smith, Commun. ACM 5, 1962).
+__device__ __forceinline__ void divide(double a, double ai, double b, double bi, double& q, double& qi) {
+    if (fabs(b) >= fabs(bi)) {
+        const double part = bi / b, whole = b + bi * part;
+        q = (a + ai * part) / whole, qi = (ai - a * part) / whole;
+    } else {
+        const double part = b / bi, whole = b * part + bi;
+        q = (a * part + ai) / whole, qi = (ai * part - a) / whole;
+    }
+}
+
+// As `quotient`, of complex numbers. One thread.
+extern "C" __global__ void complex_quotient(
+    const double* a, const double* ai, const double* b, const double* bi, const double* c, const double* ci,
+    const double* d, const double* di, const double* rr, const double* limit, const double* ceiling, double* q, double* qi
+) {
+    FOLLOW_LAST()
+    const bool on = *rr > *limit && *rr <= *ceiling;
+    double x, xi, y, yi;
+    divide(*a, *ai, *b, *bi, x, xi);
+    divide(*c, *ci, *d, *di, y, yi);
+    *q = on ? x * y - xi * yi : nan("");
+    *qi = on ? x * yi + xi * y : nan("");
 }
 
 // q = (a/b) (c/d) while limit < rr <= ceiling, else NaN. One thread.

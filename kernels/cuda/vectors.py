@@ -86,6 +86,11 @@ class CudaVectors(Vectors):
         size = len(x)
         launch_early(self._function("dot_narrowed"), *grid_of(size), (x, y, np.int64(size), *self.scratch.here(), dot))
 
+    def dot_plus(self, x: Array, y: Array, sign: float, u: Array, v: Array, dot: Array) -> None:
+        size = len(x)
+        arguments = (x, y, np.float64(sign), u, v, np.int64(size), *self.scratch.here(), dot)
+        launch_early(self._function("dot_plus"), *grid_of(size), arguments)
+
     def total(self, parts: Array, total: Array) -> None:
         launch_early(self._function("total"), (1,), (1,), (parts, total, np.int32(len(parts))))
 
@@ -94,6 +99,30 @@ class CudaVectors(Vectors):
 
     def axpby(self, sign: float, a: Array, x: Array, b: Array, y: Array) -> None:
         self.items("axpby", len(y), np.float64(sign), a, x, b, y)
+
+    def complex_axpby(
+        self, sign: float, a: Array, ai: Array, x: Array, xi: Array, b: Array, bi: Array, y: Array, yi: Array
+    ) -> None:
+        self.items("complex_axpby", len(y), np.float64(sign), a, ai, x, xi, b, bi, y, yi)
+
+    def complex_quotient(
+        self,
+        a: Array,
+        ai: Array,
+        b: Array,
+        bi: Array,
+        c: Array,
+        ci: Array,
+        d: Array,
+        di: Array,
+        rr: Array,
+        limit: Array,
+        ceiling: Array,
+        q: Array,
+        qi: Array,
+    ) -> None:
+        arguments = (a, ai, b, bi, c, ci, d, di, rr, limit, ceiling, q, qi)
+        launch_early(self._function("complex_quotient"), (1,), (1,), arguments)
 
     def quotient(
         self, a: Array, b: Array, c: Array, d: Array, rr: Array, limit: Array, ceiling: Array, q: Array

@@ -29,7 +29,7 @@ class ScaledFactors:
         inner: of the scaled matrix.
         rows: float64 (rows,), R, where the factors are.
         columns: float64 (rows,), C.
-        dtype: of the factors.
+        dtype: of the factors, real or complex as the matrix.
 
     Attributes:
         nearby: whether they are not those of the scaled matrix itself.
@@ -48,14 +48,14 @@ class ScaledFactors:
         return int(self._inner.nbytes + self._rows.nbytes + self._columns.nbytes)
 
     def solve(self, b: Values) -> Values:
-        """x with A x = b, float64 (rows,)."""
+        """x with A x = b, float64 or complex128 (rows,)."""
         x: Values = self._columns * self._inner.solve((self._rows * b).astype(self._dtype, copy=False))
         return x
 
 
 @final
 class LeastSquares(Factors):
-    """x of the least ‖b - A x‖² + δ² ‖x‖² by factors of (δ I, A; Aᵀ, -δ I), in which the unknown r / δ is before x.
+    """x of the least ‖b - A x‖² + δ² ‖x‖² by factors of (δ I, A; Aᴴ, -δ I), in which the unknown r / δ is before x.
 
     Singular values far above δ are inverted, those far below are left out.
     """
@@ -75,7 +75,7 @@ class Traits:
     """Traits of the matrix that factors are made of.
 
     Attributes:
-        symmetric: whether it is.
+        symmetric: whether it is, or Hermitian.
         mirrored: whether it has an entry (j, i) for each entry (i, j).
         singular: whether constants are known to be in its null space, and in that of its transpose.
         full: whether its factors are known to have so many entries that to store zeros, too, is quicker.
@@ -156,12 +156,13 @@ class _Scaled:
 
     def __init__(self, a: Csr, backend: Backend, traits: Traits) -> None:
         xp, self._backend, self._singular = backend.xp, backend, traits.singular
-        self.dtype, self.rows, self.gpu = np.dtype(backend.dtype), a.size, backend.name == "cuda"
+        self.dtype = np.result_type(backend.dtype, np.complex64 if a.values.dtype.kind == "c" else backend.dtype)
+        self.rows, self.gpu = a.size, backend.name == "cuda"
         row = backend.general.places(a.start, len(a.columns))
         left, right = scales(xp, a, row, symmetric=traits.symmetric)
         values = a.values * left[row] * right[a.columns]
         delta = float(np.finfo(self.dtype).eps) ** 0.5
-        diagonal = xp.zeros(self.rows)
+        diagonal = xp.zeros(self.rows, a.values.dtype)
         on = row == a.columns
         diagonal[row[on]] = values[on]
         self._left, self._right, self._diagonal, self._delta = left, right, diagonal, delta
@@ -174,7 +175,7 @@ class _Scaled:
         self.kind = Kind(
             symmetric=traits.symmetric,
             mirrored=traits.mirrored,
-            positive=not some(diagonal <= 0.0),
+            positive=not some(diagonal.real <= 0.0),
             full=traits.full,
         )
 
@@ -228,19 +229,35 @@ class _Scaled:
         rough = self._backend.asarray(np.random.default_rng(self.rows).uniform(-1.0, 1.0, self.rows))
         b = self._matrix @ rough
         with np.errstate(all="ignore"):
-            found = made.solve(b.astype(self.dtype)).astype(np.float64)
+            found = made.solve(b.astype(self.dtype)).astype(b.dtype)
             left = b - self._matrix @ found
-            squares = (float(self._backend.to_host(v @ v)) for v in (left, b, found, rough))
+            squares = (float(self._backend.to_host(_square(v))) for v in (left, b, found, rough))
             of_left, of_b, of_found, of_rough = squares
         return of_left <= ACCURATE**2 * of_b and of_found <= GROWTH**2 * of_rough
 
 
+def _square(v: Any) -> Any:
+    """vᴴv."""
+    return (v.conj() @ v).real if v.dtype.kind == "c" else v @ v
+
+
+def complex_rows(re: Csr, im: Csr) -> Csr:
+    """Rows of re + i im, complex128."""
+    from scipy.sparse import csr_array
+
+    shape = (re.size, re.size)
+    parts = [csr_array((part.values, part.columns, part.start), shape=shape) for part in (re, im)]
+    made = csr_array(parts[0] + 1j * parts[1])
+    made.sort_indices()
+    return Csr(made.indptr.astype(np.int64), made.indices, made.data)
+
+
 def _augmented(matrix: Any, delta: float) -> Any:
-    """(δ I, A; Aᵀ, -δ I), a SciPy CSR matrix."""
+    """(δ I, A; Aᴴ, -δ I), a SciPy CSR matrix."""
     from scipy.sparse import bmat, csr_matrix, identity
 
     unit = delta * identity(matrix.shape[0])
-    made = csr_matrix(bmat([[unit, matrix], [matrix.T, -unit]], format="csr"))
+    made = csr_matrix(bmat([[unit, matrix], [matrix.conjugate().T, -unit]], format="csr"))
     made.indices, made.indptr = made.indices.astype(matrix.indices.dtype), made.indptr.astype(matrix.indptr.dtype)
     return made
 

@@ -65,6 +65,7 @@ class Library:
         package: that must be importable.
         name: as users install it.
         lowered: whether it has float32.
+        complex: whether it has complex numbers.
         gpu: whether matrices and vectors lie on a GPU.
         least: rows from which on it is taken by itself.
         suits: tells whether it is taken by itself for a kind of matrix.
@@ -74,6 +75,7 @@ class Library:
     package: str
     name: str
     lowered: bool = False
+    complex: bool = False
     gpu: bool = False
     least: int = 0
     suits: Callable[[Kind], bool] = lambda _: True
@@ -93,11 +95,16 @@ LIBRARIES: Final = {
         package="scipy.linalg",
         name="scipy",
         lowered=True,
+        complex=True,
         suits=lambda kind: kind.full,
     ),
     "pardiso": Library(module="dsolver.kernels.direct.pardiso", package="pypardiso", name="pypardiso", least=3000),
     "superlu": Library(
-        module="dsolver.kernels.direct.superlu", package="scipy.sparse.linalg", name="scipy", lowered=True
+        module="dsolver.kernels.direct.superlu",
+        package="scipy.sparse.linalg",
+        name="scipy",
+        lowered=True,
+        complex=True,
     ),
 }
 """Libraries by name, the faster ones first."""
@@ -116,7 +123,8 @@ def installed(name: str) -> bool:
 def fits(name: str, dtype: np.dtype[Any], *, gpu: bool) -> bool:
     """Whether a library is there, for a value type; gpu: whether the matrix lies on a GPU, which may be copied."""
     library = LIBRARIES[name]
-    return (library.lowered or dtype == np.float64) and (gpu or not library.gpu) and installed(name)
+    serves = (library.lowered or dtype in (np.float64, np.complex128)) and (library.complex or dtype.kind != "c")
+    return serves and (gpu or not library.gpu) and installed(name)
 
 
 def chosen(dtype: np.dtype[Any], kind: Kind, rows: int, *, gpu: bool) -> str | None:

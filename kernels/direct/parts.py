@@ -34,14 +34,21 @@ class DirectPart(Format):
 
     def direct_solve(self, r: Any, h: Any, x: Any) -> None:
         """See `dsolver.kernels.contract.DIRECT_SOLVE`."""
-        if self.factors is None:
-            return
+        if self.factors is not None:
+            found = self.factors.solve(self._whole(r, h))
+            x[:] = found if self.factors.gpu else self.backend.asarray(found)
+
+    def direct_solve_complex(self, r: Any, h: Any, ri: Any, hi: Any, x: Any, xi: Any) -> None:
+        """See `dsolver.kernels.contract.DIRECT_SOLVE_COMPLEX`."""
+        if self.factors is not None:
+            found = self.factors.solve(self._whole(r, h) + 1j * self._whole(ri, hi))
+            x[:], xi[:] = (self.backend.asarray(part.copy()) for part in (found.real, found.imag))
+
+    def _whole(self, r: Any, h: Any) -> Any:
+        """A right-hand side in the order of the chunks, where the factors are."""
         xp, guard = self.backend.xp, self.backend.guard
         b = xp.concatenate((r[self.position], h[guard : len(h) - guard]))
-        if self.factors.gpu:
-            x[:] = self.factors.solve(b)
-        else:
-            x[:] = self.backend.asarray(self.factors.solve(self.backend.to_host(b)))
+        return b if self.factors is not None and self.factors.gpu else self.backend.to_host(b)
 
     def direct_part(self, x: Any, h: Any, z: Any) -> None:
         """See `dsolver.kernels.contract.DIRECT_PART`."""

@@ -46,12 +46,22 @@ class NumpyVectors(Vectors):
     def dot_narrowed(self, x: F64, y: Real, dot: F64) -> None:
         dot[0] = product(x, y)
 
+    def dot_plus(self, x: Real, y: Real, sign: float, u: Real, v: Real, dot: F64) -> None:
+        dot[0] = product(x, y) + sign * product(u, v)
+
     def waxpby(self, a: float, x: Real, b: float, y: Real, w: Real) -> None:
         w[:] = a * x + b * y
 
     def axpby(self, sign: float, a: F64, x: Real, b: F64, y: Real) -> None:
         if finite(a, b):
             y[:] = sign * a[0] * x + b[0] * y
+
+    def complex_axpby(
+        self, sign: float, a: F64, ai: F64, x: Real, xi: Real, b: F64, bi: F64, y: Real, yi: Real
+    ) -> None:
+        if finite(a, ai) and finite(b, bi):
+            made = sign * complex(a[0], ai[0]) * (x + 1j * xi) + complex(b[0], bi[0]) * (y + 1j * yi)
+            y[:], yi[:] = made.real, made.imag
 
     def update_p(self, z: Real, rz: F64, rz_old: F64, pap: F64, p: Real) -> None:
         if sound(rz, pap):

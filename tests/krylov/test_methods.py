@@ -247,7 +247,7 @@ def fields_of(method: Any) -> list[Any]:
 
 def test_bad_arguments_are_refused() -> None:
     a, b = triangle(9), np.ones(9)
-    with pytest.raises(InputError, match="unknown method 'qmr': use 'cg', 'fcg', 'minres', 'gmres'"):
+    with pytest.raises(InputError, match="unknown method 'qmr': use 'cg', 'fcg', 'cocg', 'minres', 'gmres'"):
         dsolver.solve(a, b, method="qmr")
     with pytest.raises(InputError, match="restart must be an integer >= 1, not 0"):
         dsolver.gmres(a, b, restart=0)

@@ -188,7 +188,8 @@ def without_diagonal(row: int) -> sp.csr_array:
     [
         (without_diagonal(7), "1 empty rows, the first is row 7"),
         (lattice(3)[:4], r"shape \(4, 9\): a system needs as many rows as columns"),
-        (lattice(3) * 1j, "dtype complex128"),
+        (lattice(3) * (1j * np.nan), "NaN or infinite"),
+        (without_diagonal(7) * 1j, "1 empty rows, the first is row 7"),
         (lattice(3) * np.nan, "NaN or infinite"),
     ],
 )

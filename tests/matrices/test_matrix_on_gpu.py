@@ -304,7 +304,6 @@ FAULTS = {
     "short": lambda a: faulty(a, data=a.data[:-3]),
     "infinite": lambda a: faulty(a, data=np.where(np.arange(a.nnz) == 11, np.inf, a.data)),
     "not square": lambda a: sp.csr_array(a[:-1]),
-    "complex": lambda a: sp.csr_array(a, dtype=complex),
     "negative row": lambda a: _moved(sp.coo_array(a)),
 }
 

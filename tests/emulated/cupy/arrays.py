@@ -176,6 +176,10 @@ class Array:
         out[...] = self.host
         return out
 
+    def reshape(self, *shape: Any, **options: Any) -> Array:
+        """A view where that can be had, which takes no launch."""
+        return Array.of(self.host.reshape(*shape, **options))
+
     def fill(self, value: Any) -> None:
         self[...] = value
 

@@ -50,7 +50,7 @@ def test_axpby_leaves_y_where_a_scalar_is_not_finite(pair: tuple[Box, Box], a: f
     close(run(pair[0]), expected, TOLERANCE[pair[0].backend.dtype.name])
 
 
-NAN = np.nan
+NAN, INF = np.nan, np.inf
 QUOTIENTS = [
     ((6.0, 3.0, 5.0, 4.0, 2.0, 1.0, 3.0), 2.5),
     ((6.0, 3.0, 5.0, 4.0, 1.0, 1.0, 3.0), NAN),  # converged
@@ -67,6 +67,48 @@ def test_quotients(name: str, scalars: tuple[float, ...], expected: float) -> No
     out = one.scalar(7.0)
     one.kernel("quotient")(*map(one.scalar, scalars), out)
     assert np.array_equal(one.backend.to_host(out), [expected], equal_nan=True)
+
+
+def test_steps_on_two_parts_are_those_on_complex_numbers(pair: tuple[Box, Box]) -> None:
+    def run(b: Box) -> Any:
+        x, xi, y, yi = (b.vector(seed) for seed in (1, 2, 3, 4))
+        dot, other = b.scalar(NAN), b.scalar(NAN)
+        b.kernel("dot_plus")(x, y, 1.0, xi, yi, dot)
+        b.kernel("dot_plus")(x, yi, -1.0, xi, y, other)
+        numbers = [b.scalar(value) for value in (0.5, -2.0, 3.0, 0.25)]
+        b.kernel("complex_axpby")(-1.0, *numbers[:2], x, xi, *numbers[2:], y, yi)
+        made = b.block(y).copy(), b.block(yi).copy()
+        for broken in (NAN, INF):
+            b.kernel("complex_axpby")(1.0, numbers[0], b.scalar(broken), x, xi, *numbers[2:], y, yi)
+            b.kernel("complex_axpby")(1.0, *numbers[:2], x, xi, b.scalar(broken), numbers[3], y, yi)
+        assert np.array_equal(b.block(y), made[0]), "left where a number is not finite"
+        assert np.array_equal(b.block(yi), made[1])
+        return b.backend.to_host(dot), b.backend.to_host(other), *made
+
+    both(pair, run)
+    one = pair[0]
+    x, y = (one.block(one.vector(k)) + 1j * one.block(one.vector(k + 1)) for k in (1, 3))
+    dot, other, re, im = run(one)
+    tolerance = TOLERANCE[one.backend.dtype.name]
+    assert complex(dot[0], other[0]) == pytest.approx(np.vdot(x, y), rel=1e-3 if tolerance > 1e-9 else 1e-9)
+    expected = -(0.5 - 2.0j) * x + (3.0 + 0.25j) * y
+    close(re, expected.real, 4.0 * tolerance)
+    close(im, expected.imag, 4.0 * tolerance)
+
+
+@pytest.mark.parametrize(
+    ("rr", "expected"), [(2.0, (1.0 + 2.0j) / (3.0 - 1.0j) * (2.0j / (-1.0 + 1e-3j))), (1.0, None)]
+)
+def test_quotients_of_complex_numbers(name: str, rr: float, expected: complex | None) -> None:
+    one = box(CASES[4], name)
+    numbers = [part for z in (1.0 + 2.0j, 3.0 - 1.0j, 2.0j, -1.0 + 1e-3j) for part in (z.real, z.imag)]
+    out = one.scalar(7.0), one.scalar(7.0)
+    one.kernel("complex_quotient")(*map(one.scalar, (*numbers, rr, 1.0, 3.0)), *out)
+    found = complex(*(float(one.backend.to_host(part)[0]) for part in out))
+    assert np.isnan(found.real) and np.isnan(found.imag) if expected is None else found == pytest.approx(expected)
+    tiny = [1e-200 * number for number in numbers]
+    one.kernel("complex_quotient")(*map(one.scalar, (*tiny, 2.0, 1.0, 3.0)), *out)
+    assert np.isfinite(float(one.backend.to_host(out[0])[0])), "nothing leaves the range on the way"
 
 
 def test_rotations_are_the_qr_factors_of_a_tridiagonal_matrix(name: str) -> None:
@@ -132,7 +174,6 @@ def test_diagonal_steps(pair: tuple[Box, Box]) -> None:
     close(z, scaled + d, tolerance)
 
 
-INF = np.inf
 FROZEN: dict[str, tuple[float, ...]] = {
     "converged": (3.0, 4.0, 1.0, 1.0, INF),
     "diverged": (3.0, 4.0, 2.0, 1.0, 1.5),

@@ -1,0 +1,64 @@
+"""A complex system on an engine: what right-hand sides and solutions need is done to both parts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, final
+
+from dsolver.discretize.system import System
+from dsolver.distributed.nullspace import Inconsistency, dots
+from dsolver.engines.base import PerChunk
+from dsolver.engines.complex import ComplexEngine, ComplexField
+
+
+@final
+class ComplexSystem:
+    """A `System` for complex vectors, as solves ask it. Null vectors are real: those that A and Aᵀ have in common.
+
+    Args:
+        system: of the matrix that stands for both parts of A.
+        engine: of complex vectors.
+        layout: the finest level's `Layout` of every chunk.
+    """
+
+    def __init__(self, system: System, engine: ComplexEngine, layout: PerChunk) -> None:
+        self._system, self._engine, self._layout = system, engine, layout
+        self._centered: ComplexField | None = None
+
+    def assemble(self, b: Any) -> Inconsistency:
+        """b becomes what A can reach; its part that was taken, of the worse of both parts."""
+        real = self._engine.real
+        squares = dots(real, real.partial_sums(), (b.re, b.re), (b.im, b.im))
+        found = [self._system.assemble(part) for part in (b.re, b.im)]
+        lost = [each.part * math.sqrt(square) for each, square in zip(found, squares, strict=True)]
+        worse = found[lost.index(max(lost))]
+        return replace(worse, part=math.hypot(*lost) / math.sqrt(sum(squares)) if any(squares) else 0.0)
+
+    def turn(self, b: Any) -> None:
+        """b stays: signs of complex matrices are not turned."""
+
+    def set_known(self, b: Any, x: Any) -> bool:  # noqa: ARG002  # as `System`
+        """False: no unknown is known of a row alone."""
+        return False
+
+    def balance(self, r: Any) -> None:
+        """As of `System`."""
+        for part in (r.re, r.im):
+            self._system.balance(part)
+
+    def clear(self, x: Any) -> None:
+        """As of `System`."""
+        for part in (x.re, x.im):
+            self._system.clear(part)
+
+    def centered(self, x: Any) -> Any:
+        """As of `System`."""
+        found = self._system.centered(x.re)
+        if found is x.re:
+            return x
+        if self._centered is None:
+            self._centered = self._engine.field(self._layout)
+        self._engine.real.copy(found, self._centered.re)
+        self._engine.real.copy(self._system.centered(x.im), self._centered.im)
+        return self._centered

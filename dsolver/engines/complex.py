@@ -1,0 +1,304 @@
+"""Complex vectors on an engine of real ones: a field is its real and its imaginary part, side by side where that pays.
+
+Methods see one more engine. What they do with real numbers is done to both parts, and inner products are the real part
+of xᴴy; where a method asks for `Engine.coefficient`s, those are complex, and inner products into them are xᴴy itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, Literal, final
+
+import numpy as np
+
+from dsolver.engines.base import Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
+from dsolver.errors import check_block
+from dsolver.grid.partition import Triple
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import (
+    AXPBY,
+    COMPLEX_AXPBY,
+    COMPLEX_QUOTIENT,
+    DOT,
+    DOT_PLUS,
+    LOAD,
+    QUOTIENT,
+    UPDATE_X_R,
+    WAXPBY,
+    Kernel,
+)
+from dsolver.kernels.formats.layout import Layout
+from dsolver.monitor.spans import Span
+
+Part = Literal["re", "im"]
+PARTS: Final[tuple[Part, Part]] = ("re", "im")
+HERMITIAN: Final = 1.0
+"""Sign of the second part of a product in which x is conjugated."""
+BILINEAR: Final = -1.0
+"""Sign where x is not conjugated."""
+
+
+@final
+class ComplexField(Field):
+    """A complex vector.
+
+    Args:
+        re: the real part.
+        im: the imaginary part.
+        both: a field of a batched engine that has the two for columns; None where the engine has no batches.
+    """
+
+    def __init__(self, re: Field, im: Field, both: Field | None) -> None:
+        self.re, self.im, self.both = re, im, both
+
+
+@final
+class ComplexScalar(Scalar):
+    """A complex number that every owner knows, in two parts."""
+
+    def __init__(self, re: Scalar, im: Scalar) -> None:
+        self.re, self.im = re, im
+
+
+@final
+class ComplexPerChunk(PerChunk):
+    """Objects made of each part of a complex vector by itself."""
+
+    def __init__(self, re: PerChunk, im: PerChunk) -> None:
+        self.re, self.im = re, im
+
+    def at(self, *path: str | int) -> ComplexPerChunk:
+        return ComplexPerChunk(self.re.at(*path), self.im.at(*path))
+
+
+@final
+class ComplexEngine(Engine):
+    """Runs kernels on complex vectors, part after part, on an engine that runs them on real ones.
+
+    Args:
+        real: that engine.
+
+    Attributes:
+        real: as given.
+        wide: it with fields of two columns, which reads matrices once for both parts; None where it has no such.
+    """
+
+    def __init__(self, real: Engine) -> None:
+        self.real, self.wide = real, real.batched(2)
+        self.partition = real.partition
+        self._zero = real.scalar(0.0)
+
+    # -- handles -----------------------------------------------------------------------------------------------------
+
+    def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> PerChunk:
+        """As on every engine; of a complex vector an object is made of each part."""
+        if not any(isinstance(operand, ComplexField) for operand in operands):
+            return self.real.per_chunk(make, *operands)
+        re, im = (self.real.per_chunk(make, *(_part(o, part) for o in operands)) for part in PARTS)
+        return ComplexPerChunk(re, im)
+
+    def place(self, blocks: Mapping[int, Any]) -> PerChunk:
+        return self.real.place(blocks)
+
+    def field(self, layout: PerChunk) -> ComplexField:
+        if self.wide is None:
+            return ComplexField(self.real.field(layout), self.real.field(layout), None)
+        both = self.wide.field(layout)
+        return ComplexField(self.wide.column(both, 0), self.wide.column(both, 1), both)
+
+    def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> Halo:
+        """A halo for one part: matrices exchange parts, or both at once, by themselves."""
+        return self.real.halo(plan, senders)
+
+    def partial_sums(self) -> PartialSums:
+        return self.real.partial_sums()
+
+    def scalar(self, value: float) -> Scalar:
+        return self.real.scalar(value)
+
+    def coefficient(self) -> ComplexScalar:
+        return ComplexScalar(self.real.scalar(0.0), self.real.scalar(0.0))
+
+    @property
+    def is_complex(self) -> bool:
+        return True
+
+    def lowered(self, dtype: str) -> ComplexEngine:
+        return ComplexEngine(self.real.lowered(dtype))
+
+    @property
+    def kernels(self) -> str:
+        return self.real.kernels
+
+    # -- one chunk that all owners have ------------------------------------------------------------------------------
+
+    @property
+    def hosts(self) -> Sequence[int]:
+        return self.real.hosts
+
+    def alone(self, grid: Triple) -> Engine:
+        return self.real.alone(grid)
+
+    def shared(self, x: Field) -> Field:
+        return self.real.shared(x)
+
+    # -- operations --------------------------------------------------------------------------------------------------
+
+    def run(self, kernel: Kernel, *operands: Operand) -> None:
+        """As on every engine; numbers may be complex in updates of vectors."""
+        if kernel is AXPBY and any(isinstance(operand, ComplexScalar) for operand in operands):
+            self._axpby(*operands)
+        elif kernel is WAXPBY and any(isinstance(operand, complex) for operand in operands):
+            self._waxpby(*operands)
+        elif kernel is DOT:
+            x, y, parts = operands
+            self._dot_plus(x, y, HERMITIAN, parts)
+        else:
+            for part in PARTS:
+                self.real.run(kernel, *(_part(operand, part) for operand in operands))
+            if kernel is UPDATE_X_R:
+                *_, r, parts = operands
+                self._dot_plus(r, r, HERMITIAN, parts)
+
+    def exchange(self, x: Field, halo: Halo) -> None:
+        self.real.exchange(x, halo)
+
+    def total(self, parts: PartialSums, out: Scalar) -> None:
+        self.real.total(parts, out)
+
+    def dot(self, x: Field, y: Field, parts: PartialSums, out: Scalar) -> None:
+        """out = xᴴy, or the real part of it where out is real."""
+        self._product(x, y, parts, out, HERMITIAN)
+
+    def bilinear(self, x: Field, y: Field, parts: PartialSums, out: Scalar) -> None:
+        self._product(x, y, parts, out, BILINEAR)
+
+    def calculate(self, kernel: Kernel, *scalars: Scalar) -> None:
+        """As on every engine; a quotient is complex where what it becomes is so."""
+        *factors, rr, limit, ceiling, out = scalars
+        if kernel is not QUOTIENT or not isinstance(out, ComplexScalar):
+            self.real.calculate(kernel, *scalars)
+            return
+        parts = [part for factor in factors for part in self._parts_of(factor)]
+        self.real.calculate(COMPLEX_QUOTIENT, *parts, rr, limit, ceiling, out.re, out.im)
+
+    def assign(self, out: Scalar, value: Scalar) -> None:
+        for target, source in zip(self._parts_of(out), self._parts_of(value), strict=isinstance(out, ComplexScalar)):
+            self.real.assign(target, source)
+
+    def set(self, out: Scalar, value: complex) -> None:
+        if isinstance(out, ComplexScalar):
+            self.real.set(out.re, value.real)
+            self.real.set(out.im, value.imag)
+        else:
+            self.real.set(out, value.real)
+
+    def read(self, *scalars: Scalar) -> tuple[float, ...]:
+        """The values of scalars, two numbers of each complex one."""
+        return self.real.read(*_flat(scalars))
+
+    def record(self, step: Callable[[], None]) -> None:
+        self.real.record(step)
+
+    def repeat(
+        self,
+        step: Callable[[], None],
+        times: int,
+        watch: Sequence[Scalar],
+        *,
+        measured: bool = False,
+        ready: bool = False,
+    ) -> list[tuple[float, ...]]:
+        return self.real.repeat(step, times, _flat(watch), measured=measured, ready=ready)
+
+    def forget(self) -> None:
+        self.real.forget()
+
+    def spans(self) -> list[Span]:
+        return self.real.spans()
+
+    def broadcast(self, value: float) -> float:
+        return self.real.broadcast(value)
+
+    # -- data --------------------------------------------------------------------------------------------------------
+
+    def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
+        assert isinstance(out, ComplexField)
+        placed = self.real.place(blocks)
+        self.run(LOAD, layout, ComplexPerChunk(*(self.real.per_chunk(take, placed) for take in (_real, _imag))), out)
+
+    def unload(self, x: Field, layout: PerChunk) -> Mapping[int, Any]:
+        assert isinstance(x, ComplexField)
+        return self.real.fetch(self.real.per_chunk(_joined, layout, x.re, x.im))
+
+    def fetch(self, objects: PerChunk) -> Mapping[int, Any]:
+        return self.real.fetch(objects)
+
+    def scope(self) -> AbstractContextManager[Any]:
+        return self.real.scope()
+
+    # -- what kernels see ----------------------------------------------------------------------------------------------
+
+    def _parts_of(self, scalar: Scalar) -> tuple[Scalar, Scalar]:
+        return (scalar.re, scalar.im) if isinstance(scalar, ComplexScalar) else (scalar, self._zero)
+
+    def _product(self, x: Any, y: Any, parts: PartialSums, out: Scalar, sign: float) -> None:
+        """out = xᴴy or xᵀy, as the sign says, or the real part of it where out is real."""
+        self._dot_plus(x, y, sign, parts)
+        if not isinstance(out, ComplexScalar):
+            self.real.total(parts, out)
+            return
+        self.real.total(parts, out.re)
+        self.real.run(DOT_PLUS, x.re, y.im, -sign, x.im, y.re, parts)
+        self.real.total(parts, out.im)
+
+    def _dot_plus(self, x: Any, y: Any, sign: float, parts: Any) -> None:
+        """Parts of Re xᴴy or Re xᵀy."""
+        self.real.run(DOT_PLUS, x.re, y.re, sign, x.im, y.im, parts)
+
+    def _axpby(self, sign: Any, a: Any, x: Any, b: Any, y: Any) -> None:
+        self.real.run(COMPLEX_AXPBY, sign, *self._parts_of(a), x.re, x.im, *self._parts_of(b), y.re, y.im)
+
+    def _waxpby(self, a: Any, x: Any, b: Any, y: Any, w: Any) -> None:
+        """w = a x + b y with complex numbers of the host: seldom, and so by real ones."""
+        if w is not x or a != 1.0:
+            raise NotImplementedError("complex numbers are for w = w + b y")
+        for out, factor, part in (
+            (w.re, b.real, y.re),
+            (w.re, -b.imag, y.im),
+            (w.im, b.real, y.im),
+            (w.im, b.imag, y.re),
+        ):
+            self.real.run(WAXPBY, 1.0, out, factor, part, out)
+
+
+def _part(operand: Any, part: Part) -> Any:
+    return getattr(operand, part) if isinstance(operand, ComplexField | ComplexPerChunk) else operand
+
+
+def _flat(scalars: Sequence[Scalar]) -> list[Scalar]:
+    found: list[Scalar] = []
+    for scalar in scalars:
+        found += (scalar.re, scalar.im) if isinstance(scalar, ComplexScalar) else (scalar,)
+    return found
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _real(backend: Backend, _: int, block: Any) -> Any:
+    check_block(block, "fiubc")
+    return backend.asarray(block.real)
+
+
+def _imag(backend: Backend, _: int, block: Any) -> Any:
+    return backend.asarray(block.imag)
+
+
+def _joined(backend: Backend, _: int, layout: Layout, re: Any, im: Any) -> Any:
+    """A complex block (nx, ny, nz)."""
+    made = backend.xp.empty((*layout.shape, 2))
+    for number, part in enumerate((re, im)):
+        made[..., number] = backend.vectors.unload(layout, part)
+    return made.view(np.complex128)[..., 0]

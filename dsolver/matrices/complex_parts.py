@@ -1,0 +1,142 @@
+"""Complex matrices: their parts, what kind they are, and the real matrix that preconditioners are made of.
+
+The real matrix is Re A + |Im A|, entry by entry where both parts couple as an elliptic equation does: a V-cycle on it
+serves both parts of a complex vector at once. That it is nearly as good as A itself follows from |z| <= |Re z| + |Im z|
+<= √2 |z| for the numbers x̄ᵀA x / x̄ᵀx of complex symmetric A whose parts are positive definite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.matrices.canonical import canonical, imported
+from dsolver.matrices.checked import ASYMMETRY
+
+WAVES: Final = 0.25
+"""Part of the rows whose real parts may add up to less than zero, as those of a Helmholtz equation do. Where there are
+more, twice that is added to the diagonal: the shifted Laplacian of Laird and Giles (2002) with real numbers."""
+CANCELED: Final = 1e-10
+"""Sum of a row, as a part of its diagonal, that counts as zero."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ComplexParts:
+    """A complex matrix in canonical form.
+
+    Attributes:
+        whole: a CSR array of SciPy, complex128.
+        symmetric: whether A = Aᵀ.
+        hermitian: whether A = Aᴴ.
+        place: an entry that differs most from its mirror image, where A is neither; else None.
+        stand_in: the real matrix that preconditioners are made of, in A's places; Re A where A is Hermitian.
+        waves: whether its diagonal was raised, since many rows of Re A add up to less than zero.
+    """
+
+    whole: Any
+    symmetric: bool
+    hermitian: bool
+    place: tuple[int, int] | None
+    stand_in: Any
+    waves: bool
+
+    @property
+    def parts(self) -> tuple[Any, Any]:
+        """Re A and Im A, float64 CSR arrays of SciPy without zeros, but for one in each row."""
+        return _part(self.whole, self.whole.data.real), _part(self.whole, self.whole.data.imag)
+
+
+def is_complex(A: Any) -> bool:
+    """Whether the entries of a matrix of SciPy or CuPy are complex."""
+    return bool(np.dtype(A.dtype).kind == "c")
+
+
+def complex_parts(name: str, A: Any) -> ComplexParts:
+    """Parts of a complex matrix.
+
+    Args:
+        name: for messages.
+        A: in any format of `scipy.sparse`.
+
+    Raises:
+        InputError: as of `dsolver.matrices.canonical.canonical`.
+    """
+    whole = canonical(name, A, complex_too=True)
+    transposed = whole.T.tocsr()
+    allowed = ASYMMETRY * float(np.abs(whole.data).max(initial=0.0))
+    unsymmetric, difference = _largest(whole - transposed)
+    symmetric = not difference > allowed
+    hermitian = not symmetric and not _largest(whole - transposed.conjugate())[1] > allowed
+    if hermitian:
+        stand_in, waves = _with(whole, whole.data.real.copy()), False
+    else:
+        stand_in, waves = _stand_in(whole)
+    return ComplexParts(
+        whole=whole,
+        symmetric=symmetric,
+        hermitian=hermitian,
+        place=None if symmetric or hermitian else unsymmetric,
+        stand_in=stand_in,
+        waves=waves,
+    )
+
+
+def _stand_in(whole: Any) -> tuple[Any, bool]:
+    """Re A + |Im A| with the diagonal |Re a_ii| + |Im a_ii|, and whether that was raised for waves.
+
+    Off the diagonal parts keep their signs where the diagonals of both rows are positive, and turn them where these are
+    negative, as -L turns those of L. Between rows of different signs they count by the sum of both diagonals; such rows
+    are made dominant, for what their diagonals have lost to each other is still in their couplings.
+    """
+    rows, columns, diagonal = _rows_of(whole), whole.indices, whole.diagonal()
+    off = rows != columns
+    values, mixed, sums = np.zeros(whole.nnz), np.zeros(whole.shape[0], dtype=np.bool_), np.zeros(whole.shape[0])
+    for number, (part, own) in enumerate(((whole.data.real, diagonal.real), (whole.data.imag, diagonal.imag))):
+        signed = np.where(own[rows] + own[columns] < 0.0, -part, part)
+        values += np.where(off, signed, np.abs(part))
+        mixed |= np.bincount(rows, (own[rows] * own[columns] < 0.0) & (part != 0.0), whole.shape[0]) > 0.0
+        if number == 0:
+            sums = np.bincount(rows, np.where(off, signed, np.abs(part)), whole.shape[0])
+    size = np.abs(diagonal.real) + np.abs(diagonal.imag)
+    below = sums < -CANCELED * size
+    waves = bool(below.mean() > WAVES)
+    raised = size + np.where(below, -2.0 * sums, 0.0) if waves else size
+    around = np.bincount(rows, np.where(off, np.abs(values), 0.0), whole.shape[0])
+    raised = np.where(mixed, np.maximum(raised, around), raised)
+    values[~off] = raised[rows[~off]]
+    return _with(whole, values), waves
+
+
+def _largest(difference: Any) -> tuple[tuple[int, int], float]:
+    """The place and the size of the largest entry of a CSR array."""
+    if not difference.nnz:
+        return (0, 0), 0.0
+    place = int(np.argmax(np.abs(difference.data)))
+    row = int(np.searchsorted(difference.indptr, place, side="right")) - 1
+    return (row, int(difference.indices[place])), float(np.abs(difference.data[place]))
+
+
+def _part(whole: Any, values: npt.NDArray[np.float64]) -> Any:
+    """A part of a matrix without its zeros, but for the first entry of each row: formats know no empty rows."""
+    kept = values != 0.0
+    kept[whole.indptr[:-1]] = True
+    start = np.concatenate(([0], np.cumsum(kept)))[whole.indptr]
+    made = imported("sparse").csr_array((values[kept], whole.indices[kept], start), shape=whole.shape)
+    made.has_canonical_format = True
+    return made
+
+
+def _rows_of(whole: Any) -> npt.NDArray[np.int64]:
+    """The row of each entry."""
+    return np.repeat(np.arange(whole.shape[0]), np.diff(whole.indptr))
+
+
+def _with(whole: Any, values: npt.NDArray[np.float64]) -> Any:
+    """Real values in the same places."""
+    made = imported("sparse").csr_array((values, whole.indices, whole.indptr), shape=whole.shape)
+    made.has_canonical_format = True
+    return made

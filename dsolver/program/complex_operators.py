@@ -1,0 +1,41 @@
+"""Operators of a complex system: its matrix of two parts, and a real preconditioner on both parts of vectors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dsolver.distributed.complex_matrix import ComplexMatrix, OnBothParts
+from dsolver.distributed.matrix import Matrix
+from dsolver.engines.complex import ComplexEngine
+from dsolver.krylov.method import ApproximateInverse
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.preconditioners.base import Site, make
+from dsolver.program.spec import SolveSpec
+
+
+def complex_matrix(engine: ComplexEngine, site: Site, spec: SolveSpec) -> ComplexMatrix:
+    """A on complex vectors."""
+    assert isinstance(spec.problem, MatrixProblem)
+    view = engine.wide or engine.real
+    parts = (Matrix(view, *part) for part in zip(site.parts, spec.problem.part_senders, strict=True))
+    return ComplexMatrix(engine, *parts)
+
+
+def complex_inverse(engine: ComplexEngine, site: Site, spec: SolveSpec) -> ApproximateInverse | None:
+    """M on complex vectors: both parts at once where it can be made for two vectors.
+
+    Args:
+        engine: of the vectors.
+        site: on `ComplexEngine.real`.
+        spec: tells which.
+    """
+    m, dtype = spec.preconditioner, spec.precond_dtype
+    site = replace(site, method=None)
+    if m.can.complex:
+        return make(m, replace(site, engine=engine), dtype)
+    made = make(m, site, dtype)
+    if made is None or engine.wide is None or not m.can.batched:
+        return made and OnBothParts(made, wide=False)
+    matrix = Matrix(engine.wide, site.chunks, spec.problem.senders)
+    both = make(m, replace(site, engine=engine.wide, matrix=matrix, single=made), dtype)
+    return OnBothParts(both, wide=True)
