@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.checked import RowsOnGpu, backend_of, checked, on_host
-from dsolver.matrices.complex_parts import complex_parts, is_complex
+from dsolver.matrices.complex.parts import complex_parts, is_complex
 from dsolver.matrices.lattice_matrix import LatticeMatrix, on_lattice
 from dsolver.matrices.null_vectors import near_null, orthonormal, to_host
 from dsolver.matrices.problem import Formats, MatrixProblem, Order, PartitionName

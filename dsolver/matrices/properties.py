@@ -8,7 +8,7 @@ from typing import Any, Final
 from dsolver.errors import InputError
 from dsolver.kernels.general.look import Look
 from dsolver.matrices.checked import entry, look_at
-from dsolver.matrices.complex_parts import ComplexParts
+from dsolver.matrices.complex.parts import ComplexParts
 from dsolver.matrices.elimination import Elimination
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.solved_matrix import SolvedMatrix

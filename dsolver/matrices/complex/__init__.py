@@ -1,0 +1,1 @@
+"""Complex systems as matrices: their parts, and the real matrix that preconditioners are made of."""
