@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from distributed import Client
 import dsolver
 from dsolver.cluster import sent_rows
 from dsolver.cluster.runtime import connect
-from dsolver.cluster.sent_rows import SentMatrix
+from dsolver.cluster.sent_rows import GivenRows, SentMatrix, cut_piece, placed
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.cut import CutMatrix
@@ -140,3 +142,40 @@ def test_rows_are_sent_again_to_those_that_are_left() -> None:
     assert np.array_equal(lost.x, known.x)
     assert found.converged
     assert np.allclose(found.x, known.x, rtol=1e-6)
+
+
+class CutThere(CutMatrix):
+    """Rows that owners with a GPU have cut."""
+
+    def blocks(self, partition: Partition, *, host: bool, owners: Sequence[str] = ()) -> dict[int, Any]:  # noqa: ARG002
+        a, near = self._matrix, self._near
+        found = {}
+        for number, (first, last) in enumerate(pairwise(self._partition.bounds)):
+            begin, end = a.indptr[[first, last]]
+            arrays = a.indptr[first : last + 1], a.indices[begin:end], a.data[begin:end]
+            rows = GivenRows((first, last), *arrays, None if near is None else near[first:last])
+            options = {"formats": self._formats, "blocks": self._blocks, "kernels": "cuda"}
+            found[number], counts = cut_piece(placed(rows, "cuda"), self.plans[number], **options)
+            assert replace(counts, local=self.counts[number].local) == self.counts[number]
+        return found
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("name", "M"),
+    [
+        *((name, "amg") for name in SYSTEMS if "worker" not in name and name != "COO"),
+        *(("many chunks", M) for M in ("symgs", "block-jacobi", "direct")),
+        ("nearly symmetric", "chebyshev"),
+        ("an order", "ic0"),
+    ],
+)
+def test_rows_on_gpus_give_the_bits_of_rows_on_the_host(name: str, M: str) -> None:
+    a, options = SYSTEMS[name]()
+    b = np.random.default_rng(0).standard_normal(a.shape[0])
+    problem: Any = dsolver.matrix(a, **options)
+    given: dict[str, Any] = {"M": M, "device": "cuda", "maxiter": 20, "client": False}
+    found = dsolver.solve(problem.planned(1, cuda=True, cut=CutThere), b, **given)
+    known = dsolver.solve(problem, b, **given)
+    assert found.residuals == known.residuals
+    assert np.array_equal(found.x, known.x)
