@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -46,7 +47,7 @@ class RowPartition:
         block of rows, as of the displacements of a node, is in one chunk.
 
         Args:
-            row_pointers: int64 (rows + 1,), row i has entries [row_pointers[i], row_pointers[i + 1]).
+            row_pointers: integers (rows + 1,), row i has entries [row_pointers[i], row_pointers[i + 1]).
             chunks: how many.
 
         Raises:
@@ -56,11 +57,14 @@ class RowPartition:
         if not 1 <= chunks <= rows:
             raise InputError(f"a matrix with {rows} rows cannot be cut into {chunks} chunks: use 1 to {rows}")
         unit = next(u for u in UNITS if u == 1 or (rows % u == 0 and rows >= ROOM * u * chunks))
-        row_pointers, rows = row_pointers[::unit], rows // unit
-        # Rows count, too: a chunk of empty rows still has vectors.
-        weights = row_pointers + unit * np.arange(rows + 1, dtype=np.int64)
-        goals = weights[0] + (weights[-1] - weights[0]) * np.arange(1, chunks) / chunks
-        inner = np.searchsorted(weights, goals).astype(np.int64)
+        rows //= unit
+
+        def weight(row: int) -> int:
+            """Entries of the rows before, and these rows: a chunk of empty rows still has vectors."""
+            return int(row_pointers[unit * row]) + unit * row
+
+        goals = weight(0) + (weight(rows) - weight(0)) * np.arange(1, chunks) / chunks
+        inner = np.array([bisect_left(range(rows + 1), goal, key=weight) for goal in goals], dtype=np.int64)
         least = np.arange(1, chunks)
         inner = np.minimum(np.maximum.accumulate(np.maximum(inner, least) - least) + least, rows - chunks + least)
         return cls(bounds=(0, *(unit * inner).tolist(), unit * rows))

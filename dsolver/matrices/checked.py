@@ -79,8 +79,32 @@ def checked(name: str, A: Any, *, gpu: bool = False) -> tuple[Any, Look]:
     if isinstance(A, EntriesOnGpu) or type(A).__module__.partition(".")[0] == "cupyx":
         check_form(name, A)
         return _on_gpu(name, A) or checked(name, _brought(name, A))
+    if (found := _as_it_is(name, A)) is not None:
+        return found
     rows = canonical(name, A)
     return rows, look_at(rows)
+
+
+def _as_it_is(name: str, A: Any) -> tuple[Any, Look] | None:
+    """As `checked`, for compressed rows in canonical form, whose arrays are looked at once; None for others."""
+    check_form(name, A)
+    if A.format != "csr" or A.dtype != np.float64 or not _are_arrays(A):
+        return None
+    check_compiler()
+    rows = _compressed_rows(name, A) if A.indptr[-1] == len(A.indices) == len(A.data) else None
+    look = None if rows is None else load("cpu", usable_cpus()).general.look(rows, ASYMMETRY)
+    if look is None or look.faults.some:
+        return None
+    made = imported("sparse").csr_array(A, copy=False)
+    made.has_canonical_format = True  # SciPy would look for itself
+    return made, look
+
+
+def _are_arrays(A: Any) -> bool:
+    """Whether compressed rows of SciPy have arrays as they should be."""
+    indices = A.indptr, A.indices
+    kinds = all(part.dtype.kind in "iu" and part.flags.c_contiguous for part in indices)
+    return kinds and all(part.ndim == 1 for part in (*indices, A.data)) and len(A.indptr) == A.shape[0] + 1
 
 
 def look_at(rows: Any) -> Look:

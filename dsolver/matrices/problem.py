@@ -250,7 +250,7 @@ class MatrixProblem(Problem):
             )
         if chunks == 1:
             return RowPartition(bounds=(0, rows))
-        pointers = on_host(self.matrix).indptr.astype(np.int64)
+        pointers = on_host(self.matrix).indptr
         nodes = RowPartition.by_entries(pointers[:: self.block], chunks)
         return RowPartition(bounds=tuple(self.block * bound for bound in nodes.bounds))
 

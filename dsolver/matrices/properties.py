@@ -93,7 +93,7 @@ def _is_elliptic(rows: Any, look: Look) -> bool:
 def _has_hubs(rows: Any) -> bool:
     """Whether few long rows have most of the entries of A²."""
     lengths = (rows.indptr[1:] - rows.indptr[:-1]).astype("float64")
-    return bool((lengths * lengths).sum() * rows.shape[0] > HUBS * float(rows.nnz) ** 2)
+    return bool(lengths @ lengths * rows.shape[0] > HUBS * float(rows.nnz) ** 2)
 
 
 def check_rows(look: Look) -> None:

@@ -83,7 +83,7 @@ class GeneralSetup(ABC):
         """Findings about all entries of a square matrix on the device.
 
         Args:
-            rows: in canonical form; faults are looked for on a GPU alone, where rows come straight from their user.
+            rows: with any faults, which are told.
             allowed: difference of mirrored entries up to which nobody asks for its place, as a part of the largest one.
         """
 

@@ -21,6 +21,7 @@ from dsolver.cluster.sent_rows import GivenRows, SentMatrix, cut_piece, placed
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.cut import CutMatrix
+from dsolver.matrices.row_block import CutRows
 from tests.clusters import breakable, cluster
 from tests.support.waiting import eventually
 
@@ -144,20 +145,32 @@ def test_rows_are_sent_again_to_those_that_are_left() -> None:
     assert np.allclose(found.x, known.x, rtol=1e-6)
 
 
-class CutThere(CutMatrix):
+class CutThere(CutRows):
     """Rows that owners with a GPU have cut."""
 
-    def blocks(self, partition: Partition, *, host: bool, owners: Sequence[str] = ()) -> dict[int, Any]:  # noqa: ARG002
-        a, near = self._matrix, self._near
-        found = {}
-        for number, (first, last) in enumerate(pairwise(self._partition.bounds)):
-            begin, end = a.indptr[[first, last]]
-            arrays = a.indptr[first : last + 1], a.indices[begin:end], a.data[begin:end]
+    def __init__(self, matrix: Any, partition: RowPartition, formats: Any, near: Any, blocks: Sequence[int]) -> None:
+        self._here = CutMatrix(matrix, partition, formats, near, blocks)
+        self._found: dict[int, Any] = {}
+        for number, (first, last) in enumerate(pairwise(partition.bounds)):
+            begin, end = matrix.indptr[[first, last]]
+            arrays = matrix.indptr[first : last + 1], matrix.indices[begin:end], matrix.data[begin:end]
             rows = GivenRows((first, last), *arrays, None if near is None else near[first:last])
-            options = {"formats": self._formats, "blocks": self._blocks, "kernels": "cuda"}
-            found[number], counts = cut_piece(placed(rows, "cuda"), self.plans[number], **options)
+            plan = self._here.plans[number]
+            block, counts = cut_piece(placed(rows, "cuda"), plan, formats=formats, blocks=blocks, kernels="cuda")
             assert replace(counts, local=self.counts[number].local) == self.counts[number]
-        return found
+            self._found[number] = block
+
+    @property
+    def counts(self) -> Any:
+        """As here, like `senders`."""
+        return self._here.counts
+
+    @property
+    def senders(self) -> Any:
+        return self._here.senders
+
+    def blocks(self, *_: Any, **__: Any) -> dict[int, Any]:
+        return self._found
 
 
 @pytest.mark.gpu

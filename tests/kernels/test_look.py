@@ -183,14 +183,12 @@ def test_mirror_images_are_searched_where_a_matrix_is_not_symmetric(monkeypatch:
         assert any(name.startswith("look") for name in launched) == searched
 
 
-@pytest.mark.gpu
-def test_faults_are_found_on_a_gpu() -> None:
-    import cupy
-
+@pytest.mark.parametrize("name", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_faults_are_found(name: str) -> None:
     def faults(change: Any) -> Faults:
         rows = Csr(*(part.copy() for part in compressed(MATRICES["any"])))
         change(*rows)
-        return load("cuda").general.look(Csr(*(cupy.asarray(part) for part in rows)), ALLOWED).faults
+        return load(name).general.look(Csr(*map(load(name).asarray, rows)), ALLOWED).faults
 
     def nothing(*_: Any) -> None:
         pass

@@ -68,6 +68,16 @@ def test_every_format_and_class_of_scipy(kind: str, make: Callable[[], sp.csr_ar
         assert np.allclose(x, expected, rtol=1e-7)
 
 
+def test_rows_in_canonical_form_are_looked_at_once_and_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = sp.csr_array(sp.diags_array([-np.ones(99), 2.0 * np.ones(100), -np.ones(99)], offsets=(-1, 0, 1)))
+    mixed = sp.csr_array((a.data[::-1].copy(), a.indices[::-1].copy(), a.indptr), shape=a.shape)  # not ascending
+    kept: Any = dsolver.matrix(mixed)
+    assert kept.matrix.has_canonical_format
+    monkeypatch.setattr("dsolver.matrices.checked.canonical", None)
+    kept = dsolver.matrix(a)
+    assert all(np.shares_memory(getattr(kept.matrix, name), getattr(a, name)) for name in ("data", "indices", "indptr"))
+
+
 def test_the_same_bits_on_every_engine_and_any_number_of_workers() -> None:
     a = graph_laplacian(150, 6.0, 3)
     b = np.random.default_rng(3).standard_normal(150)

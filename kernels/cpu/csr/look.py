@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Sequence
 from math import fsum
 from typing import Any
 
@@ -13,32 +13,33 @@ from dsolver.kernels.cpu.csr.loops import ONE
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.general.look import CANCELED, Look, counted
+from dsolver.kernels.general.look import CANCELED, Faults, Look, counted
 
 ROWS_WORTH_A_THREAD = 8192
-COMPARISON = 0.5
-"""Time of the comparison with the transpose, which one thread makes, as a part of that of all rows."""
+LARGEST = np.finfo(np.float64).max
 
 
 def look(rows: Csr, allowed: float, team: Team) -> Look:
-    """Findings about the entries of a square matrix: 12 bytes of each are read twice.
+    """Findings about the entries of a square matrix: 12 bytes of each are read once, twice if it is not symmetric.
+
+    Mirror images are not searched where sums of mixed entries, of those above the diagonal and of those below, are
+    equal: see `look.cu` of the kernels for GPUs.
 
     Args:
-        rows: real and finite; their columns ascend.
+        rows: they may have any faults, which are told, but as many pointers as there are rows and one.
         allowed: difference of mirrored entries up to which nobody asks for its place, as a part of the largest entry.
         team: threads that share the rows.
     """
     start, columns, values = (np.require(part, requirements="W") for part in rows)  # loops are compiled for such
-    threads = max(1, min(team.threads, rows.size // ROWS_WORTH_A_THREAD))
-    each = (1.0 + COMPARISON) / threads  # of the time of all rows; the first thread has fewer of these, if any
-    cuts = [0, *(round(rows.size * max(0.0, each * (part + 1) - COMPARISON)) for part in range(threads))]
-
-    def part(number: int) -> list[Any]:
-        compared = [] if number else [_compare_with_transpose(start, columns, values)]
-        return [*compared, _look_at_rows(cuts[number], cuts[number + 1], start, columns, values, CANCELED)]
-
-    (unmatched, (difference, i, j)), *parts = chain(*team.each(part, threads))
-    empty, hollow, negative, opened, largest, sums = zip(*parts, strict=True)
+    bits = values.view(np.uint64)
+    found = team.run(_look_at_rows, 0, rows.size, start, columns, values, bits, CANCELED, worth=ROWS_WORTH_A_THREAD)
+    empty, hollow, negative, opened, largest, sums, mirrors, faults = zip(*found, strict=True)
+    told = _faults(faults, late=bool(start[0] != 0))
+    if told.some:
+        return Look(faults=told)
+    unmatched, difference, i, j = 0, 0.0, 0, 0
+    if any(sum(int(of[part]) for of in mirrors) % 2**64 for part in range(3)):
+        unmatched, (difference, i, j) = _compare_with_transpose(start, columns, values)
     rows_cancel = not any(opened)
     return Look(
         empty=counted(empty),
@@ -54,6 +55,19 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
         place=(int(i), int(j)) if difference > allowed * max(largest) else None,
         positive=fsum(number for of in sums for number in of[:2]),
         dominance=fsum(number for of in sums for number in of[2:]),
+    )
+
+
+def _faults(parts: Sequence[Any], *, late: bool) -> Faults:
+    """Faults of ranges of rows together; late: whether the first row does not begin at 0."""
+    pointers, of_entries = zip(*parts, strict=True)
+    outside, descending, repeated, infinite, first_infinite = zip(*of_entries, strict=True)
+    return Faults(
+        pointers=sum(pointers) + late,
+        outside=next((place for place in outside if place >= 0), -1),
+        descending=sum(descending),
+        repeated=sum(repeated),
+        infinite=counted(list(zip(infinite, first_infinite, strict=True))),
     )
 
 
@@ -74,22 +88,71 @@ def _added(high: Any, low: Any, value: Any) -> Any:
     return total, low + ((high - (total - part)) + (value - part))
 
 
+@njit
+def _mixed(bits: Any) -> Any:
+    """64 bits of which each one turns half of the result (Steele et al., SplitMix, 2014): a bijection."""
+    bits = (bits ^ (bits >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> uint64(27))) * uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> uint64(31))
+
+
+@njit
+def _with_pair(mirrors: Any, row: Any, column: Any, bits: Any) -> Any:
+    """Sums with an entry more: mirror images are mixed to the same, and other values at their places to others."""
+    above, one, other = mirrors
+    pair = uint64(min(column, row)) << uint64(32) | uint64(max(column, row))
+    mixed = _mixed(bits ^ pair * uint64(0x9E3779B97F4A7C15))
+    again = (mixed ^ (mixed >> uint64(29))) * uint64(0xD6E8FEB86659FD93)
+    if column > row:
+        return above + ONE, one + mixed, other + again
+    return above - ONE, one - mixed, other - again
+
+
+@njit
+def _with_fault(faults: Any, k: Any, rows: Any, before: Any, column: Any, value: Any) -> Any:
+    """Faults of entries, with those of one more; `before` is the column of the entry before it, or -1."""
+    outside, descending, repeated, infinite, first_infinite = faults
+    if not 0 <= column < rows:
+        outside = k if outside < 0 else outside
+    else:
+        descending += column < before
+        repeated += column == before
+    if not abs(value) <= LARGEST:
+        first_infinite = k if infinite == 0 else first_infinite
+        infinite += 1
+    return outside, descending, repeated, infinite, first_infinite
+
+
 @compiled()
-def _look_at_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, canceled: Any) -> Any:
-    """Counts and sums over rows [first, last), as `Look` has them: counts come with the first row."""
+def _look_at_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, bits: Any, canceled: Any) -> Any:
+    """Counts and sums over rows [first, last), as `Look` has them: counts come with the first row.
+
+    Before the faults come, modulo 2^64, the entries above the diagonal less those below, and two sums of them mixed.
+    """
+    rows, entries = len(start) - 1, len(columns)
     empty, first_empty, hollow, first_hollow, negative, open_rows = 0, -1, 0, -1, 0, 0
     largest, positive, positive_low, dominance, dominance_low = 0.0, 0.0, 0.0, 0.0, 0.0
+    mirrors, pointers, faults = (uint64(0), uint64(0), uint64(0)), 0, (-1, 0, 0, 0, -1)
     for row in range(first, last):
-        total, total_low, size, size_low, diagonal = 0.0, 0.0, 0.0, 0.0, 0.0
-        for k in range(uint64(start[uint64(row)]), uint64(start[uint64(row) + ONE])):
-            value = values[k]
+        begin, end = start[uint64(row)], start[uint64(row) + ONE]
+        if not 0 <= begin <= end <= entries:
+            pointers += 1
+            continue
+        total, total_low, size, size_low, diagonal, before = 0.0, 0.0, 0.0, 0.0, 0.0, np.int64(-1)
+        for k in range(uint64(begin), uint64(end)):
+            value, column = values[k], np.int64(columns[k])
             total, total_low = _added(total, total_low, value)
             size, size_low = _added(size, size_low, abs(value))
             largest = max(largest, abs(value))
-            if columns[k] == row:
+            if not (before < column < rows and abs(value) <= LARGEST):  # hardly ever
+                faults = _with_fault(faults, np.int64(k), rows, before, column, value)
+            before = column
+            if column == row:
                 diagonal = value
+            else:
+                mirrors = _with_pair(mirrors, row, column, bits[k])
         total, size = total + total_low, size + size_low
-        if start[row + 1] == start[row]:
+        if end == begin:
             first_empty = row if empty == 0 else first_empty
             empty += 1
         if diagonal == 0.0:
@@ -105,7 +168,7 @@ def _look_at_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, 
             excess = 1.0 - around / diagonal
         dominance, dominance_low = _added(dominance, dominance_low, excess)
     sums = (positive, positive_low, dominance, dominance_low)
-    return (empty, first_empty), (hollow, first_hollow), negative, open_rows, largest, sums
+    return (empty, first_empty), (hollow, first_hollow), negative, open_rows, largest, sums, mirrors, (pointers, faults)
 
 
 @njit
