@@ -1,30 +1,22 @@
-"""Exchanges between chunks in a set-up: values at ghosts, and lists whose lengths only their senders know.
-
-Numbers travel as float64, which holds integers up to 2⁵³ exactly. Who sends to whom must be known to the program: see
-`senders_of`.
-"""
+"""Exchanges between chunks in a set-up: values at ghosts, and who sends to whom, which every rank has to know."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, final
 
-import numpy as np
-import numpy.typing as npt
-
 from dsolver.distributed.collectives import field_of
-from dsolver.distributed.halo import direct_layout, vector_layout
+from dsolver.distributed.halo import vector_layout
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import HaloLayout
 
-F64 = npt.NDArray[np.float64]
 Senders = Sequence[Sequence[int]]
 """The chunks that each chunk gets something from, ascending."""
 WORD: Final = 52
-"""Chunks whose numbers are added up as bits of one float64."""
+"""Chunks whose numbers are bits of one float64."""
 
 
 @final
@@ -57,26 +49,6 @@ class GhostExchange:
         return self._engine.per_chunk(_slots, self._halo)
 
 
-def exchange_lists(engine: Engine, senders: Senders, lists: PerChunk) -> PerChunk:
-    """Exchange lists of any lengths; what each chunk gets is a dictionary of float64 arrays on the device, by sender.
-
-    Args:
-        engine: of the chunks, in float64.
-        senders: of each chunk.
-        lists: of every chunk a dictionary with a float64 array, wherever it lies, for each chunk that names it as a
-            sender.
-    """
-    if not engine.coupled:
-        return engine.per_chunk(_no_lists)
-    plan = engine.per_chunk(partial(_sizes_layout, senders=senders), lists)
-    sizes = engine.halo(plan, senders)
-    engine.exchange(field_of(engine, engine.per_chunk(_sizes, lists)), sizes)
-    plan = engine.per_chunk(partial(_lists_layout, senders=senders), lists, sizes)
-    arrived = engine.halo(plan, senders)
-    engine.exchange(field_of(engine, engine.per_chunk(_joined, lists)), arrived)
-    return engine.per_chunk(_by_sender, plan, arrived)
-
-
 def senders_of(engine: Engine, named: PerChunk) -> list[tuple[int, ...]]:
     """The chunks that each chunk has named, ascending, known to every rank.
 
@@ -87,13 +59,8 @@ def senders_of(engine: Engine, named: PerChunk) -> list[tuple[int, ...]]:
     chunks = len(engine.partition)
     if chunks == 1:
         return [()]
-    words = -(-chunks // WORD)
-    made = engine.per_chunk(partial(_bits, chunks=chunks), named)
-    sums = engine.global_sums(*(made.at(place) for place in range(chunks * words)))
-    return [
-        tuple(c for c in range(chunks) if int(sums[number * words + c // WORD]) >> c % WORD & 1)
-        for number in range(chunks)
-    ]
+    words = engine.known(engine.per_chunk(partial(_bits, chunks=chunks), named))
+    return [tuple(c for c in range(chunks) if int(found[c // WORD]) >> c % WORD & 1) for found in words]
 
 
 def numbers_of(engine: Engine, counts: PerChunk) -> tuple[int, ...]:
@@ -103,8 +70,7 @@ def numbers_of(engine: Engine, counts: PerChunk) -> tuple[int, ...]:
 
 def values_of(engine: Engine, values: PerChunk) -> tuple[float, ...]:
     """Numbers of all chunks, known to every rank; values: of every chunk one, a float on its host."""
-    chunks = len(engine.partition)
-    return engine.sums(engine.per_chunk(partial(_at_own_place, chunks=chunks), values), chunks)
+    return tuple(value for (value,) in engine.known(engine.per_chunk(_single, values)))
 
 
 def receivers_of(senders: Senders) -> list[tuple[int, ...]]:
@@ -131,51 +97,17 @@ def _nothing(_: Backend, __: int) -> None:
     return None
 
 
-def _no_lists(_: Backend, __: int) -> dict[int, F64]:
-    return {}
-
-
 def _slots(backend: Backend, _: int, halo: Any) -> Any:
     return halo[backend.guard : len(halo) - backend.guard].copy()
 
 
-def _sizes(backend: Backend, _: int, lists: Mapping[int, F64]) -> Any:
-    """float64, the length of each list; and a zero, for no kernel runs on nothing."""
-    return backend.asarray(np.array([*(float(len(lists[to])) for to in sorted(lists)), 0.0]))
-
-
-def _sizes_layout(backend: Backend, number: int, lists: Mapping[int, F64], *, senders: Senders) -> HaloLayout:
-    return _settled(backend, [(to, 1) for to in sorted(lists)], [(sender, 1) for sender in senders[number]])
-
-
-def _lists_layout(backend: Backend, number: int, lists: Mapping[int, F64], sizes: Any, *, senders: Senders) -> Any:
-    expected = zip(senders[number], backend.to_host(_slots(backend, number, sizes)), strict=True)
-    return _settled(backend, [(to, len(lists[to])) for to in sorted(lists)], [(s, int(size)) for s, size in expected])
-
-
-def _settled(backend: Backend, sends: list[tuple[int, int]], receives: list[tuple[int, int]]) -> HaloLayout:
-    made = direct_layout(backend, sends, receives)
-    backend.synchronize()  # kernels read plans before they wait for earlier launches
-    return made
-
-
-def _joined(backend: Backend, _: int, lists: Mapping[int, F64]) -> Any:
-    return backend.xp.concatenate([*(backend.asarray(lists[to]) for to in sorted(lists)), backend.xp.zeros(1)])
-
-
-def _by_sender(_: Backend, __: int, plan: HaloLayout, halo: Any) -> dict[int, Any]:
-    return {sender: halo[first:last].copy() for sender, first, last in plan.receives}
-
-
-def _bits(backend: Backend, number: int, named: Sequence[int], *, chunks: int) -> tuple[Any, ...]:
-    """An array (1,) for each word of each chunk, of which those of this one hold what it has named."""
-    words = -(-chunks // WORD)
-    out = np.zeros((chunks, words))
+def _bits(_: Backend, __: int, named: Sequence[int], *, chunks: int) -> tuple[float, ...]:
+    """What a chunk has named, as bits of words."""
+    words = [0.0] * -(-chunks // WORD)
     for other in named:
-        out[number, other // WORD] += float(1 << other % WORD)
-    return tuple(backend.asarray(word.copy()) for word in out.reshape(-1, 1))
+        words[other // WORD] += float(1 << other % WORD)
+    return tuple(words)
 
 
-def _at_own_place(_: Backend, number: int, count: float, *, chunks: int) -> tuple[float, ...]:
-    own = number if chunks > 1 else 0  # the only chunk may be called with its host's number
-    return tuple(count if place == own else 0.0 for place in range(chunks))
+def _single(_: Backend, __: int, value: float) -> tuple[float]:
+    return (float(value),)

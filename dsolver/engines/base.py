@@ -16,15 +16,17 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
-import numpy as np
-
 from dsolver.grid.partition import Partition, Triple
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import COPY, DOT, FILL, Kernel
 from dsolver.kernels.foresight import Foresight
+from dsolver.kernels.reductions import tree_sum
 from dsolver.monitor.spans import Span
 
 T = TypeVar("T")
+
+Message = tuple[Any, ...]
+"""Arrays (n,) of a device that a chunk sends to another: see `Engine.deliver`."""
 
 
 class PerChunk(ABC):
@@ -230,25 +232,40 @@ class Engine(ABC):
     def read(self, *scalars: Scalar) -> tuple[float, ...]:
         """The values of scalars. Waits for them."""
 
-    def sums(self, numbers: PerChunk, count: int) -> tuple[float, ...]:
-        """`global_sums` of numbers that the chunks' hosts know: a tuple of so many floats of every chunk."""
-        made = self.per_chunk(_on_device, numbers)
-        return self.global_sums(*map(made.at, range(count)))
+    @abstractmethod
+    def deliver(self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str]) -> PerChunk:
+        """Messages of chunks to chunks, whose lengths only their senders know.
+
+        Args:
+            messages: of every chunk a dictionary with a message for each chunk that names it as a sender: a tuple of
+                arrays (n,), one of each kind.
+            senders: the chunks that each chunk gets a message from, ascending; it may be one of them itself.
+            kinds: names of value types, of any that NumPy has.
+
+        Returns:
+            on every chunk a dictionary of what has come, on the device, by sender, ascending. It may be read alone:
+            arrays of a chunk of the same process are those that were sent.
+        """
+
+    @abstractmethod
+    def known(self, numbers: PerChunk) -> list[tuple[float, ...]]:
+        """Numbers of every chunk, known to every rank: ranks agree by them on what only owners can see.
+
+        Args:
+            numbers: of every chunk a tuple of floats on its host, equally many of each.
+        """
+
+    def sums(self, numbers: PerChunk) -> tuple[float, ...]:
+        """Sums over all chunks, by the tree of the kernel `total`; numbers: as of `known`."""
+        return tuple(tree_sum(list(parts)) for parts in zip(*self.known(numbers), strict=True))
 
     def global_sums(self, *numbers: PerChunk) -> tuple[float, ...]:
-        """Sums over all chunks, the same bits on every rank: ranks agree by them on what only owners can see.
-
-        Not for a view of another value type, which would read their bits as that on a GPU.
+        """`sums` of numbers that the chunks' devices have.
 
         Args:
             numbers: float64 (1,) of every chunk.
         """
-        ones, parts = self.per_chunk(_one), self.partial_sums()
-        scalars = [self.scalar(0.0) for _ in numbers]
-        for number, scalar in zip(numbers, scalars, strict=True):
-            self.run(DOT, number, ones, parts)
-            self.total(parts, scalar)
-        return self.read(*scalars)
+        return self.sums(self.per_chunk(_on_host, *numbers))
 
     def decided(self, decide: Callable[..., T], *numbers: PerChunk) -> T:
         """Result of decide(*sums) with the `global_sums` of these numbers; foreseen within `foreseeing`."""
@@ -364,12 +381,7 @@ class Engine(ABC):
         """Release the engine's data outside this process."""
 
 
-def _one(backend: Backend, _: int) -> Any:
-    """float64 (1,)."""
-    return backend.xp.ones(1)
-
-
-def _on_device(backend: Backend, _: int, numbers: Sequence[float]) -> tuple[Any, ...]:
-    """Numbers on the device, float64 (1,) each, in one piece: they go there together."""
-    made = backend.asarray(np.array(numbers, dtype=np.float64))
-    return tuple(made[place : place + 1] for place in range(len(numbers)))
+def _on_host(backend: Backend, _: int, *numbers: Any) -> tuple[float, ...]:
+    """Numbers of a device, float64 (1,) each, in one copy."""
+    together = backend.xp.concatenate(numbers) if len(numbers) > 1 else numbers[0]
+    return tuple(backend.to_host(together).tolist())

@@ -198,6 +198,12 @@ class ComplexEngine(Engine):
         """The values of scalars, two numbers of each complex one."""
         return self.real.read(*_flat(scalars))
 
+    def deliver(self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str]) -> PerChunk:
+        return self.real.deliver(messages, senders, kinds)
+
+    def known(self, numbers: PerChunk) -> list[tuple[float, ...]]:
+        return self.real.known(numbers)
+
     def record(self, step: Callable[[], None]) -> None:
         self.real.record(step)
 

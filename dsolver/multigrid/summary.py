@@ -100,11 +100,11 @@ def summary_of(level: Level) -> LevelSummary:
     """A level of a hierarchy in numbers. All ranks ask for it at once."""
     engine = level.engine.lowered("float64")  # sums are made in it
     transfer = () if level.transfer is None else (level.transfer.chunks,)
-    stored, moved = engine.sums(engine.per_chunk(_sizes, level.chunks, *transfer), 2)
+    stored, moved = engine.sums(engine.per_chunk(_sizes, level.chunks, *transfer))
     if level.entries is None:
         entries: float = _lattice_entries(level)
     else:
-        (entries,) = engine.sums(engine.per_chunk(_count, level.entries), 1)
+        (entries,) = engine.sums(engine.per_chunk(_count, level.entries))
     return LevelSummary(
         rows=level.partition.domain.points,
         entries=int(entries),
@@ -128,14 +128,14 @@ def formats_of(engine: Engine, chunks: PerChunk) -> str:
     """Names of the formats in which a level's rows are stored; chunks: the `ChunkMatrix` of every chunk."""
     engine = engine.lowered("float64")  # sums are made in it
     held = engine.per_chunk(_held, chunks.at("local"))
-    counts = engine.global_sums(*map(held.at, range(len(FORMATS))))
+    counts = engine.sums(held)
     return ", ".join(name for name, count in zip(FORMATS, counts, strict=True) if count)
 
 
-def _held(backend: Backend, _: int, local: Any) -> tuple[Any, ...]:
-    """Whether a matrix has each of the formats, float64 (1,); that of a grid's rows is slices, if any are stored."""
+def _held(_: Backend, __: int, local: Any) -> tuple[float, ...]:
+    """Whether a matrix has each of the formats; that of a grid's rows is slices, if any are stored."""
     name = local.choice.name if hasattr(local, "choice") else STENCIL if hasattr(local, "stencil") else "slices"
-    return tuple(backend.xp.full(1, float(name == each)) for each in FORMATS)
+    return tuple(float(name == each) for each in FORMATS)
 
 
 def _count(_: Backend, __: int, entries: int) -> tuple[float]:

@@ -16,7 +16,6 @@ import numpy as np
 
 from dsolver.distributed.forecast import F64, I32, Part
 from dsolver.distributed.halo import direct_layout, gather_layout
-from dsolver.distributed.setup_exchange import exchange_lists
 from dsolver.engines.base import Engine, Field, Halo, PerChunk
 from dsolver.engines.complex import PARTS, ComplexEngine
 from dsolver.errors import DeviceMemoryError, InputError
@@ -34,7 +33,7 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import RowBlock
 from dsolver.multigrid.algebraic.finest import rows_of_blocks
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.geometric.assembly import raised_rows
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site
@@ -108,7 +107,7 @@ class Direct(Preconditioner):
         gathered = [
             operand
             for part in parts_of_a
-            for operand in (part, exchange_lists(engine, senders, engine.per_chunk(_to_owner, part)))
+            for operand in (part, engine.deliver(engine.per_chunk(_to_owner, part), senders, ROWS))
         ]
         problem = builder.problem
         make = MakePart(
@@ -124,7 +123,7 @@ class Direct(Preconditioner):
         )
         view = engine.lowered(builder.dtype) if builder.lowered else engine
         parts = view.per_chunk(make, products.at("layout"), *gathered).at(0)
-        return products, (parts, engine.sums(engine.per_chunk(_nearby, parts), 1)[0])
+        return products, (parts, engine.sums(engine.per_chunk(_nearby, parts))[0])
 
     def chosen(self, levels: Sequence[Any]) -> Direct:
         """Itself, and whether A is singular."""
@@ -322,7 +321,7 @@ def _nearby(_: Backend, __: int, part: DirectPart) -> tuple[float]:
 
 def _to_owner(backend: Backend, number: int, rows: LevelRows) -> dict[int, Any]:
     """A message with the chunk's rows for the owner of the factors."""
-    return {} if number == OWNER else {OWNER: _global_rows(backend, rows).packed}
+    return {} if number == OWNER else {OWNER: _global_rows(backend, rows).message}
 
 
 @final
@@ -386,7 +385,7 @@ class MakePart:
 
     def _joined(self, backend: Backend, rows: LevelRows, arrived: Mapping[int, Any]) -> Csr:
         """All rows."""
-        others = (Rows.unpacked(arrived[sender], self.sizes[sender])[0] for sender in sorted(arrived))
+        others = (Rows.of_message(arrived[sender]) for sender in sorted(arrived))
         whole = Rows.joined([_global_rows(backend, rows), *others])
         if self.places is not None:
             whole = _box_after_box(whole, self.places)

@@ -107,6 +107,12 @@ class TwoStreams(PackedTransport):
     def gather(self, own: Any, gathered: Any) -> None:
         gathered[:] = own
 
+    def deliver(self, outgoing: Any, expected: Any, kinds: Any) -> Any:
+        raise NotImplementedError
+
+    def known(self, own: Any) -> Any:
+        raise NotImplementedError
+
     def check(self) -> None:
         """Nobody fails."""
 

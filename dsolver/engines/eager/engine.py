@@ -291,11 +291,22 @@ class EagerEngine(Engine):
     def confirming(self) -> AbstractContextManager[Callable[[], bool]]:
         return self.backend.confirming()
 
-    def sums(self, numbers: PerChunk, count: int) -> tuple[float, ...]:
-        if len(self.partition) > 1:
-            return super().sums(numbers, count)
-        (own,) = items_of(numbers).values()
-        return tuple(own)
+    def deliver(self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str]) -> EagerPerChunk:
+        items, xp = items_of(messages), self.backend.xp
+        if not self.coupled:
+            return EagerPerChunk({number: {} for number in items})
+        pairs = [(sender, to) for to, names in enumerate(senders) for sender in names]
+        outgoing = {
+            (sender, to): tuple(map(xp.asarray, items[sender][to], kinds)) for sender, to in pairs if sender in items
+        }
+        expected = [pair for pair in pairs if pair[0] not in items and pair[1] in items]
+        leaving = {pair: message for pair, message in outgoing.items() if pair[1] not in items}
+        arrived = self.transport.deliver(leaving, expected, kinds)
+        here = outgoing | arrived
+        return EagerPerChunk({n: {s: here[s, n] for s in senders[n]} for n in items})
+
+    def known(self, numbers: PerChunk) -> list[tuple[float, ...]]:
+        return self.transport.known(items_of(numbers))
 
     def repeat(
         self,

@@ -37,6 +37,7 @@ from dsolver.engines.graph.handles import (
     Variable,
     Vector,
     Version,
+    existing,
     level_of,
     states,
 )
@@ -49,7 +50,9 @@ from dsolver.engines.graph.tasks import (
     Step,
     add_parts,
     build,
+    delivered,
     fetch_object,
+    message_to,
     pack_halo,
     pick,
     run_kernel,
@@ -97,6 +100,8 @@ which may run beside the inner rows, and added.
 """
 
 EXCHANGE: Final = "halo-exchanges"
+MESSAGE: Final = "message"
+DELIVER: Final = "messages-received"
 REDUCE: Final = "dot-reduce"
 PARTIAL: Final = LABELS["dot"]
 KEPT: Final = "kept-values"
@@ -221,6 +226,24 @@ class GraphEngine(Engine):
         for chunk, senders in enumerate(halo.senders):
             buffers = [packed.key(sender) for sender in senders]
             self._add(halo.version.key(chunk), unpack_halo, step, senders, chunk, needs=inputs.of(chunk) + buffers)
+
+    def deliver(self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str]) -> GraphPerChunk:
+        assert isinstance(messages, GraphPerChunk)
+        version, sent = self._version(DELIVER), existing(messages.root)
+        step = self._step(DELIVER, ())
+        for chunk in self._chunks:
+            keys = []
+            for sender in senders[chunk]:
+                keys.append((f"{MESSAGE}-{self._name}-to-{chunk}", version.serial, sender))
+                self._add(keys[-1], message_to, chunk, messages.path, needs=[sent.key(sender)])
+            self._add(version.key(chunk), delivered, step, tuple(senders[chunk]), tuple(kinds), needs=keys)
+        return GraphPerChunk(self._known(Variable(version)))
+
+    def known(self, numbers: PerChunk) -> list[tuple[float, ...]]:
+        made = self.per_chunk(_as_they_are, numbers)
+        version = existing(made.root)
+        self._submit([version])
+        return [built.item for built in self._results.gather([version.key(chunk) for chunk in self._chunks])]
 
     def total(self, parts: PartialSums, out: Scalar) -> None:
         assert isinstance(parts, GraphPartialSums)
@@ -450,6 +473,11 @@ class GraphEngine(Engine):
         handles = [v for v in self._variables if isinstance(v, Vector | GraphPartialSums)]
         current = {v.version for v in handles if v.version is not None and v.version.group != kept}
         return {version: self._version(KEPT)._replace(place=version.place) for version in current}
+
+
+def _as_they_are(_: Any, __: int, numbers: tuple[float, ...]) -> tuple[float, ...]:
+    """Numbers of `GraphEngine.known`."""
+    return numbers
 
 
 def _as_it_came(_: Any, __: int, block: Any) -> Any:

@@ -148,6 +148,21 @@ def unpack_halo(step: Step, senders: Sequence[int], chunk: int, *inputs: Any) ->
         return halo
 
 
+def message_to(receiver: int, path: Path, made: Built) -> Any:
+    """The message for a chunk, so that the others need not travel there."""
+    return part_of(made.item, path)[receiver]
+
+
+def delivered(step: Step, senders: Sequence[int], kinds: Sequence[str], *messages: Any) -> Built:
+    """The messages of some senders, on the device."""
+    xp = _backend(step).xp
+    found = {
+        sender: tuple(xp.asarray(part, dtype=kind) for part, kind in zip(message, kinds, strict=True))
+        for sender, message in zip(senders, messages, strict=True)
+    }
+    return Built(found)
+
+
 def pick(path: Path, value: Any) -> Any:
     """A part of another task's result, so that the rest of it need not travel."""
     return part_of(value, path)
@@ -193,11 +208,16 @@ async def adopt(renaming: Renaming, dask_worker: Any) -> dict[Any, int]:
 
 
 def host_bytes(item: Any) -> int:
-    """Size of the NumPy arrays in nested tuples and dataclasses. Device memory is not the worker's to spill."""
+    """Size of the NumPy arrays in nested tuples, dictionaries and dataclasses.
+
+    Device memory is not the worker's to spill.
+    """
     if isinstance(item, np.ndarray):
         return int(item.nbytes)
     if isinstance(item, tuple | list):
         return sum(map(host_bytes, item))
+    if isinstance(item, Mapping):
+        return sum(map(host_bytes, item.values()))
     if is_dataclass(item) and not isinstance(item, type):
         return sum(host_bytes(getattr(item, field.name)) for field in fields(item))
     return 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, final
 
+from dsolver.engines.base import Message
+from dsolver.engines.transport.messages import Messages, Pair
 from dsolver.engines.transport.segments import local_segments
 from dsolver.errors import RankError
 from dsolver.kernels import Backend
@@ -75,6 +77,23 @@ class Transport(ABC):
             out: (1,) array.
             add: add(parts, out) adds them in the fixed tree.
         """
+
+    @abstractmethod
+    def deliver(self, outgoing: Mapping[Pair, Message], expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
+        """Messages to and from chunks of other ranks; of which lengths, only their senders know.
+
+        Args:
+            outgoing: the messages of own chunks.
+            expected: those that will come.
+            kinds: the value types of a message's arrays.
+
+        Returns:
+            what was expected.
+        """
+
+    @abstractmethod
+    def known(self, own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:
+        """Numbers of all chunks, equally many of each, in their order; own: those of this rank's chunks."""
 
     @abstractmethod
     def check(self) -> None:
@@ -161,6 +180,12 @@ class Alone(PackedTransport):
 
     def gather(self, own: Any, gathered: Any) -> None:
         gathered[:] = own
+
+    def deliver(self, outgoing: Mapping[Pair, Message], expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
+        return {}
+
+    def known(self, own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:
+        return [tuple(own[number]) for number in sorted(own)]
 
     def check(self) -> None:
         if self._reason is not None:

@@ -15,10 +15,12 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Any, Final, final
+
+import numpy as np
 
 from dsolver.engines.transport.base import PeerError
 from dsolver.engines.transport.handshake import Acceptor, Address, Connection, Connector, Encryption
@@ -257,6 +259,41 @@ def sent(futures: Iterable[Future[None]]) -> None:
             future.result()
         except CancelledError as error:
             raise PeerError("the connections were closed while a frame was sent") from error
+
+
+def exchanged(
+    connections: Connections, frames: Mapping[int, bytes], sizes: Mapping[int, int] | int
+) -> dict[int, bytes]:
+    """A frame sent to each of some peers, and one received of each of them, of known size."""
+    sending = [connections.send(peer, [memoryview(frame)]) for peer, frame in frames.items()]
+    found = {}
+    for peer in frames:
+        data = bytearray(sizes if isinstance(sizes, int) else sizes[peer])
+        connections.receive(peer, [memoryview(data)])
+        found[peer] = bytes(data)
+    sent(sending)
+    return found
+
+
+def known_numbers(
+    connections: Connections, owners: Sequence[int], own: Mapping[int, Sequence[float]]
+) -> list[tuple[float, ...]]:
+    """Numbers of the chunks of all ranks, which are connected each with each, in the order of the chunks.
+
+    Args:
+        connections: of this rank.
+        owners: the rank that owns each chunk.
+        own: equally many numbers of each chunk of this rank.
+    """
+    chunks = {rank: [n for n, owner in enumerate(owners) if owner == rank] for rank in set(owners)}
+    count = len(next(iter(own.values())))
+    mine = np.array([own[number] for number in chunks[connections.rank]], dtype="<f8").tobytes()
+    sizes = {peer: 8 * count * len(chunks[peer]) for peer in connections.peers}
+    found = exchanged(connections, dict.fromkeys(connections.peers, mine), sizes) | {connections.rank: mine}
+    known: dict[int, list[float]] = {}
+    for rank, data in found.items():
+        known |= dict(zip(chunks[rank], np.frombuffer(data, dtype="<f8").reshape(-1, count).tolist(), strict=True))
+    return [tuple(known[number]) for number in range(len(owners))]
 
 
 def _tell(link: socket.socket, frame: bytes) -> None:

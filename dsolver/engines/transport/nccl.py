@@ -10,10 +10,13 @@ from functools import partial
 from typing import Any, Final, final
 
 import cupy
+import numpy as np
 from cupy.cuda import nccl
 
+from dsolver.engines.base import Message
 from dsolver.engines.transport.base import PackedTransport, PeerError, copy_local
 from dsolver.engines.transport.connections import Connections
+from dsolver.engines.transport.messages import Messages, Pair, by_peer
 from dsolver.engines.transport.segments import SegmentCache
 from dsolver.kernels.formats.layout import HaloLayout
 
@@ -46,6 +49,7 @@ class NcclTransport(PackedTransport):
     def __init__(self, connections: Connections, owner_ranks: Sequence[int], unique: bytes) -> None:
         self._connections = connections
         self._segments = SegmentCache(owner_ranks)
+        self._owners = tuple(owner_ranks)
         self._comm = nccl.NcclCommunicator(max(owner_ranks) + 1, unique, connections.rank)
         # The highest priority: a halo that waits behind inner blocks is a halo that is seen.
         self._stream = cupy.cuda.Stream(non_blocking=True, priority=-5)
@@ -77,11 +81,50 @@ class NcclTransport(PackedTransport):
 
     def gather(self, own: Any, gathered: Any) -> None:
         """Gather by a sum over ranks in which every number has one non-zero term: exact, whatever the order."""
-        if self._under_way is not None:  # calls of one communicator must not run beside each other
-            self._arrive(self._under_way)
+        self._settle()
         pointer, count, kind = _range(own, 0, len(own))
         stream = cupy.cuda.get_current_stream().ptr
         self._comm.allReduce(pointer, gathered.data.ptr, count, kind, nccl.NCCL_SUM, stream)
+
+    def deliver(self, outgoing: Mapping[Pair, Message], expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
+        self._settle()
+        peers = by_peer(outgoing, expected, self._owners)
+        lengths = {peer: cupy.asarray(messages.lengths(outgoing)) for peer, messages in peers.items()}
+        told = {peer: cupy.asarray(messages.told(kinds)) for peer, messages in peers.items()}
+        self._carry({peer: [sizes] for peer, sizes in lengths.items()}, {peer: [sizes] for peer, sizes in told.items()})
+        rooms = {peer: messages.rooms(cupy, told[peer].get(), kinds) for peer, messages in peers.items()}
+        self._carry(
+            {peer: [cupy.ascontiguousarray(part) for part in m.parts(outgoing)] for peer, m in peers.items()},
+            {peer: [part for message in made.values() for part in message] for peer, made in rooms.items()},
+        )
+        return {pair: message for made in rooms.values() for pair, message in made.items()}
+
+    def known(self, own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:
+        count = len(next(iter(own.values())))
+        mine = np.zeros((len(self._owners), count))
+        for number, values in own.items():
+            mine[number] = values
+        on_device = cupy.asarray(mine.ravel())
+        gathered = cupy.empty_like(on_device)
+        self.gather(on_device, gathered)
+        return [tuple(row) for row in gathered.get().reshape(mine.shape).tolist()]
+
+    def _carry(self, sends: Mapping[int, Sequence[Any]], receives: Mapping[int, Sequence[Any]]) -> None:
+        """Bytes of arrays to and from each peer, one array after the other, on the current stream."""
+        stream = cupy.cuda.get_current_stream().ptr
+        nccl.groupStart()
+        for peer, arrays in sends.items():
+            for array in filter(len, arrays):
+                self._comm.send(array.data.ptr, array.nbytes, nccl.NCCL_UINT8, peer, stream)
+        for peer, arrays in receives.items():
+            for array in filter(len, arrays):
+                self._comm.recv(array.data.ptr, array.nbytes, nccl.NCCL_UINT8, peer, stream)
+        nccl.groupEnd()
+
+    def _settle(self) -> None:
+        """Let the current stream wait for what is under way: calls of one communicator must not run side by side."""
+        if self._under_way is not None:
+            self._arrive(self._under_way)
 
     def check(self) -> None:
         """Raise what a peer has failed with, if one has.

@@ -20,8 +20,11 @@ from typing import Any, Final, final
 import cupy
 import numpy as np
 
+from dsolver.engines.base import Message
 from dsolver.engines.transport.base import Channel, PeerError, Transport
-from dsolver.engines.transport.connections import Connections, sent
+from dsolver.engines.transport.connections import Connections, exchanged, known_numbers
+from dsolver.engines.transport.mailbox import Mailbox
+from dsolver.engines.transport.messages import Messages, Pair, by_peer
 from dsolver.engines.transport.peer_memory import Arena, IpcAddress, ReceiveLayout, sent_segments
 from dsolver.engines.transport.segments import PeerSegments, Segment, SegmentCache, local_segments
 from dsolver.kernels import Backend
@@ -55,7 +58,9 @@ class PeerTransport(Transport):
     def __init__(self, connections: Connections, owner_ranks: Sequence[int], arena: Arena, sums: Sequence[int]) -> None:
         self._connections = connections
         self._arena = arena
+        self._owners = tuple(owner_ranks)
         self._segments = SegmentCache(owner_ranks)
+        self._mailbox = Mailbox(connections, arena)
         # The highest priority: a halo that waits behind inner blocks is a halo that is seen.
         self._side = cupy.cuda.Stream(non_blocking=True, priority=-5)
         self._memory = cupy.cuda.alloc_pinned_memory(8)
@@ -69,6 +74,12 @@ class PeerTransport(Transport):
 
     def total(self, own: Any, gathered: Any, out: Any, add: Callable[[Any, Any], None]) -> None:
         self._sum(own, gathered, out)
+
+    def deliver(self, outgoing: Mapping[Pair, Message], expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
+        return self._mailbox.deliver(outgoing, by_peer(outgoing, expected, self._owners), kinds)
+
+    def known(self, own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:
+        return known_numbers(self._connections, self._owners, own)
 
     def check(self) -> None:
         self._connections.check()
@@ -227,7 +238,7 @@ def connect(connections: Connections, owner_ranks: Sequence[int]) -> PeerTranspo
         reason = reason or str(error)
         sums = marks
     own = _host() + sums.packed()
-    received = _exchange_frames(connections, dict.fromkeys(connections.peers, own), len(own))
+    received = exchanged(connections, dict.fromkeys(connections.peers, own), len(own))
     if not reason and any(data[:_HOST_BYTES] != _host() for data in received.values()):
         reason = "they are on several hosts"
     if _all_agree(connections, not reason):
@@ -267,7 +278,7 @@ def _exchange_targets(
         frames[peer] = address.packed() + np.array(numbers, dtype="<i8").tobytes()
     sizes = {peer: IpcAddress.BYTES + 8 * (1 + len(sent_segments(segments))) for peer, segments in peers.items()}
     targets = {}
-    for peer, data in _exchange_frames(connections, frames, sizes).items():
+    for peer, data in exchanged(connections, frames, sizes).items():
         slot, *offsets = np.frombuffer(data[IpcAddress.BYTES :], dtype="<i8").tolist()
         targets[peer] = (IpcAddress.unpacked(data[: IpcAddress.BYTES]), slot, offsets)
     return targets
@@ -275,22 +286,8 @@ def _exchange_targets(
 
 def _all_agree(connections: Connections, well: bool) -> bool:
     """Whether all is well on every rank; also a barrier."""
-    replies = _exchange_frames(connections, dict.fromkeys(connections.peers, bytes([well])), 1)
+    replies = exchanged(connections, dict.fromkeys(connections.peers, bytes([well])), 1)
     return well and all(data[0] for data in replies.values())
-
-
-def _exchange_frames(
-    connections: Connections, frames: Mapping[int, bytes], sizes: Mapping[int, int] | int
-) -> dict[int, bytes]:
-    """Send a frame to some peers and receive one of each of them, of known size."""
-    sending = [connections.send(peer, [memoryview(frame)]) for peer, frame in frames.items()]
-    found = {}
-    for peer in frames:
-        data = bytearray(sizes if isinstance(sizes, int) else sizes[peer])
-        connections.receive(peer, [memoryview(data)])
-        found[peer] = bytes(data)
-    sent(sending)
-    return found
 
 
 _HOST_BYTES: Final = 64

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, final
 
 import numpy as np
 
+from dsolver.engines.base import Message
 from dsolver.engines.transport.base import PackedTransport, copy_local
-from dsolver.engines.transport.connections import Connections, sent
+from dsolver.engines.transport.connections import Connections, known_numbers, sent
+from dsolver.engines.transport.messages import Messages, Pair, by_peer
 from dsolver.engines.transport.segments import SegmentCache
 from dsolver.kernels.formats.layout import HaloLayout
 
@@ -29,6 +32,7 @@ class SocketTransport(PackedTransport):
     def __init__(self, connections: Connections, owner_ranks: Sequence[int]) -> None:
         self._connections = connections
         self._segments = SegmentCache(owner_ranks)
+        self._owners = tuple(owner_ranks)
         owners = np.asarray(owner_ranks)
         self._places = {rank: np.flatnonzero(owners == rank) for rank in (*connections.peers, connections.rank)}
         self._arriving: deque[Callable[[], None]] = deque()
@@ -63,6 +67,31 @@ class SocketTransport(PackedTransport):
             self._connections.receive(peer, [_bytes(theirs)])
             gathered[self._places[peer]] = theirs
         sent(sending)
+
+    def deliver(self, outgoing: Mapping[Pair, Message], expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
+        self._arrive_until(self._started)
+        peers = by_peer(outgoing, expected, self._owners)
+        sending: list[Future[None]] = []
+        found: Messages = {}
+        for peer, messages in peers.items():
+            if messages.sends:
+                parts = [_bytes(np.ascontiguousarray(part)) for part in messages.parts(outgoing)]
+                sending.append(self._connections.send(peer, [_bytes(messages.lengths(outgoing))]))
+                sending.append(self._connections.send(peer, parts))
+        for peer, messages in peers.items():
+            if messages.receives:
+                told = messages.told(kinds)
+                self._connections.receive(peer, [_bytes(told)])
+                rooms = messages.rooms(np, told, kinds)
+                parts = [_bytes(part) for message in rooms.values() for part in message if len(part)]
+                self._connections.receive(peer, parts)
+                found |= rooms
+        sent(sending)
+        return found
+
+    def known(self, own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:
+        self._arrive_until(self._started)
+        return known_numbers(self._connections, self._owners, own)
 
     def check(self) -> None:
         self._connections.raise_if_aborted()

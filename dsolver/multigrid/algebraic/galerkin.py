@@ -14,8 +14,8 @@ from typing import final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import Senders, exchange_lists, receivers_of, senders_of
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.distributed.setup_exchange import Senders, receivers_of, senders_of
+from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
@@ -23,8 +23,8 @@ from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.galerkin_numeric import Products, bare, bare_rows
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED
-from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, stacked
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, counted, elsewhere, message, named
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, ghost_rows, stacked
+from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere, named
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import (
     F64,
@@ -103,11 +103,11 @@ def coarsened(
     if len(bounds) == 2 and not keep:
         alone = partial(_alone, bounds=bounds, symmetric=symmetric, blocks=blocks)
         return engine.per_chunk(alone, rows, diagonal, p, origin, near), [()], [()]
-    around = exchange_lists(engine, senders, p.at("lists"))
+    around = ghost_rows(engine, senders, p)
     ap = engine.per_chunk(partial(_ap, bounds=bounds, keep=keep, blocks=blocks), rows, diagonal, p, around)
     prolonged = senders_of(engine, ap.at("named"))
     restricted = receivers_of(prolonged)
-    around = exchange_lists(engine, restricted, ap.at("lists"))
+    around = engine.deliver(ap.at("lists"), restricted, (*ROWS, *ROWS, "float64"))
     return (
         engine.per_chunk(
             partial(_coarsened, bounds=bounds, blocks=blocks), rows, diagonal, p, ap, origin, near, around
@@ -159,7 +159,7 @@ def _ap(
     rows: LevelRows,
     diagonal: F64,
     p: SentRows,
-    around: Mapping[int, F64],
+    around: Mapping[int, Message],
     *,
     bounds: Bounds,
     keep: bool,
@@ -169,7 +169,7 @@ def _ap(
 
     Their columns do not ascend: sums over these rows have the order of the rows.
     """
-    amg, whole = backend.amg, stacked(rows, p.rows, around)
+    amg, whole = backend.amg, stacked(rows.window, p.rows, around)
     coarse_window = window_of(amg, bounds, number, whole.columns)
     factor = whole.within(amg, coarse_window)
     made = Rows.at(amg, amg.product(rows.a, factor, coarse_window.size, ascending=False, blocks=blocks), coarse_window)
@@ -183,7 +183,7 @@ def _ap(
         low, high = bounds[other], bounds[other + 1]
         wanted = amg.distinct(of_entry[owners == other])
         weights = p.rows.selected(wanted).restricted(low, high)
-        lists[other] = message(counted(wanted), weights.packed, made.selected(wanted).packed, diagonal[wanted])
+        lists[other] = *weights.message, *made.selected(wanted).message, diagonal[wanted]
         sent[other] = wanted
     return SentRows(rows=made, lists=lists, sent=sent, named=tuple(sorted(lists)), factor=again)
 
@@ -197,7 +197,7 @@ def _coarsened(
     ap: SentRows,
     origin: I64,
     near: F64,
-    around: Mapping[int, F64],
+    around: Mapping[int, Message],
     *,
     bounds: Bounds,
     blocks: BlockSizes | None,
@@ -206,9 +206,8 @@ def _coarsened(
     first, last = own_bounds(bounds, number)
     weights, products, centers, counts = {}, {}, {}, {}
     for sender, packed in around.items():
-        counts[sender] = int(packed[0])
-        weights[sender], rest = Rows.unpacked(packed[1:], counts[sender])
-        products[sender], centers[sender] = Rows.unpacked(rest, counts[sender])
+        weights[sender], products[sender] = Rows.of_message(packed[:3]), Rows.of_message(packed[3:])
+        centers[sender], counts[sender] = packed[-1], len(packed[-1])
     before, after = [c for c in sorted(around) if c < number], [c for c in sorted(around) if c > number]
     own_weights = p.rows if len(bounds) == 2 else p.rows.restricted(first, last)
     fine = Rows.joined([*(weights[c] for c in before), own_weights, *(weights[c] for c in after)])

@@ -12,12 +12,12 @@ from typing import Any, final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import Senders, exchange_lists
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.distributed.setup_exchange import Senders
+from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import BlockSizes, Places
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, message
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64
 
@@ -87,7 +87,7 @@ def coarse_again(engine: Engine, rows: PerChunk, diagonal: PerChunk, again: Agai
     """
     assert again.products is not None
     ap = engine.per_chunk(_ap_again, rows, diagonal, again.products)
-    around = exchange_lists(engine, again.restricted, ap.at("lists"))
+    around = engine.deliver(ap.at("lists"), again.restricted, ("float64", "float64"))
     return engine.per_chunk(_galerkin_again, diagonal, again.products, ap, around)
 
 
@@ -110,7 +110,7 @@ class _Values:
     """Values of A P, and for each other chunk that is to have some, these and the diagonal of their rows."""
 
     values: F64
-    lists: Mapping[int, F64]
+    lists: Mapping[int, Message]
 
 
 def _ap_again(backend: Backend, _: int, rows: LevelRows, diagonal: F64, kept: Products) -> _Values:
@@ -118,19 +118,18 @@ def _ap_again(backend: Backend, _: int, rows: LevelRows, diagonal: F64, kept: Pr
         kept.ap, rows.a, kept.p, kept.columns, ascending=False, blocks=kept.blocks, places=kept.of_ap
     )
     found = Rows(start=ap.start, columns=ap.columns, values=ap.values)
-    lists = {to: message(found.selected(wanted).values, diagonal[wanted]) for to, wanted in kept.wanted.items()}
+    lists = {to: (found.selected(wanted).values, diagonal[wanted]) for to, wanted in kept.wanted.items()}
     return _Values(values=ap.values, lists=lists)
 
 
 def _galerkin_again(
-    backend: Backend, number: int, diagonal: F64, kept: Products, ap: _Values, around: Mapping[int, F64]
+    backend: Backend, number: int, diagonal: F64, kept: Products, ap: _Values, around: Mapping[int, Message]
 ) -> BroughtRows:
     amg = backend.amg
     values = {number: ap.values} if around else {}
     centers = {number: diagonal} if around else {}
     for sender, arrived in around.items():
-        entries = len(arrived) - kept.counts[sender]
-        values[sender], centers[sender] = arrived[:entries], arrived[entries:]
+        values[sender], centers[sender] = arrived
     order = sorted(values)
     sums = kept.sums._replace(values=np.concatenate([values[c] for c in order]) if around else ap.values)
     restricted = None if kept.blocks is None else kept.blocks.restricted

@@ -58,14 +58,14 @@ def place_of(
     parts = view.per_chunk(partial(plain_layout, bounds=bounds))
     few = bounds[-1] <= gathered_rows or any(first == last for first, last in pairwise(bounds))
     if len(bounds) > 2 and few:
-        return _whole(engine, made, bounds, dtype), parts
+        return _whole(engine, bounds, dtype), parts
     senders = mutual_senders(senders_of(engine, made.at("named"))) if engine.coupled else [()]
     return Place(engine=engine, view=view, layout=parts, bounds=bounds, senders=senders), parts
 
 
-def _whole(engine: Engine, made: PerChunk, bounds: Bounds, dtype: str) -> Place:
+def _whole(engine: Engine, bounds: Bounds, dtype: str) -> Place:
     """Place of a coarser level that lives whole on every owner."""
-    gather = gathering(engine, made, bounds)
+    gather = gathering(engine, bounds)
     alone = engine.alone((bounds[-1], 1, 1))
     view, whole = alone if dtype == "float64" else alone.lowered(dtype), (0, bounds[-1])
     return Place(

@@ -11,16 +11,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import GhostExchange, Senders, exchange_lists
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.distributed.setup_exchange import GhostExchange, Senders
+from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.multigrid.algebraic.aggregation.aggregates import NodeGraph
-from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, ghost_rows, sent, stacked
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.measures import Measures
-from dsolver.multigrid.algebraic.rows.window import F64, Bounds, window_of
+from dsolver.multigrid.algebraic.rows.window import Bounds, window_of
 from dsolver.multigrid.algebraic.rows.window_values import for_exchange, in_window
 
 OVER: Final = 4.0 / 3.0
@@ -53,7 +53,7 @@ def smoothed(
         omega: ω.
         blocks: of A and P.
     """
-    around = exchange_lists(engine, senders, p.at("lists"))
+    around = ghost_rows(engine, senders, p)
     near = engine.per_chunk(_first_near, rows)
     more = () if graph is None else (graph, near, exchange(near))
     make = partial(_smoothed, bounds=bounds, omega=omega, blocks=blocks)
@@ -74,7 +74,7 @@ def _smoothed(
     rows: LevelRows,
     measures: Measures,
     p: SentRows,
-    around: Mapping[int, F64],
+    around: Mapping[int, Message],
     graph: NodeGraph | None = None,
     near: Any = None,
     ghosts: Any = None,
@@ -92,7 +92,7 @@ def _smoothed(
         damping = np.where(lonely, 1.0, damping)
         vector = in_window(backend, rows, near, ghosts)
     smoother = amg.aggregation.prolongation_smoother(a, below, keep, vector, damping, measures.diagonal)
-    whole = stacked(rows, p.rows, around)
+    whole = stacked(rows.window, p.rows, around)
     window = window_of(amg, bounds, number, whole.columns)
     made = amg.product(smoother, whole.within(amg, window), window.size, blocks=blocks)
     return sent(rows, Rows.at(amg, made, window))

@@ -46,7 +46,7 @@ def largest_eigenvalue(
     if not all(0.0 < one < np.inf for one in largest):
         return 1.0
     first, second = (WORD - total.bit_length() - int(np.frexp(one)[1]) for one in largest)
-    sums = engine.sums(engine.per_chunk(partial(_scaled_sums, shifts=(first, second)), last.at(2)), 2)
+    sums = engine.sums(engine.per_chunk(partial(_scaled_sums, shifts=(first, second)), last.at(2)))
     return float(np.sqrt(np.ldexp(sums[1], -second) / np.ldexp(sums[0], -first)))
 
 

@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import final
+from typing import Final, final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import exchange_lists, numbers_of, receivers_of, senders_of
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.distributed.setup_exchange import numbers_of, receivers_of, senders_of
+from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, message, starts
+from dsolver.multigrid.algebraic.rows.global_rows import Rows, starts
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, others, own_bounds, owners_of
+
+OF_NODES: Final = ("int64", "float64")
+"""Value types of messages about nodes: a number for each, and its row of a matrix."""
 
 
 @final
@@ -57,7 +60,7 @@ class Members:
     before: I64
     own: Part
     at: Mapping[int, I64]
-    lists: Mapping[int, F64]
+    lists: Mapping[int, Message]
     named: tuple[int, ...]
 
 
@@ -74,7 +77,7 @@ class Blocks:
         origin: int64 (k roots,), the finest row that each of its rows stems from.
     """
 
-    answers: Mapping[int, F64]
+    answers: Mapping[int, Message]
     aggregates: I64
     q: F64
     near: F64
@@ -104,9 +107,9 @@ def tentative(
     if not aggregates[-1]:
         return None
     read = senders_of(engine, members.at("named"))
-    around = exchange_lists(engine, receivers_of(read), members.at("lists"))
+    around = engine.deliver(members.at("lists"), receivers_of(read), OF_NODES)
     blocks = engine.per_chunk(partial(_blocks, bounds=aggregates, size=size), rows, members, around)
-    answers = exchange_lists(engine, read, blocks.at("answers"))
+    answers = engine.deliver(blocks.at("answers"), read, OF_NODES)
     p = engine.per_chunk(partial(_tentative, size=size), rows, members, blocks, answers)
     return p, blocks, tuple(vectors * bound for bound in aggregates)
 
@@ -132,7 +135,7 @@ def _members(backend: Backend, number: int, rows: LevelRows, leaders: I64, *, bo
         before=before,
         own=part,
         at=at,
-        lists={to: message(leaders[m], near[m].ravel()) for to, m in at.items()},
+        lists={to: (leaders[m], near[m].ravel()) for to, m in at.items()},
         named=tuple(sorted(at)),
     )
 
@@ -147,7 +150,7 @@ def _blocks(
     number: int,
     rows: LevelRows,
     members: Members,
-    around: Mapping[int, F64],
+    around: Mapping[int, Message],
     *,
     bounds: Bounds,
     size: int,
@@ -157,8 +160,7 @@ def _blocks(
     width, (first, last) = size * vectors, own_bounds(bounds, number)
     parts = {number: (own.leaders, own.near)}
     for sender, arrived in around.items():
-        count = len(arrived) // (1 + width)
-        parts[sender] = arrived[:count].astype(np.int64), arrived[count:].reshape(-1, width)
+        parts[sender] = arrived[0], arrived[1].reshape(-1, width)
     senders = sorted(parts)
     leaders, near = parts[number]
     if around:  # nodes ascend, as those of each sender do
@@ -178,7 +180,7 @@ def _blocks(
         if sender == number:
             mine = found
         else:
-            answers[sender] = message(found[0], found[1].ravel())
+            answers[sender] = found[0], found[1].ravel()
     return Blocks(
         aggregates=mine[0],
         q=mine[1],
@@ -194,7 +196,7 @@ def _tentative(
     rows: LevelRows,
     members: Members,
     blocks: Blocks,
-    answers: Mapping[int, F64],
+    answers: Mapping[int, Message],
     *,
     size: int,
 ) -> SentRows:
@@ -206,7 +208,7 @@ def _tentative(
         aggregate[members.own.at], q[members.own.at] = blocks.aggregates, blocks.q
         for owner, arrived in answers.items():
             at = members.at[owner]
-            aggregate[at], q[at] = arrived[: len(at)].astype(np.int64), arrived[len(at) :].reshape(-1, width)
+            aggregate[at], q[at] = arrived[0], arrived[1].reshape(-1, width)
     first = (vectors * aggregate).astype(number_type)[:, None, None]
     columns = (first + np.arange(vectors, like=first)) + np.zeros_like(first, shape=(size, 1))
     if members.own.at is None:

@@ -19,12 +19,11 @@ import numpy as np
 from dsolver.distributed.setup_exchange import (
     GhostExchange,
     Senders,
-    exchange_lists,
     numbers_of,
     receivers_of,
     senders_of,
 )
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.pmis import UNDECIDED
@@ -42,11 +41,10 @@ from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, 
 from dsolver.multigrid.algebraic.classical.interpolation import interpolated
 from dsolver.multigrid.algebraic.classical.strength import Graph
 from dsolver.multigrid.algebraic.fine_level import FineLevel
-from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked, with_ghosts
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
+from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import (
-    F64,
     I64,
     Bounds,
     Window,
@@ -70,6 +68,8 @@ LINES: Final = 2.2
 """Strong couplings of a coarse point of the first pass, in the mean, up to which they follow lines, where no two paths
 lead to the same point. It has 1.96 to 2.13 in layers of flat cells and in trees, of whose points a second pass would
 leave 0.98 and more, and at least 2.4 wherever it leaves less than half: 3 in strips of two cells, 5.9 on lattices."""
+NUMBERS: Final = ("int64",)
+"""Value types of a message with numbers of points."""
 SALT: Final = 1 << 20
 """Added to a level's number for the hashes of the second pass."""
 
@@ -86,7 +86,7 @@ class Seen:
     """
 
     window: Window
-    wanted: Mapping[int, F64]
+    wanted: Mapping[int, Message]
     named: tuple[int, ...]
 
 
@@ -137,7 +137,7 @@ def aggressive(
     p1 = interpolated(level, bits, numbers, bounds, most, couplings)
     seen = engine.per_chunk(partial(_columns, bounds=bounds), p1)
     read, wanted = _asked(engine, seen)
-    around = exchange_lists(engine, read, engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted))
+    around = engine.deliver(engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted), read, ROWS)
     p = engine.per_chunk(partial(_product, bounds=bounds_left, most=most), level.rows, p1, p2, seen, around)
     return fewer, bounds_left, p
 
@@ -179,7 +179,7 @@ def _second_pass(
 def _asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
     """The chunks that each chunk reads, and the numbers that each chunk was asked for, by chunk."""
     read = senders_of(engine, seen.at("named"))
-    return read, exchange_lists(engine, receivers_of(read), seen.at("wanted"))
+    return read, engine.deliver(seen.at("wanted"), receivers_of(read), NUMBERS)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -210,12 +210,12 @@ def _second_graph(
     bits: Any,
     numbers: I64,
     couplings: CoarseCouplings,
-    around: Mapping[int, F64],
+    around: Mapping[int, Message],
     *,
     bounds: Bounds,
 ) -> SecondGraph:
     window, amg = rows.window, backend.amg
-    whole = stacked(rows, couplings.rows, around)
+    whole = stacked(window, couplings.rows, around)
     coarse_window = seen_by(amg, bounds, number, numbers, whole)
     coarse = couplings.names if window.whole else coarse_places(amg, coarse_window, numbers)
     (first, last), own = own_bounds(bounds, number), own_of(window, numbers)
@@ -242,10 +242,10 @@ def _second_graph(
     )
 
 
-def _points(_: Backend, __: int, second: SecondGraph, wanted: Mapping[int, F64], *, bounds: Bounds) -> LevelRows:
+def _points(_: Backend, __: int, second: SecondGraph, wanted: Mapping[int, Message], *, bounds: Bounds) -> LevelRows:
     """The coarse points of the first pass as rows, whose values nobody reads."""
     window = second.seen.window
-    sends = tuple((reader, wanted[reader].astype(np.int64) - window.first) for reader in sorted(wanted))
+    sends = tuple((reader, numbers - window.first) for reader, (numbers,) in sorted(wanted.items()))
     plan = HaloPlan(sends=sends, receives=received(bounds, window))
     near = np.empty((window.rows, 0), like=second.origin)
     return LevelRows(window=window, matrix=second.matrix, origin=second.origin, near=near, plan=plan, bounds=bounds)
@@ -263,11 +263,12 @@ def _columns(backend: Backend, number: int, p: SentRows, *, bounds: Bounds) -> S
     return _seen(backend.amg, bounds, number, p.rows.columns)
 
 
-def _answers(_: Backend, number: int, p: SentRows, wanted: Mapping[int, F64], *, bounds: Bounds) -> dict[int, F64]:
+def _answers(
+    _: Backend, number: int, p: SentRows, wanted: Mapping[int, Message], *, bounds: Bounds
+) -> dict[int, Message]:
     """Rows of P₂ for the chunks that want them."""
     first = own_bounds(bounds, number)[0]
-    numbers = {reader: asked.astype(np.int64) for reader, asked in wanted.items()}
-    return {reader: p.rows.selected(asked - first).packed for reader, asked in numbers.items()}
+    return {reader: p.rows.selected(numbers - first).message for reader, (numbers,) in wanted.items()}
 
 
 def _product(
@@ -277,15 +278,14 @@ def _product(
     p1: SentRows,
     p2: SentRows,
     seen: Seen,
-    around: Mapping[int, F64],
+    around: Mapping[int, Message],
     *,
     bounds: Bounds,
     most: int,
 ) -> SentRows:
     """Rows of P₁ P₂; bounds: of the columns of P₂."""
     window, amg = seen.window, backend.amg
-    counts = {c: len(wanted) for c, wanted in seen.wanted.items()}
-    whole = with_ghosts(window, counts, p2.rows, around)
+    whole = stacked(window, p2.rows, around)
     coarser = window_of(amg, bounds, number, whole.columns)
     found = amg.kept_product(p1.rows.within(amg, window), whole.within(amg, coarser), coarser.size, most)
     return sent(rows, Rows.at(amg, found, coarser))
@@ -297,4 +297,4 @@ def _seen(amg: AlgebraicSetup, bounds: Bounds, number: int, numbers: I64) -> See
         return Seen(window=window, named=(), wanted={})
     owners = owners_of(bounds, window.ghosts)
     named = others(bounds, number, owners)
-    return Seen(window=window, named=named, wanted={c: window.ghosts[owners == c].astype(np.float64) for c in named})
+    return Seen(window=window, named=named, wanted={c: (window.ghosts[owners == c],) for c in named})

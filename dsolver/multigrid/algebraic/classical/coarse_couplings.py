@@ -10,15 +10,14 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.distributed.setup_exchange import exchange_lists
-from dsolver.engines.base import PerChunk
+from dsolver.engines.base import Message, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.multigrid.algebraic.fine_level import FineLevel
-from dsolver.multigrid.algebraic.rows.ghost_rows import sent
+from dsolver.multigrid.algebraic.rows.ghost_rows import ghost_rows, sent
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, window_of
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, window_of
 
 
 @final
@@ -34,7 +33,7 @@ class CoarseCouplings:
     """
 
     rows: Rows
-    lists: Mapping[int, F64]
+    lists: Mapping[int, Message]
     states: npt.NDArray[np.int8]
     names: npt.NDArray[np.int32]
 
@@ -69,7 +68,7 @@ def couplings_to(level: FineLevel, bits: PerChunk, numbers: PerChunk, *, every: 
 
 def shared(level: FineLevel, own: PerChunk) -> Couplings:
     """The `Couplings` of a level, of the `CoarseCouplings` of every chunk."""
-    return Couplings(own=own, around=exchange_lists(level.engine, level.senders, own.at("lists")))
+    return Couplings(own=own, around=ghost_rows(level.engine, level.senders, own))
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

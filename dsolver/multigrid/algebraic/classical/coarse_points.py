@@ -30,7 +30,7 @@ class Splitting:
         origin: int64, likewise.
         state: int8, likewise.
         own: the state of own points, for an exchange.
-        left: float64 (1,), the number of own points that are undecided; None where there is one chunk.
+        left: the number of own points that are undecided.
         before: int64 (rows + 1,), the number of own coarse points before each own one, and of all.
         coarse: the number of own points that are coarse.
     """
@@ -39,7 +39,7 @@ class Splitting:
     origin: I64
     state: npt.NDArray[np.int8]
     own: Any
-    left: Any
+    left: tuple[float]
     before: I64
     coarse: float
 
@@ -62,7 +62,7 @@ def split(
     """
     counts, origin = exchange(graph.at("counts")), exchange(engine.per_chunk(_origins, rows))
     made = engine.per_chunk(partial(_begun, salt=salt, lone=lone), rows, graph, counts, origin)
-    while engine.coupled and engine.global_sums(made.at("left"))[0]:
+    while engine.coupled and engine.sums(made.at("left"))[0]:
         made = engine.per_chunk(_continued, rows, graph, made, exchange(made.at("own")))
     return made
 
@@ -106,7 +106,7 @@ def _settled(backend: Backend, rows: LevelRows, graph: Graph, key: Any, origin: 
         origin=origin,
         state=state,
         own=for_exchange(backend, window, own_of(window, state)),
-        left=None if window.whole else backend.xp.full(1, float(left)),
+        left=(float(left),),
         before=before,
         coarse=float(coarse),
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from dsolver.engines.base import PerChunk
+from dsolver.engines.base import Message, PerChunk
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.classical.coarse_couplings import (
     CoarseCouplings,
@@ -22,7 +22,7 @@ from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds
 
 
 def interpolated(
@@ -61,14 +61,14 @@ def _interpolated(
     bits: Any,
     numbers: I64,
     couplings: CoarseCouplings,
-    around: Mapping[int, F64],
+    around: Mapping[int, Message],
     points: I64 | None = None,
     *,
     bounds: Bounds,
     most: int,
 ) -> SentRows:
     window, amg = rows.window, backend.amg
-    whole = stacked(rows, couplings.rows, around)
+    whole = stacked(window, couplings.rows, around)
     coarse_window = seen_by(amg, bounds, number, numbers, whole)
     coarse = couplings.names if window.whole else coarse_places(amg, coarse_window, numbers)
     p = amg.interpolation(

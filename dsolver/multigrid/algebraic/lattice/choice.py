@@ -105,7 +105,7 @@ def _turns(engine: Engine, partition: Partition, offsets: Offsets, weights: PerC
 def _positive(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
     """Whether all diagonal entries are positive and finite, as algebraic coarsening needs them."""
     counts = engine.per_chunk(partial(_wrong, center=offsets.index((0, 0, 0)), count=len(offsets)), weights)
-    return engine.sums(counts, 1)[0] == 0.0
+    return engine.sums(counts)[0] == 0.0
 
 
 def _wrong(backend: Backend, _: int, weights: Any, *, center: int, count: int) -> tuple[float]:

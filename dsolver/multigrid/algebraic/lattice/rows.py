@@ -11,19 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import Senders, exchange_lists, mutual_senders, receivers_of, senders_of
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.distributed.setup_exchange import Senders, mutual_senders, receivers_of, senders_of
+from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import HaloPlan, Offsets, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.box_rows import LatticeBox
 from dsolver.multigrid.algebraic.galerkin import Coarsened
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, counted, elsewhere, message, named
+from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere, named
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.window import (
@@ -37,6 +37,9 @@ from dsolver.multigrid.algebraic.rows.window import (
     received,
     window_of,
 )
+
+NUMBERED: Final = ("int64", *ROWS)
+"""Value types of a message with rows and their numbers."""
 
 
 @final
@@ -56,7 +59,7 @@ class BoxRows:
     rows: Rows
     numbers: I64
     share: F64
-    lists: Mapping[int, F64]
+    lists: Mapping[int, Message]
     named: tuple[int, ...]
     mirrored: bool = False
 
@@ -84,7 +87,7 @@ class LatticeRows:
         make = partial(_box_rows, partition=partition, offsets=offsets, bounds=self.bounds)
         self.boxes = engine.per_chunk(make, weights)
         self._ranges = senders_of(engine, self.boxes.at("named"))  # that each box has rows of
-        arrived = exchange_lists(engine, receivers_of(self._ranges), self.boxes.at("lists"))
+        arrived = engine.deliver(self.boxes.at("lists"), receivers_of(self._ranges), NUMBERED)
         made = engine.per_chunk(partial(_range_rows, bounds=self.bounds), self.boxes, arrived)
         self.senders: Senders = mutual_senders(senders_of(engine, made.at("named")))
         self.rows = symmetric_rows(engine, made, self.senders, self.bounds, ascending=True)
@@ -103,11 +106,11 @@ class LatticeRows:
         engine, boxes = self._engine, self.boxes
         send = partial(_for_boxes, partition=self._partition, bounds=self.bounds)
         back = engine.per_chunk(send, made)
-        arrived = exchange_lists(engine, self._ranges, back.at("lists"))
+        arrived = engine.deliver(back.at("lists"), self._ranges, ROWS)
         p = engine.per_chunk(partial(_p_of_box, bounds=bounds), boxes, back, arrived)
         prolonged = senders_of(engine, p.at("named"))
         restricted = receivers_of(prolonged)
-        around = exchange_lists(engine, restricted, p.at("lists"))
+        around = engine.deliver(p.at("lists"), restricted, NUMBERED)
         return engine.per_chunk(partial(_between, bounds=bounds), boxes, p, made, around), restricted, prolonged
 
 
@@ -137,12 +140,12 @@ def _box_rows(
     lists = {}
     for to in to_others:
         wanted = np.flatnonzero(owners == to)
-        lists[to] = message(counted(wanted), numbers[wanted], rows.selected(wanted).packed)
+        lists[to] = numbers[wanted], *rows.selected(wanted).message
     return BoxRows(rows=rows, numbers=numbers, share=share, lists=lists, named=to_others)
 
 
 def _range_rows(
-    backend: Backend, number: int, box: BoxRows, around: Mapping[int, F64], *, bounds: Bounds
+    backend: Backend, number: int, box: BoxRows, around: Mapping[int, Message], *, bounds: Bounds
 ) -> BroughtRows:
     """The rows of a range from the boxes that have them."""
     first, last = own_bounds(bounds, number)
@@ -150,9 +153,9 @@ def _range_rows(
     if len(bounds) > 2:
         own = np.flatnonzero((box.numbers >= first) & (box.numbers < last))
         numbers, parts = [box.numbers[own]], [rows.selected(own)]
-        for theirs, part in _unpacked(around).values():
+        for theirs, *part in around.values():
             numbers.append(theirs)
-            parts.append(part)
+            parts.append(Rows.of_message(part))
         rows = Rows.joined(parts).selected(np.argsort(np.concatenate(numbers)))
     return BroughtRows(
         rows=rows,
@@ -161,16 +164,6 @@ def _range_rows(
         named=named(backend.amg, bounds, number, rows.columns),
         mirrored=box.mirrored,
     )
-
-
-def _unpacked(around: Mapping[int, F64]) -> dict[int, tuple[I64, Rows]]:
-    """Numbers and rows of each message."""
-    found = {}
-    for sender, packed in around.items():
-        count = int(packed[0])
-        rows, _ = Rows.unpacked(packed[1 + count :], count)
-        found[sender] = packed[1 : 1 + count].astype(np.int64), rows
-    return found
 
 
 def _for_boxes(_: Backend, number: int, made: Coarsened, *, partition: Partition, bounds: Bounds) -> SentRows:
@@ -189,18 +182,18 @@ def _for_boxes(_: Backend, number: int, made: Coarsened, *, partition: Partition
     p = made.prolongation
     rows = {box: p.selected(np.flatnonzero(boxes == box)) for box in np.unique(boxes).tolist()}
     mine = rows.pop(number, p.part(0, 0))
-    lists = {box: message(counted(part.start[1:]), part.packed) for box, part in rows.items()}
+    lists = {box: part.message for box, part in rows.items()}
     return SentRows(rows=mine, lists=lists)
 
 
 def _p_of_box(
-    backend: Backend, number: int, box: BoxRows, back: SentRows, arrived: Mapping[int, F64], *, bounds: Bounds
+    backend: Backend, number: int, box: BoxRows, back: SentRows, arrived: Mapping[int, Message], *, bounds: Bounds
 ) -> SentRows:
     """Rows of P of a box, and for the owners of coarse points those that are restricted to them."""
     if len(bounds) == 2:
         return back
     parts = {number: back.rows}
-    parts |= {sender: Rows.unpacked(packed[1:], int(packed[0]))[0] for sender, packed in arrived.items()}
+    parts |= {sender: Rows.of_message(part) for sender, part in arrived.items()}
     p = Rows.joined([parts[sender] for sender in sorted(parts)])  # ranges ascend, and so do the rows of a box
     entries, owners = elsewhere(backend.amg, bounds, number, p.columns)
     of_entry = p.rows_at(entries)
@@ -208,7 +201,7 @@ def _p_of_box(
     for other in others(bounds, number, owners):
         sent[other] = wanted = backend.amg.distinct(of_entry[owners == other])
         weights = p.selected(wanted).restricted(bounds[other], bounds[other + 1])
-        lists[other] = message(counted(wanted), box.numbers[wanted], weights.packed)
+        lists[other] = box.numbers[wanted], *weights.message
     return SentRows(rows=p, lists=lists, sent=sent, named=tuple(sorted(lists)))
 
 
@@ -218,7 +211,7 @@ def _between(
     box: BoxRows,
     p: SentRows,
     made: Coarsened,
-    around: Mapping[int, F64],
+    around: Mapping[int, Message],
     *,
     bounds: Bounds,
 ) -> Coarsened:
@@ -227,7 +220,8 @@ def _between(
     first, last = own_bounds(bounds, number)
     numbers, parts = [box.numbers], [p.rows.restricted(first, last)]
     sends, receives = [], []
-    for sender, (theirs, part) in sorted(_unpacked(around).items()):
+    for sender, (theirs, *message) in sorted(around.items()):
+        part = Rows.of_message(message)
         numbers.append(theirs)
         parts.append(part)
         sends.append((sender, backend.amg.distinct(part.columns) - first))

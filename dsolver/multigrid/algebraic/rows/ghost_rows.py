@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
+from dsolver.distributed.setup_exchange import Senders
+from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import F64, I64, Window
+from dsolver.multigrid.algebraic.rows.window import I64, Window
 
 
 @final
@@ -27,7 +29,7 @@ class SentRows:
     """
 
     rows: Rows
-    lists: Mapping[int, F64]
+    lists: Mapping[int, Message]
     sent: Mapping[int, I64] = field(default_factory=dict)
     named: tuple[int, ...] = ()
     factor: tuple[Csr, Window] | None = None
@@ -35,18 +37,23 @@ class SentRows:
 
 def sent(rows: LevelRows, own: Rows) -> SentRows:
     """Rows with messages for those that have them as ghosts."""
-    return SentRows(rows=own, lists={to: own.selected(wanted).packed for to, wanted in rows.plan.sends})
+    return SentRows(rows=own, lists={to: own.selected(wanted).message for to, wanted in rows.plan.sends})
 
 
-def stacked(rows: LevelRows, own: Rows, around: Mapping[int, F64]) -> Rows:
+def ghost_rows(engine: Engine, senders: Senders, made: PerChunk) -> PerChunk:
+    """Rows of the ghosts of every chunk, `Message`s by their owners.
+
+    Args:
+        engine: of the chunks.
+        senders: the chunks whose rows each chunk reads.
+        made: of every chunk an object with `lists`, such as `SentRows`.
+    """
+    return engine.deliver(made.at("lists"), senders, ROWS)
+
+
+def stacked(window: Window, own: Rows, around: Mapping[int, Message]) -> Rows:
     """Rows of a whole window: own ones and those of ghosts, which their owners have sent."""
-    return with_ghosts(rows.window, dict(rows.plan.receives), own, around)
-
-
-def with_ghosts(window: Window, counts: Mapping[int, int], own: Rows, around: Mapping[int, F64]) -> Rows:
-    """Own rows among those of the ghosts of a window; counts: of the ghosts that each sender owns."""
     if not around:
         return own
-    parts = [Rows.unpacked(around[sender], counts[sender])[0] for sender in sorted(around)]
-    ghosts = Rows.joined(parts)
+    ghosts = Rows.joined([Rows.of_message(around[sender]) for sender in sorted(around)])
     return Rows.joined([ghosts.part(0, window.below), own, ghosts.part(window.below, ghosts.size)])

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, others, own_bounds, owners_of
+
+ROWS: Final = ("int64", "int64", "float64")
+"""Value types of a message with rows."""
 
 
 @final
@@ -44,12 +47,9 @@ class Rows:
         return cls(start=matrix.start, columns=columns, values=matrix.values)
 
     @classmethod
-    def unpacked(cls, packed: F64, rows: int) -> tuple[Rows, F64]:
-        """So many rows from a message, and the rest of it."""
-        start = starts(packed[:rows].astype(np.int64))
-        entries = int(start[-1])
-        columns, values = packed[rows : rows + entries], packed[rows + entries : rows + 2 * entries]
-        return cls(start=start, columns=columns.astype(np.int64), values=values), packed[rows + 2 * entries :]
+    def of_message(cls, message: Sequence[Any]) -> Rows:
+        """The rows that a message begins with: arrays of `ROWS`."""
+        return cls(start=message[0], columns=message[1], values=message[2])
 
     @classmethod
     def joined(cls, parts: Sequence[Rows]) -> Rows:
@@ -84,9 +84,9 @@ class Rows:
         return np.searchsorted(self.start[1:], entries, side="right")
 
     @property
-    def packed(self) -> F64:
-        """The rows as a message."""
-        return message(self.lengths, self.columns, self.values)
+    def message(self) -> tuple[Any, Any, Any]:
+        """The rows as a message: arrays of `ROWS`."""
+        return self.start, self.columns, self.values
 
     def part(self, first: int, last: int) -> Rows:
         """Rows first .. last."""
@@ -152,13 +152,3 @@ def _of_entries(start: Any, count: int) -> I64:
     else:
         found = np.searchsorted(start[1:], np.arange(count, like=start), side="right")
     return found
-
-
-def message(*parts: Any) -> F64:
-    """Arrays one after the other as float64."""
-    return np.concatenate([part.astype(np.float64, copy=False) for part in parts])
-
-
-def counted(items: I64) -> F64:
-    """The number of some items, as a part of a message: float64 (1,)."""
-    return np.asarray([float(len(items))], like=items)

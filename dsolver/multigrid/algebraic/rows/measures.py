@@ -36,7 +36,7 @@ def measured(engine: Engine, rows: PerChunk) -> PerChunk:
 
 def wrong_diagonals(engine: Engine, measures: PerChunk) -> int:
     """The number of rows of all chunks whose diagonal is not positive."""
-    return int(engine.sums(engine.per_chunk(_wrong, measures), 1)[0])
+    return int(engine.sums(engine.per_chunk(_wrong, measures))[0])
 
 
 def not_positive(backend: Backend, diagonal: Any) -> tuple[float]:

@@ -8,19 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import final
+from typing import Final, final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import Senders, exchange_lists
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.distributed.setup_exchange import Senders
+from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED
 from dsolver.multigrid.algebraic.rows.global_rows import elsewhere
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
-from dsolver.multigrid.algebraic.rows.window import F64, Bounds, owners_of, received, window_of
+from dsolver.multigrid.algebraic.rows.window import Bounds, owners_of, received, window_of
+
+VALUES: Final = ("float64",)
+"""Value types of a message with values alone."""
 
 
 @final
@@ -34,7 +37,7 @@ class HalfMirrored:
     """
 
     rows: LevelRows
-    lists: Mapping[int, F64]
+    lists: Mapping[int, Message]
 
 
 def symmetric_rows(
@@ -53,7 +56,7 @@ def symmetric_rows(
     half = engine.per_chunk(make, made)
     if not engine.coupled:
         return half.at("rows")
-    return engine.per_chunk(_mirrored, half.at("rows"), exchange_lists(engine, senders, half.at("lists")))
+    return engine.per_chunk(_mirrored, half.at("rows"), engine.deliver(half.at("lists"), senders, VALUES))
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -84,7 +87,7 @@ def _half_mirrored(
     for other in senders[number] if len(senders) > 1 else ():
         inside = entries[owners == other]
         sends.append((other, backend.amg.distinct(rows.rows_at(inside))))
-        lists[other] = rows.values[inside[np.argsort(rows.columns[inside], kind="stable")]]
+        lists[other] = (rows.values[inside[np.argsort(rows.columns[inside], kind="stable")]],)
     matrix = matrix._replace(values=matrix.values.copy())
     backend.amg.symmetrize(matrix, window.below)
     plan = HaloPlan(sends=tuple(sends), receives=received(bounds, window))
@@ -94,7 +97,7 @@ def _half_mirrored(
     )
 
 
-def _mirrored(backend: Backend, number: int, rows: LevelRows, around: Mapping[int, F64]) -> LevelRows:
+def _mirrored(backend: Backend, number: int, rows: LevelRows, around: Mapping[int, Message]) -> LevelRows:
     """Rows whose entries in columns of chunks before this one are those that their owners have.
 
     Raises:
@@ -103,7 +106,7 @@ def _mirrored(backend: Backend, number: int, rows: LevelRows, around: Mapping[in
     window, columns, values = rows.window, rows.matrix.columns, rows.matrix.values.copy()
     entries = backend.amg.outside(columns, window.below, window.below + window.rows)
     owners = owners_of(rows.bounds, window.numbers)[columns[entries]]
-    for other, theirs in around.items():
+    for other, (theirs,) in around.items():
         mine = entries[owners == other]
         if len(mine) != len(theirs):
             raise InputError(ONE_SIDED)

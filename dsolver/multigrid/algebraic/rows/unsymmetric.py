@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import Senders, exchange_lists, mutual_senders, receivers_of, senders_of
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.distributed.setup_exchange import Senders, mutual_senders, receivers_of, senders_of
+from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, elsewhere, message, starts
+from dsolver.multigrid.algebraic.rows.global_rows import Rows, elsewhere, starts
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
-from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, others, own_bounds, received, window_of
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds, others, own_bounds, received, window_of
+
+ENTRIES: Final = ("int64", "int64", "float64")
+"""Value types of a message with entries: their rows, columns and values."""
 
 
 @final
@@ -34,7 +37,7 @@ class Turned:
         named: these chunks, ascending.
     """
 
-    lists: Mapping[int, F64]
+    lists: Mapping[int, Message]
     named: tuple[int, ...]
 
 
@@ -51,7 +54,7 @@ def with_symmetric_part(engine: Engine, made: PerChunk, bounds: Bounds) -> tuple
     """
     turned = engine.per_chunk(partial(_turned, bounds=bounds), made)
     named = senders_of(engine, turned.at("named"))
-    around = exchange_lists(engine, receivers_of(named), turned.at("lists"))
+    around = engine.deliver(turned.at("lists"), receivers_of(named), ENTRIES)
     return engine.per_chunk(partial(_both, bounds=bounds), made, around), mutual_senders(named)
 
 
@@ -74,12 +77,12 @@ def _turned(backend: Backend, number: int, made: BroughtRows, *, bounds: Bounds)
     row = own_bounds(bounds, number)[0] + made.rows.rows_at(entries)
     column, value = made.rows.columns[entries], made.rows.values[entries]
     named = others(bounds, number, owners)
-    return Turned(
-        lists={to: message(*(part[owners == to] for part in (column, row, value))) for to in named}, named=named
-    )
+    return Turned(lists={to: tuple(part[owners == to] for part in (column, row, value)) for to in named}, named=named)
 
 
-def _both(backend: Backend, number: int, made: BroughtRows, around: Mapping[int, F64], *, bounds: Bounds) -> LevelRows:
+def _both(
+    backend: Backend, number: int, made: BroughtRows, around: Mapping[int, Message], *, bounds: Bounds
+) -> LevelRows:
     """Both are products with what there is, A and the parts of Aᵀ, in rows one below the other.
 
     Each sum has two terms at most, so it has one order.
@@ -107,12 +110,12 @@ def _both(backend: Backend, number: int, made: BroughtRows, around: Mapping[int,
     )
 
 
-def _received(entries: F64, first: int, last: int) -> Rows:
+def _received(entries: Message, first: int, last: int) -> Rows:
     """Rows first .. last of what another chunk has `Turned`."""
-    row, column, value = entries.reshape(3, -1)
+    row, column, value = entries
     order = np.lexsort(np.stack((column, row)))
-    counts = np.bincount(row.astype(np.int64) - first, minlength=last - first)
-    return Rows(start=starts(counts), columns=column[order].astype(np.int64), values=value[order])
+    counts = np.bincount(row - first, minlength=last - first)
+    return Rows(start=starts(counts), columns=column[order], values=value[order])
 
 
 def _summed(weights: Sequence[float], rows: int, like: I64) -> Csr:
