@@ -81,7 +81,7 @@ def coarsened(
     keep: bool = False,
     symmetric: bool = False,
     blocks: BlockSizes | None = None,
-) -> tuple[PerChunk, list[tuple[int, ...]], list[tuple[int, ...]]]:
+) -> tuple[PerChunk, Senders, Senders]:
     """The `Coarsened` of every chunk.
 
     Args:

@@ -181,7 +181,7 @@ class AlgebraicSetup:
         again = Again(products=None if self._reuse is None else made.at("products"), restricted=restricted)
         waits = self._waits and sizes is None and not late
         if self._grid is not None:
-            made, restricted, prolonged = self._grid.rows.transfer(made, space.bounds)
+            made, restricted, prolonged = self._grid.rows.transfer(made, space.bounds, restricted, prolonged)
             self._grid = None
         place, parts = place_of(
             engine, self._view, made, space.bounds, dtype=self._dtype, gathered_rows=options.gathered_rows

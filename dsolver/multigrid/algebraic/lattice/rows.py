@@ -2,7 +2,7 @@
 
 Set-up sees a grid's rows in ranges of lattice order, as many of them as there are chunks, so the levels are the same
 however the grid is cut. The finest vectors stay in their boxes: rows go to the ranges once, finished rows of P come
-back, and R reads the points of boxes. Where there is one chunk, it has all of this itself.
+back, and R reads the points of boxes. Boxes that are cut along z alone are ranges, and nothing moves.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ class LatticeRows:
 
     def __init__(self, engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> None:
         self._engine, self._partition = engine, partition
+        self._moves = partition.counts[:2] != (1, 1)
         self.bounds: Bounds = (0, *accumulate(chunk.box.points for chunk in partition))
         make = partial(_box_rows, partition=partition, offsets=offsets, bounds=self.bounds)
         self.boxes = engine.per_chunk(make, weights)
@@ -92,17 +93,23 @@ class LatticeRows:
         self.senders: Senders = mutual_senders(senders_of(engine, made.at("named")))
         self.rows = symmetric_rows(engine, made, self.senders, self.bounds, ascending=True)
 
-    def transfer(self, made: PerChunk, bounds: Bounds) -> tuple[PerChunk, list[tuple[int, ...]], list[tuple[int, ...]]]:
+    def transfer(
+        self, made: PerChunk, bounds: Bounds, restricted: Senders, prolonged: Senders
+    ) -> tuple[PerChunk, Senders, Senders]:
         """R and P between boxes of the grid and ranges of coarse rows.
 
         Args:
             made: the `Coarsened` of every range.
             bounds: of the coarser level.
+            restricted: the ranges whose points each one's R reads.
+            prolonged: those whose coarse rows each one's P reads.
 
         Returns:
             the `Coarsened` of every chunk, the chunks whose points each one's R reads, and those whose coarse rows each
             one's P reads.
         """
+        if not self._moves:
+            return made, restricted, prolonged
         engine, boxes = self._engine, self.boxes
         send = partial(_for_boxes, partition=self._partition, bounds=self.bounds)
         back = engine.per_chunk(send, made)
@@ -131,8 +138,8 @@ def _box_rows(
     where = LatticeBox(partition.grid, partition.periodic, box.lo, box.shape)
     made, share, mirrored = amg.box_rows(where, offsets, amg.asarray(weights))
     rows = Rows(start=made.start, columns=made.columns, values=made.values)
-    if len(bounds) == 2:
-        numbers = np.arange(bounds[-1], like=made.start)
+    if partition.counts[:2] == (1, 1):
+        numbers = np.arange(*own_bounds(bounds, number), like=made.start)
         return BoxRows(rows=rows, numbers=numbers, share=share, lists={}, named=(), mirrored=mirrored)
     numbers = partition.domain.rows_of(box, like=made.start)
     owners = owners_of(bounds, numbers)
@@ -150,7 +157,7 @@ def _range_rows(
     """The rows of a range from the boxes that have them."""
     first, last = own_bounds(bounds, number)
     rows = box.rows
-    if len(bounds) > 2:
+    if box.lists or around:
         own = np.flatnonzero((box.numbers >= first) & (box.numbers < last))
         numbers, parts = [box.numbers[own]], [rows.selected(own)]
         for theirs, *part in around.values():
@@ -159,7 +166,7 @@ def _range_rows(
         rows = Rows.joined(parts).selected(np.argsort(np.concatenate(numbers)))
     return BroughtRows(
         rows=rows,
-        origin=box.numbers if len(bounds) == 2 else np.arange(first, last, like=box.numbers),
+        origin=np.arange(first, last, like=box.numbers),
         near=np.empty((last - first, 0), like=box.numbers),
         named=named(backend.amg, bounds, number, rows.columns),
         mirrored=box.mirrored,
@@ -170,8 +177,6 @@ def _for_boxes(_: Backend, number: int, made: Coarsened, *, partition: Partition
     """Rows of P, and for each other box those of its points."""
     first, last = own_bounds(bounds, number)
     nx, ny, _z = partition.grid
-    if len(bounds) == 2:
-        return SentRows(rows=made.prolongation, lists={})
     numbers = np.arange(first, last, like=made.origin)
     places = (numbers % nx, numbers // nx % ny, numbers // (nx * ny))
     x, y, z = (
@@ -190,8 +195,6 @@ def _p_of_box(
     backend: Backend, number: int, box: BoxRows, back: SentRows, arrived: Mapping[int, Message], *, bounds: Bounds
 ) -> SentRows:
     """Rows of P of a box, and for the owners of coarse points those that are restricted to them."""
-    if len(bounds) == 2:
-        return back
     parts = {number: back.rows}
     parts |= {sender: Rows.of_message(part) for sender, part in arrived.items()}
     p = Rows.joined([parts[sender] for sender in sorted(parts)])  # ranges ascend, and so do the rows of a box
@@ -215,8 +218,6 @@ def _between(
     *,
     bounds: Bounds,
 ) -> Coarsened:
-    if len(bounds) == 2:
-        return made
     first, last = own_bounds(bounds, number)
     numbers, parts = [box.numbers], [p.rows.restricted(first, last)]
     sends, receives = [], []
