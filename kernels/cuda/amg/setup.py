@@ -18,6 +18,7 @@ from dsolver.kernels.cuda.amg import (
     paths,
     pmis,
     points,
+    windows,
 )
 from dsolver.kernels.cuda.amg.aggregation.setup import CudaAggregation
 from dsolver.kernels.cuda.amg.blocks import galerkin as block_galerkin
@@ -94,21 +95,16 @@ class CudaAlgebra(AlgebraicSetup):
     # -- windows -------------------------------------------------------------------------------------------------------
 
     def outside(self, numbers: Any, first: int, last: int) -> Any:
-        return cupy.flatnonzero((numbers < first) | (numbers >= last))
+        return windows.outside(numbers, first, last)
 
     def distinct(self, numbers: Any) -> Any:
         return cupy.unique(numbers)
 
     def places(self, numbers: Any, first: int, rows: int, ghosts: Any, below: int) -> Any:
-        found = (numbers - (first - below)).astype(np.int32)
-        if len(ghosts):
-            where = self.outside(numbers, first, first + rows)
-            ghost = cupy.searchsorted(ghosts, numbers[where])
-            found[where] = (ghost + rows * (ghost >= below)).astype(np.int32)
-        return found
+        return windows.places(numbers, first, rows, ghosts, below)
 
     def numbers_at(self, places: Any, first: int, rows: int, ghosts: Any, below: int) -> Any:
-        return cupy.concatenate([ghosts[:below], cupy.arange(first, first + rows), ghosts[below:]])[places]
+        return windows.numbers_at(places, first, rows, ghosts, below)
 
     # -- interpolation -------------------------------------------------------------------------------------------------
 
