@@ -45,7 +45,8 @@ class Window:
     @classmethod
     def around(cls, amg: AlgebraicSetup, first: int, rows: int, seen: I64) -> Window:
         """The window of a chunk with these own rows that sees these numbers, own ones among them."""
-        return cls(first=first, rows=rows, ghosts=amg.distinct(seen[amg.outside(seen, first, first + rows)]))
+        ghosts = amg.distinct(seen[amg.outside(seen, first, first + rows)]).astype(np.int64, copy=False)
+        return cls(first=first, rows=rows, ghosts=ghosts)
 
     @cached_property
     def below(self) -> int:
