@@ -388,7 +388,7 @@ class MakePart:
         others = (Rows.of_message(arrived[sender]) for sender in sorted(arrived))
         whole = Rows.joined([_global_rows(backend, rows), *others])
         if self.places is not None:
-            whole = _box_after_box(whole, self.places)
+            whole = _box_after_box(backend.amg, whole, self.places)
         return Csr(whole.start, whole.columns, whole.values)
 
     def _factors(self, backend: Backend, parts: Sequence[Csr]) -> Any:
@@ -410,11 +410,11 @@ class MakePart:
             ) from None
 
 
-def _box_after_box(rows: Rows, partition: Partition) -> Rows:
+def _box_after_box(amg: Any, rows: Rows, partition: Partition) -> Rows:
     """Rows and columns of a grid in lattice order, as the boxes of chunks have them one after the other."""
     domain = partition.domain
     order = np.concatenate([domain.rows_of(chunk.box) for chunk in partition])
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    picked = rows.selected(np.asarray(order, like=rows.start))
+    picked = rows.selected(amg, np.asarray(order, like=rows.start))
     return replace(picked, columns=np.asarray(place, like=rows.start)[picked.columns]).ascending

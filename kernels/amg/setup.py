@@ -7,7 +7,16 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from dsolver.kernels.amg import box_rows, couplings, extended_interpolation, pmis, points, products, windows
+from dsolver.kernels.amg import (
+    box_rows,
+    couplings,
+    extended_interpolation,
+    pmis,
+    points,
+    products,
+    selection,
+    windows,
+)
 from dsolver.kernels.amg.aggregation.setup import AggregationSetup
 from dsolver.kernels.cpu.csr.rows import tabulated
 from dsolver.kernels.cpu.loops.team import Team
@@ -137,13 +146,21 @@ class AlgebraicSetup:
         """See `windows.distinct`."""
         return windows.distinct(numbers)
 
+    def ghosts(self, numbers: Any, first: int, last: int) -> Any:
+        """See `windows.ghosts`."""
+        return windows.ghosts(numbers, first, last, self.team)
+
     def places(self, numbers: Any, first: int, rows: int, ghosts: Any, below: int) -> Any:
         """See `windows.places`."""
         return windows.places(numbers, first, rows, ghosts, below, self.team)
 
-    def numbers_at(self, places: Any, first: int, rows: int, ghosts: Any, below: int) -> Any:
-        """See `windows.numbers_at`."""
-        return windows.numbers_at(places, first, rows, ghosts, below, self.team)
+    def relabeled(self, places: Any, rows: int, below: int, base: int, names: Any) -> Any:
+        """See `windows.relabeled`."""
+        return windows.relabeled(places, rows, below, base, names, self.team)
+
+    def selected(self, a: Csr, rows: Any = None, columns: tuple[int, int] = selection.EVERY) -> Csr:
+        """See `selection.selected`."""
+        return selection.selected(a, rows, columns, self.team)
 
     # -- interpolation -------------------------------------------------------------------------------------------------
 

@@ -69,6 +69,11 @@ def _marked(numbers: Any, low: int, high: int) -> Any:
     return found
 
 
+def ghosts(numbers: Any, first: int, last: int, team: Team) -> Any:
+    """The numbers that are not first .. last, each once, ascending: int64."""
+    return distinct(numbers[outside(numbers, first, last, team)]).astype(np.int64, copy=False)
+
+
 def places(numbers: Any, first: int, rows: int, ghosts: Any, below: int, team: Team) -> Any:
     """Places in a window of numbers that it holds, int32; those of others mean nothing.
 
@@ -90,10 +95,19 @@ def places(numbers: Any, first: int, rows: int, ghosts: Any, below: int, team: T
     return found
 
 
-def numbers_at(places: Any, first: int, rows: int, ghosts: Any, below: int, team: Team) -> Any:
-    """Numbers at places of a window, int64: what `places` is asked of, other arguments as there."""
-    found = np.empty(len(places), dtype=np.int64)
-    team.run(_name, 0, len(places), places, first, rows, ghosts, below, found, worth=WORTH)
+def relabeled(places: Any, rows: int, below: int, base: int, names: Any, team: Team) -> Any:
+    """Other numbers for places in a window, such as those that `places` is asked of: of the type of the names.
+
+    Args:
+        places: int32.
+        rows: how many of the window are own ones.
+        below: how many ghosts are before them.
+        base: the number of the first own one, which those of the others follow.
+        names: int64 or int32, the numbers of the ghosts.
+        team: shares the places.
+    """
+    found = np.empty(len(places), dtype=names.dtype)
+    team.run(_name, 0, len(places), places, base, rows, names, below, found, worth=WORTH)
     return found
 
 

@@ -38,8 +38,15 @@ def test_a_window_has_own_numbers_and_ghosts(name: str, threads: int, dtype: typ
     found = load(name).to_host(amg.places(seen, FIRST, ROWS, amg.asarray(ghosts), below))
     assert found.dtype == np.int32
     assert (window[found] == numbers).all()
-    names = amg.numbers_at(amg.asarray(found), FIRST, ROWS, amg.asarray(ghosts), below)
+    assert load(name).to_host(amg.ghosts(seen, FIRST, FIRST + ROWS)).tolist() == ghosts.tolist()
+    names = amg.relabeled(amg.asarray(found), ROWS, below, FIRST, amg.asarray(ghosts))
     assert load(name).to_host(names).tolist() == numbers.tolist()
+    slots = ROWS + np.arange(len(ghosts), dtype=np.int32)
+    named = load(name).to_host(amg.relabeled(amg.asarray(found), ROWS, below, 0, amg.asarray(slots)))
+    inside = (numbers >= FIRST) & (numbers < FIRST + ROWS)
+    expected = np.where(inside, numbers - FIRST, ROWS + np.searchsorted(ghosts, numbers))
+    assert named.dtype == np.int32
+    assert named.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("name", BACKENDS)

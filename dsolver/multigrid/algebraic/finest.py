@@ -128,7 +128,7 @@ def _finest_rows(backend: Backend, number: int, block: RowBlock, ghosts: Any = N
         columns = np.concatenate([first + order, window.ghosts])[columns]
     rows = Rows(start=start.astype(np.int64, copy=False), columns=columns, values=values)
     if block.order is not None:
-        rows = rows.selected(np.argsort(order)).ascending
+        rows = rows.selected(amg, np.argsort(order)).ascending
     matrix = rows.within(amg, window)
     if isinstance(matrix.values, np.ndarray):
         matrix = Csr(*(np.require(part, requirements="W") for part in matrix))  # loops are compiled for such arrays

@@ -23,8 +23,9 @@ from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.galerkin_numeric import Products, bare, bare_rows
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED
-from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, ghost_rows, stacked
-from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere, named
+from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, ghost_rows, stacked
+from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import (
     F64,
@@ -33,6 +34,7 @@ from dsolver.multigrid.algebraic.rows.window import (
     Window,
     others,
     own_bounds,
+    owners_in,
     received,
     window_of,
 )
@@ -60,7 +62,7 @@ class Coarsened:
     restriction_plan: HaloPlan
     prolongation: Rows
     prolongation_plan: HaloPlan
-    rows: Rows
+    rows: DistributedRows
     origin: I64
     near: F64
     named: tuple[int, ...]
@@ -104,13 +106,13 @@ def coarsened(
         alone = partial(_alone, bounds=bounds, symmetric=symmetric, blocks=blocks)
         return engine.per_chunk(alone, rows, diagonal, p, origin, near), [()], [()]
     around = ghost_rows(engine, senders, p)
-    ap = engine.per_chunk(partial(_ap, bounds=bounds, keep=keep, blocks=blocks), rows, diagonal, p, around)
+    ap = engine.per_chunk(partial(_ap, bounds=bounds, blocks=blocks), rows, diagonal, p, around)
     prolonged = senders_of(engine, ap.at("named"))
     restricted = receivers_of(prolonged)
     around = engine.deliver(ap.at("lists"), restricted, (*ROWS, *ROWS, "float64"))
     return (
         engine.per_chunk(
-            partial(_coarsened, bounds=bounds, blocks=blocks), rows, diagonal, p, ap, origin, near, around
+            partial(_coarsened, bounds=bounds, keep=keep, blocks=blocks), rows, diagonal, p, ap, origin, near, around
         ),
         restricted,
         prolonged,
@@ -145,12 +147,33 @@ def _alone(
         restriction_plan=plan,
         prolongation=p.rows,
         prolongation_plan=plan,
-        rows=Rows.at(amg, found, coarse_window),
+        rows=DistributedRows(window=coarse_window, matrix=found),
         origin=origin,
         near=near,
         named=(),
         mirrored=symmetric,
     )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _ApRows:
+    """A chunk's rows of A P, columns not ascending, and what others get of them.
+
+    Attributes:
+        rows: of the chunk.
+        lists: for each owner of coarse points that own rows are restricted to a message: these rows of P, of A P, and
+            their diagonal.
+        sent: for each of them, the numbers of the rows within this chunk, ascending.
+        named: these chunks, ascending.
+        factor: P with columns as places in the window of `rows`.
+    """
+
+    rows: DistributedRows
+    lists: Mapping[int, Message]
+    sent: Mapping[int, I64]
+    named: tuple[int, ...]
+    factor: Csr
 
 
 def _ap(
@@ -162,30 +185,25 @@ def _ap(
     around: Mapping[int, Message],
     *,
     bounds: Bounds,
-    keep: bool,
     blocks: BlockSizes | None,
-) -> SentRows:
+) -> _ApRows:
     """Rows of A P, and for the owners of coarse points that they are restricted to these rows, with those of P.
 
     Their columns do not ascend: sums over these rows have the order of the rows.
     """
-    amg, whole = backend.amg, stacked(rows.window, p.rows, around)
-    coarse_window = window_of(amg, bounds, number, whole.columns)
-    factor = whole.within(amg, coarse_window)
-    made = Rows.at(amg, amg.product(rows.a, factor, coarse_window.size, ascending=False, blocks=blocks), coarse_window)
-    again = (factor, coarse_window) if keep else None
-    if len(bounds) == 2:
-        return SentRows(rows=made, lists={}, factor=again)
+    amg = backend.amg
+    whole = DistributedRows.of(amg, bounds, number, stacked(number, p.rows, around))
+    made = amg.product(rows.a, whole.matrix, whole.window.size, ascending=False, blocks=blocks)
+    ap = DistributedRows(window=whole.window, matrix=made)
     lists, sent = {}, {}
-    entries, owners = elsewhere(amg, bounds, number, p.rows.columns)
-    of_entry = p.rows.rows_at(entries)
-    for other in others(bounds, number, owners):
-        low, high = bounds[other], bounds[other + 1]
-        wanted = amg.distinct(of_entry[owners == other])
-        weights = p.rows.selected(wanted).restricted(low, high)
-        lists[other] = *weights.message, *made.selected(wanted).message, diagonal[wanted]
-        sent[other] = wanted
-    return SentRows(rows=made, lists=lists, sent=sent, named=tuple(sorted(lists)), factor=again)
+    if len(bounds) > 2:
+        entries, owners = elsewhere(amg, bounds, number, p.rows.columns)
+        of_entry = p.rows.rows_at(entries)
+        for other in others(bounds, number, owners):
+            sent[other] = wanted = amg.distinct(of_entry[owners == other])
+            weights = p.rows.selected(amg, wanted, (bounds[other], bounds[other + 1]))
+            lists[other] = *weights.message, *ap.rows(amg, wanted).message, diagonal[wanted]
+    return _ApRows(rows=ap, lists=lists, sent=sent, named=tuple(sorted(lists)), factor=whole.matrix)
 
 
 def _coarsened(
@@ -194,71 +212,64 @@ def _coarsened(
     rows: LevelRows,
     diagonal: F64,
     p: SentRows,
-    ap: SentRows,
+    ap: _ApRows,
     origin: I64,
     near: F64,
     around: Mapping[int, Message],
     *,
     bounds: Bounds,
+    keep: bool,
     blocks: BlockSizes | None,
 ) -> Coarsened:
-    amg = backend.amg
+    amg, several = backend.amg, len(bounds) > 2
     first, last = own_bounds(bounds, number)
-    weights, products, centers, counts = {}, {}, {}, {}
-    for sender, packed in around.items():
-        weights[sender], products[sender] = Rows.of_message(packed[:3]), Rows.of_message(packed[3:])
-        centers[sender], counts[sender] = packed[-1], len(packed[-1])
-    before, after = [c for c in sorted(around) if c < number], [c for c in sorted(around) if c > number]
-    own_weights = p.rows if len(bounds) == 2 else p.rows.restricted(first, last)
-    fine = Rows.joined([*(weights[c] for c in before), own_weights, *(weights[c] for c in after)])
-    sums = Rows.joined([*(products[c] for c in before), ap.rows, *(products[c] for c in after)])
-    coarse_window = window_of(amg, bounds, number, sums.columns)
+    centers = {sender: message[-1] for sender, message in around.items()} | {number: diagonal}
+    counts = {sender: len(centers[sender]) for sender in sorted(around)}
+    before, after = around_it(number, around)
+    own_weights = p.rows.selected(amg, columns=(first, last)) if several else p.rows
+    fine = Rows.joined([*before, own_weights, *after])
+    sums = ap.rows.among(amg, *around_it(number, {sender: message[3:] for sender, message in around.items()}))
     own = window_of(amg, bounds, number, origin[:0])
-    r, ap_rows, ascending = (
-        amg.transposed(fine.within(amg, own), last - first),
-        sums.within(amg, coarse_window),
-        len(bounds) > 2,
-    )
+    r = amg.transposed(fine.within(amg, own), last - first)
     restricted = None if blocks is None else blocks.restricted
-    found = amg.product(r, ap_rows, coarse_window.size, ascending=ascending, blocks=restricted)
+    found = amg.product(r, sums.matrix, sums.window.size, ascending=several, blocks=restricted)
     if around:
-        diagonal = np.concatenate([*(centers[c] for c in before), diagonal, *(centers[c] for c in after)])
-    amg.fill_lost(found, coarse_window.below, r, diagonal)
-    coarse = Rows.at(amg, found, coarse_window)
+        diagonal = np.concatenate([centers[sender] for sender in sorted(centers)])
+    amg.fill_lost(found, sums.window.below, r, diagonal)
+    coarse = DistributedRows(window=sums.window, matrix=found).tight(amg)
     products_again = None
-    if ap.factor is not None:
-        factor, window = ap.factor
+    if keep:
         products_again = Products(
-            p=factor,
-            columns=window.size,
-            ap=bare(ap.rows.within(amg, window)),
+            p=ap.factor,
+            columns=ap.rows.window.size,
+            ap=bare(ap.rows.matrix),
             wanted=ap.sent,
             counts=counts,
             r=r,
-            sums=bare(ap_rows),
-            width=coarse_window.size,
-            below=coarse_window.below,
+            sums=bare(sums.matrix),
+            width=sums.window.size,
+            below=sums.window.below,
             galerkin=bare(found),
-            ascending=ascending,
+            ascending=several,
             coarse=BroughtRows(rows=bare_rows(coarse), origin=origin, near=near),
             blocks=blocks,
         )
     if around:
-        lower = sum(counts[c] for c in before)
+        lower = sum(part.size for part in before)
         ghosts = [np.arange(*ends, like=origin) for ends in ((0, lower), (lower + rows.rows, fine.size))]
         places = Window(first=lower, rows=rows.rows, ghosts=np.concatenate(ghosts))
-        r = r._replace(columns=places.slots(r.columns))
+        r = r._replace(columns=places.slots(amg, r.columns))
     return Coarsened(
         restriction=r,
-        restriction_plan=HaloPlan(sends=tuple(sorted(ap.sent.items())), receives=tuple(sorted(counts.items()))),
+        restriction_plan=HaloPlan(sends=tuple(sorted(ap.sent.items())), receives=tuple(counts.items())),
         prolongation=p.rows,
         prolongation_plan=HaloPlan(
-            sends=tuple((c, amg.distinct(weights[c].columns) - first) for c in sorted(around)),
+            sends=tuple((c, amg.distinct(around[c][1]) - first) for c in sorted(around)),
             receives=received(bounds, window_of(amg, bounds, number, p.rows.columns)),
         ),
         rows=coarse,
         origin=origin,
         near=near,
-        named=named(amg, bounds, number, coarse.columns),
+        named=owners_in(bounds, coarse.window),
         products=products_again,
     )

@@ -17,6 +17,7 @@ from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import BlockSizes, Places
 from dsolver.kernels.formats.csr import Csr
+from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64
@@ -96,9 +97,9 @@ def bare(matrix: Csr) -> Csr:
     return matrix._replace(values=_none(matrix.values))
 
 
-def bare_rows(rows: Rows) -> Rows:
+def bare_rows(rows: DistributedRows) -> DistributedRows:
     """Rows without their values."""
-    return replace(rows, values=_none(rows.values))
+    return replace(rows, matrix=bare(rows.matrix))
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ def _ap_again(backend: Backend, _: int, rows: LevelRows, diagonal: F64, kept: Pr
         kept.ap, rows.a, kept.p, kept.columns, ascending=False, blocks=kept.blocks, places=kept.of_ap
     )
     found = Rows(start=ap.start, columns=ap.columns, values=ap.values)
-    lists = {to: (found.selected(wanted).values, diagonal[wanted]) for to, wanted in kept.wanted.items()}
+    lists = {to: (found.selected(backend.amg, wanted).values, diagonal[wanted]) for to, wanted in kept.wanted.items()}
     return _Values(values=ap.values, lists=lists)
 
 
@@ -137,7 +138,8 @@ def _galerkin_again(
         kept.galerkin, kept.r, sums, kept.width, ascending=kept.ascending, blocks=restricted, places=kept.of_galerkin
     )
     amg.fill_lost(found, kept.below, kept.r, np.concatenate([centers[c] for c in order]) if around else diagonal)
-    return replace(kept.coarse, rows=replace(kept.coarse.rows, values=found.values))
+    coarse = kept.coarse.rows
+    return replace(kept.coarse, rows=replace(coarse, matrix=coarse.matrix._replace(values=found.values)))
 
 
 def _none(values: Any) -> Any:

@@ -121,7 +121,7 @@ def _elsewhere(
 
 def _mirrors(backend: Backend, _: int, made: Any, rows: LevelRows) -> Mirrors:
     amg = backend.amg
-    raw: Csr = made.rows.within(amg, rows.window)
+    raw: Csr = made.rows.matrix
     count = len(raw.columns)
     numbered = raw._replace(values=np.arange(count, like=raw.values).astype(np.float64))
     sources, _ = amg.mirrored(numbered)
@@ -131,4 +131,4 @@ def _mirrors(backend: Backend, _: int, made: Any, rows: LevelRows) -> Mirrors:
 
 def _rows_again(_: Backend, __: int, made: BroughtRows, mirrors: Mirrors) -> LevelRows:
     rows = mirrors.rows
-    return replace(rows, matrix=rows.matrix._replace(values=made.rows.values[mirrors.sources]))
+    return replace(rows, matrix=rows.matrix._replace(values=made.rows.matrix.values[mirrors.sources]))

@@ -96,7 +96,7 @@ def stored_rows(
         found: the choice of its format, where one was made before, or what storing would wait for; of the only chunk.
         depth: number of the level.
     """
-    matrix = Csr(rows.matrix.start, rows.window.slots(rows.matrix.columns), rows.a.values)
+    matrix = Csr(rows.matrix.start, rows.window.slots(backend.amg, rows.matrix.columns), rows.a.values)
     more: dict[str, Any] = {"choice": found}
     if isinstance(found, Ahead):
         more = {"known": found.known, "measured": found.measured}
@@ -220,7 +220,7 @@ def stored_transfer(
     first, last = (0, bounds[-1]) if replicated else own_bounds(bounds, number)
     window = window_of(backend.amg, (first, last) if replicated else bounds, number, made.prolongation.columns)
     p, plan = made.prolongation.within(backend.amg, window), made.prolongation_plan
-    p = p._replace(columns=window.slots(p.columns))
+    p = p._replace(columns=window.slots(backend.amg, p.columns))
     columns = backend.layouts.plain((last - first, 1, 1)) if replicated else coarse
     local, ghost = _product(
         backend, p, fine, columns, plan if distributed else None, in_order=False, blocks=of_nodes, measured=measured

@@ -9,6 +9,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg.box_rows import LatticeBox
+from dsolver.kernels.amg.selection import EVERY
 from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes, Places
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.cuda.amg import (
@@ -18,13 +19,13 @@ from dsolver.kernels.cuda.amg import (
     paths,
     pmis,
     points,
-    windows,
 )
 from dsolver.kernels.cuda.amg.aggregation.setup import CudaAggregation
 from dsolver.kernels.cuda.amg.blocks import galerkin as block_galerkin
 from dsolver.kernels.cuda.amg.blocks import products as block_products
 from dsolver.kernels.cuda.amg.places import products as placed
 from dsolver.kernels.cuda.amg.products import galerkin, mirrors, product
+from dsolver.kernels.cuda.csr import selection, windows
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
@@ -98,13 +99,19 @@ class CudaAlgebra(AlgebraicSetup):
         return windows.outside(numbers, first, last)
 
     def distinct(self, numbers: Any) -> Any:
-        return cupy.unique(numbers)
+        return windows.distinct(numbers)
+
+    def ghosts(self, numbers: Any, first: int, last: int) -> Any:
+        return windows.ghosts(numbers, first, last)
 
     def places(self, numbers: Any, first: int, rows: int, ghosts: Any, below: int) -> Any:
         return windows.places(numbers, first, rows, ghosts, below)
 
-    def numbers_at(self, places: Any, first: int, rows: int, ghosts: Any, below: int) -> Any:
-        return windows.numbers_at(places, first, rows, ghosts, below)
+    def relabeled(self, places: Any, rows: int, below: int, base: int, names: Any) -> Any:
+        return windows.relabeled(places, rows, below, base, names)
+
+    def selected(self, a: Csr, rows: Any = None, columns: tuple[int, int] = EVERY) -> Csr:
+        return selection.selected(a, rows, columns)
 
     # -- interpolation -------------------------------------------------------------------------------------------------
 

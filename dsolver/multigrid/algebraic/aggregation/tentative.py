@@ -191,7 +191,7 @@ def _blocks(
 
 
 def _tentative(
-    _: Backend,
+    backend: Backend,
     __: int,
     rows: LevelRows,
     members: Members,
@@ -213,7 +213,7 @@ def _tentative(
     columns = (first + np.arange(vectors, like=first)) + np.zeros_like(first, shape=(size, 1))
     if members.own.at is None:
         start = np.arange(0, rows.rows * vectors + 1, vectors, like=rows.origin)
-        return sent(rows, Rows(start=start, columns=columns.ravel(), values=q.ravel()))
+        return sent(backend.amg, rows, Rows(start=start, columns=columns.ravel(), values=q.ravel()))
     there = np.repeat(aggregate >= 0, size)
     columns, values = columns.reshape(rows.rows, vectors)[there], q.reshape(rows.rows, vectors)[there]
-    return sent(rows, Rows(start=starts(vectors * there), columns=columns.ravel(), values=values.ravel()))
+    return sent(backend.amg, rows, Rows(start=starts(vectors * there), columns=columns.ravel(), values=values.ravel()))

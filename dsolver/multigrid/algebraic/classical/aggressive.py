@@ -215,7 +215,7 @@ def _second_graph(
     bounds: Bounds,
 ) -> SecondGraph:
     window, amg = rows.window, backend.amg
-    whole = stacked(window, couplings.rows, around)
+    whole = stacked(number, couplings.rows, around)
     coarse_window = seen_by(amg, bounds, number, numbers, whole)
     coarse = couplings.names if window.whole else coarse_places(amg, coarse_window, numbers)
     (first, last), own = own_bounds(bounds, number), own_of(window, numbers)
@@ -264,11 +264,11 @@ def _columns(backend: Backend, number: int, p: SentRows, *, bounds: Bounds) -> S
 
 
 def _answers(
-    _: Backend, number: int, p: SentRows, wanted: Mapping[int, Message], *, bounds: Bounds
+    backend: Backend, number: int, p: SentRows, wanted: Mapping[int, Message], *, bounds: Bounds
 ) -> dict[int, Message]:
     """Rows of P₂ for the chunks that want them."""
     first = own_bounds(bounds, number)[0]
-    return {reader: p.rows.selected(numbers - first).message for reader, (numbers,) in wanted.items()}
+    return {reader: p.rows.selected(backend.amg, numbers - first).message for reader, (numbers,) in wanted.items()}
 
 
 def _product(
@@ -285,10 +285,10 @@ def _product(
 ) -> SentRows:
     """Rows of P₁ P₂; bounds: of the columns of P₂."""
     window, amg = seen.window, backend.amg
-    whole = stacked(window, p2.rows, around)
+    whole = stacked(number, p2.rows, around)
     coarser = window_of(amg, bounds, number, whole.columns)
     found = amg.kept_product(p1.rows.within(amg, window), whole.within(amg, coarser), coarser.size, most)
-    return sent(rows, Rows.at(amg, found, coarser))
+    return sent(amg, rows, Rows.at(amg, found, coarser))
 
 
 def _seen(amg: AlgebraicSetup, bounds: Bounds, number: int, numbers: I64) -> Seen:

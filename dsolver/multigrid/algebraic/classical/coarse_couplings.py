@@ -85,7 +85,7 @@ def coarse_couplings(
     found = amg.coarse_couplings(rows.matrix, bits, states, window.below, names, every=every, loose=window.whole)
     columns = found.columns if window.whole else numbers[found.columns]
     made = Rows(start=found.start, columns=columns, values=found.values)
-    return CoarseCouplings(rows=made, lists=sent(rows, made).lists, states=states, names=names)
+    return CoarseCouplings(rows=made, lists=sent(amg, rows, made).lists, states=states, names=names)
 
 
 def seen_by(amg: AlgebraicSetup, bounds: Bounds, number: int, numbers: I64, rows: Rows) -> Window:

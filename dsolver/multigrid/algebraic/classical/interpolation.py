@@ -68,7 +68,7 @@ def _interpolated(
     most: int,
 ) -> SentRows:
     window, amg = rows.window, backend.amg
-    whole = stacked(window, couplings.rows, around)
+    whole = stacked(number, couplings.rows, around)
     coarse_window = seen_by(amg, bounds, number, numbers, whole)
     coarse = couplings.names if window.whole else coarse_places(amg, coarse_window, numbers)
     p = amg.interpolation(
@@ -83,4 +83,4 @@ def _interpolated(
         most,
     )
     made = Rows.at(amg, p, coarse_window)
-    return sent(rows, made) if points is None else SentRows(rows=made, lists={})
+    return sent(amg, rows, made) if points is None else SentRows(rows=made, lists={})

@@ -22,10 +22,11 @@ from dsolver.grid.partition import HaloPlan, Offsets, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Layout
 from dsolver.matrices.row_block import RowBlock
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, named, starts
+from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
+from dsolver.multigrid.algebraic.rows.global_rows import Rows, starts
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
-from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, own_bounds
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, own_bounds, owners_in
 
 CENTER = (0, 0, 0)
 
@@ -183,17 +184,18 @@ def _brought(
     )
     if any(partition.periodic) or max(partition.counts[:2]) > 1:  # numbers go on where the lattice does not
         rows = rows.ascending
+    found = DistributedRows.of(backend.amg, bounds, number, rows)
     return BroughtRows(
-        rows=rows,
+        rows=found,
         origin=partition.domain.rows_of(box, like=cells)[cells],
         near=np.empty((len(cells), 0), like=cells),
-        named=named(backend.amg, bounds, number, rows.columns),
+        named=owners_in(bounds, found.window),
     )
 
 
-def _block(_: Backend, __: int, rows: LevelRows) -> RowBlock:
-    matrix = rows.matrix
-    return RowBlock(start=matrix.start, columns=rows.window.slots(matrix.columns), values=matrix.values, plan=rows.plan)
+def _block(backend: Backend, _: int, rows: LevelRows) -> RowBlock:
+    matrix, slots = rows.matrix, rows.window.slots(backend.amg, rows.matrix.columns)
+    return RowBlock(start=matrix.start, columns=slots, values=matrix.values, plan=rows.plan)
 
 
 def _with_diagonal(_: Backend, __: int, block: RowBlock, weights: Any, closed: Any, *, offsets: Offsets) -> RowBlock:

@@ -22,8 +22,9 @@ from dsolver.grid.partition import HaloPlan, Offsets, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.box_rows import LatticeBox
 from dsolver.multigrid.algebraic.galerkin import Coarsened
+from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows
-from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere, named
+from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.window import (
@@ -33,6 +34,7 @@ from dsolver.multigrid.algebraic.rows.window import (
     Window,
     others,
     own_bounds,
+    owners_in,
     owners_of,
     received,
     window_of,
@@ -147,7 +149,7 @@ def _box_rows(
     lists = {}
     for to in to_others:
         wanted = np.flatnonzero(owners == to)
-        lists[to] = numbers[wanted], *rows.selected(wanted).message
+        lists[to] = numbers[wanted], *rows.selected(amg, wanted).message
     return BoxRows(rows=rows, numbers=numbers, share=share, lists=lists, named=to_others)
 
 
@@ -159,21 +161,22 @@ def _range_rows(
     rows = box.rows
     if box.lists or around:
         own = np.flatnonzero((box.numbers >= first) & (box.numbers < last))
-        numbers, parts = [box.numbers[own]], [rows.selected(own)]
+        numbers, parts = [box.numbers[own]], [rows.selected(backend.amg, own)]
         for theirs, *part in around.values():
             numbers.append(theirs)
             parts.append(Rows.of_message(part))
-        rows = Rows.joined(parts).selected(np.argsort(np.concatenate(numbers)))
+        rows = Rows.joined(parts).selected(backend.amg, np.argsort(np.concatenate(numbers)))
+    found = DistributedRows.of(backend.amg, bounds, number, rows)
     return BroughtRows(
-        rows=rows,
+        rows=found,
         origin=np.arange(first, last, like=box.numbers),
         near=np.empty((last - first, 0), like=box.numbers),
-        named=named(backend.amg, bounds, number, rows.columns),
+        named=owners_in(bounds, found.window),
         mirrored=box.mirrored,
     )
 
 
-def _for_boxes(_: Backend, number: int, made: Coarsened, *, partition: Partition, bounds: Bounds) -> SentRows:
+def _for_boxes(backend: Backend, number: int, made: Coarsened, *, partition: Partition, bounds: Bounds) -> SentRows:
     """Rows of P, and for each other box those of its points."""
     first, last = own_bounds(bounds, number)
     nx, ny, _z = partition.grid
@@ -185,8 +188,8 @@ def _for_boxes(_: Backend, number: int, made: Coarsened, *, partition: Partition
     )
     boxes = x + partition.counts[0] * (y + partition.counts[1] * z)
     p = made.prolongation
-    rows = {box: p.selected(np.flatnonzero(boxes == box)) for box in np.unique(boxes).tolist()}
-    mine = rows.pop(number, p.part(0, 0))
+    rows = {box: p.selected(backend.amg, np.flatnonzero(boxes == box)) for box in np.unique(boxes).tolist()}
+    mine = rows.pop(number, p.selected(backend.amg, numbers[:0]))
     lists = {box: part.message for box, part in rows.items()}
     return SentRows(rows=mine, lists=lists)
 
@@ -203,7 +206,7 @@ def _p_of_box(
     lists, sent = {}, {}
     for other in others(bounds, number, owners):
         sent[other] = wanted = backend.amg.distinct(of_entry[owners == other])
-        weights = p.selected(wanted).restricted(bounds[other], bounds[other + 1])
+        weights = p.selected(backend.amg, wanted, (bounds[other], bounds[other + 1]))
         lists[other] = box.numbers[wanted], *weights.message
     return SentRows(rows=p, lists=lists, sent=sent, named=tuple(sorted(lists)))
 
@@ -219,7 +222,7 @@ def _between(
     bounds: Bounds,
 ) -> Coarsened:
     first, last = own_bounds(bounds, number)
-    numbers, parts = [box.numbers], [p.rows.restricted(first, last)]
+    numbers, parts = [box.numbers], [p.rows.selected(backend.amg, columns=(first, last))]
     sends, receives = [], []
     for sender, (theirs, *message) in sorted(around.items()):
         part = Rows.of_message(message)
@@ -228,7 +231,7 @@ def _between(
         sends.append((sender, backend.amg.distinct(part.columns) - first))
         receives.append((sender, len(theirs)))
     ascending = np.argsort(np.concatenate(numbers))
-    fine = Rows.joined(parts).selected(ascending)
+    fine = Rows.joined(parts).selected(backend.amg, ascending)
     own = Window(first=first, rows=last - first, ghosts=ascending[:0])
     r = backend.amg.transposed(fine.within(backend.amg, own), last - first)
     return replace(

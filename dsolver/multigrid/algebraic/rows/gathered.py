@@ -14,6 +14,7 @@ import numpy as np
 
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.kernels import Backend
+from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows
 from dsolver.multigrid.algebraic.rows.window import Bounds
@@ -39,15 +40,16 @@ def gathering(engine: Engine, bounds: Bounds) -> Callable[[PerChunk], PerChunk]:
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _to_hosts(_: Backend, __: int, made: Any, *, hosts: tuple[int, ...]) -> dict[int, Message]:
-    return dict.fromkeys(hosts, (*made.rows.message, made.origin, made.near.ravel()))
+def _to_hosts(backend: Backend, _: int, made: Any, *, hosts: tuple[int, ...]) -> dict[int, Message]:
+    return dict.fromkeys(hosts, (*made.rows.rows(backend.amg).message, made.origin, made.near.ravel()))
 
 
-def _joined(_: Backend, __: int, parts: Mapping[int, Message], *, bounds: Bounds) -> BroughtRows:
+def _joined(backend: Backend, _: int, parts: Mapping[int, Message], *, bounds: Bounds) -> BroughtRows:
     sizes = [last - first for first, last in pairwise(bounds)]
+    rows = Rows.joined([Rows.of_message(part) for part in parts.values()])
     near = [part[-1].reshape(size, -1) for part, size in zip(parts.values(), sizes, strict=True) if size]
     return BroughtRows(
-        rows=Rows.joined([Rows.of_message(part) for part in parts.values()]),
+        rows=DistributedRows.of(backend.amg, (0, bounds[-1]), 0, rows),
         origin=np.concatenate([part[-2] for part in parts.values()]),
         near=np.concatenate(near),
     )

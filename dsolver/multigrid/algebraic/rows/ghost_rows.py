@@ -8,10 +8,10 @@ from typing import final
 
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, PerChunk
-from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import I64, Window
+from dsolver.multigrid.algebraic.rows.window import I64
 
 
 @final
@@ -24,20 +24,17 @@ class SentRows:
         lists: for each chunk that gets some, a message.
         sent: for each of them, the numbers of the rows within this chunk, ascending.
         named: the chunks that get some, ascending.
-        factor: P with columns as places in a window, and this window, where `rows` are of A P and will be made again of
-            other values of A; else None.
     """
 
     rows: Rows
     lists: Mapping[int, Message]
     sent: Mapping[int, I64] = field(default_factory=dict)
     named: tuple[int, ...] = ()
-    factor: tuple[Csr, Window] | None = None
 
 
-def sent(rows: LevelRows, own: Rows) -> SentRows:
+def sent(amg: AlgebraicSetup, rows: LevelRows, own: Rows) -> SentRows:
     """Rows with messages for those that have them as ghosts."""
-    return SentRows(rows=own, lists={to: own.selected(wanted).message for to, wanted in rows.plan.sends})
+    return SentRows(rows=own, lists={to: own.selected(amg, wanted).message for to, wanted in rows.plan.sends})
 
 
 def ghost_rows(engine: Engine, senders: Senders, made: PerChunk) -> PerChunk:
@@ -51,9 +48,13 @@ def ghost_rows(engine: Engine, senders: Senders, made: PerChunk) -> PerChunk:
     return engine.deliver(made.at("lists"), senders, ROWS)
 
 
-def stacked(window: Window, own: Rows, around: Mapping[int, Message]) -> Rows:
-    """Rows of a whole window: own ones and those of ghosts, which their owners have sent."""
-    if not around:
-        return own
-    ghosts = Rows.joined([Rows.of_message(around[sender]) for sender in sorted(around)])
-    return Rows.joined([ghosts.part(0, window.below), own, ghosts.part(window.below, ghosts.size)])
+def stacked(number: int, own: Rows, around: Mapping[int, Message]) -> Rows:
+    """Rows of a whole window: own ones of this chunk among those of ghosts, which their owners have sent."""
+    before, after = around_it(number, around)
+    return Rows.joined([*before, own, *after])
+
+
+def around_it(number: int, around: Mapping[int, Message]) -> tuple[list[Rows], list[Rows]]:
+    """Rows of the chunks before this one, and behind it, of messages that begin with rows."""
+    found = {sender: Rows.of_message(around[sender]) for sender in sorted(around)}
+    return [found[c] for c in found if c < number], [found[c] for c in found if c > number]

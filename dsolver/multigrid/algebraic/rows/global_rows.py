@@ -12,6 +12,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from dsolver.kernels.amg.selection import EVERY
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, others, own_bounds, owners_of
@@ -88,33 +89,16 @@ class Rows:
         """The rows as a message: arrays of `ROWS`."""
         return self.start, self.columns, self.values
 
-    def part(self, first: int, last: int) -> Rows:
-        """Rows first .. last."""
-        begin, end = int(self.start[first]), int(self.start[last])
-        start = self.start[first : last + 1] - begin
-        return Rows(start=start, columns=self.columns[begin:end], values=self.values[begin:end])
-
-    def selected(self, rows: I64) -> Rows:
-        """Some of the rows."""
-        first = self.start[rows]
-        start = starts(self.start[rows + 1] - first)
-        count = int(start[-1])
-        entries = np.arange(count, like=start) + (first - start[:-1])[_of_entries(start, count)]
-        return Rows(start=start, columns=self.columns[entries], values=self.values[entries])
+    def selected(self, amg: AlgebraicSetup, rows: I64 | None = None, columns: tuple[int, int] = EVERY) -> Rows:
+        """Some of the rows, or all, with their entries in columns columns[0] .. columns[1]."""
+        found = amg.selected(Csr(self.start, self.columns, self.values), rows, columns)
+        return Rows(start=found.start, columns=found.columns, values=found.values)
 
     @property
     def ascending(self) -> Rows:
         """Rows with ascending columns."""
         order = np.lexsort(np.stack((self.columns, self.of_entries)))
         return replace(self, columns=self.columns[order], values=self.values[order])
-
-    def restricted(self, low: int, high: int) -> Rows:
-        """The entries in columns low .. high of all rows."""
-        inside = (self.columns >= low) & (self.columns < high)
-        before = starts(inside)
-        if int(before[-1]) == len(inside):
-            return self
-        return Rows(start=before[self.start], columns=self.columns[inside], values=self.values[inside])
 
     def within(self, amg: AlgebraicSetup, window: Window) -> Csr:
         """The rows with columns as places in a window that has them all."""

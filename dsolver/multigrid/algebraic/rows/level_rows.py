@@ -10,24 +10,24 @@ from typing import final
 
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class BroughtRows:
-    """A chunk's rows of a level that were brought from elsewhere, before its window is known.
+    """A chunk's rows of a level that were brought from elsewhere, before their mirrored entries are known to be equal.
 
     Attributes:
-        rows: with columns by their numbers in the level.
+        rows: with columns of the level.
         origin: int64, the finest row that each one stands for.
         near: as of `LevelRows`.
         named: the other chunks whose rows the columns name, ascending.
         mirrored: whether columns ascend, and mirrored entries are equal.
     """
 
-    rows: Rows
+    rows: DistributedRows
     origin: I64
     near: F64
     named: tuple[int, ...] = ()

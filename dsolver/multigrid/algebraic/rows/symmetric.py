@@ -17,10 +17,12 @@ from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
+from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED
-from dsolver.multigrid.algebraic.rows.global_rows import elsewhere
+from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
-from dsolver.multigrid.algebraic.rows.window import Bounds, owners_of, received, window_of
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds, owners_of, received
 
 VALUES: Final = ("float64",)
 """Value types of a message with values alone."""
@@ -71,25 +73,24 @@ def _half_mirrored(
     senders: tuple[tuple[int, ...], ...],
     ascending: bool,
 ) -> HalfMirrored:
-    rows = made.rows
-    window = window_of(backend.amg, bounds, number, rows.columns)
-    matrix = rows.within(backend.amg, window)
+    amg, window, matrix = backend.amg, made.rows.window, made.rows.matrix
     if len(bounds) == 2:
         if not made.mirrored:
-            matrix, wrong = backend.amg.mirrored(matrix, ascending=ascending)
+            matrix, wrong = amg.mirrored(matrix, ascending=ascending)
             if wrong:
                 raise InputError(ONE_SIDED)
         plan = HaloPlan(sends=(), receives=())
         whole = LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds)
         return HalfMirrored(rows=whole, lists={})
-    entries, owners = elsewhere(backend.amg, bounds, number, rows.columns)
+    entries, owners = _outside(amg, bounds, made.rows)
+    rows = Rows(start=matrix.start, columns=matrix.columns, values=matrix.values)
     sends, lists = [], {}
     for other in senders[number] if len(senders) > 1 else ():
         inside = entries[owners == other]
-        sends.append((other, backend.amg.distinct(rows.rows_at(inside))))
+        sends.append((other, amg.distinct(rows.rows_at(inside))))
         lists[other] = (rows.values[inside[np.argsort(rows.columns[inside], kind="stable")]],)
     matrix = matrix._replace(values=matrix.values.copy())
-    backend.amg.symmetrize(matrix, window.below)
+    amg.symmetrize(matrix, window.below)
     plan = HaloPlan(sends=tuple(sends), receives=received(bounds, window))
     return HalfMirrored(
         rows=LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds),
@@ -103,9 +104,8 @@ def _mirrored(backend: Backend, number: int, rows: LevelRows, around: Mapping[in
     Raises:
         InputError: one of them has entries that the other one has not.
     """
-    window, columns, values = rows.window, rows.matrix.columns, rows.matrix.values.copy()
-    entries = backend.amg.outside(columns, window.below, window.below + window.rows)
-    owners = owners_of(rows.bounds, window.numbers)[columns[entries]]
+    values = rows.matrix.values.copy()
+    entries, owners = _outside(backend.amg, rows.bounds, DistributedRows(window=rows.window, matrix=rows.matrix))
     for other, (theirs,) in around.items():
         mine = entries[owners == other]
         if len(mine) != len(theirs):
@@ -113,3 +113,10 @@ def _mirrored(backend: Backend, number: int, rows: LevelRows, around: Mapping[in
         if other < number:
             values[mine] = theirs
     return replace(rows, matrix=rows.matrix._replace(values=values))
+
+
+def _outside(amg: AlgebraicSetup, bounds: Bounds, rows: DistributedRows) -> tuple[I64, I64]:
+    """The entries in ghosts' columns, int64, and the chunks that own these."""
+    window, columns = rows.window, rows.matrix.columns
+    entries = amg.outside(columns, window.below, window.below + window.rows)
+    return entries, owners_of(bounds, window.numbers_at(amg, columns[entries]))

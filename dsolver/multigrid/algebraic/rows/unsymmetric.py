@@ -19,6 +19,7 @@ from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
+from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows, elsewhere, starts
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, others, own_bounds, received, window_of
@@ -66,16 +67,18 @@ def as_brought(engine: Engine, rows: PerChunk) -> PerChunk:
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _as_brought(backend: Backend, _: int, rows: LevelRows) -> BroughtRows:
-    return BroughtRows(rows=Rows.at(backend.amg, rows.matrix, rows.window), origin=rows.origin, near=rows.near)
+def _as_brought(_: Backend, __: int, rows: LevelRows) -> BroughtRows:
+    own = DistributedRows(window=rows.window, matrix=rows.matrix)
+    return BroughtRows(rows=own, origin=rows.origin, near=rows.near)
 
 
 def _turned(backend: Backend, number: int, made: BroughtRows, *, bounds: Bounds) -> Turned:
     if len(bounds) == 2:
         return Turned(lists={}, named=())
-    entries, owners = elsewhere(backend.amg, bounds, number, made.rows.columns)
-    row = own_bounds(bounds, number)[0] + made.rows.rows_at(entries)
-    column, value = made.rows.columns[entries], made.rows.values[entries]
+    rows = made.rows.rows(backend.amg)
+    entries, owners = elsewhere(backend.amg, bounds, number, rows.columns)
+    row = own_bounds(bounds, number)[0] + rows.rows_at(entries)
+    column, value = rows.columns[entries], rows.values[entries]
     named = others(bounds, number, owners)
     return Turned(lists={to: tuple(part[owners == to] for part in (column, row, value)) for to in named}, named=named)
 
@@ -87,8 +90,9 @@ def _both(
 
     Each sum has two terms at most, so it has one order.
     """
-    (first, last), amg, rows = own_bounds(bounds, number), backend.amg, made.rows
-    own = rows.restricted(first, last)
+    (first, last), amg = own_bounds(bounds, number), backend.amg
+    rows = made.rows.rows(amg)
+    own = rows.selected(amg, columns=(first, last))
     turned = amg.transposed(Csr(own.start, (own.columns - first).astype(np.int32), own.values), last - first)
     parts = [rows, Rows.of(turned, np.arange(first, last, like=made.origin))]
     parts += [_received(entries, first, last) for entries in around.values()]

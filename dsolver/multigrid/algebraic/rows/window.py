@@ -45,8 +45,7 @@ class Window:
     @classmethod
     def around(cls, amg: AlgebraicSetup, first: int, rows: int, seen: I64) -> Window:
         """The window of a chunk with these own rows that sees these numbers, own ones among them."""
-        ghosts = amg.distinct(seen[amg.outside(seen, first, first + rows)]).astype(np.int64, copy=False)
-        return cls(first=first, rows=rows, ghosts=ghosts)
+        return cls(first=first, rows=rows, ghosts=amg.ghosts(seen, first, first + rows))
 
     @cached_property
     def below(self) -> int:
@@ -79,19 +78,34 @@ class Window:
         """Global numbers, int64, at places in the window."""
         if self.whole:
             return cast("I64", places.astype(np.int64))
-        return cast("I64", amg.numbers_at(places, self.first, self.rows, self.ghosts, self.below))
+        return cast("I64", amg.relabeled(places, self.rows, self.below, self.first, self.ghosts))
 
-    def slots(self, places: Any) -> npt.NDArray[np.int32]:
+    def slots(self, amg: AlgebraicSetup, places: Any) -> npt.NDArray[np.int32]:
         """Columns as matrices of chunks number them: own ones from 0, then ghosts; int32, of places in the window."""
         found: npt.NDArray[np.int32]
         if not len(self.ghosts):
             found = places.astype(np.int32, copy=False)
             return found
-        below = self.below
-        ghost = np.where(places < below, places, places - self.rows) + self.rows
-        own = (places >= below) & (places < below + self.rows)
-        found = np.where(own, places - below, ghost).astype(np.int32)
+        slots = np.arange(self.rows, self.size, dtype=np.int32, like=self.ghosts)
+        found = amg.relabeled(places, self.rows, self.below, 0, slots)
         return found
+
+    def moved(self, amg: AlgebraicSetup, places: Any, to: Window) -> npt.NDArray[np.int32]:
+        """Places in another window of the chunk, int32, of places in this one, that has all that are named."""
+        found: npt.NDArray[np.int32]
+        if to is self or self.whole:
+            found = places
+        else:
+            found = amg.relabeled(places, self.rows, self.below, to.below, to.places(amg, self.ghosts))
+        return found
+
+    def joined_with(self, amg: AlgebraicSetup, numbers: I64) -> Window:
+        """The window that sees some numbers, too: itself if it does already."""
+        more = amg.ghosts(numbers, self.first, self.first + self.rows)
+        if not len(more):
+            return self
+        ghosts = amg.ghosts(np.concatenate([self.ghosts, more]), self.first, self.first + self.rows)
+        return self if len(ghosts) == len(self.ghosts) else Window(first=self.first, rows=self.rows, ghosts=ghosts)
 
 
 def own_bounds(bounds: Bounds, number: int) -> tuple[int, int]:
@@ -113,6 +127,11 @@ def owners_of(bounds: Bounds, numbers: I64) -> I64:
     if len(bounds) == 2:
         return np.zeros_like(numbers, dtype=np.int64)
     return np.searchsorted(np.asarray(bounds[1:], like=numbers), numbers, side="right").astype(np.int64)
+
+
+def owners_in(bounds: Bounds, window: Window) -> tuple[int, ...]:
+    """The chunks that own ghosts of a window, ascending."""
+    return tuple(owner for owner, _ in received(bounds, window))
 
 
 def others(bounds: Bounds, number: int, owners: I64) -> tuple[int, ...]:

@@ -1,0 +1,81 @@
+"""Rows of a matrix that is distributed by rows: a chunk's own, columns as places in the window of what they read.
+
+Places ascend as global numbers do, so loops add up in one order however the rows are cut. Columns are 4 bytes an entry
+and are named anew in one pass where a window changes; global numbers, of 8 bytes, are those of rows on their way to
+another chunk.
+
+Arrays are of the chunk's device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.formats.csr import Csr
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, window_of
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DistributedRows:
+    """Rows of a chunk.
+
+    Attributes:
+        window: of their columns.
+        matrix: the rows; columns are places in the window.
+    """
+
+    window: Window
+    matrix: Csr
+
+    @classmethod
+    def of(cls, amg: AlgebraicSetup, bounds: Bounds, number: int, rows: Rows) -> DistributedRows:
+        """Rows with global columns, as a chunk sees them; bounds: of the columns."""
+        window = window_of(amg, bounds, number, rows.columns)
+        return cls(window=window, matrix=rows.within(amg, window))
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return self.matrix.size
+
+    def rows(self, amg: AlgebraicSetup, wanted: I64 | None = None) -> Rows:
+        """Some of the rows, or all, with global columns."""
+        return Rows.at(amg, self.matrix if wanted is None else amg.selected(self.matrix, wanted), self.window)
+
+    def within(self, amg: AlgebraicSetup, window: Window) -> Csr:
+        """The rows with columns as places in another window that has them all."""
+        return self.matrix._replace(columns=self.window.moved(amg, self.matrix.columns, window))
+
+    def tight(self, amg: AlgebraicSetup) -> DistributedRows:
+        """The rows with a window that has nothing but their columns beside the own numbers."""
+        old = self.window
+        if old.whole or not len(old.ghosts):
+            return self
+        places = amg.ghosts(self.matrix.columns, old.below, old.below + old.rows)
+        if len(places) == len(old.ghosts):
+            return self
+        window = Window(first=old.first, rows=old.rows, ghosts=old.numbers_at(amg, places.astype(np.int32)))
+        return DistributedRows(window=window, matrix=self.within(amg, window))
+
+    def among(self, amg: AlgebraicSetup, before: Sequence[Rows], after: Sequence[Rows]) -> DistributedRows:
+        """The rows between those that have come from other chunks."""
+        others = [*before, *after]
+        if not others:
+            return self
+        window = self.window.joined_with(amg, np.concatenate([part.columns for part in others]))
+
+        def placed(parts: Sequence[Rows]) -> list[Rows]:
+            found = (part.within(amg, window) for part in parts)
+            return [Rows(start=part.start, columns=part.columns, values=part.values) for part in found]
+
+        own: Any = self.within(amg, window)
+        own = Rows(start=own.start, columns=own.columns, values=own.values)
+        joined = Rows.joined([*placed(before), own, *placed(after)])
+        return DistributedRows(window=window, matrix=Csr(joined.start, joined.columns, joined.values))

@@ -1,0 +1,42 @@
+"""Some rows of a matrix, with their entries in some columns, on a GPU: see `dsolver.kernels.amg.selection`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.amg.selection import EVERY
+from dsolver.kernels.cuda.csr.starts import starts_of
+from dsolver.kernels.cuda.launch.counters import counters
+from dsolver.kernels.cuda.launch.loader import kernel, type_of
+from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
+
+FILE: Final = "csr/selection.cu"
+THREADS: Final = 256
+LANES: Final = 8
+"""Lanes that share a row, as in selection.cu."""
+
+
+def selected(a: Csr, rows: Array | None, columns: tuple[int, int] = EVERY) -> Csr:
+    """See `dsolver.kernels.amg.selection.selected`. It waits once, for the number of entries."""
+    count = a.size if rows is None else len(rows)
+    if not count:
+        return Csr(cupy.zeros(1, dtype=np.int64), a.columns[:0], a.values[:0])
+    lengths, total = cupy.empty(count, dtype=np.int32), counters(1)
+    head = (*a, rows, np.int32(count), *map(np.int64, columns))
+    _launch(a, count, (*head, lengths, None, None, None))
+    start = starts_of(lengths, total)
+    entries = int(read_back(total)[0])
+    out = Csr(start, cupy.empty(entries, dtype=a.columns.dtype), cupy.empty(entries, dtype=a.values.dtype))
+    if entries:
+        _launch(a, count, (*head, lengths, *out))
+    return out
+
+
+def _launch(a: Csr, count: int, arguments: Any) -> None:
+    function = kernel(FILE, f"select_{a.columns.itemsize}", type_of(a.values))
+    function((-(-count * LANES // THREADS),), (THREADS,), arguments)
