@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, NoReturn, Self, Unpack, final, overload
 
 from dsolver.errors import InputError, in_a_line
+from dsolver.matrices.complex.grids import as_matrix
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
 from dsolver.problems import Problem
@@ -195,7 +197,9 @@ class Solver:
         check_problem(problem)
         problem = self._session.cut(problem)
         if kappa is not None or sigma is not None:
-            problem = changed(problem, kappa=kappa, sigma=sigma)
+            before = problem.of_grid if isinstance(problem, MatrixProblem) and problem.of_grid else problem
+            problem = as_matrix(changed(before, kappa=kappa, sigma=sigma))
+            problem = problem.planned(len(self._session.partition), cuda=cuda)
         if problem.shape != self.problem.shape:
             raise InputError(
                 f"the new problem has shape {problem.shape}, but the one that is set up has {self.problem.shape}: open "

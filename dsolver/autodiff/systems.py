@@ -238,6 +238,8 @@ def cells_of(
         InputError: it is no problem, or has no such parameters.
     """
     check_problem(problem)
+    if problem.complex:
+        check_not_complex("the problem", np.dtype(np.complex128))
     if isinstance(problem.rule, Diffusion):
         kappas = [] if kappa is None else list(kappa) if isinstance(kappa, list | tuple) else [kappa]
         if len(kappas) not in (0, 1, len(KAPPA)):

@@ -24,6 +24,7 @@ from dsolver.errors import DeviceMemoryError, InputError, check_tolerance, float
 from dsolver.grid.coloring import Order
 from dsolver.grid.cut import owners_of
 from dsolver.grid.partition import Triple
+from dsolver.matrices.complex.grids import as_matrix
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.monitor.notebook import facts, table, view
@@ -217,7 +218,7 @@ def estimate(
         DeviceError: "cuda" was asked for where there is none.
         ClusterError: the cluster cannot be reached.
     """
-    problem = problem if isinstance(problem, Problem) or not is_matrix(problem) else matrix(problem)
+    problem = as_matrix(problem) if isinstance(problem, Problem) or not is_matrix(problem) else matrix(problem)
     check_problem(problem)
     m, chosen = chosen_for(M, problem, method), Order.parse(order)  # refused here
     precond_dtype = m.precision or precond_dtype

@@ -21,7 +21,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, WAXPBY
 from dsolver.kernels.formats.layout import Layout
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import GIVEN, PARTS, ROWS, RowBlock
+from dsolver.matrices.row_block import FED, GIVEN, PARTS, ROWS, RowBlock
 from dsolver.problems import Problem
 from dsolver.problems.discretization import CellRule, Patch, Source
 
@@ -37,6 +37,9 @@ class System:
         engine: runs the kernels.
         problem: what is solved; of its coefficients only the names matter here.
         partition: the chunks.
+
+    Attributes:
+        fed: blocks of the volumes, and of what faces add to right-hand sides, for the rows of a complex grid; else ().
     """
 
     def __init__(self, engine: Engine, problem: Problem, partition: Partition) -> None:
@@ -54,6 +57,7 @@ class System:
         self._closed: ClosedRegions | None = None
         self._source: PerChunk | None = None
         self._given: list[Mapping[int, Any]] = []  # null vectors
+        self.fed: list[PerChunk] = []
         self._negated = isinstance(problem, MatrixProblem) and problem.negated
         self._knows = isinstance(problem, MatrixProblem) and problem.known
         self._inverses: PerChunk | None = None
@@ -62,6 +66,9 @@ class System:
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
         """Set a coefficient from blocks by chunk number."""
+        if name in FED:
+            self.fed.append(self._engine.place(blocks))
+            return
         if isinstance(self._problem, MatrixProblem) and name not in (ROWS, GIVEN, *PARTS):
             self._given.append(blocks)
             return

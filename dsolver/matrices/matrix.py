@@ -11,10 +11,11 @@ from typing import Any, Literal, get_args
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.checked import RowsOnGpu, backend_of, checked, on_host
 from dsolver.matrices.complex.parts import complex_parts, is_complex
+from dsolver.matrices.complex.problem import problem_of_complex
 from dsolver.matrices.lattice_matrix import LatticeMatrix, on_lattice
 from dsolver.matrices.null_vectors import near_null, orthonormal, to_host
 from dsolver.matrices.problem import Formats, MatrixProblem, Order, PartitionName
-from dsolver.matrices.properties import asymmetry, check_rows, problem_of, problem_of_complex, zeros
+from dsolver.matrices.properties import asymmetry, check_rows, problem_of, zeros
 from dsolver.matrices.sent import EntriesOnGpu
 from dsolver.matrices.solved_matrix import solved_matrix
 from dsolver.problems.problem import no_matrix

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, Final, Literal, final
@@ -66,6 +66,8 @@ class MatrixProblem(Problem):
         given_senders: as `senders`, of `given`.
         given_counts: as `counts`, of `given`.
         parts: of a complex matrix the real and the imaginary one, for which `matrix` stands in M; else ().
+        of_grid: the problem on a grid whose rows these are, in the order of ``numpy.ravel``; None where there is none.
+        fed: of such a grid, by name, float64 (rows,): volumes, and the parts of what its faces add to right-hand sides.
         part_senders: as `senders`, of each.
         part_counts: as `counts`, of each.
         negated: whether `matrix` and `given` are those of -A.
@@ -92,6 +94,8 @@ class MatrixProblem(Problem):
     given_senders: tuple[tuple[int, ...], ...] | None = field(repr=False, default=None)
     given_counts: tuple[ChunkCounts, ...] = field(repr=False, default=())
     parts: tuple[Any, ...] = field(repr=False, compare=False, default=())
+    of_grid: Problem | None = field(repr=False, compare=False, default=None)
+    fed: Mapping[str, npt.NDArray[np.float64]] = field(repr=False, compare=False, default_factory=dict)
     part_senders: tuple[tuple[tuple[int, ...], ...] | None, ...] = field(repr=False, default=())
     part_counts: tuple[tuple[ChunkCounts, ...], ...] = field(repr=False, default=())
     elimination: Elimination | None = field(repr=False, compare=False, default=None)
@@ -127,8 +131,13 @@ class MatrixProblem(Problem):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(rows,)."""
-        return self.grid[:1]
+        """(rows,), or that of the grid whose rows they are."""
+        return self.grid[:1] if self.of_grid is None else self.of_grid.shape
+
+    @property
+    def flat(self) -> bool:
+        """Whether vectors have the shape (rows,)."""
+        return self.of_grid is None
 
     @property
     def entries(self) -> int:
@@ -153,13 +162,13 @@ class MatrixProblem(Problem):
 
     def to_grid(self, values: Any) -> Any:
         """A vector (rows,) in the order of `matrix`, of the grid's shape."""
-        flat = values.reshape(self.shape)
+        flat = values.reshape(self.grid[:1])
         return (flat if self.numbers is None else _taken(flat, self.numbers)).reshape(self.grid)
 
     def from_grid(self, values: Any) -> Any:
         """The inverse of `to_grid`."""
-        flat = values.reshape(self.shape)
-        return flat if self.numbers is None else _taken(flat, np.argsort(self.numbers))
+        flat = values.reshape(self.grid[:1])
+        return (flat if self.numbers is None else _taken(flat, np.argsort(self.numbers))).reshape(self.shape)
 
     @property
     def graph(self) -> Any:
@@ -218,7 +227,7 @@ class MatrixProblem(Problem):
         made = replace(
             self,
             chunks=rows.sizes,
-            coefficients={ROWS: made_of, **self._null_coefficients()},
+            coefficients={ROWS: made_of, **self._null_coefficients(), **self._fed_coefficients()},
             senders=made_of.senders,
             counts=made_of.counts,
         )
@@ -267,12 +276,18 @@ class MatrixProblem(Problem):
             nullspace=None,
             near=None,
             elimination=None,
+            of_grid=None if self.of_grid is None else self.of_grid.without_arrays,
+            fed={},
         )
 
     def _null_coefficients(self) -> dict[str, npt.NDArray[np.float64]]:
         """Null vectors as they are brought to the owners of the chunks."""
         vectors = () if self.nullspace is None else self.nullspace.T
         return {f"null vector {number}": self.to_grid(vector) for number, vector in enumerate(vectors)}
+
+    def _fed_coefficients(self) -> dict[str, npt.NDArray[np.float64]]:
+        """`fed` as it is brought to the owners of the chunks."""
+        return {name: self.to_grid(vector) for name, vector in self.fed.items()}
 
     def _check_weights(self) -> None:
         """There are none."""

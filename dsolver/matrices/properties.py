@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from dsolver.errors import InputError
 from dsolver.kernels.general.look import Look
-from dsolver.matrices.checked import entry, look_at
-from dsolver.matrices.complex.parts import ComplexParts
+from dsolver.matrices.checked import entry
 from dsolver.matrices.elimination import Elimination
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.solved_matrix import SolvedMatrix
@@ -52,29 +50,6 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
         known=solved.known > 0,
         notes=solved.notes,
         **options,
-    )
-
-
-def problem_of_complex(found: ComplexParts, name: str, **options: Any) -> MatrixProblem:
-    """The problem of a complex matrix that is not cut yet; options: further attributes.
-
-    Raises:
-        InputError: rows are empty.
-    """
-    look = look_at(found.stand_in)
-    check_rows(look)
-    made = problem_of(SolvedMatrix(rows=found.stand_in, look=look), name, **options)
-    differs = ""
-    if found.place is not None:
-        i, j = found.place
-        differs = f"A[{i}, {j}] = {found.whole[i, j]:.6g}, but A[{j}, {i}] = {found.whole[j, i]:.6g}"
-    return replace(
-        made,
-        complex=True,
-        hermitian=found.hermitian,
-        parts=found.parts,
-        asymmetry=differs,
-        indefinite=made.indefinite or found.waves,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Number, Real
 from typing import Any, Final, final
 
 import numpy as np
@@ -59,8 +59,10 @@ def diffusion(
     Args:
         grid: cells along x, y, z; or along x and y; or along x.
         kappa: κ > 0, one for all axes or a sequence of three, along x, y, z. Each is a number, an array of shape grid
-            (NumPy, CuPy, Dask, xarray, or any that knows DLPack) or a function of the cells' centers.
-        sigma: σ >= 0, likewise.
+            (NumPy, CuPy, Dask, xarray, or any that knows DLPack) or a function of the cells' centers. Numbers and
+            arrays may be complex, as those of AC conduction are: then x is, and the rows are solved with as those of a
+            sparse matrix, which this process makes.
+        sigma: σ >= 0, or complex, likewise.
         spacing: the size of the cells: a number, or one for each axis, each a number or an array of that axis' length;
             or a DataArray of xarray whose coordinates are the cells' centers. By default what such coordinates of
             kappa, sigma and mask tell, else 1.
@@ -138,14 +140,17 @@ def _diffusion(
     name: str,
 ) -> Problem:
     grid = space.grid
-    numbers: dict[str, float] = {}
+    numbers: dict[str, Any] = {}
     arrays: dict[str, Any] = {}
     functions: dict[str, Callable[..., Any]] = {}
     fields = (KAPPA[0], KAPPA[1], KAPPA[2]) if len(axes) == 3 else ("kappa", "kappa", "kappa")
     for called, value in [*zip(fields, axes, strict=False), (SIGMA, sigma)]:
         _sort(called, value, numbers, arrays, functions)
     for called, value in numbers.items():
-        if not (np.isfinite(value) and (value >= 0.0 if called == SIGMA else value > 0.0)):
+        if isinstance(value, complex):
+            if not (np.isfinite(value) and (value != 0.0 or called == SIGMA)):
+                raise InputError(f"{called} must be finite{'' if called == SIGMA else ' and not 0'}, not {value}")
+        elif not (np.isfinite(value) and (value >= 0.0 if called == SIGMA else value > 0.0)):
             raise InputError(f"{called} must be finite and {'not negative' if called == SIGMA else '> 0'}, not {value}")
     if mask is not None:
         _sort(MASK, mask, numbers, arrays, functions)
@@ -172,10 +177,15 @@ def _diffusion(
         singular=_constants_solve(boundary, numbers.get(SIGMA), masked=mask is not None),
         rule=rule,
         coefficients=arrays,
+        complex=any(_is_complex(value) for value in (*numbers.values(), *arrays.values())),
     )
 
 
-def _constants_solve(boundary: Boundary, sigma: float | None, *, masked: bool) -> bool | None:
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, complex) or np.dtype(getattr(value, "dtype", np.float64)).kind == "c"
+
+
+def _constants_solve(boundary: Boundary, sigma: complex | None, *, masked: bool) -> bool | None:
     """Whether constants solve A x = 0, or None where that depends on coefficients."""
     if sigma:
         return False
@@ -203,7 +213,7 @@ def _embedded(space: Embedding, name: str, value: Any) -> Any:
         InputError: it is none of them, or an array of another shape.
     """
     check_computed(name, value)
-    if value is None or isinstance(value, Real):
+    if value is None or isinstance(value, Number):
         return value
     value = without_package(name, value)
     if hasattr(value, "shape") and hasattr(value, "dtype"):
@@ -211,7 +221,7 @@ def _embedded(space: Embedding, name: str, value: Any) -> Any:
             raise InputError(
                 f"{name} has shape {tuple(value.shape)}, but the grid is {space.shape}: they must be equal"
             )
-        if np.dtype(value.dtype).kind not in "fiu":
+        if np.dtype(value.dtype).kind not in ("fiu" if name == MASK else "fiuc"):
             raise InputError(f"{name} has dtype {value.dtype}: real numbers are needed")
         if np.ma.is_masked(value):
             raise InputError(f"{name} is a masked array: pass {name}.filled(1.0), and its mask as mask=")
@@ -227,13 +237,13 @@ def _embedded(space: Embedding, name: str, value: Any) -> Any:
 def _sort(
     name: str,
     value: Any,
-    numbers: dict[str, float],
+    numbers: dict[str, Any],
     arrays: dict[str, Any],
     functions: dict[str, Callable[..., Any]],
 ) -> None:
     """Put a coefficient to its kind."""
-    if isinstance(value, Real) or getattr(value, "shape", None) == ():
-        numbers[name] = float_of(value)
+    if isinstance(value, Number) or getattr(value, "shape", None) == ():
+        numbers[name] = float_of(value) if isinstance(value, Real) or not np.iscomplexobj(value) else complex(value)
     elif hasattr(value, "shape"):
         arrays[name] = value
     else:

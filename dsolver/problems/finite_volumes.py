@@ -46,9 +46,9 @@ class Diffusion(CellRule):
     """
 
     grid: Triple
-    kappa: tuple[float | None, float | None, float | None]
+    kappa: tuple[Any, Any, Any]
     fields: tuple[str, str, str]
-    sigma: float | None
+    sigma: Any
     mask: bool
     cells: Cells = field(repr=False)
     boundary: Boundary

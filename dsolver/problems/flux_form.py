@@ -74,15 +74,23 @@ class FluxForm:
             right: likewise.
         """
         total = 0.0 * left.sum()  # where nothing is coupled, it is what is differentiated
+        for low, high, faces in self.faces(kappa):
+            total = total + (faces * (left[low] - left[high]) * (right[low] - right[high])).sum()
+        for end in self._ends(kappa):
+            total = total + (end.diagonal * left[end.where] * right[end.where]).sum()
+        return total
+
+    def faces(self, kappa: Sequence[Any]) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...], Array]]:
+        """Faces between cells: indices of the cells on both sides, and T of each; kappa as in `of_fluxes`."""
         for axis in AXES:
             resistance = self._resistance(kappa, axis)
             for low, high, times in self._pairs(axis):
                 faces = times * self._area(axis) / (resistance[low] + resistance[high])
-                faces = self._opened(self._opened(faces, low), high)
-                total = total + (faces * (left[low] - left[high]) * (right[low] - right[high])).sum()
-        for end in self._ends(kappa):
-            total = total + (end.diagonal * left[end.where] * right[end.where]).sum()
-        return total
+                yield low, high, self._opened(self._opened(faces, low), high)
+
+    def ends(self, kappa: Sequence[Any]) -> Iterator[tuple[tuple[Any, ...], Array]]:
+        """Faces of the domain with a condition: indices of the cells at them, and D of each."""
+        return ((end.where, end.diagonal) for end in self._ends(kappa))
 
     def of_sigma(self, sigma: Any, left: Array, right: Array) -> Array:
         """The part of σ in leftᵀ A right, summed over pairs of vectors; arguments as in `of_fluxes`."""
@@ -162,16 +170,19 @@ def mask_of(problem: Problem) -> npt.NDArray[np.bool_] | None:
     return field_of(problem, MASK) != 0.0 if problem.rule.mask else None
 
 
-def kappa_of(problem: Problem) -> list[float | npt.NDArray[np.float64]]:
-    """κ of a diffusion problem along x, y, z: numbers, or float64 of the grid's shape, in this process."""
+def kappa_of(problem: Problem) -> list[complex | npt.NDArray[Any]]:
+    """κ of a diffusion problem along x, y, z: numbers, or arrays of the grid's shape, in this process."""
     rule = problem.rule
     assert isinstance(rule, Diffusion)
     numbers = zip(rule.fields, rule.kappa, strict=True)
     return [field_of(problem, name) if number is None else number for name, number in numbers]
 
 
-def field_of(problem: Problem, name: str) -> npt.NDArray[np.float64]:
-    """A coefficient of a diffusion problem that is no number: float64 of the grid's shape, in this process."""
+def field_of(problem: Problem, name: str) -> npt.NDArray[Any]:
+    """A coefficient of a diffusion problem that is no number: of the grid's shape, in this process.
+
+    It is float64, or complex128 where it came so.
+    """
     rule = problem.rule
     assert isinstance(rule, Diffusion)
     if name in rule.functions:
@@ -180,7 +191,7 @@ def field_of(problem: Problem, name: str) -> npt.NDArray[np.float64]:
     else:
         values = problem.coefficients[name]
         values = values.get() if hasattr(values, "get") else values
-    return np.asarray(values, dtype=np.float64)
+    return np.asarray(values, dtype=np.complex128 if np.dtype(values.dtype).kind == "c" else np.float64)
 
 
 def _along(axis: int, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -13,6 +13,7 @@ from dsolver.cluster import default_client
 from dsolver.cluster.devices import Gpu, find_gpu
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.partition import Partition
+from dsolver.matrices.complex.grids import as_matrix
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.registry import AUTO, check_matrix
@@ -33,7 +34,7 @@ Pairs = Sequence[tuple[Any, Any]]
 
 
 def problem_of(A: Any, *, gpu: bool) -> Any:
-    """A sparse matrix as a problem; anything else as it is.
+    """A sparse matrix as a problem, and a grid with complex coefficients as one of a matrix; anything else as it is.
 
     Args:
         A: a matrix, or a problem.
@@ -42,7 +43,9 @@ def problem_of(A: Any, *, gpu: bool) -> Any:
     Raises:
         InputError: the matrix is none that can be solved with: see `dsolver.matrix`.
     """
-    return A if isinstance(A, Problem) or not is_matrix(A) else matrix(A, device="cuda" if gpu else "cpu")
+    if isinstance(A, Problem) or not is_matrix(A):
+        return as_matrix(A)
+    return matrix(A, device="cuda" if gpu else "cpu")
 
 
 def client_of(setup: Setup, *, everywhere: bool = True) -> Any:

@@ -736,7 +736,7 @@ def test_a_mask_may_be_a_function() -> None:
         ({"kappa": (1.0, 2.0)}, "kappa has 2 entries"),
         ({"kappa": (1.0, 0.0, 2.0)}, "kappa_y must be finite and > 0"),
         ({"kappa": np.ones((3, 4, 5))}, r"kappa has shape \(3, 4, 5\), but the grid is \(4, 4, 4\)"),
-        ({"kappa": np.ones((4, 4, 4), dtype=complex)}, "kappa has dtype complex"),
+        ({"kappa": 0j}, "kappa must be finite and not 0"),
         ({"kappa": np.array("x")}, "kappa has dtype <U1: real numbers are needed"),
         ({"kappa": "copper"}, "kappa must be a number, an array of shape"),
         ({"sigma": -1.0}, "sigma must be finite and not negative"),
