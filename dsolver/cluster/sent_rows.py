@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
-from operator import getitem
-from typing import TYPE_CHECKING, Any, final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +33,10 @@ from dsolver.matrices.row_block import ChunkCounts, CutRows, RowBlock, counts_of
 
 if TYPE_CHECKING:
     from distributed import Future
+
+
+ANYHOW: Final = {"allow_other_workers": True, "pure": False}
+"""Options of tasks that run again elsewhere where their worker is lost."""
 
 
 @final
@@ -135,15 +138,18 @@ class SentMatrix(CutRows):
             readers = client.sync(readers_of, client, self._owners)
         spans = zip(pairwise(self._partition.bounds), self._owners, strict=True)
         given = [self._given(span, owner, loans if owner in readers else None) for span, owner in spans]
-        places = [{"workers": [at], "allow_other_workers": True, "pure": False} for at in self._owners]
-        cut = partial(cut_piece, formats=self._formats, blocks=self._blocks, kernels=kernels)
+        places: list[dict[str, Any]] = [{**ANYHOW, "workers": [owner]} for owner in self._owners]
+        more = {"formats": self._formats, "blocks": self._blocks, "kernels": kernels}
         with loans.open():
-            pieces = [client.submit(placed, rows, kernels, **at) for rows, at in zip(given, places, strict=True)]
-            self._plans = self._plans or self._planned(pieces)
-            each = zip(pieces, self._plans, places, strict=True)
-            made = [client.submit(cut, piece, plan, **at) for piece, plan, at in each]
-            parts: list[list[Any]] = [[client.submit(getitem, pair, n, pure=False) for pair in made] for n in range(2)]
-            self._sent, counts = parts
+            if len(given) == 1:
+                self._plans = (HaloPlan(sends=(), receives=()),)
+                self._sent = [client.submit(cut_whole, given[0], self._plans[0], **more, **places[0])]
+            else:
+                pieces = [client.submit(placed, rows, kernels, **at) for rows, at in zip(given, places, strict=True)]
+                self._plans = self._plans or self._planned(pieces)
+                each = zip(pieces, self._plans, places, strict=True)
+                self._sent = [client.submit(cut_piece, piece, plan, **more, **at) for piece, plan, at in each]
+            counts = [client.submit(attrgetter("counts"), block, pure=False) for block in self._sent]
             return tuple(results_of(client, counts))
 
     def _given(self, span: tuple[int, int], owner: str, loans: Loans | None) -> Any:
@@ -161,8 +167,6 @@ class SentMatrix(CutRows):
 
     def _planned(self, pieces: Sequence[Future[PlacedPiece]]) -> tuple[HaloPlan, ...]:
         """Halo exchange of each chunk."""
-        if len(pieces) == 1:
-            return (HaloPlan(sends=(), receives=()),)
         asked = [self._client.submit(_ghosts, piece, pure=False) for piece in pieces]
         return self._partition.halo_plans(results_of(self._client, asked))
 
@@ -202,16 +206,21 @@ def placed(given: GivenRows, kernels: str) -> PlacedPiece:
     return PlacedPiece(rows=rows, ghosts=ghosts, span=given.span, near=near)
 
 
+def cut_whole(given: GivenRows, plan: HaloPlan, **options: Any) -> RowBlock:
+    """Rows of the only chunk: as `cut_piece`."""
+    return cut_piece(placed(given, options["kernels"]), plan, **options)
+
+
 def cut_piece(
     piece: PlacedPiece, plan: HaloPlan, *, formats: str | None, blocks: Sequence[int], kernels: str
-) -> tuple[RowBlock, ChunkCounts]:
-    """Rows of a chunk with the columns of its own numbers, and their counts."""
+) -> RowBlock:
+    """Rows of a chunk with the columns of its own numbers, and with their counts."""
     backend = load(kernels)
     with _in_memory():
         block = row_block(*piece.rows, piece.span, backend.asarray(piece.ghosts), plan, formats)
         counts = counts_of(block, blocks)
         backend.general.wait()
-    return replace(block, near=piece.near, known=counts.local), counts
+    return replace(block, near=piece.near, known=counts.local, counts=counts)
 
 
 def _ghosts(piece: PlacedPiece) -> npt.NDArray[np.int64]:

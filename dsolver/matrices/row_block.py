@@ -43,6 +43,7 @@ class RowBlock:
         formats: as of `matrix`.
         near: float64 (rows, k), the near-null space that was given, in A's order; None where none was.
         known: statistics of the entries in own columns; None where they have yet to be found.
+        counts: likewise, of all.
     """
 
     start: Any
@@ -53,6 +54,7 @@ class RowBlock:
     formats: str | None = None
     near: Any = None
     known: Statistics | None = None
+    counts: ChunkCounts | None = None
 
     def copy(self) -> Self:
         """The rows with memory of their own."""

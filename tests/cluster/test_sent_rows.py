@@ -156,8 +156,9 @@ class CutThere(CutRows):
             arrays = matrix.indptr[first : last + 1], matrix.indices[begin:end], matrix.data[begin:end]
             rows = GivenRows((first, last), *arrays, None if near is None else near[first:last])
             plan = self._here.plans[number]
-            block, counts = cut_piece(placed(rows, "cuda"), plan, formats=formats, blocks=blocks, kernels="cuda")
-            assert replace(counts, local=self.counts[number].local) == self.counts[number]
+            block = cut_piece(placed(rows, "cuda"), plan, formats=formats, blocks=blocks, kernels="cuda")
+            assert block.counts is not None
+            assert replace(block.counts, local=self.counts[number].local) == self.counts[number]
             self._found[number] = block
 
     @property
