@@ -172,6 +172,27 @@ def pores(n: int, rng: Rng) -> Field:
     return Field(kappa=np.ones((n, n, n)), sizes=_cubes(n), solid=~largest)
 
 
+def grains(n: int, rng: Rng) -> Field:
+    """Rock whose grains are left out, with the pockets of its pores: they balance by themselves."""
+    return Field(kappa=np.ones((n, n, n)), sizes=_cubes(n), solid=rock(n, rng) < 0.5)
+
+
+def spheres(n: int, rng: Rng) -> Field:
+    """The room between spheres of 6 to 12 cells, two thirds of all."""
+    solid = np.zeros((n, n, n), dtype=bool)
+    for _ in range(max(4, n**3 // 950)):
+        solid[_ellipsoid(n, rng.uniform(0, n, 3), np.full(3, rng.uniform(3, 6)))] = True
+    return Field(kappa=np.ones((n, n, n)), sizes=_cubes(n), solid=solid)
+
+
+def obstacles(n: int, rng: Rng) -> Field:
+    """A few large bodies that are left out, a tenth of all cells."""
+    solid = np.zeros((n, n, n), dtype=bool)
+    for center in rng.uniform(0.2, 0.8, (4, 3)) * n:
+        solid[_ellipsoid(n, center, np.full(3, n / 6))] = True
+    return Field(kappa=np.ones((n, n, n)), sizes=_cubes(n), solid=solid)
+
+
 def packing(n: int, rng: Rng) -> F64:
     """Spheres of 4 to 8 cells that conduct 10⁴ times better than what is between them, and touch."""
     kappa = np.ones((n, n, n))
@@ -286,6 +307,9 @@ HARD: Final[dict[str, Callable[[int, Rng], F64 | Field]]] = {
     "board": board,
     "rock": rock,
     "pores": pores,
+    "grains": grains,
+    "spheres": spheres,
+    "obstacles": obstacles,
     "packing": packing,
     "bubbles": bubbles,
     "membranes": membranes,

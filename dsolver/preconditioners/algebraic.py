@@ -28,10 +28,13 @@ from dsolver.multigrid.algebraic.finest import FinestLevel, rows_of_blocks
 from dsolver.multigrid.algebraic.lattice.levels import finest_of_grid
 from dsolver.multigrid.algebraic.lattice.open_rows import (
     OpenLayouts,
+    OpenRows,
+    all_rows,
     can_open,
+    is_in_slabs,
     open_bounds,
     open_rows,
-    with_diagonal,
+    raised,
 )
 from dsolver.multigrid.algebraic.methods import MOST, STRONG, Aggregation, CoarsePoints, Method
 from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, Options
@@ -65,8 +68,8 @@ AGGRESSIVE: Final = 1
 """Levels that "pmis" coarsens twice at once, where nothing else is said."""
 AGGREGATES: Final = 4
 """Aggregates that a row of a smoothed P reads: 3 to 5 were seen."""
-SETUP_ROW: Final = 380
-SETUP_ENTRY: Final = 90
+SETUP_ROW: Final = 340
+SETUP_ENTRY: Final = 85
 """Bytes of each row, and of each entry beside the diagonal, that set-up needs for a while: 5, 7 and 27 points, of grids
 and matrices, took 0.8 to 1.1 times as much as is counted so, and 7 points of a grid on a GPU 0.7."""
 SETUP_ON_GPU: Final = (480, 340, 2)
@@ -206,7 +209,7 @@ class Algebraic(Preconditioner):
         """A in float64, made when it is called for, and the hierarchy's set-up, which has yet to begin."""
         coarsening, method = self._coarsening(builder.problem), self._method(builder.problem)
         if builder.problem.lattice:
-            exact, first = _of_grid(builder, take())
+            exact, first = _of_grid(builder, take)
         else:
             exact, first = _of_matrix(builder)
         if coarsening == "aggregation":
@@ -348,13 +351,36 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
     )
 
 
-def _of_grid(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChunk], FinestLevel]:
+def _of_grid(builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[[], PerChunk], FinestLevel]:
     """A in float64, made when it is called for, and the finest level of a grid."""
-    engine = builder.engine
-    if rows.closed is not None and can_open(engine, rows.chunks):
+    rows = take()
+    opened = _opened(builder, rows)
+    if opened is None:
+        return _of_lattice(builder, rows)
+    factors, singular = rows.raised, rows.singular
+    del rows  # weights of the whole box go before matrices are made
+    return _of_opened(builder, opened, factors, singular=singular)
+
+
+def _opened(builder: Builder, rows: FinestRows) -> OpenRows | None:
+    """The rows of a grid as a matrix's, where cells are left out, and on CPUs; None elsewhere.
+
+    Slices of a grid take six times as long to make on CPUs as formats of any matrix, and P and R between two colors
+    likewise; products are as fast. On GPUs a symmetric star in two colors is half of what any matrix would read.
+    """
+    engine, where = builder.engine, (rows.chunks, rows.offsets, rows.weights)
+    if rows.closed is None:
+        return all_rows(engine, *where) if engine.kernels != "cuda" and is_in_slabs(rows.chunks) else None
+    if can_open(engine, rows.chunks):
         bounds = open_bounds(engine, rows.closed)
         if all(first < last for first, last in pairwise(bounds)):  # each chunk has a row
-            return _of_open_cells(builder, rows, rows.closed, bounds)
+            return open_rows(engine, *where, rows.closed, bounds)
+    return None
+
+
+def _of_lattice(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChunk], FinestLevel]:
+    """`_of_grid` of rows that are stored as a lattice's."""
+    engine = builder.engine
     view = engine.lowered(builder.dtype) if builder.lowered else engine
     where: dict[str, Any] = {"partition": rows.chunks, "offsets": rows.offsets}
     layout = rows.looked_at(view).at("layout")
@@ -388,33 +414,27 @@ def _of_grid(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChunk]
     return lambda: both()[0], first
 
 
-def _of_open_cells(
-    builder: Builder, rows: FinestRows, closed: PerChunk, bounds: tuple[int, ...]
+def _of_opened(
+    builder: Builder, opened: OpenRows, factors: PerChunk | None, *, singular: bool
 ) -> tuple[Callable[[], PerChunk], FinestLevel]:
-    """A in float64, made when it is called for, and the finest level, of the cells that are not left out."""
-    engine, given, weights = builder.engine, rows.weights, rows.weights
-    if rows.raised is not None:
-        weights = engine.per_chunk(partial(raised_rows, offsets=rows.offsets), weights, rows.raised)
-    opened = open_rows(engine, rows.chunks, rows.offsets, weights, closed, bounds)
-    measures = measured(engine, opened.rows)
-    layouts = opened.layouts.at("rows")
-
-    if rows.raised is None:
+    """`_of_grid` of rows as a matrix's; factors: of the levels' diagonal, None for ones."""
+    engine, layouts, levels = builder.engine, opened.layouts.at("rows"), opened
+    if factors is None:
         exact, narrow = _in_both_types(builder, opened.blocks, layouts)
     else:
+        levels = raised(engine, opened, factors)
         store, view = partial(chunk_matrix, wait=False), engine.lowered(builder.dtype) if builder.lowered else engine
-        narrow = view.per_chunk(store, opened.blocks, layouts).at(0)
-        blocks = with_diagonal(engine, opened, rows.offsets, given, closed)
-        exact = engine.per_chunk(store, blocks, layouts).at(0)
+        exact = engine.per_chunk(store, opened.blocks, layouts).at(0)
+        narrow = view.per_chunk(store, levels.blocks, layouts).at(0)
     in_boxes = engine.per_chunk(_in_box, exact, opened.layouts)
     return lambda: in_boxes, FinestLevel(
-        rows=opened.rows,
+        rows=levels.rows,
         layout=layouts.at(0),
         chunks=lambda: narrow,
-        bounds=bounds,
+        bounds=opened.bounds,
         senders=opened.senders,
-        singular=rows.singular,
-        measures=measures,
+        singular=singular,
+        measures=measured(engine, levels.rows),
     )
 
 

@@ -11,6 +11,7 @@ from dsolver.kernels.amg import (
     box_rows,
     couplings,
     extended_interpolation,
+    open_rows,
     pmis,
     points,
     products,
@@ -83,7 +84,11 @@ class AlgebraicSetup:
         self, box: box_rows.LatticeBox, offsets: Sequence[tuple[int, int, int]], weights: Any
     ) -> tuple[Csr, Any, bool]:
         """See `box_rows.box_rows`."""
-        return box_rows.box_rows(box, offsets, weights)
+        return box_rows.box_rows(box, offsets, weights, self.team)
+
+    def open_rows(self, box: open_rows.OpenBox, offsets: Sequence[tuple[int, int, int]], weights: Any) -> Csr:
+        """See `open_rows.open_rows`."""
+        return open_rows.open_rows(box, offsets, weights, self.team)
 
     def row_measures(self, a: Csr, below: int) -> tuple[Any, Any, Any]:
         """See `couplings.row_measures`; in place of the sums of sizes `points.shares` of them."""

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from dsolver.kernels import load
 from dsolver.kernels.amg import couplings as on_host
 from dsolver.kernels.amg import pmis
 from dsolver.kernels.amg.box_rows import LatticeBox, box_rows
 from dsolver.kernels.amg.extended_interpolation import coarse_couplings
+from dsolver.kernels.amg.open_rows import OpenBox
 from dsolver.kernels.amg.pmis import COARSE, FINE, UNDECIDED
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.cpu.loops.team import Team
@@ -133,15 +135,13 @@ def test_rows_of_a_box_are_those_of_the_host(offsets: tuple[Any, ...], periodic:
         weights[:, rng.random(weights.shape[1]) < 0.2] *= rng.random((len(offsets), 1)) < 0.5
         for given in (weights.reshape(-1), weights[:, 3]):
             rows, share, _ = on_gpu(box, offsets, there(given))
-            expected, shares, _ = box_rows(box, offsets, given)
+            expected, shares, _ = box_rows(box, offsets, given, TEAM)
             same([*rows, share], [*expected, shares])
 
 
-@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("offsets", [STAR, BOX])
-def test_whether_mirrored_entries_of_a_grid_are_equal(offsets: tuple[Any, ...]) -> None:
-    from dsolver.kernels.cuda.amg.box_rows import box_rows as on_gpu
-
+def test_whether_mirrored_entries_of_a_grid_are_equal(offsets: tuple[Any, ...], device: str) -> None:
     grid = (7, 5, 6)
     rng, sizes = np.random.default_rng(12), np.abs(offsets).sum(axis=1)
     number = np.arange(210).reshape(6, 5, 7)
@@ -152,18 +152,23 @@ def test_whether_mirrored_entries_of_a_grid_are_equal(offsets: tuple[Any, ...]) 
         opposite = [tuple(o) for o in offsets].index(tuple(-step for step in offset))
         if sizes[k]:
             weights[k] = rng.random(210) if opposite > k else weights[opposite][other]
-    assert on_gpu(whole, offsets, there(weights.reshape(-1)))[2]
-    assert on_gpu(whole, offsets, there(1.0 * sizes))[2]
-    assert not on_gpu(whole._replace(grid=(7, 5, 7)), offsets, there(weights.reshape(-1)))[2]
-    assert not on_gpu(whole, offsets, there(rng.random(len(offsets))))[2]
+
+    def equal(box: LatticeBox, weights: Any) -> bool:
+        backend = load(device)
+        return bool(backend.amg.box_rows(box, offsets, backend.asarray(weights.reshape(-1)))[2])
+
+    assert equal(whole, weights)
+    assert equal(whole, 1.0 * sizes)
+    assert not equal(whole._replace(grid=(7, 5, 7)), weights)
+    assert not equal(whole, rng.random(len(offsets)))
     weights[np.flatnonzero(sizes)[-1], 87] += 1e-9  # inside
-    assert not on_gpu(whole, offsets, there(weights.reshape(-1)))[2]
+    assert not equal(whole, weights)
 
 
 def test_rows_of_a_box_are_by_definition_those_of_its_points() -> None:
     box = LatticeBox((5, 4, 3), (True, False, False), (1, 0, 1), (4, 4, 2))
     weights = np.arange(1.0, 8.0)
-    rows, share, _ = box_rows(box, STAR, weights)
+    rows, share, _ = box_rows(box, STAR, weights, TEAM)
     points = [(x, y, z) for z in (1, 2) for y in range(4) for x in (1, 2, 3, 4)]
     for i, (x, y, z) in enumerate(points):
         found = {}
@@ -176,6 +181,37 @@ def test_rows_of_a_box_are_by_definition_those_of_its_points() -> None:
         assert share[i] == pytest.approx((4.0 + sum(found.values())) / 8.0)
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("offsets", [STAR, BOX])
+def test_rows_of_open_cells_are_those_of_the_box_among_them(offsets: tuple[Any, ...], device: str) -> None:
+    """Cells that are left out are neither rows nor columns, and halo slots come behind own rows."""
+    backend, rng = load(device), np.random.default_rng(13)
+    nx, ny, nz = shape = (7, 5, 6)
+    closed = rng.random(210) < 0.4
+    cells = np.flatnonzero(~closed).astype(np.int32)
+    weights = rng.standard_normal((len(offsets), 210)) * (rng.random((len(offsets), 210)) < 0.8)
+    numbering = np.full((nz + 2, ny + 2, nx + 2), -1, dtype=np.int32)
+    numbering[1:-1, 1:-1, 1:-1] = np.arange(210).reshape(nz, ny, nx)
+    numbering[-1, 1:-1, 1:-1] = 210 + np.arange(35).reshape(ny, nx)  # another box lies above
+    names = np.full(245, -1, dtype=np.int32)
+    names[cells] = np.arange(len(cells))
+    names[210::2] = len(cells) + np.arange(18)
+    there = (backend.asarray(each) for each in (numbering, names, cells))
+    found = backend.amg.open_rows(OpenBox(shape, *there), offsets, backend.asarray(weights))
+    start, columns, values = (backend.to_host(part) for part in found)
+    ordered = sorted(range(len(offsets)), key=lambda k: offsets[k][::-1])
+    for row, cell in enumerate(cells):
+        x, y, z = cell % nx, cell // nx % ny, cell // (nx * ny)
+        expected = []
+        for k in ordered:
+            i, j, up = offsets[k]
+            seen = numbering[1 + z + up, 1 + y + j, 1 + x + i]
+            if seen >= 0 and names[seen] >= 0 and (weights[k, cell] != 0.0 or offsets[k] == (0, 0, 0)):
+                expected.append((names[seen], weights[k, cell]))
+        here = slice(start[row], start[row + 1])
+        assert list(zip(columns[here], values[here], strict=True)) == expected
+
+
 @pytest.mark.gpu
 def test_grids_that_are_too_large_are_refused() -> None:
     from dsolver.kernels.cuda.amg.box_rows import box_rows as on_gpu
@@ -183,4 +219,4 @@ def test_grids_that_are_too_large_are_refused() -> None:
     box = LatticeBox((2000, 2000, 2000), (False, False, False), (0, 0, 0), (2, 2, 2))
     with pytest.raises(ValueError, match="no kernel makes rows"):
         on_gpu(box, STAR, there(np.ones(7)))
-    assert box_rows(box, STAR, np.ones(7))[0].columns.dtype == np.int64
+    assert box_rows(box, STAR, np.ones(7), TEAM)[0].columns.dtype == np.int64

@@ -9,7 +9,7 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.amg.box_rows import MOST_POINTS, LatticeBox, Triple, ascending
+from dsolver.kernels.amg.box_rows import MOST_POINTS, LatticeBox, Triple, ascending, mirrored
 from dsolver.kernels.cuda.csr.starts import add_up
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
@@ -41,7 +41,7 @@ def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tupl
     start, share = cupy.empty(rows + 1, dtype=np.int64), cupy.empty(rows)
     arguments = (_packed(box, offsets, constant=weights.shape[1] == 1), steps, weights, np.int32(rows))
     grid = (-(-rows // threads),)
-    compared = box.shape == box.grid and _mirrored(box, [offsets[k] for k in order])
+    compared = box.shape == box.grid and mirrored(box, [offsets[k] for k in order])
     found = counters(2)  # entries, and whether mirrored ones differ
     if rows:
         numbers = (np.int32(compared), start[1:], found[1:])
@@ -52,14 +52,6 @@ def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tupl
     if rows:
         kernel(FILE, "fill_entries", DTYPE)(grid, (threads,), (*arguments, *out, share))
     return out, share, compared and not unequal
-
-
-def _mirrored(box: LatticeBox, offsets: Sequence[Triple]) -> bool:
-    """Whether offset q and the one as far from the end are opposite to each other, and none has another's column."""
-    opposite = [tuple(-step for step in offset) for offset in reversed(offsets)]
-    reach = 2 * np.abs(offsets).max(axis=0)
-    wide = all(not around or n > most for around, n, most in zip(box.periodic, box.grid, reach, strict=True))
-    return wide and opposite == [tuple(offset) for offset in offsets]
 
 
 def _packed(box: LatticeBox, offsets: Sequence[Triple], *, constant: bool) -> Any:

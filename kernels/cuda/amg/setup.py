@@ -9,6 +9,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg.box_rows import LatticeBox
+from dsolver.kernels.amg.open_rows import OpenBox
 from dsolver.kernels.amg.selection import EVERY
 from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes, Places
 from dsolver.kernels.cpu.loops.team import Team
@@ -16,6 +17,7 @@ from dsolver.kernels.cuda.amg import (
     box_rows,
     couplings,
     extended_interpolation,
+    open_rows,
     paths,
     pmis,
     points,
@@ -55,6 +57,9 @@ class CudaAlgebra(AlgebraicSetup):
 
     def box_rows(self, box: LatticeBox, offsets: Sequence[tuple[int, int, int]], weights: Any) -> tuple[Csr, Any, bool]:
         return box_rows.box_rows(box, offsets, weights)
+
+    def open_rows(self, box: OpenBox, offsets: Sequence[tuple[int, int, int]], weights: Any) -> Csr:
+        return open_rows.open_rows(box, offsets, weights)
 
     def row_measures(self, a: Csr, below: int) -> tuple[Any, Any, Any]:
         return couplings.row_measures(a, below)

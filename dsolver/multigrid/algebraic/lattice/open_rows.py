@@ -1,4 +1,4 @@
-"""Rows of a grid's cells that are not left out, as a matrix by itself.
+"""Rows of a grid's cells that are not left out, which may be all, as a matrix by itself.
 
 Cells that are left out are no rows: they take neither memory nor time in matrices, vectors, levels and halos. The
 open ones are numbered chunk after chunk, in lattice order in each: levels of slabs along the last axis are the same to
@@ -17,18 +17,18 @@ import numpy as np
 
 from dsolver.distributed.setup_exchange import GhostExchange, Senders, mutual_senders, numbers_of, senders_of
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.grid.numbering import by_offset, chunk_numbering, own_number
+from dsolver.grid.numbering import chunk_numbering, own_number
 from dsolver.grid.partition import HaloPlan, Offsets, Partition
 from dsolver.kernels import Backend
+from dsolver.kernels.amg.open_rows import OpenBox
 from dsolver.kernels.formats.layout import Layout
 from dsolver.matrices.row_block import RowBlock
+from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, starts
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, own_bounds, owners_in
-
-CENTER = (0, 0, 0)
 
 
 @final
@@ -42,6 +42,7 @@ class OpenRows:
         layouts: the `OpenLayouts` of every chunk.
         bounds: the first row of each chunk, and behind them the number of rows.
         senders: the chunks whose rows each chunk reads.
+        cells: int32 (rows,) of every chunk, the numbers of the open cells in its box; None where none is left out.
     """
 
     rows: PerChunk
@@ -49,6 +50,7 @@ class OpenRows:
     layouts: PerChunk
     bounds: Bounds
     senders: Senders
+    cells: PerChunk | None = None
 
 
 @final
@@ -92,16 +94,10 @@ def open_rows(
     Raises:
         InputError: the matrix has an entry in one of two mirrored places alone.
     """
-    own = engine.per_chunk(partial(_own_numbers, bounds=bounds), closed)
-    plans = [partition.halo_plan(number, offsets) for number in range(len(partition))]
-    around = GhostExchange(
-        engine,
-        engine.per_chunk(partial(_plan, plans=plans)),
-        own,
-        [[source for source, _ in plan.receives] for plan in plans],
-    )
+    cells = engine.per_chunk(_open_cells, closed)
+    ghosts = _ghost_numbers(engine, partition, offsets, closed, bounds)
     make = partial(_brought, partition=partition, offsets=offsets, bounds=bounds)
-    made = engine.per_chunk(make, weights, own, around(own.at("numbers")))
+    made = engine.per_chunk(make, weights, cells, ghosts)
     senders = mutual_senders(senders_of(engine, made.at("named")))
     rows = symmetric_rows(engine, made, senders, bounds, ascending=True)
     return OpenRows(
@@ -110,12 +106,55 @@ def open_rows(
         layouts=engine.per_chunk(partial(_layouts, partition=partition, bounds=bounds), closed),
         bounds=bounds,
         senders=senders,
+        cells=cells,
     )
 
 
-def with_diagonal(engine: Engine, opened: OpenRows, offsets: Offsets, weights: PerChunk, closed: PerChunk) -> PerChunk:
-    """The `RowBlock` of every chunk with the diagonal of other weights, as of `open_rows`."""
-    return engine.per_chunk(partial(_with_diagonal, offsets=offsets), opened.blocks, weights, closed)
+def is_in_slabs(partition: Partition) -> bool:
+    """Whether the chunks are ranges of the grid's rows in lattice order."""
+    return max(partition.counts[:2]) == 1
+
+
+def all_rows(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> OpenRows:
+    """The rows of a grid none of whose cells is left out, in slabs.
+
+    Args:
+        engine: of the grid's chunks, in float64.
+        partition: the chunks; an axis of one point is not periodic.
+        offsets: of the rows' columns.
+        weights: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil, of a symmetric
+            matrix.
+
+    Raises:
+        InputError: the matrix has an entry in one of two mirrored places alone.
+    """
+    made = LatticeRows(engine, partition, offsets, weights)
+    return OpenRows(
+        rows=made.rows,
+        blocks=engine.per_chunk(_block, made.rows),
+        layouts=engine.per_chunk(partial(_all_layouts, partition=partition)),
+        bounds=made.bounds,
+        senders=made.senders,
+    )
+
+
+def raised(engine: Engine, opened: OpenRows, factors: PerChunk) -> OpenRows:
+    """The rows with their diagonal times a block of factors for each chunk of the grid."""
+    assert opened.cells is not None
+    values = engine.per_chunk(_raised, opened.blocks, opened.cells, factors)
+    rows = engine.per_chunk(_rows_with, opened.rows, values)
+    return replace(opened, rows=rows, blocks=engine.per_chunk(_block_with, opened.blocks, values))
+
+
+def _ghost_numbers(
+    engine: Engine, partition: Partition, offsets: Offsets, closed: PerChunk, bounds: Bounds
+) -> PerChunk:
+    """Numbers of the cells around every chunk, float64 in the order of its halo's slots; see `GhostExchange`."""
+    plans = [partition.halo_plan(number, offsets) for number in range(len(partition))]
+    of_chunks = engine.per_chunk(partial(_plan, plans=plans))
+    own = engine.per_chunk(partial(_own_numbers, bounds=bounds), closed)
+    around = GhostExchange(engine, of_chunks, own, [[source for source, _ in plan.receives] for plan in plans])
+    return around(own.at("numbers"))
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -145,50 +184,44 @@ def _plan(_: Backend, number: int, *, plans: list[HaloPlan]) -> HaloPlan:
     return plans[number if len(plans) > 1 else 0]
 
 
+def _open_cells(_: Backend, __: int, closed: Any) -> Any:
+    """int32, the numbers of a chunk's cells that are not left out."""
+    return np.flatnonzero(~closed).astype(np.int32)
+
+
 def _brought(
     backend: Backend,
     number: int,
     weights: Any,
-    own: _Numbers,
+    cells: Any,
     ghosts: Any,
     *,
     partition: Partition,
     offsets: Offsets,
     bounds: Bounds,
 ) -> BroughtRows:
-    """A chunk's rows: the entries of each offset side by side, of which those that are there are taken."""
+    """A chunk's rows, with columns by number."""
     number = own_number(partition, number)
-    box, weights = partition[number].box, by_offset(weights, offsets)
-    cells = np.flatnonzero(own.numbers[:-1] >= 0.0)
-    outside = own.numbers[-1:]  # -1, the number that is read at -1
-    parts = [own.numbers[:-1], outside] if ghosts is None else [own.numbers[:-1], ghosts, outside]
-    numbers = np.concatenate(parts).astype(np.int64)
-    around = chunk_numbering(backend, partition, number, offsets)
-    nx, ny, nz = box.shape
-    columns, values = [], []
-    order = sorted(range(len(offsets)), key=lambda place: offsets[place][::-1])  # as the lattice is numbered
-    for place in order:
-        i, j, k = offsets[place]
-        seen = around[1 + k : 1 + k + nz, 1 + j : 1 + j + ny, 1 + i : 1 + i + nx].reshape(-1)
-        columns.append(numbers[seen[cells]])
-        values.append(weights[place][cells])
-    column, value = np.stack(columns, axis=1), np.stack(values, axis=1)
-    there = (column >= 0) & (value != 0.0)
-    there[:, order.index(offsets.index(CENTER))] = True
-    there = there.reshape(-1)
-    entries = np.flatnonzero(there)
-    rows = Rows(
-        start=starts(there)[:: len(offsets)].copy(),
-        columns=column.reshape(-1)[entries],
-        values=value.reshape(-1)[entries],
-    )
+    box, (first, _) = partition[number].box, own_bounds(bounds, number)
+    count = len(cells)
+    names = np.full_like(cells, -1, shape=box.points + (0 if ghosts is None else len(ghosts)))
+    names[cells] = np.arange(count, like=cells)
+    if ghosts is not None:
+        slots = np.arange(count, count + len(ghosts), like=cells)
+        names[box.points :] = np.where(ghosts >= 0.0, slots, -1)
+    where = OpenBox(box.shape, chunk_numbering(backend, partition, number, offsets), names, cells)
+    start, columns, values = backend.amg.open_rows(where, offsets, weights)
+    if ghosts is not None:
+        own = np.arange(first, first + count, dtype=np.int64, like=cells)
+        columns = np.concatenate([own, ghosts.astype(np.int64)])[columns]
+    rows = Rows(start=start, columns=columns, values=values)
     if any(partition.periodic) or max(partition.counts[:2]) > 1:  # numbers go on where the lattice does not
         rows = rows.ascending
     found = DistributedRows.of(backend.amg, bounds, number, rows)
     return BroughtRows(
         rows=found,
-        origin=partition.domain.rows_of(box, like=cells)[cells],
-        near=np.empty((len(cells), 0), like=cells),
+        origin=partition.domain.rows_of(box, like=start)[cells],
+        near=np.empty((count, 0), like=start),
         named=owners_in(bounds, found.window),
     )
 
@@ -198,11 +231,26 @@ def _block(backend: Backend, _: int, rows: LevelRows) -> RowBlock:
     return RowBlock(start=matrix.start, columns=slots, values=matrix.values, plan=rows.plan)
 
 
-def _with_diagonal(_: Backend, __: int, block: RowBlock, weights: Any, closed: Any, *, offsets: Offsets) -> RowBlock:
-    rows = Rows(start=block.start, columns=block.columns, values=block.values.copy())
-    diagonal: I64 = np.flatnonzero(rows.columns == rows.of_entries)
-    rows.values[diagonal] = by_offset(weights, offsets)[offsets.index(CENTER)][np.flatnonzero(~closed)]
-    return replace(block, values=rows.values)
+def _raised(_: Backend, __: int, block: RowBlock, cells: Any, factors: Any) -> Any:
+    """float64 (entries,): values of a chunk's rows with their diagonal times factors."""
+    values: F64 = block.values.copy()
+    own: I64 = np.flatnonzero(block.columns == Rows(start=block.start, columns=block.columns, values=values).of_entries)
+    values[own] *= factors.T.reshape(-1)[cells]
+    return values
+
+
+def _rows_with(_: Backend, __: int, rows: LevelRows, values: Any) -> LevelRows:
+    return replace(rows, matrix=rows.matrix._replace(values=values))
+
+
+def _block_with(_: Backend, __: int, block: RowBlock, values: Any) -> RowBlock:
+    return replace(block, values=values)
+
+
+def _all_layouts(backend: Backend, number: int, *, partition: Partition) -> OpenLayouts:
+    box = partition[own_number(partition, number)].box
+    rows = backend.layouts.plain((box.points, 1, 1))
+    return OpenLayouts(box=backend.layouts.plain(box.shape), rows=(rows, rows))
 
 
 def _layouts(backend: Backend, number: int, closed: Any, *, partition: Partition, bounds: Bounds) -> OpenLayouts:
