@@ -75,7 +75,7 @@ def others() -> dict[str, Callable[[Any, Any], Any]]:
 
 
 def on_gpu() -> dict[str, Callable[[Any, Any], Any]]:
-    """What solves with a matrix and a vector of CuPy."""
+    """Solvers for a matrix and a vector of CuPy."""
     found: dict[str, Callable[[Any, Any], Any]] = {
         "default": lambda a, b: dsolver.solve(a, b).x,
         'M="direct"': lambda a, b: dsolver.solve(a, b, M="direct").x,

@@ -71,6 +71,7 @@ class MatrixProblem(Problem):
         part_senders: as `senders`, of each.
         part_counts: as `counts`, of each.
         negated: whether `matrix` and `given` are those of -A.
+        exponent: of two, by which the entries of `matrix` and `given` were multiplied.
         known: whether rows tell their unknown alone, which is then set before a solve begins.
         elimination: tells how large the factors of `matrix` are, where that is here.
     """
@@ -100,6 +101,7 @@ class MatrixProblem(Problem):
     part_counts: tuple[tuple[ChunkCounts, ...], ...] = field(repr=False, default=())
     elimination: Elimination | None = field(repr=False, compare=False, default=None)
     negated: bool = field(repr=False, default=False)
+    exponent: int = field(repr=False, default=0)
     known: bool = field(repr=False, default=False)
 
     def __repr__(self) -> str:

@@ -47,6 +47,7 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
         opened=look.opened,
         given=solved.given,
         negated=solved.negated,
+        exponent=solved.exponent,
         known=solved.known > 0,
         notes=solved.notes,
         **options,

@@ -8,6 +8,7 @@ are small.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
@@ -23,6 +24,8 @@ from dsolver.matrices.checked import RowsOnGpu, entry, look_at, on_host
 ROUNDING: Final = 2e-6
 """Difference of mirrored entries, as a part of √(a_ii a_jj), up to which it is taken for rounding: that of an assembly
 in float32 is 1e-7 to 1e-6."""
+FAR: Final = 400
+"""Exponents of two beyond which, up or down, the largest entry is brought to about 1."""
 
 
 @final
@@ -35,6 +38,7 @@ class SolvedMatrix:
         look: what their entries tell.
         given: the matrix that was given, negated where `negated` says so, if `rows` has other entries; else None.
         negated: whether signs are turned, so that -A x = -b is solved.
+        exponent: of two, by which entries were multiplied that are all too small or too large to have squares.
         known: rows that alone tell their unknown, and were taken out of the others: it is set before a solve begins.
         notes: what was changed, for `Solution.notes`.
     """
@@ -43,6 +47,7 @@ class SolvedMatrix:
     look: Look
     given: Any = None
     negated: bool = False
+    exponent: int = 0
     known: int = 0
     notes: tuple[str, ...] = ()
 
@@ -60,7 +65,8 @@ def solved_matrix(rows: Any, look: Look, symmetric: bool | None = None) -> Solve
     """
     if symmetric not in (None, True, False):
         raise InputError(f"symmetric must be True, False or None, not {symmetric!r}")
-    made = SolvedMatrix(rows=rows, look=look)
+    made = _in_range(SolvedMatrix(rows=rows, look=look))
+    look = made.look
     if look.negative > look.hollow[0]:
         made = _signed(made)
     if look.place is None or symmetric is False:
@@ -71,6 +77,18 @@ def solved_matrix(rows: Any, look: Look, symmetric: bool | None = None) -> Solve
 def _has_single(rows: Any) -> bool:
     """Whether a row may have one entry that is not zero, told without much work."""
     return some(rows.indptr[1:] - rows.indptr[:-1] == 1) or some(rows.data == 0.0)
+
+
+def _in_range(made: SolvedMatrix) -> SolvedMatrix:
+    """With entries whose squares are numbers, and so are those of their inverses."""
+    exponent = math.frexp(made.look.largest)[1]
+    if abs(exponent) <= FAR or made.look.largest == 0.0:
+        return made
+    half = -exponent // 2
+    rows = made.rows
+    values = rows.data * math.ldexp(1.0, half) * math.ldexp(1.0, -exponent - half)
+    rows = replace(rows, data=values) if isinstance(rows, RowsOnGpu) else _with(rows, values)
+    return replace(made, rows=rows, look=look_at(rows), exponent=-exponent)
 
 
 # -- signs -------------------------------------------------------------------------------------------------------------

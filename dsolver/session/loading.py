@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -17,6 +18,7 @@ from dsolver.problems import Problem
 from dsolver.program.loop import Slice
 from dsolver.program.terms import Begun, Terms
 from dsolver.session.arguments import FMG, FirstGuess, check_guess
+from dsolver.session.lifting import UNKNOWN, OutOfRangeError, exponent_for, times
 from dsolver.session.session import Session
 from dsolver.session.user_arrays import Container, container_of
 
@@ -68,7 +70,8 @@ def given_column(session: Session, b: Any, x0: Any) -> GivenColumn:
     right = container_of("b", b, partition, client, session.given)
     guess: FirstGuess = None
     if x0 is not None:
-        guess = FMG if isinstance(x0, str) else container_of("x0", x0, partition, client, session.given)
+        values = x0 if isinstance(x0, str) else times(x0, -session.shift)
+        guess = FMG if isinstance(x0, str) else container_of("x0", values, partition, client, session.given)
     check_guess(session.first, x0)
     if isinstance(guess, str) and not session.preconditioner.can.guesses:  # it has taken the place of the first one
         guess = None
@@ -99,13 +102,23 @@ def _looked_at(session: Session, given: GivenColumn, begun: Begun) -> LoadedColu
         if not np.isfinite(norm):
             if isinstance(values, Container) and not session.problem.masked:
                 values.examine()
-            raise InputError(f"{name} has values that are NaN or infinite, or so large that its norm is")
+            message = f"{name} has values that are NaN or infinite, or so large that its norm is"
+            if name == "b" and math.isinf(norm) and _is_linear(session.problem):
+                raise OutOfRangeError(message, exponent_for(norm))
+            raise InputError(message)
     _warn_inconsistent(begun.excess, session.given)
-    problem = session.problem  # which may add to b (values at faces) and take from it (null vectors)
-    linear = not (problem.lattice and problem.loaded) and problem.singular is False and not problem.null_vectors
-    if begun.b_norm == 0.0 and linear and not right.is_zero():
-        raise InputError("b is not zero, but so small that its norm is zero: scale it, and x in return")
+    if _is_linear(session.problem):
+        message = "b is so small that its norm has lost its digits: scale it, and x in return"
+        if begun.b_norm == 0.0 and not right.is_zero():
+            raise OutOfRangeError(message, UNKNOWN)
+        if begun.b_norm and (exponent := exponent_for(begun.b_norm)):
+            raise OutOfRangeError(message, exponent)
     return LoadedColumn(right=right, guess=guess, begun=begun)
+
+
+def _is_linear(problem: Problem) -> bool:
+    """Whether nothing is added to b, such as values at faces, or taken from it, such as null vectors."""
+    return not (problem.lattice and problem.loaded) and problem.singular is False and not problem.null_vectors
 
 
 def _warn_inconsistent(excess: Inconsistency, problem: Problem) -> None:

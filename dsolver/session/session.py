@@ -39,6 +39,7 @@ from dsolver.program.solve import Guess, Solve, Started
 from dsolver.program.spec import SolveSpec, bases, method_for
 from dsolver.program.terms import Begun, Terms
 from dsolver.session.arguments import FirstGuess, client_of
+from dsolver.session.lifting import times
 from dsolver.session.options import Setup
 from dsolver.session.recovery import on_workers_left
 from dsolver.session.user_arrays import Container, container_of
@@ -77,6 +78,7 @@ class Session:
         columns: for how many right-hand sides at once the program holds room; 0 before it was asked for any.
         solving: the right-hand side of the solve that is running, or None.
         took: seconds that the set-up took; 0 once a solve has begun, which has accounted for it.
+        lift: exponent of two by which right-hand sides were multiplied before they came.
         lost: seconds that this solve has spent on attempts that ended with a worker, and on setting up anew.
         events: of the newest solve, which reach the cluster before the session has ended; no solve waits for them.
 
@@ -111,7 +113,7 @@ class Session:
         self._lock = threading.Lock()
         self._user: int | None = None
         self._closing = False
-        self._losses, self.columns, self.lost = 0, 0, 0.0
+        self._losses, self.columns, self.lost, self.lift = 0, 0, 0.0, 0
         self.events: SolveEvents | None = None
         self._counted: tuple[SolveSpec, int] | None = None
         self._set_up_events: SolveEvents | None = None
@@ -330,6 +332,21 @@ class Session:
             if self._closing:
                 self._end()
 
+    @property
+    def shift(self) -> int:
+        """Exponent of two by which the program's x is to be multiplied: that of its A over that of its b."""
+        given = self.given.exponent if isinstance(self.given, MatrixProblem) else 0
+        return given - self.lift
+
+    @contextmanager
+    def lifting(self, exponent: int) -> Iterator[None]:
+        """While right-hand sides are brought that were multiplied by a power of two."""
+        self.lift = exponent
+        try:
+            yield
+        finally:
+            self.lift = 0
+
     @contextmanager
     def solving_for(self, right: Container) -> Iterator[None]:
         """While a solve for a right-hand side goes on, whose iterate may be asked for."""
@@ -476,7 +493,8 @@ class Session:
 
     def like(self, right: Container, blocks: Blocks) -> Any:
         """Blocks as an array of the kind that a right-hand side came in."""
-        return right.like(gather_blocks(self.runtime.client, blocks, self.runtime.workers) if right.here else blocks)
+        values = gather_blocks(self.runtime.client, blocks, self.runtime.workers) if right.here else blocks
+        return times(right.like(values), self.shift)
 
     def preconditioned(self, right: Container) -> Any:
         """M r for a vector r, in r's kind of array.

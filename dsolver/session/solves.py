@@ -18,6 +18,7 @@ from dsolver.session.arguments import Pairs
 from dsolver.session.batching import grouped
 from dsolver.session.checkpoint import checkpoint_of
 from dsolver.session.follower import Follower, History
+from dsolver.session.lifting import OutOfRangeError, lowered, times
 from dsolver.session.loading import LoadedColumn, given_column, start
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
@@ -49,8 +50,22 @@ def solve_all(session: Session, pairs: Pairs, options: Options) -> list[Solution
     if not session.problem.complex and any(is_complex(values) for pair in pairs for values in pair):
         return solved_in_parts(lambda parts, each: solve_all(session, parts, each), pairs, options)
     groups, note = grouped(session, pairs, options)
-    solutions = [solution for group in groups for solution in _solved(session, group, options)]
+    solutions = [solution for group in groups for solution in _in_range(session, group, options)]
     return [replace(solution, notes=(*solution.notes, note)) for solution in solutions] if note else solutions
+
+
+def _in_range(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
+    """Solve for right-hand sides, of which any that are too small or too large are multiplied by a power of two."""
+    try:
+        return _solved(session, pairs, options)
+    except OutOfRangeError as error:
+        exponent = error.exponent
+    if len(pairs) > 1:
+        return [solution for pair in pairs for solution in _in_range(session, [pair], options)]
+    ((b, x0),) = pairs
+    with session.lifting(exponent):
+        found = _solved(session, [(times(b, exponent), x0)], replace(options, atol=times(options.atol, exponent)))
+    return lowered(found, exponent)
 
 
 def _solved(session: Session, pairs: Pairs, options: Options) -> list[Solution]:

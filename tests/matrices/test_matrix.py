@@ -328,11 +328,32 @@ def test_what_is_no_sparse_matrix_is_refused_with_what_makes_one() -> None:
         dsolver.matrix(sp.csr_array)
 
 
-def test_a_right_hand_side_whose_norm_underflows_is_refused() -> None:
-    a = lattice(4)
-    with pytest.raises(InputError, match="so small that its norm is zero: scale it"):
-        dsolver.solve(a, np.full(16, 1e-200), device="cpu")
-    assert dsolver.solve(a, np.zeros(16), device="cpu").converged
+@pytest.mark.parametrize("m", ["auto", "jacobi"])
+@pytest.mark.parametrize(("of_a", "of_b"), [(0, -700), (0, 1000), (-1000, -500), (-600, 0), (900, 500), (-500, -800)])
+def test_matrices_and_right_hand_sides_whose_squares_are_no_numbers(of_a: int, of_b: int, m: str) -> None:
+    a, x = lattice(12), np.random.default_rng(0).standard_normal(144)
+    b = a @ x
+    plain = dsolver.solve(a, b, M=m, x0=0.5 * x, rtol=1e-10, device="cpu")
+    with dsolver.Solver(a * 2.0**of_a, M=m, device="cpu") as solver:
+        one = solver.solve(b * 2.0**of_b, x0=np.ldexp(0.5 * x, of_b - of_a), rtol=1e-10)
+        two: Any = solver.solve(np.stack([np.zeros(144), b * 2.0**of_b], axis=1), rtol=1e-10)
+        applied = solver.aspreconditioner() @ (b * 2.0**of_a)
+    assert (np.ldexp(one.x, of_a - of_b) == plain.x).all()
+    assert one.residuals == tuple(np.ldexp(norm, of_b) for norm in plain.residuals)
+    assert one.relative_residual == plain.relative_residual <= 1e-10
+    assert one.b_norm == np.ldexp(plain.b_norm, of_b)
+    assert (two[0].x == 0.0).all()
+    np.testing.assert_allclose(np.ldexp(two[1].x, of_a - of_b), x, atol=1e-8)
+    with dsolver.Solver(a, M=m, device="cpu") as solver:
+        np.testing.assert_array_equal(applied, solver.aspreconditioner() @ b)
+
+
+def test_a_tolerance_that_is_given_for_a_tiny_right_hand_side_is_in_its_units() -> None:
+    a, b = lattice(12), np.random.default_rng(0).standard_normal(144)
+    found = dsolver.solve(a, b * 1e-200, M="jacobi", rtol=0.0, atol=1e-204, device="cpu")
+    assert found.converged
+    assert found.limit == pytest.approx(1e-204)
+    assert 1e-208 < found.true_residual <= 1e-204
 
 
 def test_a_function_and_an_operator_precondition_it() -> None:

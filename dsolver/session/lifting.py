@@ -1,0 +1,62 @@
+"""Right-hand sides so small, or so large, that squares of their values are no numbers: times a power of two.
+
+Norms are roots of sums of squares, which vanish below 1e-162 and lose digits below 1e-138. With b times 2ᵉ the same
+bits are worked out in the middle of what numbers there are, and x is divided again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, final
+
+from dsolver.errors import InputError
+from dsolver.solution import Solution
+
+FAR: Final = 400
+"""Exponents of two beyond which, up or down, a right-hand side is lifted."""
+UNKNOWN: Final = 700
+"""The exponent of a lift where b's norm is no number."""
+
+
+@final
+class OutOfRangeError(InputError):
+    """Error of a right-hand side whose norm is out of range.
+
+    Args:
+        message: for those who cannot lift it.
+        exponent: of two, by which it comes into range.
+    """
+
+    def __init__(self, message: str, exponent: int) -> None:
+        super().__init__(message)
+        self.exponent = exponent
+
+
+def exponent_for(norm: float) -> int:
+    """Exponent of two by which b comes into range, from its norm, neither zero nor NaN; 0 where it is in range."""
+    if math.isinf(norm):
+        return -UNKNOWN
+    exponent = math.frexp(norm)[1]
+    return -exponent if abs(exponent) > FAR else 0
+
+
+def times(values: Any, exponent: int) -> Any:
+    """Values of any kind of array times a power of two, of any size."""
+    half = exponent // 2
+    return values if exponent == 0 else values * math.ldexp(1.0, half) * math.ldexp(1.0, exponent - half)
+
+
+def lowered(solutions: Sequence[Solution], exponent: int) -> list[Solution]:
+    """Solutions for lifted right-hand sides, whose x is right already, with the residuals of those that were given."""
+    return [
+        replace(
+            each,
+            residuals=tuple(times(norm, -exponent) for norm in each.residuals),
+            true_residual=times(each.true_residual, -exponent),
+            b_norm=times(each.b_norm, -exponent),
+            limit=times(each.limit, -exponent),
+        )
+        for each in solutions
+    ]
