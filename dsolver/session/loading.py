@@ -15,10 +15,10 @@ from dsolver.errors import InconsistentWarning, InputError, warn
 from dsolver.grid.partition import Triple
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
+from dsolver.program.lifting import UNKNOWN, OutOfRangeError, exponent_for, times
 from dsolver.program.loop import Slice
 from dsolver.program.terms import Begun, Terms
 from dsolver.session.arguments import FMG, FirstGuess, check_guess
-from dsolver.session.lifting import UNKNOWN, OutOfRangeError, exponent_for, times
 from dsolver.session.session import Session
 from dsolver.session.user_arrays import Container, container_of
 

@@ -35,11 +35,11 @@ from dsolver.preconditioners.direct import may_be_last
 from dsolver.preconditioners.registry import AUTO, value_type
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
+from dsolver.program.lifting import times
 from dsolver.program.solve import Guess, Solve, Started
 from dsolver.program.spec import SolveSpec, bases, method_for
 from dsolver.program.terms import Begun, Terms
 from dsolver.session.arguments import FirstGuess, client_of
-from dsolver.session.lifting import times
 from dsolver.session.options import Setup
 from dsolver.session.recovery import on_workers_left
 from dsolver.session.user_arrays import Container, container_of

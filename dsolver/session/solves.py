@@ -12,13 +12,13 @@ from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
 from dsolver.errors import warn
 from dsolver.krylov.methods import serving_any
 from dsolver.monitor.watch import Watch
+from dsolver.program.lifting import OutOfRangeError, times
 from dsolver.program.terms import Terms
 from dsolver.session.advice import Case, advice_on
 from dsolver.session.arguments import Pairs
 from dsolver.session.batching import grouped
 from dsolver.session.checkpoint import checkpoint_of
 from dsolver.session.follower import Follower, History
-from dsolver.session.lifting import OutOfRangeError, lowered, times
 from dsolver.session.loading import LoadedColumn, given_column, start
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
@@ -65,7 +65,21 @@ def _in_range(session: Session, pairs: Pairs, options: Options) -> list[Solution
     ((b, x0),) = pairs
     with session.lifting(exponent):
         found = _solved(session, [(times(b, exponent), x0)], replace(options, atol=times(options.atol, exponent)))
-    return lowered(found, exponent)
+    return _lowered(found, exponent)
+
+
+def _lowered(solutions: Sequence[Solution], exponent: int) -> list[Solution]:
+    """Solutions for lifted right-hand sides, whose x is right already, with the residuals of those that were given."""
+    return [
+        replace(
+            each,
+            residuals=tuple(times(norm, -exponent) for norm in each.residuals),
+            true_residual=times(each.true_residual, -exponent),
+            b_norm=times(each.b_norm, -exponent),
+            limit=times(each.limit, -exponent),
+        )
+        for each in solutions
+    ]
 
 
 def _solved(session: Session, pairs: Pairs, options: Options) -> list[Solution]:

@@ -7,12 +7,9 @@ bits are worked out in the middle of what numbers there are, and x is divided ag
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final, final
 
 from dsolver.errors import InputError
-from dsolver.solution import Solution
 
 FAR: Final = 400
 """Exponents of two beyond which, up or down, a right-hand side is lifted."""
@@ -46,17 +43,3 @@ def times(values: Any, exponent: int) -> Any:
     """Values of any kind of array times a power of two, of any size."""
     half = exponent // 2
     return values if exponent == 0 else values * math.ldexp(1.0, half) * math.ldexp(1.0, exponent - half)
-
-
-def lowered(solutions: Sequence[Solution], exponent: int) -> list[Solution]:
-    """Solutions for lifted right-hand sides, whose x is right already, with the residuals of those that were given."""
-    return [
-        replace(
-            each,
-            residuals=tuple(times(norm, -exponent) for norm in each.residuals),
-            true_residual=times(each.true_residual, -exponent),
-            b_norm=times(each.b_norm, -exponent),
-            limit=times(each.limit, -exponent),
-        )
-        for each in solutions
-    ]
