@@ -164,7 +164,7 @@ def write_array(path: Path, x: Any) -> None:
             return
         x = x.data if hasattr(x, "dims") else x
         chunks = getattr(x, "chunksize", None) or x.shape
-        target = _zarr().create_array(str(partial), shape=x.shape, chunks=chunks, dtype="float64")
+        target = _zarr().create_array(str(partial), shape=x.shape, chunks=chunks, dtype=str(x.dtype))
         if isinstance(x, np.ndarray):
             target[...] = x
         else:

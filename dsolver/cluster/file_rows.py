@@ -42,21 +42,22 @@ def read_matrix(path: str | Path, *, client: Client | None = None, chunks: int |
     """A sparse matrix from a file, read in this process, or by the workers of a cluster.
 
     Args:
-        path: `.mtx`, `.mtx.gz` or `.mtx.bz2` for Matrix Market coordinates of any field but complex and any symmetry
-            (read on all cores by `scipy.io.mmread`, with symmetric entries mirrored and duplicates summed); `.npz` as
+        path: `.mtx`, `.mtx.gz` or `.mtx.bz2` for Matrix Market coordinates of any field and any symmetry (read on all
+            cores by `scipy.io.mmread`, with symmetric entries mirrored and duplicates summed); `.npz` as
             `scipy.sparse.save_npz` writes; `.petsc` or `.bin` for PETSc's binary format with indices of 32 or 64 bits
-            and values of float64 or float32; `.rua`, `.rsa`, `.hb` and the like, and `.rb`, for Harwell-Boeing and
-            Rutherford-Boeing; `.mat` for MATLAB's with one sparse matrix, up to version 7.
-        client: a Dask cluster's, whose workers then read the file, from a folder that all of them see. Of a `.mtx` file
-            each reads a part of the lines, and entries go to the owners of their rows; of PETSc's format, and of an
-            `.npz` file in CSR format, each reads its rows. Any other file, such as a compressed `.mtx` file,
+            and values of float64 or float32, real or complex; `.rua`, `.rsa`, `.hb` and the like, and `.rb`, for
+            Harwell-Boeing and Rutherford-Boeing; `.mat` for MATLAB's with one sparse matrix, up to version 7.
+        client: a Dask cluster's, whose workers then read the file of a real matrix, from a folder that all see. Of a
+            `.mtx` file each reads a part of the lines, and entries go to the owners of their rows; of PETSc's format,
+            and of an `.npz` file in CSR format, each reads its rows. Any other file, such as a compressed `.mtx` file,
             one worker has to read alone: it needs the memory for all of it. Nothing of it comes here.
         chunks: on a cluster, into how many chunks the rows are cut, with about as many entries each; by default one for
             each worker.
 
     Returns:
-        Without a client a `scipy.sparse.csr_array` with float64 values, sorted columns and no duplicates. With one a
-        problem as of `dsolver.matrix_from_blocks`, whose rows lie on the workers: solve it with the same client.
+        Without a client a `scipy.sparse.csr_array` with float64 or complex128 values, sorted columns and no
+        duplicates. With one a problem as of `dsolver.matrix_from_blocks`, whose rows lie on the workers: solve it with
+        the same client.
 
     Raises:
         InputError: there is no such file, its format is unknown, it is cut short, or a line of it (by number) is wrong;

@@ -28,7 +28,10 @@ def header_of(path: Path) -> MarketHeader:
         InputError: there is no such file, or it holds no coordinates of real numbers.
     """
     with reading(path, "a sparse matrix"), path.open("rb") as file:
-        return market_header(path, file)
+        found = market_header(path, file)
+        if found.field == "complex":
+            check_real(str(path), np.dtype(np.complex128))
+        return found
 
 
 def all_entries(path: Path) -> Entries:
@@ -85,7 +88,7 @@ def rows_of(path: Path, bounds: tuple[int, int], pointers: npt.NDArray[np.int64]
         else:
             with path.open("rb") as file:
                 layout = PetscLayout.of(file)
-                columns, (numbers, values) = layout.columns, layout.part(path, file, begin, end)
+                columns, (numbers, values) = layout.columns, layout.part(file, begin, end)
         check_real(str(path), values.dtype, "fiub")
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < columns:
             wrong = int(np.flatnonzero((numbers < 0) | (numbers >= columns))[0])

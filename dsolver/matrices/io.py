@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError, in_a_line
@@ -24,14 +23,14 @@ def read_matrix(path: str | Path) -> Any:
     """A sparse matrix from a file.
 
     Args:
-        path: `.mtx`, `.mtx.gz` or `.mtx.bz2` for Matrix Market coordinates of any field but complex and any symmetry
-            (read on all cores by `scipy.io.mmread`, with symmetric entries mirrored and duplicates summed); `.npz` as
+        path: `.mtx`, `.mtx.gz` or `.mtx.bz2` for Matrix Market coordinates of any field and any symmetry (read on all
+            cores by `scipy.io.mmread`, with symmetric entries mirrored and duplicates summed); `.npz` as
             `scipy.sparse.save_npz` writes; `.petsc` or `.bin` for PETSc's binary format with indices of 32 or 64 bits
-            and values of float64 or float32; `.rua`, `.rsa`, `.hb` and the like, and `.rb`, for Harwell-Boeing and
-            Rutherford-Boeing; `.mat` for MATLAB's with one sparse matrix, up to version 7.
+            and values of float64 or float32, real or complex; `.rua`, `.rsa`, `.hb` and the like, and `.rb`, for
+            Harwell-Boeing and Rutherford-Boeing; `.mat` for MATLAB's with one sparse matrix, up to version 7.
 
     Returns:
-        A `scipy.sparse.csr_array` with float64 values, sorted columns and no duplicates.
+        A `scipy.sparse.csr_array` with float64 or complex128 values, sorted columns and no duplicates.
 
     Raises:
         InputError: there is no such file, its format is unknown, it is cut short, or a line of it (by number) is wrong;
@@ -40,7 +39,7 @@ def read_matrix(path: str | Path) -> Any:
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"path must be the name of a file, not {in_a_line(path)}")
     path = Path(path)
-    return canonical(str(path), as_stored(path))
+    return canonical(str(path), as_stored(path), complex_too=True)
 
 
 def as_stored(path: Path) -> Any:
@@ -54,8 +53,8 @@ def as_stored(path: Path) -> Any:
         return reader(path)
 
 
-def read_vectors(path: Path) -> npt.NDArray[np.float64]:
-    """Vectors from a Matrix Market file of an array, float64 (rows, columns).
+def read_vectors(path: Path) -> npt.NDArray[Any]:
+    """Vectors from a Matrix Market file of an array, float64 or complex128 (rows, columns).
 
     Raises:
         InputError: there is no such file, or it holds something else; or SciPy is not installed.
@@ -64,7 +63,7 @@ def read_vectors(path: Path) -> npt.NDArray[np.float64]:
         return market_vectors(path)
 
 
-def write_vector(path: Path, x: npt.NDArray[np.float64]) -> None:
+def write_vector(path: Path, x: npt.NDArray[Any]) -> None:
     """A Matrix Market file of an array with one column, from which `read_vectors` gets the same values; x: (n,).
 
     Raises:

@@ -100,7 +100,8 @@ def test_fields_and_symmetries(tmp_path: Path, text: str, expected: list[list[fl
         (f"{HEAD} real general\n3 3 1\n1 1 2.0\n2 1 -1\n", "has too many lines"),
         (f"{HEAD} real general\n3 3 2\n1 1 2.0\n4 1 -1\n", "Line 4: Row index out of bounds"),
         (f"{HEAD} real general\n3 3 2\n1 1 2.0\n2 x -1\n", "Line 4"),
-        (f"{HEAD} complex general\n2 2 1\n1 1 2.0 3.0\n", "real numbers are needed"),
+        (f"{HEAD} complex general\n2 2 1\n1 1 2.0\n", "Line 3: an index, an index, a real number, a real number"),
+        (f"{HEAD} complex hermitian\n2 2 1\n1 1 2.0 3.0\n", r"on its diagonal that is not real, at \(1, 1\)"),
         (f"{HEAD} real general\n2 2 2\n1 1 1\n2 1 nan\n", "Line 4: an index, an index, a real number must be there"),
         (f"{HEAD} real general\n2 2 1\n2 1 1e999\n", r"1 entries that are NaN or infinite, the first at \(1, 0\)"),
         (f"{HEAD} real general\n2 2 2\n1 1 1\n1 2 2\0\n", r"Line 4: .* must be there, not '1 2 2\\x00'"),
@@ -185,9 +186,7 @@ def test_kinds_of_petsc_that_are_read(
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        (lambda a: petsc(a, value=">c16", factor=1 + 2j), "values of 16 bytes, complex or of 128 bits"),
-        (lambda a: petsc(a, value=">c16") + VECTOR, "values of 16 bytes, complex or of 128 bits"),
-        (lambda a: petsc(a, value=">c8", factor=1 + 2j), "has dtype complex64: real numbers are needed"),
+        (lambda a: petsc(a, value=">c16", factor=1 + 1e200j), "values are of 128 bits"),
         (lambda a: petsc(a, value=">f2"), "values of 2 bytes, of 16 bits"),
         (lambda a: petsc(a, value=">c16", factor=2j)[:-16] + bytes(48 + 16 * a.nnz), "no other object of PETSc"),
         (lambda a: petsc(a) + b"more", "behind its values, at byte"),
@@ -253,7 +252,6 @@ def test_what_scipy_writes_as_harwell_boeing_is_read(tmp_path: Path, matrix: sci
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (boeing("CUA"), "has dtype complex128: real numbers are needed"),
         (boeing("RUE"), "Line 3: 'rue' is no type"),
         (
             boeing("RSA").replace("   2   4\n", "   3   4\n").replace("    1    1\n    2", "    1    2\n    1"),
@@ -289,7 +287,6 @@ def test_matlab(tmp_path: Path, matrix: scipy.sparse.csr_array) -> None:
     for variables, reason in (
         ({"K": matrix, "M": matrix}, "it holds K, M: save the one"),
         ({"b": np.ones((3, 3))}, "it holds none"),
-        ({"K": matrix * 1j}, "has dtype complex128: real numbers"),
     ):
         scipy.io.savemat(path, variables)
         with pytest.raises(InputError, match=reason):
@@ -492,7 +489,7 @@ def test_vectors_of_a_matrix_market_array(tmp_path: Path) -> None:
         (f"{array} symmetric\n1 1\n1\n", "'symmetric'"),
         (f"{array} general\n{10**9} {10**9}\n1\n", "it has 1 values"),
         (f"{array} general\n2 1\n1\n2\0\n", "Line 4: a real number must be there"),
-        (f"{array.replace('real', 'complex')} general\n1 1\n1 2\n", "real numbers are needed"),
+        (f"{array.replace('real', 'complex')} general\n1 1\n1\n", "a real number, a real number must be there"),
         ("x", "cannot be read"),
     ):
         with pytest.raises(InputError, match=reason):

@@ -24,7 +24,7 @@ class Entries(NamedTuple):
         shape: of the matrix.
         row: (entries,), from 0.
         column: (entries,), from 0.
-        values: float64 (entries,).
+        values: float64 or complex128 (entries,).
         lines: of the file that they come from; mirrored ones have none of their own.
         sides: of the entries that were mirrored.
     """
@@ -32,7 +32,7 @@ class Entries(NamedTuple):
     shape: tuple[int, int]
     row: npt.NDArray[Any]
     column: npt.NDArray[Any]
-    values: npt.NDArray[np.float64]
+    values: npt.NDArray[Any]
     lines: int = 0
     sides: Sides = (None, None)
 
@@ -49,15 +49,19 @@ def mirrored(lower: Entries, symmetry: str) -> Entries:
     """Entries with those that they stand for, too.
 
     Raises:
-        ValueError: a skew-symmetric matrix has a diagonal.
+        ValueError: a skew-symmetric matrix has a diagonal, or a Hermitian one a diagonal that is not real.
     """
     row, column = lower.row, lower.column
     if symmetry == "skew-symmetric" and (lower.values[row == column] != 0.0).any():
         place = int(row[(row == column) & (lower.values != 0.0)][0]) + 1
         raise ValueError(f"it is skew-symmetric, and has an entry on its diagonal, at {(place, place)}")
+    if symmetry == "hermitian" and (lower.values.imag[row == column] != 0.0).any():
+        place = int(row[(row == column) & (lower.values.imag != 0.0)][0]) + 1
+        raise ValueError(f"it is hermitian, and has an entry on its diagonal that is not real, at {(place, place)}")
     below, above = np.flatnonzero(row > column), np.flatnonzero(row < column)
     off = np.flatnonzero(row != column)
     values = -lower.values[off] if symmetry == "skew-symmetric" else lower.values[off]
+    values = values.conj() if symmetry == "hermitian" else values
     return lower._replace(
         row=np.concatenate([row, column[off]]),
         column=np.concatenate([column, row[off]]),

@@ -15,7 +15,6 @@ from typing import IO, Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import check_real
 from dsolver.matrices.canonical import checked_arrays, imported
 from dsolver.matrices.files.entries import Entries, check_sides, mirrored
 from dsolver.matrices.files.lines import Kind, checked_lines
@@ -24,7 +23,7 @@ ENDING: Final = re.compile(r"\.(rb|hb|[rcpi][usrzh][ae])", re.IGNORECASE)
 """Endings of names; those of three letters are the type of the matrix."""
 WIDTH: Final = 14
 """Characters of a number in the header."""
-SYMMETRIES: Final = {"u": "general", "r": "general", "s": "symmetric", "z": "skew-symmetric"}
+SYMMETRIES: Final = {"u": "general", "r": "general", "s": "symmetric", "z": "skew-symmetric", "h": "hermitian"}
 FORMAT: Final = re.compile(r"\((?:(\d+)P,?)?(\d*)([IEDFG])(\d+)(?:\.(\d+)(?:E\d+)?)?\)", re.IGNORECASE)
 """Formats of Fortran for a line: a scale factor, how many numbers, their kind, their width and decimals."""
 
@@ -70,7 +69,7 @@ def harwell_boeing(path: Path) -> Any:
 
     Raises:
         ValueError: a line, by number, is wrong.
-        InputError: the matrix is complex, or both triangles of a symmetric one are given.
+        InputError: both triangles of a symmetric one are given.
     """
     with path.open("rb") as file:
         lines = _Lines(file)
@@ -79,10 +78,8 @@ def harwell_boeing(path: Path) -> Any:
         right_hand_sides = lines.last[4 * WIDTH : 5 * WIDTH].strip() not in (b"", b"0")
         kind, sizes = "", lines.numbers(WIDTH, 3)
         kind = lines.last[:3].decode("latin-1").lower()
-        if kind[:1] == "c":
-            check_real(str(path), np.dtype(complex))
-        if kind[:1] not in ("r", "p", "i") or kind[1:2] not in SYMMETRIES or kind[2:] != "a":
-            raise ValueError(f"Line 3: {kind!r} is no type of a matrix of real numbers that is assembled")
+        if kind[:1] not in ("r", "c", "p", "i") or kind[1:2] not in SYMMETRIES or kind[2:] != "a":
+            raise ValueError(f"Line 3: {kind!r} is no type of a matrix that is assembled")
         formats = lines.next()
         spans = (formats[:16], formats[16:32], formats[32:52])
         fields = [_fields(part, index=number < 2) for number, part in enumerate(spans[: 2 if kind[0] == "p" else 3])]
@@ -91,8 +88,14 @@ def harwell_boeing(path: Path) -> Any:
         rows, columns, entries = sizes
         pointers = lines.section(counts[1], columns + 1, fields[0])
         numbers = lines.section(counts[2], entries, fields[1])
-        values = np.ones(entries) if kind[0] == "p" else lines.section(counts[3], entries, fields[2])
-    arrays = (values.astype(np.float64), numbers.astype(np.int64) - 1, pointers.astype(np.int64) - 1)
+        each = 1 + (kind[0] == "c")  # real and imaginary parts take turns
+        values = np.ones(entries) if kind[0] == "p" else lines.section(counts[3], each * entries, fields[2])
+    values = values.astype(np.float64)
+    arrays = (
+        values.view(np.complex128) if kind[0] == "c" else values,
+        numbers.astype(np.int64) - 1,
+        pointers.astype(np.int64) - 1,
+    )
     found = checked_arrays(str(path), imported("sparse").csc_array(arrays, shape=(rows, columns)))
     symmetry = SYMMETRIES[kind[1]]
     if symmetry == "general":

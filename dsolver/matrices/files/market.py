@@ -14,7 +14,7 @@ from typing import IO, Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError, check_real
+from dsolver.errors import InputError
 from dsolver.matrices.canonical import imported
 from dsolver.matrices.files.entries import Entries, Sides, check_sides, joined, mirrored
 from dsolver.matrices.files.lines import Kind, checked_lines, plain_lines
@@ -25,6 +25,7 @@ FIELDS: Final[dict[str, tuple[Kind, ...]]] = {
     "double": ("real",),
     "integer": ("integer",),
     "unsigned-integer": ("integer",),
+    "complex": ("real", "real"),
     "pattern": (),
 }
 """Numbers behind the indices of a line, by the third word behind the banner."""
@@ -99,7 +100,6 @@ def market_header(path: Path, file: IO[bytes], what: str = "coordinate") -> Mark
     Raises:
         ValueError: it has none.
         TypeError: it holds the other one.
-        InputError: its values are complex.
     """
     words = file.readline().decode("ascii", "replace").lower().split()
     if len(words) != 5 or words[0] != "%%matrixmarket" or words[1] != "matrix":
@@ -107,8 +107,6 @@ def market_header(path: Path, file: IO[bytes], what: str = "coordinate") -> Mark
     if words[2] != what:
         needed = "a matrix must be given by coordinates" if what == "coordinate" else "vectors are an array"
         raise TypeError(f"its first line says {words[2]!r}: {needed}")
-    if words[3] == "complex":
-        check_real(str(path), np.dtype(complex))
     if words[3] not in FIELDS or words[4] not in SYMMETRIES or (what == "array" and words[3] == "pattern"):
         raise ValueError(f"its first line says {' '.join(words[3:])!r}: such values are not known")
     number = 2
@@ -188,15 +186,15 @@ def market_entries(header: MarketHeader, text: bytes, before: int) -> Entries:
         ValueError: a line is wrong.
     """
     text, lines = checked_lines(text, ("index", "index", *FIELDS[header.field]), before)
-    field = "pattern" if header.field == "pattern" else "real"
+    field = header.field if header.field in ("pattern", "complex") else "real"
     head = b"%%%%MatrixMarket matrix coordinate %s general\n%d %d %d\n" % (field.encode(), *header.shape, lines)
     found = _read(head, text, before)
     entries = Entries(header.shape, found.row, found.col, found.data, lines)
     return entries if header.symmetry == "general" else mirrored(entries, header.symmetry)
 
 
-def market_vectors(path: Path) -> npt.NDArray[np.float64]:
-    """Vectors from a file of an array, float64 (rows, columns).
+def market_vectors(path: Path) -> npt.NDArray[Any]:
+    """Vectors from a file of an array, float64 or complex128 (rows, columns).
 
     Raises:
         ValueError: it holds no such array.
@@ -209,8 +207,9 @@ def market_vectors(path: Path) -> npt.NDArray[np.float64]:
         raise ValueError(f"its first line says {header.symmetry!r}: vectors are 'general'")
     if lines != rows * columns:
         raise ValueError(f"it has {lines} values: {rows} rows and {columns} columns need {rows * columns}")
-    head = b"%%%%MatrixMarket matrix array real general\n%d %d\n" % header.shape
-    found: npt.NDArray[np.float64] = _read(head, text, header.line)
+    field = b"complex" if header.field == "complex" else b"real"
+    head = b"%%%%MatrixMarket matrix array %s general\n%d %d\n" % (field, *header.shape)
+    found: npt.NDArray[Any] = _read(head, text, header.line)
     return found
 
 

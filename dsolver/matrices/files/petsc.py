@@ -1,7 +1,8 @@
 """PETSc's binary format (PETSc manual, MatLoad and MatView): big-endian, without a word for its kinds of numbers.
 
 These follow from where the file ends, or another object of PETSc begins. Complex numbers of float32 take as many bytes
-as float64: they are told by imaginary parts that are ordinary numbers, one and all.
+as float64: they are told by imaginary parts that are ordinary numbers, one and all. Those of float64 take as many as
+numbers of 128 bits, and are told by that, too.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from typing import IO, Any, Final, Self, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError, check_real
+from dsolver.errors import InputError
 from dsolver.matrices.canonical import canonical, imported
 
 MATRIX: Final = 1211216
 """First word of a matrix."""
 OBJECTS: Final = range(1211211, 1211240)
 """First words of objects."""
-VALUES: Final = {8: ">f8", 4: ">f4"}
+VALUES: Final = {8: ">f8", 4: ">f4", 16: ">c16"}
 """Kinds of values that are read, by their bytes."""
-OTHERS: Final = {2: "of 16 bits", 16: "complex or of 128 bits", 32: "complex and of 128 bits"}
+OTHERS: Final = {2: "of 16 bits", 32: "complex and of 128 bits"}
 """Kinds of values that are not read, by their bytes."""
 TELLING: Final = 16
 """Different imaginary parts from which on it is no chance that all of them are ordinary numbers."""
@@ -57,7 +58,7 @@ class PetscLayout:
         Raises:
             ValueError: the file is none, or contradicts itself.
             EOFError: it is cut short.
-            InputError: its values are complex or in a precision that is not read.
+            InputError: its values are in a precision that is not read.
         """
         wide = _words(file, 0, np.dtype(">i4"), 2).tolist() == [0, MATRIX]
         index: np.dtype[Any] = np.dtype(">i8" if wide else ">i4")
@@ -83,13 +84,12 @@ class PetscLayout:
             raise ValueError(f"its rows have {lengths.sum()} entries, but its header tells of {self.entries}")
         return np.concatenate([[0], np.cumsum(lengths)])
 
-    def part(self, path: Path, file: IO[bytes], first: int, last: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Columns, int32 or int64, and values, float64, of entries [first, last).
+    def part(self, file: IO[bytes], first: int, last: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Columns, int32 or int64, and values, float64 or complex128, of entries [first, last).
 
         Raises:
             EOFError: the file is cut short.
-            ValueError: a column is none.
-            InputError: the values are complex.
+            ValueError: a column is none, or the values are of 128 bits.
         """
         begin = self.index.itemsize * (4 + self.rows)
         numbers = _words(file, begin + self.index.itemsize * first, self.index, last - first)
@@ -98,9 +98,12 @@ class PetscLayout:
             raise ValueError(f"entry {first + wrong} is in column {numbers[wrong]} of {self.columns}")
         begin += self.index.itemsize * self.entries
         values = _words(file, begin + self.value.itemsize * first, self.value, last - first)
+        numbers = numbers.astype(self.index.newbyteorder("="))
+        if self.value.kind == "c" and not _ordinary(values.imag):
+            raise ValueError("its values are of 128 bits: complex ones have two ordinary numbers")
         if _looks_complex(values):
-            check_real(str(path), np.dtype(np.complex64))
-        return numbers.astype(self.index.newbyteorder("=")), values.astype(np.float64)
+            values = values.view(">c8")
+        return numbers, values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
 
 
 def petsc_matrix(path: Path) -> Any:
@@ -109,12 +112,12 @@ def petsc_matrix(path: Path) -> Any:
     Raises:
         ValueError: the file is none, or contradicts itself.
         EOFError: it is cut short.
-        InputError: its values are complex or in a precision that is not read.
+        InputError: its values are in a precision that is not read.
     """
     with path.open("rb") as file:
         layout = PetscLayout.of(file)
         pointers = layout.pointers(file)
-        numbers, values = layout.part(path, file, 0, layout.entries)
+        numbers, values = layout.part(file, 0, layout.entries)
     return imported("sparse").csr_array((values, numbers, pointers), shape=(layout.rows, layout.columns))
 
 
@@ -126,16 +129,16 @@ def write_petsc(path: str | Path, matrix: Any) -> None:
         matrix: of `scipy.sparse` in any format, with at most 2³¹ - 1 rows and entries.
 
     Raises:
-        InputError: the matrix is not square, real and finite, or has more rows or entries than 32-bit numbers tell.
+        InputError: the matrix is not square and finite, or has more rows or entries than 32-bit numbers tell.
     """
-    rows = canonical("A", matrix)
+    rows = canonical("A", matrix, complex_too=True)
     if max(rows.shape[0], rows.nnz) >= 1 << 31:
         raise InputError(f"A has {rows.shape[0]} rows and {rows.nnz} entries: PETSc's 32-bit format tells of 2³¹ - 1")
     with Path(path).open("wb") as file:
         np.array([MATRIX, *rows.shape, rows.nnz], dtype=">i4").tofile(file)
         np.diff(rows.indptr).astype(">i4").tofile(file)
         rows.indices.astype(">i4").tofile(file)
-        rows.data.astype(">f8").tofile(file)
+        rows.data.astype(">c16" if rows.data.dtype.kind == "c" else ">f8").tofile(file)
 
 
 def _value_type(file: IO[bytes], begin: int, entries: int, index: np.dtype[Any]) -> np.dtype[Any]:
@@ -146,8 +149,8 @@ def _value_type(file: IO[bytes], begin: int, entries: int, index: np.dtype[Any])
         if left == size * entries or _object_at(file, end, index):
             if size in OTHERS and entries:
                 raise InputError(
-                    f"{file.name} has values of {size} bytes, {OTHERS[size]}: float64 and float32 are read; have PETSc "
-                    f"write it where PetscScalar is one of them"
+                    f"{file.name} has values of {size} bytes, {OTHERS[size]}: float64 and float32, real or complex, "
+                    f"are read; have PETSc write it where PetscScalar is one of them"
                 )
             return np.dtype(VALUES.get(size, ">f8"))
     if left < 8 * entries:
@@ -166,10 +169,16 @@ def _looks_complex(values: npt.NDArray[Any]) -> bool:
     """Whether values of float64 must be pairs of float32."""
     if values.dtype.itemsize != 8:
         return False
+    second = values.view(">f4")[1::2]
     with np.errstate(all="ignore"):
-        second = np.unique(abs(values.view(">f4")[1::2]))
-    second = second[second != 0.0]
-    return len(second) >= TELLING and bool(((second >= ORDINARY[0]) & (second <= ORDINARY[1])).all())
+        return len(np.unique(abs(second[second != 0.0]))) >= TELLING and _ordinary(second)
+
+
+def _ordinary(values: npt.NDArray[Any]) -> bool:
+    """Whether all values beside zero are ordinary numbers."""
+    with np.errstate(all="ignore"):
+        sizes = abs(values[values != 0.0])
+        return bool(((sizes >= ORDINARY[0]) & (sizes <= ORDINARY[1])).all())
 
 
 def _words(file: IO[bytes], place: int, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
