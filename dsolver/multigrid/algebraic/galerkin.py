@@ -24,8 +24,8 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.galerkin_numeric import Products, bare, bare_rows
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, ghost_rows, stacked
-from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, ghost_rows
+from dsolver.multigrid.algebraic.rows.global_rows import ROWS, joined
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import (
     F64,
@@ -60,7 +60,7 @@ class Coarsened:
 
     restriction: Csr
     restriction_plan: HaloPlan
-    prolongation: Rows
+    prolongation: DistributedRows
     prolongation_plan: HaloPlan
     rows: DistributedRows
     origin: I64
@@ -103,7 +103,7 @@ def coarsened(
         it, the chunks whose fine rows each chunk restricts, and those whose coarse rows each one's P reads.
     """
     if len(bounds) == 2 and not keep:
-        alone = partial(_alone, bounds=bounds, symmetric=symmetric, blocks=blocks)
+        alone = partial(_alone, symmetric=symmetric, blocks=blocks)
         return engine.per_chunk(alone, rows, diagonal, p, origin, near), [()], [()]
     around = ghost_rows(engine, senders, p)
     ap = engine.per_chunk(partial(_ap, bounds=bounds, blocks=blocks), rows, diagonal, p, around)
@@ -124,22 +124,20 @@ def coarsened(
 
 def _alone(
     backend: Backend,
-    number: int,
+    _: int,
     rows: LevelRows,
     diagonal: F64,
     p: SentRows,
     origin: I64,
     near: F64,
     *,
-    bounds: Bounds,
     symmetric: bool,
     blocks: BlockSizes | None,
 ) -> Coarsened:
     """The `Coarsened` of the only chunk, to which nobody sends anything."""
     amg, plan = backend.amg, HaloPlan(sends=(), receives=())
-    coarse_window = window_of(amg, bounds, number, p.rows.columns)
-    factor = p.rows.within(amg, coarse_window)
-    r, found, wrong = amg.galerkin(rows.a, factor, coarse_window.size, diagonal, symmetric=symmetric, blocks=blocks)
+    columns = p.rows.window.size
+    r, found, wrong = amg.galerkin(rows.a, p.rows.matrix, columns, diagonal, symmetric=symmetric, blocks=blocks)
     if wrong:
         raise InputError(ONE_SIDED)
     return Coarsened(
@@ -147,7 +145,7 @@ def _alone(
         restriction_plan=plan,
         prolongation=p.rows,
         prolongation_plan=plan,
-        rows=DistributedRows(window=coarse_window, matrix=found),
+        rows=DistributedRows(window=p.rows.window, matrix=found),
         origin=origin,
         near=near,
         named=(),
@@ -192,16 +190,16 @@ def _ap(
     Their columns do not ascend: sums over these rows have the order of the rows.
     """
     amg = backend.amg
-    whole = DistributedRows.of(amg, bounds, number, stacked(number, p.rows, around))
+    whole = p.rows.among(amg, *around_it(number, around))
     made = amg.product(rows.a, whole.matrix, whole.window.size, ascending=False, blocks=blocks)
     ap = DistributedRows(window=whole.window, matrix=made)
     lists, sent = {}, {}
     if len(bounds) > 2:
-        entries, owners = elsewhere(amg, bounds, number, p.rows.columns)
-        of_entry = p.rows.rows_at(entries)
+        entries, owners = p.rows.elsewhere(amg, bounds)
+        of_entry = np.searchsorted(p.rows.matrix.start[1:], entries, side="right")
         for other in others(bounds, number, owners):
             sent[other] = wanted = amg.distinct(of_entry[owners == other])
-            weights = p.rows.selected(amg, wanted, (bounds[other], bounds[other + 1]))
+            weights = p.rows.rows(amg, wanted).selected(amg, columns=(bounds[other], bounds[other + 1]))
             lists[other] = *weights.message, *ap.rows(amg, wanted).message, diagonal[wanted]
     return _ApRows(rows=ap, lists=lists, sent=sent, named=tuple(sorted(lists)), factor=whole.matrix)
 
@@ -226,11 +224,11 @@ def _coarsened(
     centers = {sender: message[-1] for sender, message in around.items()} | {number: diagonal}
     counts = {sender: len(centers[sender]) for sender in sorted(around)}
     before, after = around_it(number, around)
-    own_weights = p.rows.selected(amg, columns=(first, last)) if several else p.rows
-    fine = Rows.joined([*before, own_weights, *after])
-    sums = ap.rows.among(amg, *around_it(number, {sender: message[3:] for sender, message in around.items()}))
     own = window_of(amg, bounds, number, origin[:0])
-    r = amg.transposed(fine.within(amg, own), last - first)
+    parts = [part.within(amg, own) for part in before], [part.within(amg, own) for part in after]
+    fine = joined([*parts[0], p.rows.own_columns(amg), *parts[1]])
+    sums = ap.rows.among(amg, *around_it(number, {sender: message[3:] for sender, message in around.items()}))
+    r = amg.transposed(fine, last - first)
     restricted = None if blocks is None else blocks.restricted
     found = amg.product(r, sums.matrix, sums.window.size, ascending=several, blocks=restricted)
     if around:
@@ -265,7 +263,7 @@ def _coarsened(
         prolongation=p.rows,
         prolongation_plan=HaloPlan(
             sends=tuple((c, amg.distinct(around[c][1]) - first) for c in sorted(around)),
-            receives=received(bounds, window_of(amg, bounds, number, p.rows.columns)),
+            receives=received(bounds, p.rows.window),
         ),
         rows=coarse,
         origin=origin,

@@ -172,7 +172,6 @@ class Aggregation(Method):
                 filtered,
                 exchange,
                 level.senders,
-                bounds,
                 self.omega / smoothing.largest,
                 sizes,
             )

@@ -25,7 +25,7 @@ from dsolver.kernels.formats.statistics import Statistics
 from dsolver.multigrid.algebraic.galerkin import Coarsened
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import F64, Bounds, Window, own_bounds, window_of
+from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds, window_of
 from dsolver.multigrid.correction import ChunkTransfer
 from dsolver.multigrid.level import AtLevel, at_level
 from dsolver.multigrid.smoothers import SweptGhosts
@@ -178,9 +178,7 @@ def plain_layout(backend: Backend, number: int, *, bounds: Bounds) -> Layout:
 
 def measured_prolongation(backend: Backend, _: int, fine: Layout, p: SentRows, *, columns: int) -> Any:
     """Sizes for which storing the only chunk's P would wait, on their way, as of `GeneralSetup.measured_transfer`."""
-    window = Window(first=0, rows=columns, ghosts=p.rows.columns[:0], whole=True)
-    coarse = backend.layouts.plain((columns, 1, 1))
-    return backend.general.measured_transfer(p.rows.within(backend.amg, window), fine, coarse)
+    return backend.general.measured_transfer(p.rows.matrix, fine, backend.layouts.plain((columns, 1, 1)))
 
 
 def stored_transfer(
@@ -218,9 +216,12 @@ def stored_transfer(
     halo = plan_layout(backend, fine, plan) if several else None
     restriction = ChunkMatrix(layout=coarse, local=local, ghost=ghost, halo=halo)
     first, last = (0, bounds[-1]) if replicated else own_bounds(bounds, number)
-    window = window_of(backend.amg, (first, last) if replicated else bounds, number, made.prolongation.columns)
-    p, plan = made.prolongation.within(backend.amg, window), made.prolongation_plan
-    p = p._replace(columns=window.slots(backend.amg, p.columns))
+    p, plan = made.prolongation.matrix, made.prolongation_plan
+    if replicated:
+        whole = window_of(backend.amg, (first, last), number, made.origin[:0])
+        p = made.prolongation.rows(backend.amg).within(backend.amg, whole)
+    else:
+        p = p._replace(columns=made.prolongation.window.slots(backend.amg, p.columns))
     columns = backend.layouts.plain((last - first, 1, 1)) if replicated else coarse
     local, ghost = _product(
         backend, p, fine, columns, plan if distributed else None, in_order=False, blocks=of_nodes, measured=measured

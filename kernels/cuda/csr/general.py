@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any, ClassVar, final
 
 import cupy
-import numpy as np
 
 from dsolver.kernels.cuda.amg.products import mirrors
 from dsolver.kernels.cuda.block_slices import products as slices
-from dsolver.kernels.cuda.csr import products, selection, windows
+from dsolver.kernels.cuda.csr import products, selection
 from dsolver.kernels.cuda.csr.ghosts import CudaGhostRows, CudaShortGhostRows, blocks_of, threads_of
 from dsolver.kernels.cuda.csr.look import look
 from dsolver.kernels.cuda.csr.statistics import asked, statistics
@@ -26,7 +25,7 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows
-from dsolver.kernels.general.rows import SplitRows, whole
+from dsolver.kernels.general.rows import SplitRows
 from dsolver.kernels.general.selection import MEASURE, chosen
 from dsolver.kernels.general.setup import Between, GeneralSetup
 
@@ -60,16 +59,8 @@ class CudaGeneral(GeneralSetup):
         return slices.measured(rows, columns, self._vectors.type_name, block=choice.block, window=choice.window)
 
     def split(self, rows: Csr, own_columns: int | None = None) -> SplitRows:
-        """See `GeneralSetup.split`: entries are read twice, and nothing is made for each of them beside the parts."""
-        count = rows.size if own_columns is None else own_columns
-        ghosts = windows.outside(rows.columns, 0, count)
-        if not len(ghosts):
-            return whole(cupy, rows)
-        of_ghosts = cupy.searchsorted(rows.start[1:], ghosts, side="right")
-        boundary = windows.distinct(of_ghosts)
-        ends = cupy.searchsorted(of_ghosts, cupy.append(boundary, rows.size)).astype(np.int64)
-        ghost = Csr(ends, rows.columns[ghosts] - np.int32(count), rows.values[ghosts])
-        return SplitRows(selection.selected(rows, None, (0, count)), boundary, ghost)
+        """See `GeneralSetup.split`."""
+        return selection.split(rows, rows.size if own_columns is None else own_columns)
 
     def product(self, rows: Csr, columns: int, choice: Choice, measured: slices.Measured | None = None) -> Any:
         if choice.name == "slices":

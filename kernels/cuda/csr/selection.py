@@ -1,4 +1,7 @@
-"""Some rows of a matrix, with their entries in some columns, on a GPU: see `dsolver.kernels.amg.selection`."""
+"""Some rows of a matrix, with their entries in some columns, on a GPU: see `dsolver.kernels.amg.selection`.
+
+And rows in two parts, as `dsolver.kernels.general.rows.split` has them.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,13 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg.selection import EVERY
-from dsolver.kernels.cuda.csr.starts import starts_of
+from dsolver.kernels.cuda.csr.starts import running_sums, starts_of
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.general.rows import SplitRows, whole
 
 FILE: Final = "csr/selection.cu"
 THREADS: Final = 256
@@ -37,6 +41,33 @@ def selected(a: Csr, rows: Array | None, columns: tuple[int, int] = EVERY) -> Cs
     return out
 
 
+def split(rows: Csr, own_columns: int) -> SplitRows:
+    """See `dsolver.kernels.general.rows.split`. It waits once, for the numbers of entries and of rows.
+
+    Entries are read twice, and nothing is made for each of them beside the parts.
+    """
+    count = rows.size
+    counts = cupy.empty((count, 3), dtype=np.int32)
+    _launch_on(rows, "count_parts", (*rows[:2], np.int32(count), np.int32(own_columns), counts))
+    sums, totals = running_sums(counts)
+    own, ghosts, boundary = map(int, read_back(totals))
+    if not ghosts:
+        return whole(cupy, rows)
+    kind = rows.values.dtype
+    local = Csr(cupy.empty(count + 1, dtype=np.int64), cupy.empty(own, dtype=np.int32), cupy.empty(own, dtype=kind))
+    numbers = cupy.empty(boundary, dtype=np.int64)
+    ghost = Csr(
+        cupy.empty(boundary + 1, dtype=np.int64), cupy.empty(ghosts, dtype=np.int32), cupy.empty(ghosts, dtype=kind)
+    )
+    _launch_on(rows, "fill_parts", (*rows, np.int32(count), np.int32(own_columns), sums, *local, numbers, *ghost))
+    return SplitRows(local, numbers, ghost)
+
+
 def _launch(a: Csr, count: int, arguments: Any) -> None:
     function = kernel(FILE, f"select_{a.columns.itemsize}", type_of(a.values))
     function((-(-count * LANES // THREADS),), (THREADS,), arguments)
+
+
+def _launch_on(rows: Csr, name: str, arguments: Any) -> None:
+    if rows.size:
+        kernel(FILE, name, type_of(rows.values))((-(-rows.size * LANES // THREADS),), (THREADS,), arguments)

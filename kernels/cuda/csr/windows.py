@@ -39,9 +39,10 @@ def ghosts(numbers: Array, first: int, last: int) -> Array:
 
 def distinct(numbers: Array) -> Array:
     """See `dsolver.kernels.amg.windows.distinct`. It waits, for how many there are."""
-    ordered, count = cupy.sort(numbers.astype(np.int64, copy=False)), len(numbers)
+    count = len(numbers)
     if not count:
         return numbers
+    ordered = cupy.sort(numbers.astype(np.int64, copy=False))
     marks, total = cupy.empty(count, dtype=np.int32), counters(1)
     _launch("mark_first", count, ordered, np.int64(count), marks)
     before = starts_of(marks, total)

@@ -16,11 +16,11 @@ from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.multigrid.algebraic.aggregation.aggregates import NodeGraph
-from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, ghost_rows, sent, stacked
+from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, ghost_rows, sent
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.measures import Measures
-from dsolver.multigrid.algebraic.rows.window import Bounds, window_of
 from dsolver.multigrid.algebraic.rows.window_values import for_exchange, in_window
 
 OVER: Final = 4.0 / 3.0
@@ -35,7 +35,6 @@ def smoothed(
     graph: PerChunk | None,
     exchange: GhostExchange,
     senders: Senders,
-    bounds: Bounds,
     omega: float,
     blocks: BlockSizes,
 ) -> PerChunk:
@@ -49,14 +48,13 @@ def smoothed(
         graph: the `NodeGraph` whose couplings A_F has, where nodes are rows; None for all of A.
         exchange: of the rows' ghosts.
         senders: the chunks whose rows each chunk reads.
-        bounds: of the coarser level.
         omega: ω.
         blocks: of A and P.
     """
     around = ghost_rows(engine, senders, p)
     near = engine.per_chunk(_first_near, rows)
     more = () if graph is None else (graph, near, exchange(near))
-    make = partial(_smoothed, bounds=bounds, omega=omega, blocks=blocks)
+    make = partial(_smoothed, omega=omega, blocks=blocks)
     return engine.per_chunk(make, rows, measures, p, around, *more)
 
 
@@ -79,20 +77,18 @@ def _smoothed(
     near: Any = None,
     ghosts: Any = None,
     *,
-    bounds: Bounds,
     omega: float,
     blocks: BlockSizes,
 ) -> SentRows:
     amg, below, a = backend.amg, rows.window.below, rows.matrix
     keep, vector, damping = None, None, omega / measures.share
     if graph is not None:
-        lonely = p.rows.lengths == 0
+        lonely = np.diff(p.rows.matrix.start) == 0
         keep = amg.aggregation.kept_entries(a, below, graph.graph)
         keep |= lonely[Rows(start=a.start, columns=a.columns, values=a.values).of_entries]
         damping = np.where(lonely, 1.0, damping)
         vector = in_window(backend, rows, near, ghosts)
     smoother = amg.aggregation.prolongation_smoother(a, below, keep, vector, damping, measures.diagonal)
-    whole = stacked(number, p.rows, around)
-    window = window_of(amg, bounds, number, whole.columns)
-    made = amg.product(smoother, whole.within(amg, window), window.size, blocks=blocks)
-    return sent(amg, rows, Rows.at(amg, made, window))
+    whole = p.rows.among(amg, *around_it(number, around))
+    made = amg.product(smoother, whole.matrix, whole.window.size, blocks=blocks)
+    return sent(amg, rows, DistributedRows(window=whole.window, matrix=made).tight(amg))

@@ -17,6 +17,7 @@ from dsolver.distributed.setup_exchange import numbers_of, receivers_of, senders
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
+from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent
 from dsolver.multigrid.algebraic.rows.global_rows import Rows, starts
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
@@ -110,8 +111,9 @@ def tentative(
     around = engine.deliver(members.at("lists"), receivers_of(read), OF_NODES)
     blocks = engine.per_chunk(partial(_blocks, bounds=aggregates, size=size), rows, members, around)
     answers = engine.deliver(blocks.at("answers"), read, OF_NODES)
-    p = engine.per_chunk(partial(_tentative, size=size), rows, members, blocks, answers)
-    return p, blocks, tuple(vectors * bound for bound in aggregates)
+    coarse = tuple(vectors * bound for bound in aggregates)
+    p = engine.per_chunk(partial(_tentative, size=size, bounds=coarse), rows, members, blocks, answers)
+    return p, blocks, coarse
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -192,14 +194,17 @@ def _blocks(
 
 def _tentative(
     backend: Backend,
-    __: int,
+    number: int,
     rows: LevelRows,
     members: Members,
     blocks: Blocks,
     answers: Mapping[int, Message],
     *,
     size: int,
+    bounds: Bounds,
 ) -> SentRows:
+    """Rows of P̂; bounds: of the coarser level."""
+    amg = backend.amg
     nodes, vectors = rows.rows // size, rows.near.shape[1]
     width, number_type = size * vectors, np.int32 if rows.window.whole else np.int64
     aggregate, q = blocks.aggregates, blocks.q
@@ -213,7 +218,9 @@ def _tentative(
     columns = (first + np.arange(vectors, like=first)) + np.zeros_like(first, shape=(size, 1))
     if members.own.at is None:
         start = np.arange(0, rows.rows * vectors + 1, vectors, like=rows.origin)
-        return sent(backend.amg, rows, Rows(start=start, columns=columns.ravel(), values=q.ravel()))
+        found = Rows(start=start, columns=columns.ravel(), values=q.ravel())
+        return sent(amg, rows, DistributedRows.of(amg, bounds, number, found))
     there = np.repeat(aggregate >= 0, size)
     columns, values = columns.reshape(rows.rows, vectors)[there], q.reshape(rows.rows, vectors)[there]
-    return sent(backend.amg, rows, Rows(start=starts(vectors * there), columns=columns.ravel(), values=values.ravel()))
+    found = Rows(start=starts(vectors * there), columns=columns.ravel(), values=values.ravel())
+    return sent(amg, rows, DistributedRows.of(amg, bounds, number, found))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any, Final, final
 
 import numpy as np
@@ -27,7 +28,6 @@ from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.pmis import UNDECIDED
-from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.classical.coarse_couplings import (
     CoarseCouplings,
@@ -41,16 +41,15 @@ from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, 
 from dsolver.multigrid.algebraic.classical.interpolation import interpolated
 from dsolver.multigrid.algebraic.classical.strength import Graph
 from dsolver.multigrid.algebraic.fine_level import FineLevel
-from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
+from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, sent, stacked
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import (
     I64,
     Bounds,
     Window,
-    others,
     own_bounds,
-    owners_of,
     received,
     window_of,
 )
@@ -138,7 +137,7 @@ def aggressive(
     seen = engine.per_chunk(partial(_columns, bounds=bounds), p1)
     read, wanted = _asked(engine, seen)
     around = engine.deliver(engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted), read, ROWS)
-    p = engine.per_chunk(partial(_product, bounds=bounds_left, most=most), level.rows, p1, p2, seen, around)
+    p = engine.per_chunk(partial(_product, most=most), level.rows, p1, p2, around)
     return fewer, bounds_left, p
 
 
@@ -231,7 +230,7 @@ def _second_graph(
         PATHS,
     )
     made = Rows.at(amg, found, coarse_window)
-    seen = _seen(amg, bounds, number, made.columns)
+    seen = _seen(bounds, window_of(amg, bounds, number, made.columns))
     among, leads = amg.leads(made.start, made.values)
     return SecondGraph(
         matrix=made.within(amg, seen.window)._replace(values=made.values[:0]),
@@ -258,9 +257,9 @@ def _on_rows(backend: Backend, _: int, rows: LevelRows, numbers: I64, points: Le
     return for_exchange(backend, rows.window, fewer)
 
 
-def _columns(backend: Backend, number: int, p: SentRows, *, bounds: Bounds) -> Seen:
+def _columns(_: Backend, __: int, p: SentRows, *, bounds: Bounds) -> Seen:
     """The coarse points of the first pass that own rows of P₁ read."""
-    return _seen(backend.amg, bounds, number, p.rows.columns)
+    return _seen(bounds, p.rows.window)
 
 
 def _answers(
@@ -268,7 +267,7 @@ def _answers(
 ) -> dict[int, Message]:
     """Rows of P₂ for the chunks that want them."""
     first = own_bounds(bounds, number)[0]
-    return {reader: p.rows.selected(backend.amg, numbers - first).message for reader, (numbers,) in wanted.items()}
+    return {reader: p.rows.rows(backend.amg, numbers - first).message for reader, (numbers,) in wanted.items()}
 
 
 def _product(
@@ -277,24 +276,20 @@ def _product(
     rows: LevelRows,
     p1: SentRows,
     p2: SentRows,
-    seen: Seen,
     around: Mapping[int, Message],
     *,
-    bounds: Bounds,
     most: int,
 ) -> SentRows:
-    """Rows of P₁ P₂; bounds: of the columns of P₂."""
-    window, amg = seen.window, backend.amg
-    whole = stacked(number, p2.rows, around)
-    coarser = window_of(amg, bounds, number, whole.columns)
-    found = amg.kept_product(p1.rows.within(amg, window), whole.within(amg, coarser), coarser.size, most)
-    return sent(amg, rows, Rows.at(amg, found, coarser))
+    """Rows of P₁ P₂."""
+    amg = backend.amg
+    whole = p2.rows.among(amg, *around_it(number, around))
+    found = amg.kept_product(p1.rows.matrix, whole.matrix, whole.window.size, most)
+    return sent(amg, rows, DistributedRows(window=whole.window, matrix=found).tight(amg))
 
 
-def _seen(amg: AlgebraicSetup, bounds: Bounds, number: int, numbers: I64) -> Seen:
-    window = window_of(amg, bounds, number, numbers)
-    if window.whole:
-        return Seen(window=window, named=(), wanted={})
-    owners = owners_of(bounds, window.ghosts)
-    named = others(bounds, number, owners)
-    return Seen(window=window, named=named, wanted={c: (window.ghosts[owners == c],) for c in named})
+def _seen(bounds: Bounds, window: Window) -> Seen:
+    """What a chunk sees, by owners: ghosts of one follow one another."""
+    counts = received(bounds, window)
+    begins = accumulate((count for _, count in counts), initial=0)
+    wanted = {c: (window.ghosts[first : first + count],) for (c, count), first in zip(counts, begins, strict=False)}
+    return Seen(window=window, named=tuple(wanted), wanted=wanted)

@@ -14,7 +14,7 @@ from dsolver.engines.base import Message, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.multigrid.algebraic.fine_level import FineLevel
-from dsolver.multigrid.algebraic.rows.ghost_rows import ghost_rows, sent
+from dsolver.multigrid.algebraic.rows.ghost_rows import ghost_rows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, window_of
@@ -85,7 +85,8 @@ def coarse_couplings(
     found = amg.coarse_couplings(rows.matrix, bits, states, window.below, names, every=every, loose=window.whole)
     columns = found.columns if window.whole else numbers[found.columns]
     made = Rows(start=found.start, columns=columns, values=found.values)
-    return CoarseCouplings(rows=made, lists=sent(amg, rows, made).lists, states=states, names=names)
+    lists = {to: made.selected(amg, wanted).message for to, wanted in rows.plan.sends}
+    return CoarseCouplings(rows=made, lists=lists, states=states, names=names)
 
 
 def seen_by(amg: AlgebraicSetup, bounds: Bounds, number: int, numbers: I64, rows: Rows) -> Window:

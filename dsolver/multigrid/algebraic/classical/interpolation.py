@@ -19,8 +19,8 @@ from dsolver.multigrid.algebraic.classical.coarse_couplings import (
     seen_by,
 )
 from dsolver.multigrid.algebraic.fine_level import FineLevel
+from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds
 
@@ -82,5 +82,5 @@ def _interpolated(
         coarse_window.size,
         most,
     )
-    made = Rows.at(amg, p, coarse_window)
+    made = DistributedRows(window=coarse_window, matrix=p).tight(amg)
     return sent(amg, rows, made) if points is None else SentRows(rows=made, lists={})

@@ -8,7 +8,7 @@ back, and R reads the points of boxes. Boxes that are cut along z alone are rang
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
 from typing import Any, Final, final
@@ -23,7 +23,6 @@ from dsolver.kernels import Backend
 from dsolver.kernels.amg.box_rows import LatticeBox
 from dsolver.multigrid.algebraic.galerkin import Coarsened
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
@@ -37,7 +36,6 @@ from dsolver.multigrid.algebraic.rows.window import (
     owners_in,
     owners_of,
     received,
-    window_of,
 )
 
 NUMBERED: Final = ("int64", *ROWS)
@@ -176,7 +174,25 @@ def _range_rows(
     )
 
 
-def _for_boxes(backend: Backend, number: int, made: Coarsened, *, partition: Partition, bounds: Bounds) -> SentRows:
+@final
+@dataclass(frozen=True, kw_only=True)
+class _BoxP:
+    """Rows of P by their numbers in the coarser level, and what others get of them.
+
+    Attributes:
+        rows: of a range, or of a box.
+        lists: for each chunk that gets some, a message.
+        sent: for each of them, the numbers of the rows within this box, ascending.
+        named: these chunks, ascending.
+    """
+
+    rows: Rows
+    lists: Mapping[int, Message]
+    sent: Mapping[int, I64] = field(default_factory=dict)
+    named: tuple[int, ...] = ()
+
+
+def _for_boxes(backend: Backend, number: int, made: Coarsened, *, partition: Partition, bounds: Bounds) -> _BoxP:
     """Rows of P, and for each other box those of its points."""
     first, last = own_bounds(bounds, number)
     nx, ny, _z = partition.grid
@@ -187,16 +203,16 @@ def _for_boxes(backend: Backend, number: int, made: Coarsened, *, partition: Par
         for sizes, place in zip(partition.sizes, places, strict=True)
     )
     boxes = x + partition.counts[0] * (y + partition.counts[1] * z)
-    p = made.prolongation
+    p = made.prolongation.rows(backend.amg)
     rows = {box: p.selected(backend.amg, np.flatnonzero(boxes == box)) for box in np.unique(boxes).tolist()}
     mine = rows.pop(number, p.selected(backend.amg, numbers[:0]))
     lists = {box: part.message for box, part in rows.items()}
-    return SentRows(rows=mine, lists=lists)
+    return _BoxP(rows=mine, lists=lists)
 
 
 def _p_of_box(
-    backend: Backend, number: int, box: BoxRows, back: SentRows, arrived: Mapping[int, Message], *, bounds: Bounds
-) -> SentRows:
+    backend: Backend, number: int, box: BoxRows, back: _BoxP, arrived: Mapping[int, Message], *, bounds: Bounds
+) -> _BoxP:
     """Rows of P of a box, and for the owners of coarse points those that are restricted to them."""
     parts = {number: back.rows}
     parts |= {sender: Rows.of_message(part) for sender, part in arrived.items()}
@@ -208,14 +224,14 @@ def _p_of_box(
         sent[other] = wanted = backend.amg.distinct(of_entry[owners == other])
         weights = p.selected(backend.amg, wanted, (bounds[other], bounds[other + 1]))
         lists[other] = box.numbers[wanted], *weights.message
-    return SentRows(rows=p, lists=lists, sent=sent, named=tuple(sorted(lists)))
+    return _BoxP(rows=p, lists=lists, sent=sent, named=tuple(sorted(lists)))
 
 
 def _between(
     backend: Backend,
     number: int,
     box: BoxRows,
-    p: SentRows,
+    p: _BoxP,
     made: Coarsened,
     around: Mapping[int, Message],
     *,
@@ -234,12 +250,11 @@ def _between(
     fine = Rows.joined(parts).selected(backend.amg, ascending)
     own = Window(first=first, rows=last - first, ghosts=ascending[:0])
     r = backend.amg.transposed(fine.within(backend.amg, own), last - first)
+    prolongation = DistributedRows.of(backend.amg, bounds, number, p.rows)
     return replace(
         made,
         restriction=r._replace(columns=ascending.astype(np.int32)[r.columns]),  # slots are in the order of the messages
         restriction_plan=HaloPlan(sends=tuple(sorted(p.sent.items())), receives=tuple(receives)),
-        prolongation=p.rows,
-        prolongation_plan=HaloPlan(
-            sends=tuple(sends), receives=received(bounds, window_of(backend.amg, bounds, number, p.rows.columns))
-        ),
+        prolongation=prolongation,
+        prolongation_plan=HaloPlan(sends=tuple(sends), receives=received(bounds, prolongation.window)),
     )

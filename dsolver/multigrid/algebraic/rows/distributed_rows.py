@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
-from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, window_of
+from dsolver.multigrid.algebraic.rows.global_rows import Rows, joined
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, owners_of, window_of
 
 
 @final
@@ -64,18 +64,26 @@ class DistributedRows:
         window = Window(first=old.first, rows=old.rows, ghosts=old.numbers_at(amg, places.astype(np.int32)))
         return DistributedRows(window=window, matrix=self.within(amg, window))
 
+    def own_columns(self, amg: AlgebraicSetup) -> Csr:
+        """The entries in own columns, which are numbered from 0."""
+        below, rows = self.window.below, self.window.rows
+        if not len(self.window.ghosts):
+            return self.matrix
+        found = amg.selected(self.matrix, None, (below, below + rows))
+        return found._replace(columns=found.columns - np.int32(below)) if below else found
+
+    def elsewhere(self, amg: AlgebraicSetup, bounds: Bounds) -> tuple[I64, I64]:
+        """The entries in ghosts' columns, int64, ascending, and the chunks that own these; bounds: of the columns."""
+        window, columns = self.window, self.matrix.columns
+        entries = amg.outside(columns, window.below, window.below + window.rows)
+        return entries, owners_of(bounds, window.numbers_at(amg, columns[entries]))
+
     def among(self, amg: AlgebraicSetup, before: Sequence[Rows], after: Sequence[Rows]) -> DistributedRows:
         """The rows between those that have come from other chunks."""
         others = [*before, *after]
         if not others:
             return self
         window = self.window.joined_with(amg, np.concatenate([part.columns for part in others]))
-
-        def placed(parts: Sequence[Rows]) -> list[Rows]:
-            found = (part.within(amg, window) for part in parts)
-            return [Rows(start=part.start, columns=part.columns, values=part.values) for part in found]
-
-        own: Any = self.within(amg, window)
-        own = Rows(start=own.start, columns=own.columns, values=own.values)
-        joined = Rows.joined([*placed(before), own, *placed(after)])
-        return DistributedRows(window=window, matrix=Csr(joined.start, joined.columns, joined.values))
+        placed = [part.within(amg, window) for part in others]
+        parts = [*placed[: len(before)], self.within(amg, window), *placed[len(before) :]]
+        return DistributedRows(window=window, matrix=joined(parts))

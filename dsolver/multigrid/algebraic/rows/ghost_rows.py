@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import final
 
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import I64
 
 
 @final
@@ -22,19 +22,15 @@ class SentRows:
     Attributes:
         rows: of the chunk.
         lists: for each chunk that gets some, a message.
-        sent: for each of them, the numbers of the rows within this chunk, ascending.
-        named: the chunks that get some, ascending.
     """
 
-    rows: Rows
+    rows: DistributedRows
     lists: Mapping[int, Message]
-    sent: Mapping[int, I64] = field(default_factory=dict)
-    named: tuple[int, ...] = ()
 
 
-def sent(amg: AlgebraicSetup, rows: LevelRows, own: Rows) -> SentRows:
+def sent(amg: AlgebraicSetup, rows: LevelRows, own: DistributedRows) -> SentRows:
     """Rows with messages for those that have them as ghosts."""
-    return SentRows(rows=own, lists={to: own.selected(amg, wanted).message for to, wanted in rows.plan.sends})
+    return SentRows(rows=own, lists={to: own.rows(amg, wanted).message for to, wanted in rows.plan.sends})
 
 
 def ghost_rows(engine: Engine, senders: Senders, made: PerChunk) -> PerChunk:

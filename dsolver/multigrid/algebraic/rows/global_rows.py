@@ -55,15 +55,8 @@ class Rows:
     @classmethod
     def joined(cls, parts: Sequence[Rows]) -> Rows:
         """Rows after rows, of at least one part."""
-        if len(parts) == 1:
-            return parts[0]
-        before = accumulate((len(part.columns) for part in parts[:-1]), initial=0)
-        begun = [part.start[1:] + count for part, count in zip(parts, before, strict=True)]
-        return cls(
-            start=np.concatenate([parts[0].start[:1], *begun]),
-            columns=np.concatenate([part.columns for part in parts]),
-            values=np.concatenate([part.values for part in parts]),
-        )
+        found = joined([Csr(part.start, part.columns, part.values) for part in parts])
+        return cls(start=found.start, columns=found.columns, values=found.values)
 
     @property
     def size(self) -> int:
@@ -103,6 +96,19 @@ class Rows:
     def within(self, amg: AlgebraicSetup, window: Window) -> Csr:
         """The rows with columns as places in a window that has them all."""
         return Csr(self.start, window.places(amg, self.columns), self.values)
+
+
+def joined(parts: Sequence[Csr]) -> Csr:
+    """Rows after rows, of at least one part."""
+    if len(parts) == 1:
+        return parts[0]
+    ends = accumulate((len(part.columns) for part in parts[:-1]), initial=0)
+    starts = [part.start[1:] + end if end else part.start[1:] for part, end in zip(parts, ends, strict=True)]
+    return Csr(
+        np.concatenate([parts[0].start[:1], *starts]),
+        np.concatenate([part.columns for part in parts]),
+        np.concatenate([part.values for part in parts]),
+    )
 
 
 def elsewhere(amg: AlgebraicSetup, bounds: Bounds, number: int, columns: I64) -> tuple[I64, I64]:

@@ -17,12 +17,10 @@ from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED
-from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
-from dsolver.multigrid.algebraic.rows.window import I64, Bounds, owners_of, received
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds, received
 
 VALUES: Final = ("float64",)
 """Value types of a message with values alone."""
@@ -31,14 +29,16 @@ VALUES: Final = ("float64",)
 @final
 @dataclass(frozen=True, kw_only=True)
 class HalfMirrored:
-    """A chunk's rows of a level, symmetric to the bit among its own columns.
+    """A chunk's rows of a level, before entries have met their mirror images.
 
     Attributes:
-        rows: of the level.
-        lists: for each neighbor the entries in its columns, column after column.
+        rows: of the level; of the only chunk they are symmetric already.
+        entries: for each neighbor the entries in its columns, int64, ascending.
+        lists: for each neighbor the values of these, column after column.
     """
 
     rows: LevelRows
+    entries: Mapping[int, I64]
     lists: Mapping[int, Message]
 
 
@@ -58,7 +58,7 @@ def symmetric_rows(
     half = engine.per_chunk(make, made)
     if not engine.coupled:
         return half.at("rows")
-    return engine.per_chunk(_mirrored, half.at("rows"), engine.deliver(half.at("lists"), senders, VALUES))
+    return engine.per_chunk(_mirrored, half, engine.deliver(half.at("lists"), senders, VALUES))
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -81,42 +81,45 @@ def _half_mirrored(
                 raise InputError(ONE_SIDED)
         plan = HaloPlan(sends=(), receives=())
         whole = LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds)
-        return HalfMirrored(rows=whole, lists={})
-    entries, owners = _outside(amg, bounds, made.rows)
+        return HalfMirrored(rows=whole, entries={}, lists={})
+    entries, owners = made.rows.elsewhere(amg, bounds)
     rows = Rows(start=matrix.start, columns=matrix.columns, values=matrix.values)
-    sends, lists = [], {}
-    for other in senders[number] if len(senders) > 1 else ():
-        inside = entries[owners == other]
-        sends.append((other, amg.distinct(rows.rows_at(inside))))
-        lists[other] = (rows.values[inside[np.argsort(rows.columns[inside], kind="stable")]],)
-    matrix = matrix._replace(values=matrix.values.copy())
-    amg.symmetrize(matrix, window.below)
-    plan = HaloPlan(sends=tuple(sends), receives=received(bounds, window))
+    inside = {other: entries[owners == other] for other in senders[number]}
     return HalfMirrored(
-        rows=LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds),
-        lists=lists,
+        rows=LevelRows(
+            window=window,
+            matrix=matrix,
+            origin=made.origin,
+            near=made.near,
+            plan=HaloPlan(
+                sends=tuple((other, amg.distinct(rows.rows_at(of))) for other, of in inside.items()),
+                receives=received(bounds, window),
+            ),
+            bounds=bounds,
+        ),
+        entries=inside,
+        lists={other: (matrix.values[of[_by_columns(matrix.columns[of])]],) for other, of in inside.items()},
     )
 
 
-def _mirrored(backend: Backend, number: int, rows: LevelRows, around: Mapping[int, Message]) -> LevelRows:
+def _mirrored(backend: Backend, number: int, half: HalfMirrored, around: Mapping[int, Message]) -> LevelRows:
     """Rows whose entries in columns of chunks before this one are those that their owners have.
 
     Raises:
         InputError: one of them has entries that the other one has not.
     """
-    values = rows.matrix.values.copy()
-    entries, owners = _outside(backend.amg, rows.bounds, DistributedRows(window=rows.window, matrix=rows.matrix))
+    rows = half.rows
+    matrix = rows.matrix._replace(values=rows.matrix.values.copy())
+    backend.amg.symmetrize(matrix, rows.window.below)
     for other, (theirs,) in around.items():
-        mine = entries[owners == other]
+        mine = half.entries[other]
         if len(mine) != len(theirs):
             raise InputError(ONE_SIDED)
         if other < number:
-            values[mine] = theirs
-    return replace(rows, matrix=rows.matrix._replace(values=values))
+            matrix.values[mine] = theirs
+    return replace(rows, matrix=matrix)
 
 
-def _outside(amg: AlgebraicSetup, bounds: Bounds, rows: DistributedRows) -> tuple[I64, I64]:
-    """The entries in ghosts' columns, int64, and the chunks that own these."""
-    window, columns = rows.window, rows.matrix.columns
-    entries = amg.outside(columns, window.below, window.below + window.rows)
-    return entries, owners_of(bounds, window.numbers_at(amg, columns[entries]))
+def _by_columns(columns: I64) -> I64:
+    """The order of entries, which are in that of their rows, column after column."""
+    return np.argsort(columns, kind="stable")
