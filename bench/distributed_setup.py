@@ -1,0 +1,108 @@
+"""Set-up in several chunks and on several workers, against one.
+
+    python bench/distributed_setup.py --chunks 1 2 4 8 --size 64
+    python bench/distributed_setup.py --workers 1 2 --grid 256 256 512 --M amg mg --csr 160
+
+With --chunks: processor seconds of set-up of M="amg" for compressed rows of 7 points on size³ cells, cut into so many
+chunks, in this process; ratios to the first count. With --workers: through Dask on GPUs, κ a smooth
+function and b a NumPy array on --grid, and compressed rows of SciPy on csr³ cells from the client: seconds of set-up,
+of the first solve with all that comes before it, and of a later one. The best of --runs, each set up anew; the kernels
+are compiled before. All to a relative residual of 1e-8.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import dsolver
+from dsolver.cluster.local import ClusterOptions, open_client
+
+
+def seven_points(n: int) -> Any:
+    """The Laplacian of n³ cells as compressed rows."""
+    line = sp.diags_array([-np.ones(n - 1), 2.0 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1])
+    eye = sp.eye_array(n)
+    parts = (sp.kron(sp.kron(line, eye), eye), sp.kron(sp.kron(eye, line), eye), sp.kron(sp.kron(eye, eye), line))
+    return sum(parts[1:], parts[0]).tocsr()
+
+
+def smooth(x: Any, y: Any, z: Any) -> Any:
+    """κ."""
+    return 1.0 + x * y + z * z
+
+
+def processor_seconds(make: Callable[[], Any], runs: int) -> float:
+    """Of the best of some runs, the first of which is not counted."""
+    found = []
+    for _ in range(1 + runs):
+        began = time.process_time()
+        with make():
+            found.append(time.process_time() - began)
+    return min(found[1:])
+
+
+def in_chunks(counts: list[int], size: int, runs: int) -> None:
+    a, first = seven_points(size), None
+    for count in counts:
+        matrix = dsolver.matrix(a, chunks=count)
+
+        def make(matrix: Any = matrix) -> Any:
+            return dsolver.Solver(matrix, M="amg", device="cpu")
+
+        took = processor_seconds(make, runs)
+        first = first or took
+        print(f"{count:3} chunks: {took:.3f} s of a processor, {took / first:.2f}", flush=True)
+
+
+def on_workers(workers: int, what: str, make: Callable[[], Any], m: str, b: Any, runs: int) -> None:
+    found = []
+    with open_client(ClusterOptions(workers=workers, device="cuda")) as client:
+        for _ in range(1 + runs):
+            began = time.perf_counter()
+            with dsolver.Solver(make(), M=m, client=client, device="cuda") as solver:
+                first = solver.solve(b, rtol=1e-8)
+                done = time.perf_counter()
+                solver.solve(b, rtol=1e-8)
+                found.append((first.timings["setup"], done - began, time.perf_counter() - done, first.iterations))
+    setup, first_solve, later = (min(run[place] for run in found[1:]) for place in range(3))
+    print(
+        f"{what} {m}, {workers} workers: set-up {setup:.4f} s, first solve {first_solve:.4f}, later {later:.4f}, "
+        f"{found[-1][3]} iterations",
+        flush=True,
+    )
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--chunks", type=int, nargs="+")
+    options.add_argument("--size", type=int, default=64)
+    options.add_argument("--workers", type=int, nargs="+", default=())
+    options.add_argument("--grid", type=int, nargs=3)
+    options.add_argument("--M", nargs="+", default=("amg", "mg"))
+    options.add_argument("--csr", type=int)
+    options.add_argument("--runs", type=int, default=3)
+    arguments = options.parse_args()
+    if arguments.chunks:
+        in_chunks(arguments.chunks, arguments.size, arguments.runs)
+    rng = np.random.default_rng(0)
+    for workers in arguments.workers:
+        if arguments.grid:
+            grid = tuple(arguments.grid)
+            b = rng.standard_normal(grid)
+            for m in arguments.M:
+                problem = dsolver.problems.diffusion(grid, smooth)
+                on_workers(workers, "x".join(map(str, grid)), lambda of=problem: of, m, b, arguments.runs)
+        if arguments.csr:
+            a = seven_points(arguments.csr)
+            b = rng.standard_normal(a.shape[0])
+            on_workers(workers, f"CSR {arguments.csr}³", lambda of=a: of, "amg", b, arguments.runs)
+
+
+if __name__ == "__main__":
+    main()
