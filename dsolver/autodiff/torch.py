@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Unpack, final
+from typing import Any, Unpack, cast, final
 
 import torch
 
@@ -22,7 +22,7 @@ from dsolver.errors import InputError
 from dsolver.foreign_arrays import opened
 from dsolver.matrices.matrix import is_matrix
 from dsolver.problems import Problem
-from dsolver.session.options import Setup, SetupArguments, spelled_out
+from dsolver.session.options import Setup, SetupArguments, SolveArguments, spelled_out
 
 __all__ = ["release", "solve"]
 
@@ -45,6 +45,7 @@ def solve(
     with the same values uses it as it is. On a cluster (``client=``) every solve sets up anew. Derivatives may be
     differentiated again, but for those in entries: PyTorch's sparse tensors pass on no second ones. `torch.func.grad`,
     `vjp`, `jacrev` and `vmap` apply; right-hand sides that are mapped over for one A are solved together.
+    `torch.compile` leaves the solve as it is and compiles what stands around it; with ``fullgraph=True`` it refuses.
 
     Where A is singular (see `dsolver.problems.diffusion`), x has mean zero, and so has its gradient with respect to b.
     The gradient with respect to entries holds for changes that leave A's null space as it is.
@@ -67,6 +68,23 @@ def solve(
         InputError: an argument cannot be right.
         NotConvergedError: the tolerance was not reached, by the solve or by that of a gradient.
     """
+    options: SolveArguments = {"rtol": rtol, "maxiter": maxiter}
+    if torch.compiler.is_compiling():
+        from dsolver.autodiff.uncompiled import solve as uncompiled
+
+        return cast(torch.Tensor, uncompiled(problem, b, kappa, sigma, options, arguments))
+    return differentiable(problem, b, kappa, sigma, options, arguments)
+
+
+def differentiable(
+    problem: Problem | Any,
+    b: torch.Tensor,
+    kappa: Any,
+    sigma: Any,
+    options: SolveArguments,
+    arguments: SetupArguments,
+) -> torch.Tensor:
+    """x as `solve` has it."""
     if not isinstance(b, torch.Tensor):
         raise InputError(f"b must be a tensor, not a {type(b).__name__}: torch.as_tensor(b) makes one")
     if not b.dtype.is_floating_point:
@@ -79,7 +97,7 @@ def solve(
     system, parameters = _system_of(problem, kappa, sigma, asarray)
     check_shape(b, system)
     right = system.right_hand_side(parameters, b.to(torch.float64))
-    how = Solve(system=system, arguments=arguments, options={"rtol": rtol, "maxiter": maxiter})
+    how = Solve(system=system, arguments=arguments, options=options)
     x: torch.Tensor = _Inverse.apply(how, False, False, right, *parameters)
     return x.reshape(shape).to(b.dtype)
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError
+from dsolver.problems.embedding import AXES
 
 F64 = npt.NDArray[np.float64]
 
@@ -68,6 +69,26 @@ class Centers:
                 f"{self.of} has coordinates along {self.dim!r} that do not increase from cell to cell: "
                 f"{self.of}.sortby({self.dim!r}) puts them in order"
             )
+
+
+def check_order(name: str, values: Any, dimensions: int) -> None:
+    """Refuse a DataArray whose dimensions are called x, y and z, and stand in another order, or not at the end.
+
+    Args:
+        name: of the argument, for messages.
+        values: of any kind.
+        dimensions: of the grid: in a plane x and y are looked at.
+
+    Raises:
+        InputError: they do.
+    """
+    dims, axes = tuple(getattr(values, "dims", ())), tuple(AXES[:dimensions])
+    if {*axes} <= {*dims} and dims[-dimensions:] != axes:
+        wanted = (*(dim for dim in dims if dim not in axes), *axes)
+        raise InputError(
+            f"{name} has the dimensions {dims}, but the order of a grid's is {', '.join(axes)}: pass "
+            f"{name}.transpose({', '.join(map(repr, wanted))})"
+        )
 
 
 def centers(sizes: F64) -> F64:

@@ -13,7 +13,7 @@ from dsolver.errors import InputError, check_computed, float_of, in_a_line
 from dsolver.foreign_arrays import without_package
 from dsolver.grid.partition import STAR_OFFSETS, Cut, Partition
 from dsolver.problems.boundary import Boundary, boundary_of, check_unmasked
-from dsolver.problems.coordinates import F64, Cells, agreed, centers_of
+from dsolver.problems.coordinates import F64, Cells, agreed, centers_of, check_order
 from dsolver.problems.embedding import WORDS, Embedding
 from dsolver.problems.finite_volumes import KAPPA, MASK, SIGMA, Diffusion
 from dsolver.problems.problem import Problem, wrapping
@@ -87,7 +87,7 @@ def diffusion(
     space = Embedding.of(grid)
     cut = space.cut(chunks)
     Partition(space.grid, cut or (1, 1, 1))
-    mask = _left_out(mask, active)
+    mask = _left_out(space, mask, active)
     kappas = _per_axis(space, kappa)
     axes = [_embedded(space, name, values) for name, values in kappas]
     named = [*kappas, (SIGMA, sigma), (MASK, mask)]
@@ -215,6 +215,7 @@ def _embedded(space: Embedding, name: str, value: Any) -> Any:
     check_computed(name, value)
     if value is None or isinstance(value, Number):
         return value
+    check_order(name, value, space.dimensions)
     value = without_package(name, value)
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         if tuple(value.shape) not in ((), space.shape):
@@ -222,7 +223,8 @@ def _embedded(space: Embedding, name: str, value: Any) -> Any:
                 f"{name} has shape {tuple(value.shape)}, but the grid is {space.shape}: they must be equal"
             )
         if np.dtype(value.dtype).kind not in ("fiu" if name == MASK else "fiuc"):
-            raise InputError(f"{name} has dtype {value.dtype}: real numbers are needed")
+            flags = ": an image of the cells to keep is active=" if value.dtype == bool else ": real numbers are needed"
+            raise InputError(f"{name} has dtype {value.dtype}{flags}")
         if np.ma.is_masked(value):
             raise InputError(f"{name} is a masked array: pass {name}.filled(1.0), and its mask as mask=")
         return space.array(value) if value.shape else value
@@ -250,7 +252,7 @@ def _sort(
         functions[name] = value
 
 
-def _left_out(mask: Any, active: Any) -> Any:
+def _left_out(space: Embedding, mask: Any, active: Any) -> Any:
     """The cells to leave out as numbers, which is what fields hold, or a function; None for none.
 
     Raises:
@@ -262,6 +264,7 @@ def _left_out(mask: Any, active: Any) -> Any:
     if flags is None:
         return None
     check_computed(name, flags)
+    check_order(name, flags, space.dimensions)
     flags = without_package(name, flags)
     if callable(flags):
         return flags if mask is not None else _Negated(flags)

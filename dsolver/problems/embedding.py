@@ -18,6 +18,8 @@ from dsolver.errors import InputError, in_a_line
 from dsolver.grid.partition import Cut, Flags, Triple, cut_of, three
 
 AXES: Final = "xyz"
+MISSING: Final = "axis {} of the grid"
+"""The dimension of a DataArray along an axis that its grid does not have."""
 WORDS: Final = {1: "one", 2: "two", 3: "three"}
 
 
@@ -124,7 +126,7 @@ class Embedding:
             return values
         if hasattr(values, "dims"):  # of xarray, which has a name for each axis; a plane may well have x and z
             for number in range(self.dimensions, 3):
-                values = values.expand_dims(f"axis {number} of the grid", axis=-1)
+                values = values.expand_dims(MISSING.format(number), axis=-1)
             return values
         return values[(..., *self._more(None))]
 
@@ -167,3 +169,9 @@ class _Embedded:
         values = self.function(*(x.reshape(x.shape[: self.dimensions]) for x in points[: self.dimensions]))
         values = values if hasattr(values, "ndim") else np.asarray(values)
         return values[(..., *(None,) * missing)] if values.ndim else values
+
+
+def own_dims(values: Any) -> tuple[Any, ...]:
+    """The dimensions that a DataArray came with, before `Embedding.array` gave it those of missing axes."""
+    missing = {MISSING.format(number) for number in range(3)}
+    return tuple(dim for dim in values.dims if dim not in missing)

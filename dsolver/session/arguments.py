@@ -18,12 +18,12 @@ from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.registry import AUTO, check_matrix
 from dsolver.problems import Problem
-from dsolver.problems.coordinates import agreed, centers_of
+from dsolver.problems.coordinates import agreed, centers_of, check_order
 from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.problem import check_problem
 from dsolver.program.spec import method_for
 from dsolver.session.options import Setup
-from dsolver.session.user_arrays import Container, check_agreement, check_order, container_of, is_complex, stacked
+from dsolver.session.user_arrays import Container, check_agreement, container_of, is_complex, stacked
 
 FMG: Final = "fmg"
 """The x0 that stands for a guess of full multigrid."""

@@ -19,6 +19,8 @@ from dsolver.errors import InputError, check_block, check_real, in_a_line
 from dsolver.foreign_arrays import is_foreign, opened
 from dsolver.grid.partition import Partition
 from dsolver.problems import Problem
+from dsolver.problems.coordinates import check_order
+from dsolver.problems.embedding import own_dims
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
 
 Vectors = type[np.float64] | type[np.complex128] | np.dtype[Any]
 """Value types of vectors outside."""
-AXES: Final = ("x", "y", "z")
-"""Dimensions of a DataArray that have these names are in this order."""
 
 
 MANY: Final = 1 << 20
@@ -302,26 +302,6 @@ def is_complex(values: Any) -> bool:
     return "complex" in str(getattr(values, "dtype", ""))
 
 
-def check_order(name: str, values: Any, dimensions: int) -> None:
-    """Refuse a DataArray whose dimensions are called x, y and z, and stand in another order, or not at the end.
-
-    Args:
-        name: of the argument, for messages.
-        values: of any kind.
-        dimensions: of the grid: in a plane x and y are looked at.
-
-    Raises:
-        InputError: they do.
-    """
-    dims, axes = tuple(getattr(values, "dims", ())), AXES[:dimensions]
-    if {*axes} <= {*dims} and dims[-dimensions:] != axes:
-        wanted = (*(dim for dim in dims if dim not in axes), *axes)
-        raise InputError(
-            f"{name} has the dimensions {dims}, but the order of a grid's is {', '.join(axes)}: pass "
-            f"{name}.transpose({', '.join(map(repr, wanted))})"
-        )
-
-
 def check_agreement(arrays: Mapping[str, Any], dimensions: Mapping[str, int]) -> None:
     """Refuse DataArrays that have a dimension in common, each along another axis of the grid.
 
@@ -337,9 +317,10 @@ def check_agreement(arrays: Mapping[str, Any], dimensions: Mapping[str, int]) ->
         for axis, dim in enumerate(tuple(getattr(values, "dims", ()))[-dimensions[name] :]):
             along, other = found.setdefault(dim, (axis, name))
             if along != axis:
+                first, second = (own_dims(arrays[each]) for each in (other, name))
                 raise InputError(
-                    f"{other} has the dimensions {arrays[other].dims}, but {name} has {values.dims}: transpose one, so "
-                    f"that {dim!r} is the same axis of both"
+                    f"{other} has the dimensions {first}, but {name} has {second}: transpose one, so that {dim!r} is "
+                    f"the same axis of both"
                 )
 
 

@@ -231,6 +231,21 @@ def test_an_integer_or_complex_b_is_refused_in_whose_dtype_x_would_be_lost() -> 
             dsolver.torch.solve(diffusion(GRID), torch.ones(GRID, dtype=dtype), **EXACT)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # PyTorch looks at it itself
+def test_a_compiled_function_solves_and_differentiates_as_it_is() -> None:
+    problem, f = diffusion(GRID, bc={"x-": Dirichlet(1.0)}), tensor(*GRID, wanted=False)
+
+    def energy(kappa: Any) -> Any:
+        return dsolver.torch.solve(problem, f, kappa=kappa.exp(), **EXACT).square().sum()
+
+    compiled, kappa = torch.compile(energy, backend="eager"), tensor(*GRID)
+    (wanted,) = torch.autograd.grad(energy(kappa), kappa)
+    (found,) = torch.autograd.grad(compiled(kappa), kappa)
+    assert torch.allclose(found, wanted, rtol=1e-12)
+    with pytest.raises(TypeError, match="is rtol meant"):
+        torch.compile(lambda b: dsolver.torch.solve(problem, b, tol=1e-3), backend="eager")(f)
+
+
 def test_functional_derivatives_are_those_of_backward() -> None:
     problem = diffusion(GRID, bc={"x-": Dirichlet(1.0), "x+": "dirichlet"})
     f, kappa = tensor(*GRID), tensor(*GRID, low=0.5, high=2.0)

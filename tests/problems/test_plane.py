@@ -245,3 +245,18 @@ def test_dimensions_of_a_plane_stand_in_order() -> None:
     xr = pytest.importorskip("xarray")
     with pytest.raises(InputError, match=r"the order of a grid's is x, y: pass b.transpose\('x', 'y'\)"):
         dsolver.solve(poisson5(SHAPE), xr.DataArray(B.T, dims=("y", "x")))
+
+
+def test_dimensions_of_a_coefficient_stand_in_order_too() -> None:
+    """Else faces that bc names would be those of other axes."""
+    xr = pytest.importorskip("xarray")
+    square = xr.DataArray(np.ones((4, 4)), dims=("y", "x"))
+    with pytest.raises(
+        InputError, match=r"kappa has the dimensions \('y', 'x'\), .*: pass kappa.transpose\('x', 'y'\)"
+    ):
+        diffusion((4, 4), square)
+    with pytest.raises(InputError, match="active has the dimensions"):
+        diffusion((4, 4), active=square > 0.0)
+    named = square.rename(y="lat", x="lon")
+    with pytest.raises(InputError, match=r"kappa has the dimensions \('lat', 'lon'\), but b has \('lon', 'lat'\)"):
+        dsolver.solve(diffusion((4, 4), named), named.T)
