@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 BREAKDOWNS: Final = {Status.INDEFINITE: -1, Status.DIVERGED: -2, Status.NOT_FINITE: -3, Status.BREAKDOWN: -4}
 """Values of info where a method broke down."""
 SCIPYS_RESTART: Final = 20
+CALLBACKS: Final = ("x", "pr_norm", "legacy")
+"""Arguments of GMRES that say what its callback gets."""
 
 
 class LinalgArguments(TypedDict, total=False):
@@ -154,23 +156,34 @@ def minres(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments])
 
 @spelled_out(Linalg)
 def gmres(
-    A: Any, b: Any, x0: Any = None, *, restart: int | None = None, **arguments: Unpack[LinalgArguments]
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    restart: int | None = None,
+    callback_type: str = "x",
+    **arguments: Unpack[LinalgArguments],
 ) -> tuple[Any, int]:
     """GMRES with the arguments and results of `scipy.sparse.linalg.gmres`.
 
-    M is on the right, so the residual is that of A x = b. The callback is called as with callback_type="x", but after
-    every iteration.
+    M is on the right, so the residual is that of A x = b.
 
     Args:
         A: any sparse matrix of SciPy or CuPy, see `dsolver.matrix`; or a `dsolver.Problem`.
         b: right-hand side, as of `dsolver.cg`.
         x0: first guess, as of `dsolver.cg`.
         restart: vectors of a basis; 20 by default, as in SciPy. maxiter counts bases, as there.
+        callback_type: what the callback gets, after every iteration: "x", the iterate, or "pr_norm", ‖b - A x‖ / ‖b‖,
+            for which nothing is brought here. SciPy's usual "legacy" is "pr_norm" with a maxiter that counts
+            iterations.
 
     Returns:
         x and info, as of `dsolver.cg`; info counts iterations.
     """
-    return _solved("gmres", A, b, x0, Linalg(**arguments), SCIPYS_RESTART if restart is None else restart)
+    if callback_type not in CALLBACKS:
+        raise InputError(f"callback_type must be one of {CALLBACKS}, not {in_a_line(callback_type)}")
+    given, restart = Linalg(**arguments), SCIPYS_RESTART if restart is None else restart
+    return _solved("gmres", A, b, x0, given, restart, callback_type)
 
 
 @spelled_out(Linalg)
@@ -191,8 +204,10 @@ def fgmres(
     return _solved("fgmres", A, b, x0, Linalg(**arguments), SCIPYS_RESTART if restart is None else restart)
 
 
-def _solved(method: str, A: Any, b: Any, x0: Any, given: Linalg, restart: int | None = None) -> tuple[Any, int]:
-    """x and info of a method; maxiter counts bases where restart says how long these are."""
+def _solved(
+    method: str, A: Any, b: Any, x0: Any, given: Linalg, restart: int | None = None, told: str = "x"
+) -> tuple[Any, int]:
+    """x and info of a method; maxiter counts bases where restart says how long these are, and SciPy's so counts."""
     setup = Setup(client=given.client, engine=given.engine, device=given.device, M=given.M, method=method)
     A, callback = problem_of(A, gpu=on_gpu_here(setup)), given.callback
     if not isinstance(A, Problem):
@@ -207,8 +222,11 @@ def _solved(method: str, A: Any, b: Any, x0: Any, given: Linalg, restart: int | 
     if raveled:
         b, x0 = b.reshape(A.shape), x0.reshape(A.shape) if getattr(x0, "shape", None) == (size,) else x0
 
-    def tell(_: State) -> None:
+    def tell(state: State) -> None:
         assert callback is not None
+        if told != "x":
+            callback(state.relative_residual)
+            return
         x = session.iterate()
         callback(x.reshape(size) if raveled else x)
 
@@ -218,7 +236,7 @@ def _solved(method: str, A: Any, b: Any, x0: Any, given: Linalg, restart: int | 
     options = Options(
         rtol=given.rtol,
         atol=given.atol,
-        maxiter=most if restart is None else most * min(restart, size),
+        maxiter=most if restart is None or told == "legacy" else most * min(restart, size),
         callback=None if callback is None else tell,
     )
     with Session(A, prepared(A, b, x0, setup)) as session:

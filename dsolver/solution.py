@@ -33,6 +33,7 @@ class Solution:
         timings: seconds of "setup" (0 where an earlier solve of the same `Solver` has paid for it), "load", "solve" and
             "total"; where workers were lost, "lost" are those of the attempts before and of setting up anew.
         engine: the engine, device and number of workers that ran it, and what carried values between them.
+        solved_by: the method and the preconditioner with which it ended, as "cg with Multigrid()".
         closed_regions: how many regions have a constant of their own that no boundary and no σ fixes; the whole grid
             may be one. In each x has mean zero.
         spans: what ran when in the newest measured iterations; see `dsolver.monitor.spans`. Empty where a solve was too
@@ -49,6 +50,7 @@ class Solution:
     b_norm: float
     timings: Mapping[str, float]
     engine: str
+    solved_by: str = ""
     advice: str = field(default="", repr=False)
     limit: float = 0.0
     closed_regions: int = 0
@@ -82,6 +84,7 @@ class Solution:
             "advice": "" if self.converged else self.advice,
             "‖b − A x‖ / ‖b‖": f"{self.relative_residual:.3e}",
             "seconds": ", ".join(f"{name} {value:.3f}" for name, value in self.timings.items()),
+            "solved by": self.solved_by,
             "engine": self.engine,
             "measured": "" if self.exposure is None else exposed_text(self.exposure.to_dict()),
             "notes": " ".join(self.notes),

@@ -158,6 +158,7 @@ class Solver:
         """
         return PreconditionerOperator(self._session)
 
+    @spelled_out()
     def update(
         self,
         problem: Problem | Any | None = None,

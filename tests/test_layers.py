@@ -30,7 +30,7 @@ ALLOWED = {
     "cupyx": ("dsolver.kernels.cuda", "dsolver.engines"),
     "cupy_backends": ("dsolver.kernels.cuda", "dsolver.engines"),
     "numba": ("dsolver.kernels",),
-    "torch": ("dsolver.autodiff.torch",),
+    "torch": ("dsolver.autodiff.torch", "dsolver.autodiff.uncompiled"),
     "jax": ("dsolver.autodiff.jax",),
     **dict.fromkeys(
         ("dask", "distributed", "dask_cuda"),

@@ -584,6 +584,47 @@ def test_cg_is_scipys() -> None:
     assert (seen[-1] == x).all()
 
 
+@pytest.mark.parametrize("told", ["pr_norm", "legacy"])
+def test_callbacks_of_gmres_get_what_scipys_get(told: str) -> None:
+    problem = problems.poisson7((5, 4, 3))
+    right, mine, theirs = np.random.default_rng(1).standard_normal(60), list[float](), list[float]()
+    bases = {"pr_norm": 2, "legacy": 12}[told]
+    x, info = dsolver.gmres(
+        problem, right, M=None, restart=6, maxiter=bases, rtol=1e-9, callback=mine.append, callback_type=told
+    )
+    expected, _ = scipy.sparse.linalg.gmres(
+        matrix(problem.grid), right, restart=6, maxiter=bases, rtol=1e-9, callback=theirs.append, callback_type=told
+    )
+    assert len(mine) == info == 12
+    assert mine == pytest.approx(theirs[:12], rel=1e-9)
+    assert x == pytest.approx(expected, rel=1e-6)
+    with pytest.raises(InputError, match="callback_type must be one of"):
+        dsolver.gmres(problem, right, callback=mine.append, callback_type="y")
+
+
+def test_an_update_asks_which_argument_was_meant() -> None:
+    arguments: dict[str, Any] = {"kapa": 2.0}
+    with (
+        dsolver.Solver(problems.diffusion((4, 4, 4)), device="cpu") as solver,
+        pytest.raises(
+            TypeError, match=r"update\(\) got .*'kapa': is kappa meant\? it takes problem, kappa, sigma, reuse"
+        ),
+    ):
+        solver.update(**arguments)
+
+
+def test_a_solution_tells_what_solved_it() -> None:
+    right = np.ones((6, 6, 6))
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({}, "cg with Multigrid()"),
+        ({"M": None, "method": "minres"}, "minres with Identity()"),
+    ]
+    for chosen, told in cases:
+        solution = dsolver.solve(problems.poisson7(right.shape), right, device="cpu", **chosen)
+        assert solution.solved_by == told
+        assert told in solution._repr_html_()
+
+
 @pytest.mark.parametrize("m", [None, "mg", "jacobi"])
 def test_cg_takes_raveled_vectors(m: Any, b: F64) -> None:
     x, info = dsolver.cg(PROBLEM, b, M=m, rtol=1e-9)

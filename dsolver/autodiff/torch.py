@@ -70,13 +70,13 @@ def solve(
     """
     options: SolveArguments = {"rtol": rtol, "maxiter": maxiter}
     if torch.compiler.is_compiling():
-        from dsolver.autodiff.uncompiled import solve as uncompiled
+        from dsolver.autodiff.uncompiled import called
 
-        return cast(torch.Tensor, uncompiled(problem, b, kappa, sigma, options, arguments))
-    return differentiable(problem, b, kappa, sigma, options, arguments)
+        return cast(torch.Tensor, called(_differentiable, problem, b, kappa, sigma, options, arguments))
+    return _differentiable(problem, b, kappa, sigma, options, arguments)
 
 
-def differentiable(
+def _differentiable(
     problem: Problem | Any,
     b: torch.Tensor,
     kappa: Any,
@@ -84,7 +84,7 @@ def differentiable(
     options: SolveArguments,
     arguments: SetupArguments,
 ) -> torch.Tensor:
-    """x as `solve` has it."""
+    """The tensor that `solve` returns."""
     if not isinstance(b, torch.Tensor):
         raise InputError(f"b must be a tensor, not a {type(b).__name__}: torch.as_tensor(b) makes one")
     if not b.dtype.is_floating_point:

@@ -1,14 +1,19 @@
-"""The solve of `dsolver.torch` where `torch.compile` looks on: a call that runs as it is, between two compiled graphs.
+"""Calls that `torch.compile` leaves as they are, between two compiled graphs.
 
-Imported by the solve itself while PyTorch compiles, for what this needs takes two seconds of processor time.
+To be imported while PyTorch compiles: what this needs takes two seconds of processor time, and is there by then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from dsolver.autodiff.torch import differentiable
 
-solve: Any = torch.compiler.disable(differentiable, reason="dsolver.torch.solve calls a solver that is no graph")
+def _called(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+called: Any = torch.compiler.disable(_called, reason="dsolver.torch.solve calls a solver that is no graph")
+"""What a function returns for these arguments; the compiler looks at neither."""

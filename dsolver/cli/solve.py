@@ -85,7 +85,7 @@ be reached or has failed, 130 interrupted.
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Right-hand side b of shape (NX, NY, NZ): a .npy, .zarr, .nc (NetCDF) or .h5 (HDF5) file, FILE.nc:NAME for one"
-    " of several variables; of a matrix (n,), also a Matrix Market file of an array. Default: b = A 1, so that x is 1 "
+    " of several variables; of a matrix (n,), also a Matrix Market file. Default: b = A 1, so that x is 1 "
     "everywhere.",
 )
 @click.option(
@@ -234,7 +234,8 @@ def command(
                 files.check_input(given, problem.shape)
         client = client or open_.enter_context(place.client())
         report = open_.enter_context(progress.shown(quiet=quiet))
-        begun = f"solving {problem.name}, {' x '.join(map(str, problem.shape))} ..."
+        rows = " rows" * problem.flat
+        begun = f"solving {problem.name}, {' x '.join(map(str, problem.shape))}{rows} ..."
         open_.enter_context(progress.announced(begun, unless=report))
         plan = partial(
             dsolver.estimate,
@@ -329,6 +330,7 @@ def _json(problem: Problem, solution: Solution) -> str:
         "closed_regions": solution.closed_regions,
         "timings": dict(solution.timings),
         "engine": solution.engine,
+        "solved_by": solution.solved_by,
         "exposed_percent": solution.exposed_percent,
         "notes": solution.notes,
     }
@@ -351,6 +353,7 @@ def _show(solution: Solution, out: Path | None) -> None:
     click.echo(f"true residual: {solution.true_residual:.6e}, {solution.relative_residual:.3e} of ‖b‖")
     click.echo("seconds: " + ", ".join(f"{name} {value:.3f}" for name, value in solution.timings.items()))
     click.echo(f"engine: {solution.engine}")
+    click.echo(f"solved by: {solution.solved_by}")
     for note in solution.notes:
         click.echo(f"note: {note}")
     if solution.exposure is not None and solution.exposure.total.ms:

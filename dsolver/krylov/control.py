@@ -183,6 +183,7 @@ class Control:
 
     Attributes:
         limit, maxiter: as given.
+        b_norm: ‖b‖, of that part of b which x can reach.
         residuals: ‖b - A x‖ by the recursion, from the first guess on.
         true_residual: the newest that was computed anew.
         at: after which iteration x is what it is, once the solve has ended: the last one, or a better one.
@@ -211,7 +212,7 @@ class Control:
     ) -> None:
         self.limit = limit
         self.maxiter = maxiter
-        self._b_norm, self._at_zero = b_norm, at_zero
+        self.b_norm, self._at_zero = b_norm, at_zero
         self._may_resume = fallback is not None
         self._allowed = stagnation if fallback is None else min(stagnation, fallback)
         self._allowed_later = stagnation
@@ -275,10 +276,10 @@ class Control:
         if not self.true_residual <= self._kept:
             column.recall()
             self.true_residual, self.at = self._kept, self._kept_at
-        if not self.true_residual <= self._b_norm:
+        if not self.true_residual <= self.b_norm:
             column.keep_zero()
             column.recall()
-            self.true_residual, self.at = self._b_norm, 0
+            self.true_residual, self.at = self.b_norm, 0
         return self._reached() or status
 
     def _keep(self, column: Column, *, zero: bool = False) -> None:
@@ -361,11 +362,11 @@ class Control:
         fell = any(norm < done[k] / ROWS for k in range(len(done)) for norm in done[k + 1 : k + 3])
         if not fell and not self._rounds:
             return False
-        part, tolerance = column.by_rows(), self.limit / self._b_norm if self._b_norm else math.inf
+        part, tolerance = column.by_rows(), self.limit / self.b_norm if self.b_norm else math.inf
         self.by_rows = part if self._rounds else None
         if not part > ROWS * tolerance or status is not Status.CONVERGED or self._rounds == ROUNDS:
             return False
-        goal = max(self.true_residual * ROWS_WANTED * tolerance / part, ATTAINABLE * self._b_norm)
+        goal = max(self.true_residual * ROWS_WANTED * tolerance / part, ATTAINABLE * self.b_norm)
         if goal >= self.true_residual or len(self.residuals) - 1 >= self.maxiter:
             return False
         self._goal, self._rounds = goal, self._rounds + 1
@@ -384,7 +385,7 @@ class Control:
         taken = column.take_unreachable()
         self.unreachable = math.hypot(self.unreachable, taken)
         # b - A x of any x has that part, and nothing else has changed.
-        self._kept, self._b_norm = (math.sqrt(max(0.0, norm**2 - taken**2)) for norm in (self._kept, self._b_norm))
+        self._kept, self.b_norm = (math.sqrt(max(0.0, norm**2 - taken**2)) for norm in (self._kept, self.b_norm))
         return taken > 0.0
 
     def _start(self, column: Column) -> Steps[float]:

@@ -54,7 +54,7 @@ def as_stored(path: Path) -> Any:
 
 
 def read_vectors(path: Path) -> npt.NDArray[Any]:
-    """Vectors from a Matrix Market file of an array, float64 or complex128 (rows, columns).
+    """Vectors from a Matrix Market file of an array, or of coordinates in one column; float64 or complex128 (rows, n).
 
     Raises:
         InputError: there is no such file, or it holds something else; or SciPy is not installed.

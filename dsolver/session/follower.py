@@ -25,11 +25,18 @@ class State:
         iteration: how many iterations have been made.
         residual: ‖b - A x‖₂ by the recursion.
         limit: the residual at which the solve is finished.
+        b_norm: ‖b‖₂.
     """
 
     iteration: int
     residual: float
     limit: float
+    b_norm: float = 0.0
+
+    @property
+    def relative_residual(self) -> float:
+        """‖b - A x‖₂ / ‖b‖₂, or the absolute residual when b is zero."""
+        return self.residual / (self.b_norm or 1.0)
 
 
 Callback = Callable[[State], bool | None]
@@ -189,4 +196,9 @@ class Follower:
 
     def _state(self) -> State:
         history, control = self.histories[self.slowest], self._controls[self.slowest]
-        return State(iteration=history.iterations, residual=history.residuals[-1], limit=control.limit)
+        return State(
+            iteration=history.iterations,
+            residual=history.residuals[-1],
+            limit=control.limit,
+            b_norm=control.b_norm,
+        )

@@ -183,6 +183,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
             closed_regions=load.begun.excess.closed,
             timings={**times, "total": setup + session.lost + time.perf_counter() - began},
             engine=session.described,
+            solved_by=_solved_by(session, load),
             spans=watch.spans,
             exposure=watch.exposure,
             notes=(
@@ -199,13 +200,21 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
     ]
 
 
+def _solved_by(session: Session, load: LoadedColumn) -> str:
+    """The method and the preconditioner with which a solve has ended."""
+    own = session.preconditioner is session.first
+    m = load.begun.chosen if own else session.preconditioner
+    return f"{session.spec.method} with {m.asked}"
+
+
 def _sealed(excess: Inconsistency) -> tuple[str, ...]:
     """A note where a mask keeps all cells from the boundary conditions that would fix the solution."""
     if not excess.sealed:
         return ()
     note = (
         "no cell that the mask leaves is connected with a face where bc fixes u: in each closed region x has mean "
-        "zero, and values at the faces play no part. If the mask is true at the cells to keep, pass it as active="
+        "zero, and values at the faces play no part. mask= is true at the cells to leave out, active= at those to "
+        "keep: is the other one meant?"
     )
     warn(note, RuntimeWarning)
     return (note,)

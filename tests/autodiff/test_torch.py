@@ -242,8 +242,9 @@ def test_a_compiled_function_solves_and_differentiates_as_it_is() -> None:
     (wanted,) = torch.autograd.grad(energy(kappa), kappa)
     (found,) = torch.autograd.grad(compiled(kappa), kappa)
     assert torch.allclose(found, wanted, rtol=1e-12)
+    wrong: dict[str, Any] = {"tol": 1e-3}
     with pytest.raises(TypeError, match="is rtol meant"):
-        torch.compile(lambda b: dsolver.torch.solve(problem, b, tol=1e-3), backend="eager")(f)
+        torch.compile(lambda b: dsolver.torch.solve(problem, b, **wrong), backend="eager")(f)
 
 
 def test_functional_derivatives_are_those_of_backward() -> None:

@@ -483,9 +483,12 @@ def test_vectors_of_a_matrix_market_array(tmp_path: Path) -> None:
     values = np.arange(6.0).reshape(3, 2)
     scipy.io.mmwrite(tmp_path / "b.mtx", values)
     assert read_vectors(tmp_path / "b.mtx").tolist() == values.tolist()
+    scipy.io.mmwrite(tmp_path / "sparse.mtx", scipy.sparse.coo_array(np.array([[0.0], [2.5], [0.0]])))
+    assert read_vectors(tmp_path / "sparse.mtx").tolist() == [[0.0], [2.5], [0.0]]
     array = "%%MatrixMarket matrix array real"
     for text, reason in (
-        (f"{HEAD} real general\n1 1 1\n1 1 1\n", "'coordinate': vectors are an array"),
+        (f"{HEAD} real general\n1 2 1\n1 1 1\n", "coordinates in 2 columns: vectors are an array, or have one column"),
+        (f"{HEAD} real general\n2 1 1\n3 1 1\n", "3"),
         (f"{array} symmetric\n1 1\n1\n", "'symmetric'"),
         (f"{array} general\n{10**9} {10**9}\n1\n", "it has 1 values"),
         (f"{array} general\n2 1\n1\n2\0\n", "Line 4: a real number must be there"),

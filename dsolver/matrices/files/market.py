@@ -105,7 +105,7 @@ def market_header(path: Path, file: IO[bytes], what: str = "coordinate") -> Mark
     if len(words) != 5 or words[0] != "%%matrixmarket" or words[1] != "matrix":
         raise ValueError("Missing banner in its first line")
     if words[2] != what:
-        needed = "a matrix must be given by coordinates" if what == "coordinate" else "vectors are an array"
+        needed = "a matrix must be given by coordinates" if what == "coordinate" else "vectors are an 'array'"
         raise TypeError(f"its first line says {words[2]!r}: {needed}")
     if words[3] not in FIELDS or words[4] not in SYMMETRIES or (what == "array" and words[3] == "pattern"):
         raise ValueError(f"its first line says {' '.join(words[3:])!r}: such values are not known")
@@ -194,12 +194,16 @@ def market_entries(header: MarketHeader, text: bytes, before: int) -> Entries:
 
 
 def market_vectors(path: Path) -> npt.NDArray[Any]:
-    """Vectors from a file of an array, float64 or complex128 (rows, columns).
+    """Vectors from a file of an array, or one from coordinates in one column; float64 or complex128 (rows, columns).
 
     Raises:
         ValueError: it holds no such array.
+        TypeError: it holds coordinates in several columns.
     """
     with opened(path) as file:
+        if b"coordinate" in file.readline().lower().split()[2:3]:
+            return _column(market_matrix(path))
+        file.seek(0)
         header = market_header(path, file, "array")
         text, lines = checked_lines(file.read(), FIELDS[header.field], header.line)
     rows, columns = header.shape
@@ -211,6 +215,14 @@ def market_vectors(path: Path) -> npt.NDArray[Any]:
     head = b"%%%%MatrixMarket matrix array %s general\n%d %d\n" % (field, *header.shape)
     found: npt.NDArray[Any] = _read(head, text, header.line)
     return found
+
+
+def _column(found: Any) -> npt.NDArray[Any]:
+    """A matrix of one column as a vector."""
+    if found.shape[1] != 1:
+        raise TypeError(f"it holds coordinates in {found.shape[1]} columns: vectors are an array, or have one column")
+    column: npt.NDArray[Any] = found.toarray()
+    return column.astype(np.result_type(column.dtype, np.float64))
 
 
 def _read(head: bytes, text: bytes, before: int) -> Any:
