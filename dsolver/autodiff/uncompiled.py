@@ -16,4 +16,4 @@ def _called(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 called: Any = torch.compiler.disable(_called, reason="dsolver.torch.solve calls a solver that is no graph")
-"""What a function returns for these arguments; the compiler looks at neither."""
+"""The result of a function of these arguments; the compiler looks at neither."""
