@@ -369,6 +369,26 @@ def test_each_link_between_gpus_gives_the_same_bits(link: str, name: str, serial
 
 
 @pytest.mark.gpu(2)
+@pytest.mark.parametrize("link", ["", "nccl"])
+def test_algebraic_levels_on_two_gpus_give_the_bits_of_one(link: str) -> None:
+    """Rows of three levels, of which two are distributed, travel as messages over each link."""
+    m = dsolver.preconditioners.Algebraic(coarse_rows=20, gathered_rows=100)
+    kappa = 10.0 ** np.random.default_rng(0).uniform(-2.0, 2.0, (24, 20, 28))
+    problem = dsolver.problems.diffusion(kappa.shape, kappa, chunks=(1, 1, 4))
+    b = np.random.default_rng(1).standard_normal(kappa.shape)
+    alone = dsolver.solve(problem, b, M=m, device="cuda")
+    with gpu_cluster(2) as client:
+        client.run(set_link, link)
+        for cut in ((1, 1, 4), (2, 1, 2)):
+            problem = dsolver.problems.diffusion(kappa.shape, kappa, chunks=cut)
+            found = dsolver.solve(problem, b, M=m, device="cuda", client=client)
+            assert found.residuals[-1] == pytest.approx(alone.residuals[-1], rel=1e-6)
+            assert found.iterations == alone.iterations
+            if cut == (1, 1, 4):
+                assert found.residuals == alone.residuals
+
+
+@pytest.mark.gpu(2)
 def test_a_failing_rank_ends_the_job_on_gpus() -> None:
     with gpu_cluster(2) as client:
         with pytest.raises(dsolver.RankError, match="rank"):

@@ -74,6 +74,40 @@ def graph_engine(client: Client, spec: SolveSpec, *, workers: int = 2, **options
         engine.close()
 
 
+class Rounds:
+    """Messages of each chunk to those behind it in a circle, and to itself; and the chunks that send them."""
+
+    kinds = ("int32", "float64")
+
+    def __init__(self, chunks: int) -> None:
+        self.senders = [
+            tuple(sorted({number, (number - 1) % chunks, (number - 3) % chunks})) for number in range(chunks)
+        ]
+
+    def made(self, _: Any, number: int) -> dict[int, Any]:
+        receivers = [to for to, senders in enumerate(self.senders) if number in senders]
+        return {to: (np.arange(number + to, dtype=np.int32), np.full(to, number + 0.5)) for to in receivers}
+
+
+def read_messages(_: Any, number: int, found: Any) -> tuple[float, ...]:
+    """Senders, and sums of what they have sent."""
+    return float(number), *(float(s) for s in found), *(float(part.sum()) for parts in found.values() for part in parts)
+
+
+def test_messages_and_numbers_of_chunks_are_those_of_the_eager_engine(client: Client) -> None:
+    spec = plan()
+    rounds = Rounds(len(spec.partition))
+    with graph_engine(client, spec) as engine:
+        known = []
+        for each in (engine, eager_engine(spec)):
+            found = each.deliver(each.per_chunk(rounds.made), rounds.senders, rounds.kinds)
+            known.append(each.known(each.per_chunk(read_messages, found)))
+    assert known[0] == known[1]
+    assert [row[0] for row in known[0]] == [*range(len(spec.partition))]
+    assert known[0][3][1:4] == (0.0, 2.0, 3.0)
+    assert known[0][3][4:6] == (sum(range(3)), 1.5)
+
+
 def eager_engine(spec: SolveSpec) -> EagerEngine:
     return EagerEngine(spec.partition, kernels.load("cpu"))
 

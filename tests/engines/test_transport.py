@@ -188,6 +188,60 @@ def test_gather_puts_parts_at_their_places_also_while_an_exchange_is_under_way(
             np.testing.assert_array_equal(gathered, np.arange(len(owners)) + 0.25)
 
 
+KINDS = ("int64", "float32", "uint8")
+
+
+def message(pair: tuple[int, int], turn: int) -> tuple[Any, ...]:
+    """What one chunk sends another: arrays of lengths that only the sender knows, some of them empty."""
+    sender, to = pair
+    lengths = (sender * to + turn) % 4, 5000 * sender + to, (sender + turn) % 2
+    return tuple(np.arange(length).astype(kind) + 1 for length, kind in zip(lengths, KINDS, strict=True))
+
+
+@settings(max_examples=15, deadline=None)
+@given(placements(), st.data())
+def test_messages_reach_the_chunks_that_name_their_senders(
+    placement: tuple[Partition, tuple[int, ...]], data: st.DataObject
+) -> None:
+    _, owners = placement
+    every = [(s, r) for s, r in product(range(len(owners)), repeat=2) if owners[s] != owners[r]]
+    pairs = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
+
+    def deliver(transport: SocketTransport) -> list[dict[Any, Any]]:
+        rank = transport._connections.rank
+        leaving, expected = ([pair for pair in pairs if owners[pair[end]] == rank] for end in (0, 1))
+        return [
+            transport.deliver({pair: message(pair, turn) for pair in leaving}, expected, KINDS) for turn in range(3)
+        ]
+
+    with transports(owners) as ranks:
+        for rank, turns in enumerate(on_each(ranks, deliver)):
+            for turn, found in enumerate(turns):
+                assert sorted(found) == sorted(pair for pair in pairs if owners[pair[1]] == rank)
+                for pair, arrived in found.items():
+                    for one, other in zip(arrived, message(pair, turn), strict=True):
+                        assert one.dtype == other.dtype
+                        np.testing.assert_array_equal(one, other)
+
+
+@settings(max_examples=15, deadline=None)
+@given(placements())
+def test_numbers_of_all_chunks_are_known_to_every_rank(placement: tuple[Partition, tuple[int, ...]]) -> None:
+    partition, owners = placement
+    plans, expected = plans_of(partition), [(float(n), n / 3) for n in range(len(owners))]
+
+    def ask(transport: SocketTransport) -> Any:
+        own = [n for n, owner in enumerate(owners) if owner == transport._connections.rank]
+        halos = Halos(plans, own)
+        wait = transport.exchange(*halos.pack(0.0))
+        found = transport.known({n: expected[n] for n in own})
+        wait()
+        return found
+
+    with transports(owners) as ranks:
+        assert all(found == expected for found in on_each(ranks, ask))
+
+
 def test_one_rank_gathers_its_own_parts() -> None:
     gathered = np.zeros(3)
     Alone().gather(np.arange(3.0), gathered)
