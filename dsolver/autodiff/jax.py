@@ -17,7 +17,6 @@ from dsolver.autodiff.systems import (
     System,
     array_of,
     cells_of,
-    check_not_complex,
     check_shape,
     check_unused,
     entries_of,
@@ -59,7 +58,8 @@ def solve(
         maxiter: iterations at most; 1000 by default.
 
     Returns:
-        The solution, of b's dtype: float64 where JAX was told so, by ``jax.config.update("jax_enable_x64", True)``.
+        The solution, of b's dtype, or complex where A is: float64 where JAX was told so, by
+        ``jax.config.update("jax_enable_x64", True)``.
 
     Raises:
         InputError: an argument cannot be right.
@@ -67,7 +67,7 @@ def solve(
             where a value made the solve fail.
     """
     b = array_of("b", b, jnp.asarray)
-    if not jnp.issubdtype(b.dtype, jnp.floating):
+    if not jnp.issubdtype(b.dtype, jnp.inexact):
         raise InputError(f"b has dtype {b.dtype}: use b.astype(float)")
     shape = b.shape
     problem, b, kappa, sigma = in_space(problem, b, kappa, sigma)
@@ -75,10 +75,14 @@ def solve(
     check_shape(b, system)
     how = Solve(system=system, arguments=arguments, options={"rtol": rtol, "maxiter": maxiter})
     right = system.right_hand_side(parameters, b)
+    if system.complex or any(jnp.iscomplexobj(values) for values in parameters):
+        right = right.astype(jnp.promote_types(right.dtype, jnp.complex64))
 
     def product(x: jax.Array) -> jax.Array:
         # Only its derivative in the parameters is used, so that terms without any may be missing: see `System.form`.
-        gradient: Callable[..., jax.Array] = jax.grad(lambda left: system.form(parameters, left, x))
+        gradient: Callable[..., jax.Array] = jax.grad(
+            lambda left: system.form(parameters, left, x), holomorphic=jnp.iscomplexobj(x)
+        )
         return gradient(jnp.zeros_like(x))
 
     x: jax.Array = jax.lax.custom_linear_solve(
@@ -98,7 +102,6 @@ def _system_of(problem: Any, kappa: Any, sigma: Any) -> tuple[System, list[Any]]
         places = problem.to_bcoo() if isinstance(problem, sparse.BCSR) else problem
         if places.ndim != 2 or places.n_dense or places.n_batch or places.shape[0] != places.shape[1]:
             raise InputError(f"A must be a sparse matrix of shape (n, n) without dense or batch axes, not {problem}")
-        check_not_complex("A", places.dtype)
         return Entries(places.shape[0]), [places.data, places.indices[:, 0], places.indices[:, 1]]
     if is_matrix(problem):
         check_unused("a sparse matrix", kappa, sigma)

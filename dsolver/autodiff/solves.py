@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-import numpy as np
-
-from dsolver.autodiff.systems import System
+from dsolver.autodiff.systems import System, in_double
 from dsolver.cluster import default_client
 from dsolver.errors import InconsistentWarning, NotConvergedError
 from dsolver.kernels.formats.layout import Array
+from dsolver.problems import Problem
 from dsolver.session.options import SetupArguments, SolveArguments
 from dsolver.solution import Solution
 from dsolver.solver import Solver
@@ -63,7 +62,7 @@ class Setups:
             if not self._fits(system, arguments):
                 self.release()
             forward = self._forward(system, values, arguments)
-            if transposed and forward.problem.asymmetry and True not in self._solvers:
+            if transposed and any(_kind(forward.problem)[:2]) and True not in self._solvers:
                 self._solvers[True] = Solver(system.problem(values, transposed=True), **arguments)
             yield self._solvers.get(transposed, forward)
 
@@ -82,7 +81,7 @@ class Setups:
         if False in self._solvers and _same(self._arrays, arrays):
             return self._solvers[False]
         problem = system.problem(values, transposed=False)
-        if False in self._solvers and bool(problem.asymmetry) == bool(self._solvers[False].problem.asymmetry):
+        if False in self._solvers and _kind(problem) == _kind(self._solvers[False].problem):
             self._arrays = ()  # should it be refused
             self._solvers[False].update(problem)
             if True in self._solvers:
@@ -114,7 +113,7 @@ class Solve:
     options: SolveArguments
 
     def __call__(self, values: Sequence[Array], r: Array, *, transposed: bool, gradient: bool) -> Array:
-        """x, of r's shape, in float64.
+        """x, of r's shape, in float64 or complex128.
 
         Args:
             values: of the parameters, arrays of NumPy or CuPy.
@@ -126,7 +125,7 @@ class Solve:
             InputError: an argument cannot be right.
             NotConvergedError: the tolerance was not reached.
         """
-        b = self.system.source(r.astype(np.float64))
+        b = self.system.source(in_double(r))
         with (
             SETUPS.solver(self.system, values, self.arguments, transposed=transposed) as solver,
             warnings.catch_warnings(),
@@ -143,6 +142,11 @@ class Solve:
                 )
         x: Array = found.x.reshape(r.shape)
         return x
+
+
+def _kind(problem: Problem) -> tuple[bool, bool, bool]:
+    """Whether A is unsymmetric, whether it is Hermitian, and so no Aᵀ of its own either, and whether it is complex."""
+    return bool(problem.asymmetry), problem.hermitian, problem.complex
 
 
 def _same(old: Sequence[Array], new: Sequence[Array]) -> bool:

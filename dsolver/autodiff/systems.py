@@ -1,7 +1,8 @@
 """Systems as functions of parameters: what a package that differentiates has to know of them.
 
 The derivative of x = A⁻¹ r in the direction (dA, dr) is A⁻¹ (dr − dA x). So a gradient g of a number with respect to x
-becomes λ = A⁻ᵀ g with respect to r, and −∂(λᵀ A x) with respect to what A is made of (docs/theory.md).
+becomes λ = A⁻ᵀ g with respect to r, and −∂(λᵀ A x) with respect to what A is made of (docs/theory.md). Of complex
+numbers g is conjugated before and λ after it in PyTorch's convention, which makes A⁻ᴴ g of it; JAX's needs nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dsolver.errors import InputError, check_real, in_a_line
+from dsolver.errors import InputError, in_a_line
 from dsolver.kernels.formats.layout import Array
 from dsolver.matrices.canonical import check_form
 from dsolver.matrices.checked import matrix_of
@@ -33,6 +34,11 @@ class System(ABC):
     def arrays(self) -> Sequence[Array]:
         """Arrays of NumPy or CuPy that A is made of beside its parameters, and which a user might overwrite."""
         return ()
+
+    @property
+    def complex(self) -> bool:
+        """Whether A is complex whatever its parameters are."""
+        return False
 
     @property
     @abstractmethod
@@ -85,12 +91,18 @@ class Fixed(System):
     """
 
     def __init__(self, problem: Problem) -> None:
-        if problem.asymmetry:
+        if problem.asymmetry or problem.hermitian:
+            why = problem.asymmetry or "it is Hermitian"
             raise InputError(
-                f"A is not symmetric ({problem.asymmetry}), and its gradient needs the transpose: pass the sparse "
-                f"matrix itself in place of the problem that dsolver.matrix made of it"
+                f"A is not symmetric ({why}), and its gradient needs the transpose: pass the sparse matrix itself in "
+                f"place of the problem that dsolver.matrix made of it"
             )
         self._problem = problem
+
+    @property
+    def complex(self) -> bool:
+        """Whether the problem is."""
+        return self._problem.complex
 
     @property
     def arrays(self) -> Sequence[Array]:
@@ -143,7 +155,7 @@ class Entries(System):
         inside = (rows < n) & (columns < n)  # JAX pads entries with places beyond the last
         places = (columns, rows) if transposed else (rows, columns)
         row, column = (place[inside] for place in places)
-        return matrix(matrix_of(row, column, data[inside].astype(np.float64), n))
+        return matrix(matrix_of(row, column, in_double(data[inside]), n))
 
     def form(self, parameters: Sequence[Any], left: Any, right: Any) -> Any:
         """Σ left_i A_ij right_j over the entries."""
@@ -175,6 +187,11 @@ class Cells(System):
         self._volumes = FluxForm(problem, np, np.asarray).volumes()
 
     @property
+    def complex(self) -> bool:
+        """Whether the coefficients that are no parameters are."""
+        return self._given.complex
+
+    @property
     def arrays(self) -> Sequence[Array]:
         """The coefficients that are no parameters."""
         return arrays_of(self._given)
@@ -194,7 +211,7 @@ class Cells(System):
 
     def problem(self, values: Sequence[Any], *, transposed: bool) -> Problem:  # noqa: ARG002  # it is symmetric
         """The problem with these κ and σ, and no boundary values."""
-        found = [float(value) if value.shape == () else value for value in values]
+        found = [in_double(value).item() if value.shape == () else value for value in values]
         kappa = found[: self._kappas]
         return changed(
             self._homogeneous,
@@ -220,7 +237,10 @@ class Cells(System):
         """V f and what boundary conditions add, of which κ may be a part."""
         kappa = self._along(parameters)
         if self._flux_form.fed and not kappa:
-            kappa = [values if isinstance(values, float) else self._asarray(values) for values in kappa_of(self._given)]
+            kappa = [
+                values if isinstance(values, float | complex) else self._asarray(values)
+                for values in kappa_of(self._given)
+            ]
         return self._flux_form.right_hand_side(kappa, f)
 
     def _along(self, parameters: Sequence[Any]) -> Sequence[Any]:
@@ -238,8 +258,6 @@ def cells_of(
         InputError: it is no problem, or has no such parameters.
     """
     check_problem(problem)
-    if problem.complex:
-        check_not_complex("the problem", np.dtype(np.complex128))
     if isinstance(problem.rule, Diffusion):
         kappas = [] if kappa is None else list(kappa) if isinstance(kappa, list | tuple) else [kappa]
         if len(kappas) not in (0, 1, len(KAPPA)):
@@ -263,27 +281,21 @@ def array_of(name: str, value: Any, asarray: Callable[[Any], Array]) -> Any:
     """An argument as an array of the package that differentiates.
 
     Raises:
-        InputError: it is none, and becomes none; or it is complex.
+        InputError: it is none, and becomes none.
     """
     try:
         values = asarray(value)
     except InputError:
         raise
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise InputError(f"{name} must be a number or an array of real numbers, not {in_a_line(value)}") from error
-    check_not_complex(name, values.dtype)
+        raise InputError(f"{name} must be a number or an array of numbers, not {in_a_line(value)}") from error
     return values
 
 
-def check_not_complex(name: str, dtype: Any) -> None:
-    """Refuse complex numbers, which derivatives are not taken of.
-
-    Raises:
-        InputError: a dtype of a package that differentiates is complex.
-    """
-    word = str(dtype).rpartition(".")[2]
-    if word in ("complex64", "complex128"):
-        check_real(name, np.dtype(word))
+def in_double(values: Array) -> Array:
+    """Numbers of NumPy or CuPy as float64 or complex128."""
+    made: Array = values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
+    return made
 
 
 def check_shape(b: Any, system: System) -> None:
@@ -314,9 +326,9 @@ def entries_of(A: Any) -> tuple[System, list[Any]]:
     """The system of a matrix of SciPy, and its parameters.
 
     Raises:
-        InputError: it is not square, or not real.
+        InputError: it is not square.
     """
-    check_form("A", A)
+    check_form("A", A, complex_too=True)
     places = A.tocoo()
     return Entries(A.shape[0]), [places.data, places.row, places.col]
 

@@ -13,7 +13,6 @@ from dsolver.autodiff.systems import (
     Entries,
     System,
     cells_of,
-    check_not_complex,
     check_shape,
     check_unused,
     entries_of,
@@ -62,7 +61,8 @@ def solve(
         maxiter: iterations at most; 1000 by default.
 
     Returns:
-        The solution, a tensor like b on b's device. Whatever b's dtype is, it was computed in float64.
+        The solution, a tensor like b on b's device; complex where A or b is. Whatever b's dtype is, it was computed in
+        float64 or complex128.
 
     Raises:
         InputError: an argument cannot be right.
@@ -87,7 +87,7 @@ def _differentiable(
     """The tensor that `solve` returns."""
     if not isinstance(b, torch.Tensor):
         raise InputError(f"b must be a tensor, not a {type(b).__name__}: torch.as_tensor(b) makes one")
-    if not b.dtype.is_floating_point:
+    if not (b.dtype.is_floating_point or b.dtype.is_complex):
         raise InputError(f"b has dtype {b.dtype}, which x would be rounded to: use b.to(torch.float64)")
     _check_dense("b", b)
     if isinstance(problem, torch.Tensor) and problem.device != b.device:
@@ -96,10 +96,13 @@ def _differentiable(
     problem, b, kappa, sigma = in_space(problem, b, kappa, sigma)
     system, parameters = _system_of(problem, kappa, sigma, asarray)
     check_shape(b, system)
-    right = system.right_hand_side(parameters, b.to(torch.float64))
+    right = system.right_hand_side(parameters, b.to(torch.promote_types(b.dtype, torch.float64)))
+    if system.complex or any(values.dtype.is_complex for values in parameters):
+        right = right.to(torch.complex128)
     how = Solve(system=system, arguments=arguments, options=options)
     x: torch.Tensor = _Inverse.apply(how, False, False, right, *parameters)
-    return x.reshape(shape).to(b.dtype)
+    complex_x = x.dtype.is_complex and not b.dtype.is_complex
+    return x.reshape(shape).to(torch.promote_types(b.dtype, torch.complex64) if complex_x else b.dtype)
 
 
 def release() -> None:
@@ -139,7 +142,6 @@ def _square(A: torch.Tensor) -> int:
             f"A must be a sparse tensor of shape (n, n), COO or CSR, not one of shape {tuple(A.shape)} with layout "
             f"{A.layout}: A.to_sparse_csr() makes one"
         )
-    check_not_complex("A", A.dtype)
     return int(A.shape[0])
 
 
@@ -161,8 +163,8 @@ class _Inverse(torch.autograd.Function):
     def forward(
         how: Solve, transposed: bool, gradient: bool, r: torch.Tensor, *parameters: torch.Tensor
     ) -> torch.Tensor:
-        array, back = opened("b", r.detach())
-        values = [opened("a parameter", values.detach())[0] for values in parameters]
+        array, back = opened("b", r.detach().resolve_conj())
+        values = [opened("a parameter", values.detach().resolve_conj())[0] for values in parameters]
         x: torch.Tensor = back(how(values, array, transposed=transposed, gradient=gradient))
         return x
 
@@ -195,10 +197,10 @@ class _Inverse(torch.autograd.Function):
     def backward(ctx: Any, g: torch.Tensor) -> tuple[Any, ...]:
         x, *parameters = ctx.saved_tensors
         wanted = list(ctx.needs_input_grad[4:])
-        adjoint = _Inverse.apply(ctx.how, not ctx.transposed, True, g, *parameters)
+        adjoint = _Inverse.apply(ctx.how, not ctx.transposed, True, g.conj(), *parameters)  # of real numbers g itself
         left, right = (x, adjoint) if ctx.transposed else (adjoint, x)
         slopes = _slopes(ctx.how.system, parameters, wanted, left, right) if any(wanted) else [None] * len(wanted)
-        return None, None, None, adjoint if ctx.needs_input_grad[3] else None, *slopes
+        return None, None, None, adjoint.conj() if ctx.needs_input_grad[3] else None, *slopes
 
 
 def _slopes(
@@ -209,7 +211,7 @@ def _slopes(
 
     def form(*values: torch.Tensor) -> torch.Tensor:
         energy: torch.Tensor = system.form(values, left, right)
-        return -energy
+        return -energy.real
 
     found = iter(torch.func.grad(form, argnums=places)(*parameters))
     return [next(found) if needed else None for needed in wanted]

@@ -187,7 +187,9 @@ def test_arrays_that_are_no_matrix_are_refused_by_workers_too(
     with pytest.raises(InputError, match=r"a\.npz"):
         dsolver.read_matrix(path, client=client)
     assert set(client.scheduler_info()["workers"]) == workers
-    if "row" not in arrays and not np.iscomplexobj(arrays.get("data")):  # which would need memory, or are read here
+    if "row" not in arrays and not np.iscomplexobj(
+        arrays.get("data", 0.0)
+    ):  # which would need memory, or are read here
         with pytest.raises(InputError, match=r"a\.npz"):
             dsolver.read_matrix(path)
 
