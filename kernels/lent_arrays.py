@@ -154,15 +154,26 @@ class LentArray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """The array, read by several threads."""
         made = np.empty(self.shape, self.dtype)
-        cuts = list(cuts_of(self.shape, PIECE // self.dtype.itemsize))
-        team = _team()
+        self.fill(made)
+        return made if dtype is None else made.astype(dtype, copy=False)
+
+    def fill(self, out: npt.NDArray[Any]) -> None:
+        """Fill an array of the same shape and dtype and any strides, by several threads.
+
+        Raises:
+            LendingError: the lender cannot be read.
+        """
+        team, cuts = _team(), list(cuts_of(self.shape, PIECE // self.dtype.itemsize))
 
         def read(number: int) -> None:
             for cut in cuts[number :: team.threads]:
-                self[cut].read_into(made[cut])
+                part = out[cut]
+                gapless = part if part.flags.c_contiguous else np.empty(part.shape, part.dtype)
+                self[cut].read_into(gapless)
+                if gapless is not part:
+                    part[...] = gapless
 
         team.each(read, min(team.threads, len(cuts)))
-        return made if dtype is None else made.astype(dtype, copy=False)
 
     @property
     def runs(self) -> npt.NDArray[np.uint64]:

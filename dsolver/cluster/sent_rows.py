@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dsolver.cluster.row_blocks import results_of
 from dsolver.cluster.runtime import Runtime
 from dsolver.engines.dask.blocks import scatter
-from dsolver.engines.dask.lending import Loans, readers_of
+from dsolver.engines.dask.lending import Loans, reach_of
 from dsolver.engines.out_of_memory import is_out_of_memory, out_of_memory_error
 from dsolver.errors import ClusterError
 from dsolver.grid.cut import owners_of
@@ -135,7 +135,7 @@ class SentMatrix(CutRows):
         """Have every owner take its rows and cut them; counts of each chunk."""
         client, kernels, loans = self._client, self._kernels, Loans()
         with _heard():
-            readers = client.sync(readers_of, client, self._owners)
+            readers = client.sync(reach_of, client, self._owners).readers
         spans = zip(pairwise(self._partition.bounds), self._owners, strict=True)
         given = [self._given(span, owner, loans if owner in readers else None) for span, owner in spans]
         places: list[dict[str, Any]] = [{**ANYHOW, "workers": [owner]} for owner in self._owners]

@@ -7,12 +7,15 @@ type checkers see a call as what it is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, final
+
+import numpy as np
 
 from dsolver.engines.base import Engine
 from dsolver.engines.out_of_memory import clear_frames, free_unused, is_out_of_memory, out_of_memory_error
 from dsolver.errors import DeviceMemoryError, RankError
+from dsolver.grid.partition import Partition
 from dsolver.kernels import load
 from dsolver.monitor.spans import Span
 
@@ -23,6 +26,28 @@ S = TypeVar("S")
 
 Blocks = Mapping[int, Any]
 """Blocks by chunk number: arrays of the chunk's shape, or Dask futures of such."""
+
+
+@final
+class PartsOfArray(Mapping[int, Any]):
+    """Blocks by chunk number that are parts of one array of the grid, float64 of NumPy.
+
+    Attributes:
+        whole: the array.
+    """
+
+    def __init__(self, partition: Partition) -> None:
+        self.whole = np.empty(partition.grid)
+        self._partition = partition
+
+    def __getitem__(self, number: int) -> Any:
+        return self.whole[self._partition[number].box.slices]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self._partition)))
+
+    def __len__(self) -> int:
+        return len(self._partition)
 
 
 class RunningProgram(ABC, Generic[P_co]):
@@ -67,6 +92,10 @@ class RunningProgram(ABC, Generic[P_co]):
     @abstractmethod
     def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
         """All blocks that command(program, ...) returns: arrays, or Dask futures of arrays on the chunk's owner."""
+
+    def fetch(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
+        """`unload` of NumPy arrays that are wanted in this process: of float64, in the shape of their chunks."""
+        return self.unload(command, *args, **named)
 
     @abstractmethod
     def exchange(

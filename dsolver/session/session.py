@@ -489,7 +489,9 @@ class Session:
 
     def x_like(self, right: Container, column: int = 0) -> Any:
         """x of a column, in the kind of array that its right-hand side came in."""
-        return self.like(right, self.blocks(column, host=right.host))
+        if not right.here:
+            return self.like(right, self.blocks(column, host=right.host))
+        return self.like(right, self.program.fetch(Solve.solution, column, host=right.host))
 
     def like(self, right: Container, blocks: Blocks) -> Any:
         """Blocks as an array of the kind that a right-hand side came in."""
@@ -507,7 +509,8 @@ class Session:
 
     def _preconditioned(self, right: Container) -> Any:
         self.program.load("r", right.blocks(), Solve.precondition_vector)
-        return self.like(right, self.program.unload(Solve.preconditioned, host=right.host))
+        take = self.program.fetch if right.here else self.program.unload
+        return self.like(right, take(Solve.preconditioned, host=right.host))
 
     def iterate(self) -> Any:
         """Newest iterate of the solve that is running, like its b.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
+from dsolver.engines.running_program import PartsOfArray
 from dsolver.errors import InputError, check_block, check_real, in_a_line
 from dsolver.foreign_arrays import is_foreign, opened
 from dsolver.grid.partition import Partition
@@ -143,6 +144,8 @@ class InMemory(Container):
         return self._xp is np or self._client is not None  # blocks of a cluster travel by way of the host
 
     def _like(self, blocks: Mapping[int, Any]) -> Any:
+        if isinstance(blocks, PartsOfArray) and self._xp is np:
+            return blocks.whole
         if self._client is None and len(blocks) == 1:
             (block,) = blocks.values()
             if isinstance(block, self._xp.ndarray) and block.flags.c_contiguous:  # it was made for nobody else

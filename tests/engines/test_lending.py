@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,9 @@ from distributed import Client
 import dsolver
 from dsolver.engines.dask import lending
 from dsolver.engines.spmd import client as gang
-from dsolver.kernels.lent_arrays import Lender
+from dsolver.grid.partition import Partition
+from dsolver.kernels import lent_arrays
+from dsolver.kernels.lent_arrays import Lender, LentArray
 from dsolver.problems import diffusion
 from tests.clusters import cluster
 
@@ -44,9 +47,40 @@ def test_arrays_are_read_by_their_owners_and_give_the_same_bits(
 ) -> None:
     monkeypatch.setattr(gang, "scatter_to_owners", None)  # nothing travels
     monkeypatch.setattr("dsolver.kernels.lent_arrays.WORTH", 1)
+    apart.run(lend_small_ones)
     found, known = solved(apart, chunks), solved(False, chunks)
     assert found.residuals == known.residuals
     assert np.array_equal(found.x, known.x)
+    assert found.x.flags.writeable
+
+
+@pytest.mark.parametrize("chunks", [(2, 1, 1), (1, 2, 2)])
+def test_x_is_read_from_its_owners(apart: Client, chunks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    kappa, b, _ = arrays()
+    filled: list[int] = []
+    fill = LentArray.fill
+
+    def counted(array: LentArray, out: Any) -> None:
+        filled.append(array.lender.pid)
+        fill(array, out)
+
+    monkeypatch.setattr(LentArray, "fill", counted)
+    apart.run(lend_small_ones)
+    problem = diffusion(GRID, kappa, chunks=chunks)
+    with dsolver.Solver(problem, M="jacobi", client=apart, device="cpu") as solver:
+        solutions = [solver.solve(values, maxiter=20).x for values in (b, 2.0 * b, 3.0 * b)]
+        z = solver.aspreconditioner() @ b.ravel()
+    with dsolver.Solver(problem, M="jacobi", client=False, device="cpu") as solver:
+        for x, factor in zip(solutions, (1.0, 2.0, 3.0), strict=True):
+            assert np.array_equal(x, solver.solve(factor * b, maxiter=20).x)
+        assert np.array_equal(z, solver.aspreconditioner() @ b.ravel())
+    assert len(filled) == 4 * len(Partition(GRID, chunks))
+    assert set(filled) == set(apart.run(os.getpid).values())
+
+
+def lend_small_ones() -> None:
+    """Have a worker lend arrays of any size."""
+    lent_arrays.WORTH = 1  # type: ignore[misc]
 
 
 def test_workers_that_cannot_read_get_copies_and_the_log_says_why(

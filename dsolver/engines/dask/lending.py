@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 from weakref import WeakKeyDictionary
@@ -25,8 +26,25 @@ logger = logging.getLogger(__name__)
 ANSWER: Final = 3.0
 """Seconds in which a worker has to say whether it can read this process."""
 
-_known: Final[WeakKeyDictionary[Any, dict[str, bool]]] = WeakKeyDictionary()
-"""Workers that were asked whether they read this process, with their answers, of each client."""
+_known: Final[WeakKeyDictionary[Any, dict[str, tuple[bool, bool]]]] = WeakKeyDictionary()
+"""Workers that were asked whether they read this process, and whether it reads them, of each client."""
+
+
+NEITHER: Final = (False, False)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """Workers by whose memory this process is connected.
+
+    Attributes:
+        readers: read its arrays.
+        lenders: have arrays that it reads.
+    """
+
+    readers: frozenset[str]
+    lenders: frozenset[str]
 
 
 @final
@@ -51,19 +69,26 @@ class Loans:
             yield
 
 
-async def readers_of(client: Client, workers: Iterable[str]) -> frozenset[str]:
-    """Workers among these that read this process, in the client's event loop; each is asked once."""
+async def reach_of(client: Client, workers: Iterable[str]) -> Reach:
+    """Workers that read this process, and that it reads, in the client's event loop; each is asked once."""
     known = _known.setdefault(client, {})
     # Those of this process get its arrays as they are.
     asked = tuple(worker for worker in workers if worker not in known and not worker.startswith("inproc://"))
     if asked:
         try:
             with open_to_readers():
-                heard = await ask_each_async(client, partial(Lender.why_not, here()), asked, ANSWER)
+                heard = await ask_each_async(client, partial(_answer, here()), asked, ANSWER)
         except Exception:  # whatever is in the way, it is no reason not to solve
-            logger.info("workers get copies of arrays: they cannot be asked", exc_info=True)
-            return frozenset()
-        for worker, why in heard.answers.items():
-            known[worker] = not why
+            logger.info("arrays travel as copies: workers cannot be asked", exc_info=True)
+            return Reach(readers=frozenset(), lenders=frozenset())
+        for worker, (why, lender) in heard.answers.items():
+            known[worker] = found = not why, not (why or lender.why_not())
             logger.info("worker %s %s", worker, f"gets copies: {why}" if why else "reads arrays of this process")
-    return frozenset(worker for worker in workers if known.get(worker))
+            logger.info("this process %s arrays of worker %s", "reads" if found[1] else "gets copies of", worker)
+    readers, lenders = (frozenset(w for w in workers if known.get(w, NEITHER)[way]) for way in range(2))
+    return Reach(readers=readers, lenders=lenders)
+
+
+def _answer(lender: Lender) -> tuple[str, Lender]:
+    """Why this worker does not read a process, and what that process knows it by."""
+    return lender.why_not(), here()

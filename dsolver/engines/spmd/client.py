@@ -8,7 +8,7 @@ import math
 import secrets
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, final
@@ -20,8 +20,8 @@ from dsolver.engines.base import Engine
 from dsolver.engines.dask.blocks import register, scatter, scatter_to_owners, wait_for_blocks
 from dsolver.engines.dask.connection import ANSWER, unanswered, wait_for
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
-from dsolver.engines.dask.lending import Loans, readers_of
-from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
+from dsolver.engines.dask.lending import Loans, reach_of
+from dsolver.engines.running_program import Blocks, P_co, PartsOfArray, Q, R, RunningProgram, S
 from dsolver.engines.spmd import worker as ranks
 from dsolver.engines.spmd.rank import Failure, RankSpec
 from dsolver.engines.spmd.relay import FAN, Call, Replies, branches, failures_of, lost, packed, relay, straight
@@ -29,7 +29,7 @@ from dsolver.engines.spmd.worker import Busy
 from dsolver.engines.transport.handshake import TOKEN_BYTES
 from dsolver.errors import ClusterError, DsolverError, InputError, RankError, WorkerLostError
 from dsolver.grid.partition import Partition
-from dsolver.kernels.lent_arrays import LentArray
+from dsolver.kernels.lent_arrays import LendingError, LentArray
 from dsolver.monitor.spans import Span
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class SpmdProgram(RunningProgram[P_co]):
         self._telling: asyncio.Future[Any] | None = None  # held, as the loop does not hold it
         loop: Any = client.loop
         self._reached = asyncio.run_coroutine_threadsafe(self._answer_directly(), loop.asyncio_loop)
-        self._readers = asyncio.run_coroutine_threadsafe(readers_of(client, self._workers), loop.asyncio_loop)
+        self._reach = asyncio.run_coroutine_threadsafe(reach_of(client, self._workers), loop.asyncio_loop)
         self._spans: list[Span] = []
         self._name = f"dsolver-{uuid.uuid4().hex[:12]}"
         made = _packed("the program", (program, spec))
@@ -165,11 +165,12 @@ class SpmdProgram(RunningProgram[P_co]):
     ) -> tuple[R, Blocks | None]:
         call, loans = _packed_call(command, args, named), Loans()
         held = self._on_cluster(name, blocks, loans)
-        here = here and len(self._workers) <= FAN  # of more ranks they would travel by way of others
+        lend = here and self._all_lend
+        here = here and (lend or len(self._workers) <= FAN)  # of more ranks they would travel by way of others
         made_as = None if here else _new_name()
         with self._or_end(), loans.open():
             replies, made = self._with_blocks(
-                ranks.exchange_rank, held, name, call, made_as, gather=partial(self._exchanged, made_as)
+                ranks.exchange_rank, held, name, call, made_as, lend, gather=partial(self._exchanged, made_as)
             )
             result: R = self._result([reply for reply, _ in replies])
             return result, made
@@ -181,8 +182,37 @@ class SpmdProgram(RunningProgram[P_co]):
             futures: Blocks = self._client.sync(self._told, name, sizes)
             return futures
 
+    def fetch(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
+        if not self._all_lend:
+            return self.unload(command, *args, **named)
+        call = _packed_call(command, args, named)
+        with self._or_end():
+            return self._brought(self._all(ranks.unload_rank, call, None))
+
     def close(self) -> None:
         self._end(None)
+
+    @property
+    def _all_lend(self) -> bool:
+        """Whether this process reads arrays of all workers where they lie."""
+        return self._reach.result().lenders >= set(self._workers)
+
+    def _brought(self, replies: Iterable[Mapping[int, Any]]) -> Blocks:
+        """Blocks of ranks in this process: those that they lend are read.
+
+        Raises:
+            WorkerLostError: a worker has gone meanwhile.
+        """
+        made = PartsOfArray(self._partition)
+        for number, block in (item for blocks in replies for item in blocks.items()):
+            if isinstance(block, LentArray):
+                try:
+                    block.fill(made[number])
+                except LendingError as error:
+                    raise WorkerLostError(f"worker {self._owners[number]} was lost with its part of x") from error
+            else:
+                made[number][...] = block
+        return made
 
     def _warn_of_nccl(self, hosts: set[str]) -> None:
         if self.link == "NCCL" and len(hosts) > 1 and self._workers[0].startswith(("tls://", "wss://")):
@@ -282,7 +312,7 @@ class SpmdProgram(RunningProgram[P_co]):
         if name is None:
             replies = await self._gather(what, calls)
             made = [blocks for _, blocks in replies if blocks is not None]
-            return replies, {number: block for blocks in made for number, block in blocks.items()} or None
+            return replies, await asyncio.to_thread(self._brought, made) if made else None
         sizes = {number: ITEM * self._partition[number].box.points for number in range(len(self._owners))}
         self._telling = telling = asyncio.ensure_future(self._told(name, sizes, HEAD_START))
         telling.add_done_callback(self._let_go)
@@ -398,7 +428,7 @@ class SpmdProgram(RunningProgram[P_co]):
     def _on_cluster(self, name: str, blocks: Mapping[int, Any], loans: Loans) -> dict[int, Held]:
         """Blocks as ranks take them: computations are waited for, arrays lent, or brought to their owner's memory."""
         held: dict[int, Held] = {**wait_for_blocks(self._client, name, blocks)}
-        readers = self._readers.result() if held.keys() < blocks.keys() else ()
+        readers = self._reach.result().readers if held.keys() < blocks.keys() else ()
         for number in blocks.keys() - held.keys():
             if self._owners[number] in readers and (array := loans.of(blocks[number])) is not None:
                 held[number] = array

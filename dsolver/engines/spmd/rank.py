@@ -15,6 +15,7 @@ from distributed.protocol import pickle
 
 from dsolver import kernels as backends
 from dsolver.engines.base import Engine
+from dsolver.engines.dask.lending import Loans
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.engines.out_of_memory import clear_frames, free_unused, is_out_of_memory, out_of_memory_error
 from dsolver.engines.transport.base import Alone, PeerError, Transport
@@ -126,6 +127,7 @@ class Rank:
         self._program: Any = None
         self._reason: str | None = None
         self._short = False
+        self._lent = ExitStack()  # with what the client reads until the next command
 
     async def within(self, function: Callable[..., Any], *args: Any) -> Any:
         """Result of the function in the rank's thread, or a `Failure`, of which every rank learns."""
@@ -187,15 +189,24 @@ class Rank:
         return self._packed(self._run_with(name, blocks, missing, call))
 
     def exchange(
-        self, name: str, blocks: Mapping[int, Any], missing: Sequence[Any], call: bytes
+        self, name: str, blocks: Mapping[int, Any], missing: Sequence[Any], call: bytes, lend: bool
     ) -> tuple[bytes | None, dict[int, Any] | None]:
         """Run a command with the blocks of the owned chunks that also returns blocks of them, or None."""
         result, made = self._run_with(name, blocks, missing, call)
-        return self._packed(result), None if made is None else dict(made)
+        return self._packed(result), None if made is None else self._lending(made, lend)
 
-    def unload(self, call: bytes) -> dict[int, Any]:
+    def unload(self, call: bytes, lend: bool) -> dict[int, Any]:
         """Run a command that returns blocks of the owned chunks."""
-        return dict(self._run(*pickle.loads(call)))
+        return self._lending(self._run(*pickle.loads(call)), lend)
+
+    def _lending(self, blocks: Mapping[int, Any], lend: bool) -> dict[int, Any]:
+        """Blocks, of which those that had better not travel are lent until the next command."""
+        if not lend:
+            return dict(blocks)
+        loans = Loans()
+        lent = {number: loans.of(block) for number, block in blocks.items()}
+        self._lent.enter_context(loans.open())
+        return {number: block if lent[number] is None else lent[number] for number, block in blocks.items()}
 
     def abort(self, reason: str) -> None:
         """Stop at the next iteration or wait, and tell the other ranks the reason."""
@@ -218,6 +229,7 @@ class Rank:
 
     def _run(self, command: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         assert self._engine is not None
+        self._lent.close()
         with self._engine.scope():
             return command(self._program, *args, **named)
 
@@ -266,6 +278,7 @@ class Rank:
 
     def _close(self) -> None:
         self._program = self._made = None
+        self._lent.close()
         with ExitStack() as last_first:
             last_first.callback(self.connections.close)
             if (top := self._engine or self._transport) is not None:

@@ -106,13 +106,14 @@ async def load_rank(program: str, name: str, call: bytes, keys: Mapping[int, Any
     return await _within(program, dask_worker, Rank.load, name, *await _blocks(dask_worker, keys), call)
 
 
-async def unload_rank(program: str, call: bytes, made_as: str, *, dask_worker: Worker) -> Any:
+async def unload_rank(program: str, call: bytes, made_as: str | None, *, dask_worker: Worker) -> Any:
     """Run a command that returns blocks, and put them into the worker's memory by this name.
 
-    Returns the bytes of each block by chunk number, for the scheduler to know.
+    Returns the bytes of each block by chunk number, for the scheduler to know; without a name the blocks themselves,
+    which are lent until the next command.
     """
-    blocks = await _within(program, dask_worker, Rank.unload, call)
-    return blocks if isinstance(blocks, Failure) else _placed(dask_worker, blocks, made_as)
+    blocks = await _within(program, dask_worker, Rank.unload, call, made_as is None)
+    return blocks if isinstance(blocks, Failure) or made_as is None else _placed(dask_worker, blocks, made_as)
 
 
 async def exchange_rank(
@@ -120,6 +121,7 @@ async def exchange_rank(
     name: str,
     call: bytes,
     made_as: str | None,
+    lend: bool,
     keys: Mapping[int, Any],
     *,
     dask_worker: Worker,
@@ -127,9 +129,9 @@ async def exchange_rank(
     """`load_rank` with a command that also returns blocks or None.
 
     Returns what `load_rank` does, and None or what `unload_rank` returns; the blocks themselves where the client has no
-    name for them.
+    name for them, lent or not.
     """
-    found = await _within(program, dask_worker, Rank.exchange, name, *await _blocks(dask_worker, keys), call)
+    found = await _within(program, dask_worker, Rank.exchange, name, *await _blocks(dask_worker, keys), call, lend)
     if isinstance(found, Failure):
         return found
     reply, blocks = found
