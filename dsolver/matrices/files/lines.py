@@ -6,9 +6,8 @@ from functools import cache
 from typing import IO, Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from dsolver.kernels.cpu.automaton import first_wrong
+from dsolver.kernels.cpu.automaton import Automaton, first_wrong
 
 Kind = Literal["index", "integer", "real"]
 """Kinds of numbers: an index has no sign."""
@@ -79,8 +78,8 @@ def _told(text: bytes, place: int, kinds: tuple[Kind, ...], before: int) -> str:
 
 
 @cache
-def _language(kinds: tuple[Kind, ...], *, loose: bool) -> npt.NDArray[np.uint16]:
-    """The automaton of lines of such numbers, as of `first_wrong`.
+def _language(kinds: tuple[Kind, ...], *, loose: bool) -> Automaton:
+    """The automaton of lines of such numbers.
 
     Args:
         kinds: of the numbers of a line.
@@ -150,5 +149,5 @@ class _Table:
         for byte in found:
             self._rows[state][byte] = to
 
-    def made(self) -> npt.NDArray[np.uint16]:
-        return np.array([[state << 8 for state in row] for row in self._rows], np.uint16)
+    def made(self) -> Automaton:
+        return Automaton(self._rows)
