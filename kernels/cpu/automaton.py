@@ -77,8 +77,8 @@ def _last_states(text: Any, cuts: Any, pairs: Any, table: Any) -> Any:
     ends = np.array([p, q, r, s, t, u, v, w])
     for lane in range(8):
         state = ends[lane] << np.uint64(8)
-        for k in range(cuts[lane] + n, cuts[lane + 1]):
-            state = np.uint64(table[state | np.uint64(text[k])])
+        for place in range(cuts[lane] + n, cuts[lane + 1]):
+            state = np.uint64(table[state | np.uint64(text[place])])
         ends[lane] = state
     return ends
 
