@@ -225,10 +225,26 @@ def _column(found: Any) -> npt.NDArray[Any]:
     return column.astype(np.result_type(column.dtype, np.float64))
 
 
+@final
+class _Headed:
+    """A file of a head and a text, which is not copied as a whole."""
+
+    def __init__(self, head: bytes, text: bytes) -> None:
+        self._head, self._text, self._place = head, memoryview(text), 0
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, empty at the end; the head comes by itself."""
+        if self._head:
+            head, self._head = self._head, b""
+            return head
+        begin, self._place = self._place, self._place + size
+        return bytes(self._text[begin : self._place])
+
+
 def _read(head: bytes, text: bytes, before: int) -> Any:
     """The matrix, by SciPy, of a header of two lines and a text that was looked through."""
     try:
-        return imported("io").mmread(io.BytesIO(head + text))
+        return imported("io").mmread(_Headed(head, text))
     except (ValueError, OverflowError) as error:
         told = re.sub(r"Line (\d+)", lambda match: f"Line {int(match[1]) - head.count(10) + before}", str(error))
         raise ValueError(told) from None
