@@ -38,7 +38,7 @@ def smooth(x: Any, y: Any, z: Any) -> Any:
 
 
 def processor_seconds(make: Callable[[], Any], runs: int) -> float:
-    """Of the best of some runs, the first of which is not counted."""
+    """Processor seconds of the best of some runs, the first of which is not counted."""
     found = []
     for _ in range(1 + runs):
         began = time.process_time()

@@ -70,11 +70,11 @@ def test_the_index_lists_every_record_once() -> None:
 
 @pytest.mark.parametrize("record", sorted(set(RECORDS.glob("*.md")) - {INDEX}), ids=lambda path: path.stem)
 def test_records_have_a_form(record: Path) -> None:
-    """A title, a date, then context, decision and measurement; appendices are tables."""
+    """A question, a date, then context, decision and measurement, on one page."""
     text = record.read_text(encoding="utf-8")
-    assert re.match(r"# \S.*\n\nDate: \d{4}-\d\d-\d\d", text)
-    if not record.stem.startswith("appendix-"):
-        assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE)[:3] == ["Context", "Decision", "Measurement"]
+    assert re.match(r"# \S.*\?\n\nDate: \d{4}-\d\d-\d\d\n", text)
+    assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE)[:3] == ["Context", "Decision", "Measurement"]
+    assert len(text.split()) < 550
 
 
 @pytest.mark.parametrize("page", PAGES, ids=identity)

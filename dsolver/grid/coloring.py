@@ -32,7 +32,7 @@ PARITIES = 8
 
 BEST_CLASSES = (7, 5, 6, 1, 2, 3, 4, 0)
 """Visits the coarse points (class 0) last going forward, so that the coarse grid sees the residual that is left; the
-best of the orders measured for the 27-point problem (docs/decisions/coarse-points-first.md)."""
+best of the orders measured for the 27-point problem (docs/decisions/interpolation-from-the-matrix.md)."""
 
 MULTIGRID_CLASSES: Final = (7, 6, 5, 3, 4, 2, 1, 0)
 """Parity classes (i & 1) + 2 (j & 1) + 4 (k & 1) in the order of the forward sweep. Coarse points come first: the

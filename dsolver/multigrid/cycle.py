@@ -25,8 +25,8 @@ class MultigridCycle:
     Args:
         levels: of `dsolver.multigrid.hierarchy.build`, finest first.
         sweeps: 1, or 2 for a forward and a backward sweep both before and after on the finest level; on coarser ones
-            more brings nothing (docs/decisions/rough-coefficients.md). Where nothing of the finest level is stored it
-            keeps to 1.
+            more brings nothing (docs/decisions/interpolation-from-the-matrix.md). Where nothing of the finest level is
+            stored it keeps to 1.
         visits: 1, or 2 for `VISITED` coarse levels that are visited twice.
     """
 

@@ -90,5 +90,5 @@ class Mailbox:
 
 
 def _places(parts: Sequence[Any]) -> list[int]:
-    """Where arrays one after the other begin, and where they end."""
+    """Begins of arrays that lie one after the other, and their end."""
     return list(accumulate((-(-part.nbytes // ALIGNMENT) * ALIGNMENT for part in parts), initial=0))
