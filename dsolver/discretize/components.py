@@ -26,7 +26,7 @@ SOLID: Final = 2.0**53
 """The label of cells that are left out: larger than every cell's."""
 LABELS: Final = "labels"
 Links = tuple[Any, Any, Any]
-"""Which cells are coupled along x, y, z: see `CellRule.linked`."""
+"""Couplings of cells along x, y, z: see `CellRule.linked`."""
 
 
 def is_grounded(engine: Engine, coefficients: Coefficients, rule: Rule) -> bool:

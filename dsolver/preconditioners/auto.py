@@ -107,8 +107,8 @@ def for_indefinite(taken: Preconditioner, problem: Problem, method: str) -> Alte
 class Auto(Preconditioner):
     """Multigrid for a grid, lattice or algebraic, whichever suits its coefficients: ``"auto"``.
 
-    The owners look at the rows: where strong couplings turn from place to place, or lines of cells end at masked ones,
-    no coarser lattice serves, and `Algebraic` is taken; else `Multigrid`. The choice is the same for any number of
+    The owners look at the rows: where couplings jump or turn from place to place, or lines of cells end at masked ones,
+    no coarser lattice serves well, and `Algebraic` is taken; else `Multigrid`. The choice is the same for any number of
     chunks and workers (`dsolver.multigrid.algebraic.lattice.choice.follows_couplings`).
     """
 
@@ -161,7 +161,7 @@ def _algebraic(builder: Builder, rows: FinestRows) -> bool:
 
 
 def _with_jumps(builder: Builder, rows: FinestRows) -> FinestRows:
-    """The rows with how much their couplings jump, on devices where the choice depends on it: multigrid asks again."""
+    """The rows with how much their couplings jump, on which the choice depends: multigrid asks again."""
     if rows.constant or builder.engine.kernels not in JUMPS:
         return rows
     return replace(rows, jumping=jumping(builder.engine, rows.offsets, rows.weights, float))

@@ -86,11 +86,11 @@ def test_fewer_iterations_than_on_the_lattice(monkeypatch: pytest.MonkeyPatch) -
     rng = np.random.default_rng(1)
     kappa = np.kron(np.where(rng.random((20, 20, 20)) < 0.5, 1e4, 1.0), np.ones((2, 2, 2)))
     b = rng.random(kappa.shape) - 0.5
-    found = dsolver.solve(problem(kappa), b, rtol=1e-9, device="cpu")
+    found = dsolver.solve(problem(kappa), b, rtol=1e-9, device="cpu", M="mg")
     chosen = dsolver.solve(problem(kappa), b, rtol=1e-9, device="cpu", M=Multigrid(sweeps=1, visits=2))
     assert chosen.residuals == found.residuals
     monkeypatch.setattr(choice, "BLOCKY", 1.0)
-    lattice = dsolver.solve(problem(kappa), b, rtol=1e-9, device="cpu")
+    lattice = dsolver.solve(problem(kappa), b, rtol=1e-9, device="cpu", M="mg")
     assert found.converged
     assert found.iterations <= 14
     assert lattice.iterations >= found.iterations + 5  # the least of five draws: 12 and 17; of this one 12 and 24
@@ -98,8 +98,8 @@ def test_fewer_iterations_than_on_the_lattice(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("chunks", [(2, 1, 1), (2, 2, 2), (1, 1, 3)])
 def test_iterations_do_not_depend_on_the_cut(chunks: Triple) -> None:
-    one = dsolver.solve(problem(), B, rtol=1e-9, device="cpu")
-    cut = dsolver.solve(problem(chunks=chunks), B, rtol=1e-9, device="cpu")
+    one = dsolver.solve(problem(), B, rtol=1e-9, device="cpu", M="mg")
+    cut = dsolver.solve(problem(chunks=chunks), B, rtol=1e-9, device="cpu", M="mg")
     assert one.converged
     assert cut.converged
     assert abs(one.iterations - cut.iterations) <= 1
@@ -108,7 +108,7 @@ def test_iterations_do_not_depend_on_the_cut(chunks: Triple) -> None:
 @pytest.mark.parametrize("chunks", [(2, 1, 1), (2, 2, 2)])
 def test_levels_that_are_cut_leave_the_lattice(chunks: Triple, monkeypatch: pytest.MonkeyPatch) -> None:
     """Levels of more than 64³ points do so before any owner has them whole."""
-    one = dsolver.solve(problem(), B, rtol=1e-9, device="cpu")
+    one = dsolver.solve(problem(), B, rtol=1e-9, device="cpu", M="mg")
     cut: list[int] = []
 
     def below(engine: Any, level: Level, *rest: Any, **more: Any) -> list[Level]:
@@ -119,7 +119,7 @@ def test_levels_that_are_cut_leave_the_lattice(chunks: Triple, monkeypatch: pyte
     monkeypatch.setattr(hierarchy, "below_lattice", below)
     precisions: tuple[PrecondDtype, ...] = ("float64", "float32")
     for precision in precisions:
-        with dsolver.Solver(problem(chunks=chunks), precond_dtype=precision, device="cpu") as solver:
+        with dsolver.Solver(problem(chunks=chunks), precond_dtype=precision, device="cpu", M="mg") as solver:
             for found in solver.solve([B, B[::-1].copy()], rtol=1e-9):
                 assert found.converged
                 assert abs(one.iterations - found.iterations) <= 2
@@ -130,14 +130,14 @@ def test_without_fixed_values_and_in_float32() -> None:
     b = B - B.mean()
     precisions: tuple[PrecondDtype, ...] = ("float64", "float32")
     for precision in precisions:
-        found = dsolver.solve(problem(bc="neumann"), b, rtol=1e-9, device="cpu", precond_dtype=precision)
+        found = dsolver.solve(problem(bc="neumann"), b, rtol=1e-9, device="cpu", M="mg", precond_dtype=precision)
         assert found.converged, precision
         assert found.iterations <= 14
         assert abs(found.x.mean()) < 1e-9 * np.abs(found.x).max()
 
 
 def test_several_right_hand_sides_and_a_first_guess() -> None:
-    with dsolver.Solver(problem(), device="cpu") as solver:
+    with dsolver.Solver(problem(), device="cpu", M="mg") as solver:
         alone = solver.solve(B, rtol=1e-9)
         both = solver.solve(np.stack([B[::-1].copy(), B]), rtol=1e-9)
         assert both.converged
@@ -152,7 +152,7 @@ def test_engines_give_the_same_bits() -> None:
         ) as cluster,
         Client(cluster) as client,
     ):
-        serial = dsolver.solve(problem(chunks=(2, 1, 1)), B, engine="reference", device="cpu", maxiter=5)
+        serial = dsolver.solve(problem(chunks=(2, 1, 1)), B, engine="reference", device="cpu", M="mg", maxiter=5)
         for engine in ("resident", "graph"):
             found = dsolver.solve(
                 problem(chunks=(2, 1, 1)),
@@ -160,6 +160,7 @@ def test_engines_give_the_same_bits() -> None:
                 client=client,
                 engine=engine,
                 device="cpu",
+                M="mg",
                 maxiter=5,
             )
             assert found.residuals == serial.residuals, engine

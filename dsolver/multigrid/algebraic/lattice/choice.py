@@ -30,11 +30,13 @@ then 71 iterations on a lattice of 48³, 96³ cells; a surface that is one cell 
 TURNS_IN_PLANES: Final = ((30.0, 0.002),)
 """Ratios and fractions as of `TURNS`, where the grid has one point along an axis. What flows there has fewer ways
 around, so fewer rows spoil the lattice, and couplings take no longer to set up."""
-JUMPS: Final = {"cuda": 0.03}
-"""Fraction of the pairs of neighbors between which couplings jump, from which on a grid follows them on a device. A
-first solve of 128³ points takes 0.05 to 0.07 s either way on an H200, a later one 12 to 19 ms with "mg", which leaves
-the lattice further down, and 9 to 11 ms with "amg". Large bodies have 0.01, a medium of small ones 0.06 to 0.08, and
-packages of chips 0.02 to 0.04."""
+JUMPS: Final = {"cpu": 0.015, "cuda": 0.03}
+"""Fraction of the pairs of neighbors between which couplings jump, from which on a grid follows them on a device. Large
+bodies have 0.01, a medium of small ones 0.06 to 0.08, and packages of chips 0.02 to 0.04.
+
+With more, "amg" takes 0.6 to 0.8 of the processor time of "mg" on CPUs, first and later, and as much with less, where a
+later solve takes 1.3 to 1.7 times as long. On an H200 a first solve of 128³ points takes 0.05 to 0.07 s either way, a
+later one 12 to 19 ms with "mg", which leaves the lattice further down, and 9 to 11 ms with "amg"."""
 
 
 def follows_couplings(
@@ -42,7 +44,7 @@ def follows_couplings(
 ) -> bool:
     """Whether `M="auto"` follows couplings from a grid's finest level on.
 
-    So it does where `leaves_lattice_at_once` says so, where many cells are left out, and on GPUs where `JUMPS` does.
+    So it does where `leaves_lattice_at_once` says so, where many cells are left out, and where `JUMPS` does.
 
     Args:
         engine: of the finest level.
@@ -50,7 +52,7 @@ def follows_couplings(
         offsets: of its rows' columns.
         weights: float64 (K rows,) of every chunk.
         left_out: part of the cells that are.
-        jumps: of the rows, see `jumping`, on devices where `JUMPS` counts; None elsewhere.
+        jumps: of the rows, see `jumping`; None for text-book kernels.
     """
     if left_out >= LEFT_OUT or (jumps is not None and jumps > JUMPS[engine.kernels]):
         return _positive(engine, offsets, weights)
