@@ -299,7 +299,9 @@ def _real(backend: Backend, _: int, block: Any) -> Any:
 
 
 def _imag(backend: Backend, _: int, block: Any) -> Any:
-    return backend.asarray(block.imag)
+    made = backend.asarray(block.imag)
+    backend.synchronize()  # whose the block is may free it as soon as it is loaded
+    return made
 
 
 def _joined(backend: Backend, _: int, layout: Layout, re: Any, im: Any) -> Any:
@@ -307,4 +309,5 @@ def _joined(backend: Backend, _: int, layout: Layout, re: Any, im: Any) -> Any:
     made = backend.xp.empty((*layout.shape, 2))
     for number, part in enumerate((re, im)):
         made[..., number] = backend.vectors.unload(layout, part)
+    backend.synchronize()  # it is read on other streams
     return made.view(np.complex128)[..., 0]
