@@ -102,7 +102,7 @@ def _slots(backend: Backend, _: int, halo: Any) -> Any:
 
 
 def _bits(_: Backend, __: int, named: Sequence[int], *, chunks: int) -> tuple[float, ...]:
-    """What a chunk has named, as bits of words."""
+    """Flags of what a chunk has named, as bits of words."""
     words = [0.0] * -(-chunks // WORD)
     for other in named:
         words[other // WORD] += float(1 << other % WORD)

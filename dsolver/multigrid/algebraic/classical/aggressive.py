@@ -288,7 +288,7 @@ def _product(
 
 
 def _seen(bounds: Bounds, window: Window) -> Seen:
-    """What a chunk sees, by owners: ghosts of one follow one another."""
+    """Columns that a chunk sees, by owners: ghosts of one follow one another."""
     counts = received(bounds, window)
     begins = accumulate((count for _, count in counts), initial=0)
     wanted = {c: (window.ghosts[first : first + count],) for (c, count), first in zip(counts, begins, strict=False)}
