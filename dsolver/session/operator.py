@@ -21,23 +21,24 @@ class PreconditionerOperator:
 
     Attributes:
         shape: (n, n).
-        dtype: float64.
+        dtype: float64, or complex128 where A is complex.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         size = math.prod(session.problem.grid)
         self.shape = (size, size)
-        self.dtype = np.dtype(np.float64)
+        self.dtype = np.dtype(np.complex128 if session.problem.complex else np.float64)
 
     def __repr__(self) -> str:
         return f"<PreconditionerOperator {self.shape} of {self._session!r}>"
 
     def matvec(self, r: Any) -> Any:
-        """M r, of r's kind of array, float64: (n,) or (n, 1).
+        """M r, of r's kind of array, in `dtype`: (n,) or (n, 1).
 
         Raises:
-            InputError: r has another shape, or is not real or no array; or the Solver is closed or solving.
+            InputError: r has another shape, or is complex where A is not, or no array; or the Solver is closed or
+                solving.
             ClusterError: the cluster failed.
         """
         values, session = self._array(r), self._session
@@ -45,7 +46,7 @@ class PreconditionerOperator:
         if shape not in (self.shape[:1], (self.shape[0], 1)):
             raise InputError(f"r has shape {shape}, but must be ({self.shape[0]},) or ({self.shape[0]}, k)")
         problem = session.given
-        right = container_of("r", problem.to_grid(values), session.partition, session.runtime.client)
+        right = container_of("r", problem.to_grid(values), session.partition, session.runtime.client, dtype=self.dtype)
         return problem.from_grid(session.preconditioned(right)).reshape(shape)
 
     def matmat(self, r: Any) -> Any:

@@ -55,7 +55,7 @@ class Container(ABC):
     def __init__(self, name: str, values: Any, partition: Partition, dtype: Vectors = np.float64) -> None:
         if tuple(values.shape) != partition.grid:
             raise InputError(_misshapen(name, tuple(values.shape), partition.grid))
-        check_real(name, np.dtype(values.dtype), "fiu" if dtype is np.float64 else "fiuc")
+        check_real(name, np.dtype(values.dtype), "fiu" if dtype == np.float64 else "fiuc")
         self._name = name
         self._dtype = dtype
         self._values = values
@@ -208,7 +208,13 @@ class InLocalDask(Container):
 
 
 def container_of(
-    name: str, values: Any, partition: Partition, client: Client | None, problem: Problem | None = None
+    name: str,
+    values: Any,
+    partition: Partition,
+    client: Client | None,
+    problem: Problem | None = None,
+    *,
+    dtype: Vectors = np.float64,
 ) -> Container:
     """The container of an argument.
 
@@ -218,6 +224,7 @@ def container_of(
         partition: how it is cut.
         client: of a cluster that is to have it, or None.
         problem: whose right-hand side it is; None for arrays of the grid's shape in any case.
+        dtype: of vectors, where there is no problem that tells it.
 
     Raises:
         InputError: it is no array, or cannot be a right-hand side for this problem.
@@ -228,16 +235,17 @@ def container_of(
         if not isinstance(values, sys.modules["xarray"].DataArray):
             raise InputError(f"{name} is a {type(values).__name__}: pass a DataArray, such as a variable of a Dataset")
         check_order(name, values, 3 if problem is None else problem.dimensions)
-        made = container_of(name, values.data, partition, client, problem)
+        made = container_of(name, values.data, partition, client, problem, dtype=dtype)
         made.wrappers.append(lambda x: _labeled(values, x))
         return made
     if not isinstance(values, np.ndarray) and is_foreign(values):
         array, back = opened(name, values)
-        made = container_of(name, array, partition, client, problem)
+        made = container_of(name, array, partition, client, problem, dtype=dtype)
         made.wrappers.append(back)
         return made
     array = array_of(name, values, partition.grid if problem is None else problem.shape)
-    dtype: Vectors = np.complex128 if problem is not None and problem.complex else np.float64
+    if problem is not None and problem.complex:
+        dtype = np.complex128
     if problem is None or problem.shape == partition.grid:
         return _contained(name, array, partition, client, dtype)
     _check_shape(name, tuple(array.shape), problem)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 from distributed import Client
-from scipy.sparse.linalg import spsolve
+from scipy.sparse.linalg import gmres, spsolve
 
 import dsolver
 from dsolver.errors import InputError
@@ -245,6 +245,21 @@ def test_what_a_function_makes_of_complex_residuals() -> None:
     a = MATRICES["far"]
     solution = dsolver.solve(a, B, M=lambda r: r / (6.0 + 5.0j), rtol=1e-10)
     check(a, solution.x)
+
+
+def test_m_as_an_operator_of_scipy_and_a_guess_of_full_multigrid() -> None:
+    a = MATRICES["shifted"]
+    with dsolver.Solver(a, M="amg") as solver:
+        m = solver.aspreconditioner()
+        assert m.dtype == np.complex128
+        assert np.allclose(m @ (1j * B), 1j * (m @ B), rtol=1e-12)
+        assert np.allclose((m @ B).real, m @ B.real, rtol=1e-12)
+        x, info = gmres(a, B, M=m, rtol=1e-10)
+        assert info == 0
+        check(a, x)
+        plain, guessed = solver.solve(B), solver.solve(B, x0="fmg")
+        assert guessed.iterations <= plain.iterations
+        check(a, guessed.x, rtol=1e-6)
 
 
 def test_functions_of_scipys_names() -> None:
