@@ -48,7 +48,9 @@ def facts(path: Path, workers: int, device: DeviceName) -> Iterator[tuple[str, s
         yield "not solved", str(error)
         return
     assert isinstance(problem, MatrixProblem)
-    yield "symmetric", f"no: {problem.asymmetry}" if problem.asymmetry else "yes"
+    if problem.complex:
+        yield "numbers", "complex; what follows is of the real matrix that M is made of, but for the memory"
+    yield "symmetric", f"no: {problem.asymmetry}" if problem.asymmetry else "Hermitian" if problem.hermitian else "yes"
     yield "diagonal", problem.hollow or ("not positive everywhere" if problem.indefinite else "positive")
     yield "constants", "solve A x = 0: solutions have mean zero" if problem.singular else "do not solve A x = 0"
     known = [counts.local for counts in problem.counts]

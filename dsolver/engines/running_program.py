@@ -30,14 +30,18 @@ Blocks = Mapping[int, Any]
 
 @final
 class PartsOfArray(Mapping[int, Any]):
-    """Blocks by chunk number that are parts of one array of the grid, float64 of NumPy.
+    """Blocks by chunk number that are parts of one array of the grid, of NumPy.
+
+    Args:
+        partition: the chunks.
+        dtype: of the array.
 
     Attributes:
         whole: the array.
     """
 
-    def __init__(self, partition: Partition) -> None:
-        self.whole = np.empty(partition.grid)
+    def __init__(self, partition: Partition, dtype: np.dtype[Any]) -> None:
+        self.whole = np.empty(partition.grid, dtype)
         self._partition = partition
 
     def __getitem__(self, number: int) -> Any:

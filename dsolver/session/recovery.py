@@ -69,7 +69,8 @@ class Keeper:
         self._problem, self._columns = problem, columns
         self._dtype = "complex128" if problem.complex else "float64"
         self._checkpoint = checkpoint
-        self._in_memory = cluster and checkpoint is None and 8 * math.prod(problem.grid) * columns <= MEMORY
+        size = np.dtype(self._dtype).itemsize * math.prod(problem.grid) * columns
+        self._in_memory = cluster and checkpoint is None and size <= MEMORY
         self._kept: Sequence[Any] = ()
         self._kept_at = time.monotonic()
         self._resumed = None

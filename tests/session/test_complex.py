@@ -16,6 +16,7 @@ from scipy.sparse.linalg import gmres, spsolve
 
 import dsolver
 from dsolver.errors import InputError
+from dsolver.matrices.problem import MatrixProblem
 from tests.clusters import cluster
 
 Complex = npt.NDArray[np.complex128]
@@ -244,6 +245,28 @@ def test_a_solver_takes_another_complex_matrix_and_saves_iterates(tmp_path: Any)
 def test_what_a_function_makes_of_complex_residuals() -> None:
     a = MATRICES["far"]
     solution = dsolver.solve(a, B, M=lambda r: r / (6.0 + 5.0j), rtol=1e-10)
+    check(a, solution.x)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_numbers_whose_squares_are_none(size: float) -> None:
+    a = MATRICES["shifted"]
+    check(a, dsolver.solve(a, size * B, M="jacobi", rtol=1e-10).x / size)
+    check(a, dsolver.solve(sp.csr_array(size * a), B, M="jacobi", rtol=1e-10).x * size)
+
+
+def test_signs_that_differ_from_row_to_row_leave_a_stand_in_that_is_dominant() -> None:
+    signs = np.where(np.arange(N**3) % 5 == 0, -1.0, 1.0)
+    a = sp.csr_array(L + 1j * (sp.diags_array(signs) @ L @ sp.diags_array(signs)) + sp.diags_array(3j * signs))
+    problem = dsolver.matrix(a)
+    assert isinstance(problem, MatrixProblem)
+    stand_in = problem.matrix
+    around = abs(stand_in).sum(axis=1) - 2.0 * stand_in.diagonal()
+    assert (stand_in.diagonal() > 0.0).all()
+    assert (abs(stand_in - stand_in.T)).max() == 0.0
+    assert around.max() <= 1e-12
+    solution = dsolver.solve(a, B, M="amg", rtol=1e-10)
+    assert solution.converged
     check(a, solution.x)
 
 

@@ -203,8 +203,9 @@ class SpmdProgram(RunningProgram[P_co]):
         Raises:
             WorkerLostError: a worker has gone meanwhile.
         """
-        made = PartsOfArray(self._partition)
-        for number, block in (item for blocks in replies for item in blocks.items()):
+        found = {number: block for blocks in replies for number, block in blocks.items()}
+        made = PartsOfArray(self._partition, next(iter(found.values())).dtype)
+        for number, block in found.items():
             if isinstance(block, LentArray):
                 try:
                     block.fill(made[number])

@@ -98,7 +98,8 @@ def _stand_in(whole: Any) -> tuple[Any, bool]:
     for number, (part, own) in enumerate(((whole.data.real, diagonal.real), (whole.data.imag, diagonal.imag))):
         signed = np.where(own[rows] + own[columns] < 0.0, -part, part)
         values += np.where(off, signed, np.abs(part))
-        mixed |= np.bincount(rows, (own[rows] * own[columns] < 0.0) & (part != 0.0), whole.shape[0]) > 0.0
+        sign = np.sign(own)
+        mixed |= np.bincount(rows, (sign[rows] * sign[columns] < 0.0) & (part != 0.0), whole.shape[0]) > 0.0
         if number == 0:
             sums = np.bincount(rows, np.where(off, signed, np.abs(part)), whole.shape[0])
     size = np.abs(diagonal.real) + np.abs(diagonal.imag)
