@@ -1,11 +1,10 @@
-"""The plots of docs/performance.md, drawn from the tables of that page.
+"""The plots of docs/performance.md, drawn from the figures of bench/results/h200.json.
 
     python -m pip install -e '.[plots]'
     python docs/plots.py
 
 Each plot is an SVG in docs/pictures, for light and dark pages: its ground is clear, and its colors are of middle
-brightness. Numbers stand in the tables alone. A picture carries a checksum of those that it shows, by which the tests
-find one that is older than its table.
+brightness. A picture carries a checksum of the figures that it shows, by which the tests find one that is older.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
 DOCS: Final = Path(__file__).resolve().parent
 PAGE: Final = DOCS / "performance.md"
+RESULTS: Final = DOCS.parent / "bench" / "results" / "h200.json"
 PICTURES: Final = DOCS / "pictures"
 
 INK: Final = "#777777"
@@ -31,215 +30,9 @@ Series = dict[str, list[tuple[Any, float]]]
 """Points by the name of their line, each with its place and its value."""
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """A table of the page.
-
-    Attributes:
-        heading: the heading above it.
-        columns: its first line.
-        rows: its other lines, as long as the first.
-    """
-
-    heading: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def column(self, name: str) -> dict[str, str]:
-        """Cells of a column by the first cell of their row, without empty ones."""
-        place = self.columns.index(name)
-        return {row[0]: row[place] for row in self.rows if row[place]}
-
-
-@final
-class Page:
-    """The tables of a page in Markdown."""
-
-    def __init__(self, text: str) -> None:
-        self._tables = tuple(tables_of(text))
-
-    def table(self, heading: str, *columns: str) -> Table:
-        """The table under a heading that has these columns.
-
-        Raises:
-            LookupError: there is none, or there are several.
-        """
-        found = [table for table in self._tables if table.heading == heading and set(columns) <= set(table.columns)]
-        if len(found) != 1:
-            raise LookupError(f"{len(found)} tables under {heading!r} have columns {columns}, not one")
-        return found[0]
-
-
-def tables_of(text: str) -> Iterator[Table]:
-    """The tables of a page, from above."""
-    heading, lines = "", []
-    for line in [*text.splitlines(), ""]:
-        if line.startswith("|"):
-            lines.append(tuple(cell.strip() for cell in line.strip("|").split("|")))
-        elif lines:
-            columns, _, *rows = lines
-            yield Table(heading=heading, columns=columns, rows=tuple(rows))
-            lines = []
-        if line.startswith("#"):
-            heading = line.lstrip("# ")
-
-
-def numbers(cell: str) -> list[float]:
-    """The numbers of a cell; of a range the middle. Remarks in brackets and units are left out."""
-    words = re.findall(r"\d+(?:\.\d+)?(?:-\d+(?:\.\d+)?)?", re.sub(r"\(.*?\)", "", cell))
-    ranges = [[float(bound) for bound in word.split("-")] for word in words]
-    return [sum(bounds) / len(bounds) for bounds in ranges]
-
-
-def only(cell: str) -> float:
-    """The one number of a cell."""
-    (number,) = numbers(cell)
-    return number
-
-
-# -- where the times of solvers stand ----------------------------------------------------------------------------------
-
 KINDS: Final = ("first solve", "later solve")
-CONSTANT, SMOOTH, CHANNELS = "constant coefficients", "smooth κ", "channels"
-COEFFICIENTS: Final = (CONSTANT, SMOOTH, CHANNELS)
-MG, AMG, BOOMERAMG, PFMG, AMGX = 'dsolver, M="mg"', 'dsolver, M="amg"', "hypre BoomerAMG", "hypre PFMG", "AMGX"
-SOLVERS: Final = (MG, AMG, BOOMERAMG, PFMG, AMGX)
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """A table with times of solvers.
-
-    Attributes:
-        table: columns by which the table is found.
-        rows: coefficients and points along an edge by row.
-        columns: solvers by column.
-        times: makes seconds of a first and of a later solve of a cell.
-    """
-
-    table: tuple[str, ...]
-    rows: dict[str, tuple[str, int]]
-    columns: dict[str, str]
-    times: Callable[[str], tuple[float, float]]
-
-
-def in_seconds(cell: str) -> tuple[float, float]:
-    """First and later solve of "set-up + solve"."""
-    setup, solve = numbers(cell)
-    return setup + solve, solve
-
-
-def in_milliseconds(cell: str) -> tuple[float, float]:
-    """First and later solve of "iterations, first; later"."""
-    _, first, later = numbers(cell)
-    return first / 1e3, later / 1e3
-
-
-STRUCTURED: Final = "PFMG, for structured grids"
-BUILT: Final = {"BoomerAMG": BOOMERAMG, STRUCTURED: PFMG, "AMGX": AMGX, "dsolver": MG}
-SOURCES: Final = (
-    Source(
-        table=("256³", "AMGX"),
-        rows={"7 points, constant": (CONSTANT, 256), "smooth κ": (SMOOTH, 256)},
-        columns=BUILT,
-        times=in_seconds,
-    ),
-    Source(
-        table=("other sizes",),
-        rows={
-            **{f"7 points, constant, {n}³": (CONSTANT, n) for n in (128, 512, 768, 1024)},
-            "smooth κ, 512³": (SMOOTH, 512),
-        },
-        columns={**BUILT, 'the same with `M="amg"`': AMG},
-        times=in_seconds,
-    ),
-    Source(
-        table=("ratios",),
-        rows={"smooth": (SMOOTH, 128), "channels": (CHANNELS, 128)},
-        columns={'`"mg"`': MG, '`"amg"`': AMG, "hypre": BOOMERAMG},
-        times=in_milliseconds,
-    ),
-    Source(
-        table=("256³", '`"amg"`'),
-        rows={"constant": (CONSTANT, 256), "smooth": (SMOOTH, 256), "channels": (CHANNELS, 256)},
-        columns={'`"amg"`': AMG},
-        times=in_milliseconds,
-    ),
-    Source(
-        table=("256³", '`"amg"`'),
-        rows={"channels": (CHANNELS, 256)},
-        columns={'`"mg"`': MG},
-        times=in_milliseconds,
-    ),
-)
-
-
-# -- figures -----------------------------------------------------------------------------------------------------------
-
-ANY_MATRIX: Final = "Any sparse matrix, one H200"
-RIVALS: Final = "Beside hypre on one H200"
-SEVERAL: Final = "Several H200s of one host, through Dask (`LocalCUDACluster`), writing into each other's memory"
-ON_PAPER: Final = "Many ranks, on paper and by simulation"
-THREADS: Final = ("1", "2", "4", "8", "16", "32")
-FORMATS: Final = ("chunks", "slices", "sorted 256", "blocks of 3")
-
-
-def products(page: Page) -> Series:
-    """Time of a product over the vendor's best, by format: (matrix, ratio)."""
-    table = page.table(ANY_MATRIX, "sorted 256")
-    found = {name: [(row, only(cell)) for row, cell in table.column(name).items()] for name in (*THREADS, *FORMATS)}
-    by_threads = [point for name in THREADS for point in found.pop(name)]
-    return {"compressed rows, 1 to 32 threads a row": by_threads, **found}
-
-
-def sizes(page: Page) -> dict[str, Series]:
-    """Seconds to 1e-8 by kind of solve and coefficients, and then by solver: (points along an edge, seconds)."""
-    found: dict[str, Series] = {f"{kind}: {field}": {} for kind in KINDS for field in COEFFICIENTS}
-    for source in SOURCES:
-        table = page.table(RIVALS, *source.table)
-        if missing := set(source.rows) - {row[0] for row in table.rows}:
-            raise LookupError(f"the table with {source.table} has no rows {missing}")
-        for row, (field, n) in source.rows.items():
-            for column, solver in source.columns.items():
-                if row in (cells := table.column(column)):
-                    for kind, seconds in zip(KINDS, source.times(cells[row]), strict=True):
-                        found[f"{kind}: {field}"].setdefault(solver, []).append((n, seconds))
-    return {panel: {solver: sorted(line) for solver, line in lines.items()} for panel, lines in found.items()}
-
-
-def fields(page: Page) -> Series:
-    """Time with M="amg" over that of the better of hypre and AMGX: (field, ratio)."""
-    cells = page.table(RIVALS, "ratios").column("ratios")
-    ratios = {row.split(",")[0]: numbers(cell) for row, cell in cells.items()}
-    return {
-        "first solve, with set-up": [(row, first) for row, (first, _) in ratios.items()],
-        "later solve": [(row, later) for row, (_, later) in ratios.items()],
-    }
-
-
-def scaling(page: Page) -> Series:
-    """Efficiency of weak scaling in percent: (GPUs, efficiency)."""
-    measured, model = page.table(SEVERAL, "efficiency"), page.table(ON_PAPER, "GPUs")
-    return {
-        "HPCG, measured": [(1, 100.0), *points(measured, "efficiency")],
-        "the vendor's HPCG, measured": [(1, 100.0), *points(measured, "the vendor's")],
-        "HPCG, by the model": [(1, 100.0), *points(model, model.columns[1])],
-        '7 points, M="mg", by the model': [(1, 100.0), *points(model, model.columns[2])],
-    }
-
-
-def points(table: Table, column: str) -> list[tuple[int, float]]:
-    """(GPUs, percent) of the cells that have a percentage."""
-    found = {row: re.search(r"([\d.]+) %", cell) for row, cell in table.column(column).items()}
-    return [(int(row), float(match[1])) for row, match in found.items() if match]
-
-
-# -- pictures ----------------------------------------------------------------------------------------------------------
+COEFFICIENTS: Final = ("constant coefficients", "smooth κ", "channels")
+SOLVERS: Final = ('dsolver, M="mg"', 'dsolver, M="amg"', "hypre BoomerAMG", "hypre PFMG", "AMGX")
 
 
 def draw_products(plt: Any, data: Series) -> Any:
@@ -326,35 +119,37 @@ def plain(axis: Any, ticks: tuple[float, ...]) -> None:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A picture of figures that stand on the page.
+    """A picture of measured figures.
 
     Attributes:
-        name: its file, without the ending.
-        data: takes what it shows from the page.
-        draw: draws that with matplotlib.
+        name: its file, without the ending, and its figures in the results.
+        draw: draws these with matplotlib.
     """
 
     name: str
-    data: Callable[[Page], Any]
     draw: Callable[[Any, Any], Any]
 
-    def checksum(self, page: Page) -> str:
-        """Checksum of what the picture shows."""
-        return hashlib.sha256(json.dumps(self.data(page)).encode()).hexdigest()[:16]
+    def data(self) -> Any:
+        """Figures that it shows: points by the name of their line; for sizes by panel first."""
+        return json.loads(RESULTS.read_text(encoding="utf-8"))["figures"][self.name]["data"]
 
-    def write(self, page: Page, plt: Any) -> None:
+    def checksum(self) -> str:
+        """Checksum of what the picture shows."""
+        return hashlib.sha256(json.dumps(self.data()).encode()).hexdigest()[:16]
+
+    def write(self, plt: Any) -> None:
         """Draw the picture."""
-        figure = self.draw(plt, self.data(page))
-        about = {"Date": None, "Creator": "docs/plots.py", "Description": f"figures {self.checksum(page)}"}
+        figure = self.draw(plt, self.data())
+        about = {"Date": None, "Creator": "docs/plots.py", "Description": f"figures {self.checksum()}"}
         figure.savefig(PICTURES / f"{self.name}.svg", metadata=about, transparent=True)
         plt.close(figure)
 
 
 PLOTS: Final = (
-    Plot(name="products", data=products, draw=draw_products),
-    Plot(name="sizes", data=sizes, draw=draw_sizes),
-    Plot(name="fields", data=fields, draw=draw_fields),
-    Plot(name="weak_scaling", data=scaling, draw=draw_scaling),
+    Plot(name="products", draw=draw_products),
+    Plot(name="sizes", draw=draw_sizes),
+    Plot(name="fields", draw=draw_fields),
+    Plot(name="weak_scaling", draw=draw_scaling),
 )
 
 
@@ -366,9 +161,8 @@ def main() -> None:
     plt.rcParams.update(dict.fromkeys(colored, INK))
     plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "dsolver", "figure.constrained_layout.use": True})
     plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
-    page = Page(PAGE.read_text(encoding="utf-8"))
     for plot in PLOTS:
-        plot.write(page, plt)
+        plot.write(plt)
 
 
 if __name__ == "__main__":
