@@ -182,14 +182,14 @@ CASES = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", choices=[*CASES, []], default=["copies", "diffusion", "csr"])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}")
     parser.add_argument("--grid", type=int, nargs="+", default=[128, 256])
     parser.add_argument(
         "--profile", action="store_true", help="also the functions in which a last call spends its time"
     )
     options = parser.parse_args()
     print(f"host: a loop in Python takes {host_loop():.2f} s")
-    for case in options.cases:
+    for case in options.cases or ("copies", "diffusion", "csr"):
         for n in options.grid[: 1 if case == "copies" else None]:
             for name, call in CASES[case](n):
                 print(f"{name:58s} {1e3 * timed(call):9.2f} ms", flush=True)
