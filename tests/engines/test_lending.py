@@ -16,7 +16,7 @@ from dsolver.engines.dask import lending
 from dsolver.engines.spmd import client as gang
 from dsolver.grid.partition import Partition
 from dsolver.kernels import lent_arrays
-from dsolver.kernels.lent_arrays import Lender, LentArray
+from dsolver.kernels.lent_arrays import Lender, LendingError, LentArray
 from dsolver.problems import diffusion
 from tests.clusters import cluster
 
@@ -76,6 +76,25 @@ def test_x_is_read_from_its_owners(apart: Client, chunks: Any, monkeypatch: pyte
         assert np.array_equal(z, solver.aspreconditioner() @ b.ravel())
     assert len(filled) == 4 * len(Partition(GRID, chunks))
     assert set(filled) == set(apart.run(os.getpid).values())
+
+
+def test_a_solve_goes_on_where_an_owner_is_lost_with_its_part_of_x(
+    apart: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = ["process 1 cannot be read"]
+    fill = LentArray.fill
+
+    def failing(array: LentArray, out: Any) -> None:
+        if failures:
+            raise LendingError(failures.pop())
+        fill(array, out)
+
+    monkeypatch.setattr(LentArray, "fill", failing)
+    apart.run(lend_small_ones)
+    found = solved(apart, (2, 1, 1))
+    assert not failures
+    assert found.converged == solved(False, (2, 1, 1)).converged
+    assert np.allclose(found.x, solved(False, (2, 1, 1)).x, atol=1e-3)
 
 
 def lend_small_ones() -> None:
