@@ -174,13 +174,15 @@ def test_a_negative_definite_matrix_is_indefinite() -> None:
     weights = np.zeros((3, 3, 3))
     weights[1, 1, 1] = -6.0
     weights[0, 1, 1] = weights[2, 1, 1] = 1.0
-    assert solve(problems.stencil((8, 8, 8), weights), np.ones((8, 8, 8))).status is Status.INDEFINITE
+    found = solve(problems.stencil((8, 8, 8), weights), np.ones((8, 8, 8)), method="cg")
+    assert found.status is Status.INDEFINITE
 
 
 def test_a_negative_definite_matrix_is_indefinite_too() -> None:
     """pᵀAp may be positive for a while when M is not definite; rᵀMr is not."""
     weights = -np.ones((3, 3, 3))
-    assert solve(problems.stencil((8, 8, 8), weights), np.ones((8, 8, 8))).status is Status.INDEFINITE
+    found = solve(problems.stencil((8, 8, 8), weights), np.ones((8, 8, 8)), method="cg")
+    assert found.status is Status.INDEFINITE
 
 
 def test_a_right_hand_side_whose_norm_underflows() -> None:
@@ -223,7 +225,6 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "masked b": ({"b": np.ma.masked_greater(with_value(2.0), 1.0)}, "b is a masked array"),
     "NaN in b": ({"b": with_value(np.nan)}, "b has 1 values that are NaN or infinite"),
     "inf in b": ({"b": with_value(-np.inf)}, "b has 1 values that are NaN or infinite"),
-    "huge b": ({"b": with_value(1e200)}, "so large that its norm is"),
     "NaN in a complex b": ({"b": with_value(np.nan) * 1j}, "b has 1 values that are NaN or infinite"),
     "text b": ({"b": np.full(GRID, "a")}, "real numbers are needed"),
     "bool b": ({"b": np.ones(GRID, dtype=bool)}, "real numbers are needed"),
@@ -268,7 +269,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "chunks of 12 points along z that are not divisible by 8",
     ),
 }
-AFTER_LAUNCH = {"huge b", "huge x0", "NaN in a dask b", "NaN in a dask x0"}
+AFTER_LAUNCH = {"huge x0", "NaN in a dask b", "NaN in a dask x0"}
 """What only the data tell, which are looked at where they will be used."""
 
 

@@ -17,7 +17,7 @@ from dsolver.matrices.null_vectors import near_null, orthonormal, to_host
 from dsolver.matrices.problem import Formats, MatrixProblem, Order, PartitionName
 from dsolver.matrices.properties import asymmetry, check_rows, problem_of, zeros
 from dsolver.matrices.sent import EntriesOnGpu
-from dsolver.matrices.solved_matrix import solved_matrix
+from dsolver.matrices.solved_matrix import solved_matrix, with_all_rows
 from dsolver.problems.problem import no_matrix
 
 
@@ -84,9 +84,9 @@ def matrix(
         for once a solve has failed.
 
     Raises:
-        InputError: A is no square matrix of finite numbers, or has an empty row; it cannot be cut so, there is
-            no such order, its rows do not fit the formats, or an entry does not fit the grid; A times a vector of
-            `nullspace` is not zero; vectors are not finite or not independent; or nodes do not divide the rows.
+        InputError: A is no square matrix of finite numbers, or is complex and has an empty row; it cannot be cut so,
+            there is no such order, its rows do not fit the formats, or an entry does not fit the grid; A times a vector
+            of `nullspace` is not zero; vectors are not finite or not independent; or nodes do not divide the rows.
     """
     if order is not None and order not in get_args(Order):
         raise InputError(f"order must be None or {' or '.join(map(repr, get_args(Order)))}, not {in_a_line(order)}")
@@ -106,13 +106,15 @@ def matrix(
         whole = problem_of_complex(found, name, order=order, formats=formats, block=block)
         return _partitioned(_with_vectors(whole, None, near_nullspace), chunks, partition)
     rows, look = checked("A", A, gpu=device == "cuda")
-    check_rows(look)
     if grid is not None:
+        check_rows(look)
         _check_no_options(partition, order, formats, nullspace, near_nullspace, block_size, symmetric)
         _check_symmetric("grid=", asymmetry(rows, look) or zeros(look))
         return on_lattice(on_host(rows), grid, chunks=_cut(chunks), name=name)
     block = _block_of(A) if block_size is None else _checked_block(block_size, rows.shape[0])
-    whole = problem_of(solved_matrix(rows, look, symmetric), name, order=order, formats=formats, block=block)
+    rows, look, notes = with_all_rows(rows, look)
+    solved = solved_matrix(rows, look, symmetric)
+    whole = problem_of(replace(solved, notes=(*notes, *solved.notes)), name, order=order, formats=formats, block=block)
     return _partitioned(_with_vectors(whole, nullspace, near_nullspace), chunks, partition)
 
 

@@ -79,6 +79,22 @@ def _has_single(rows: Any) -> bool:
     return some(rows.indptr[1:] - rows.indptr[:-1] == 1) or some(rows.data == 0.0)
 
 
+def with_all_rows(rows: Any, look: Look) -> tuple[Any, Look, tuple[str, ...]]:
+    """Rows with a stored zero on the diagonal of each that is empty, a look at them, and a note if there are any."""
+    count, first = look.empty
+    if not count:
+        return rows, look, ()
+    rows = on_host(rows)
+    empty = np.flatnonzero(np.diff(rows.indptr) == 0)
+    start = rows.indptr + np.searchsorted(empty, np.arange(len(rows.indptr)), side="left").astype(rows.indptr.dtype)
+    places = rows.indptr[empty]
+    arrays = np.insert(rows.data, places, 0.0), np.insert(rows.indices, places, empty), start
+    made = imported("sparse").csr_array(arrays, shape=rows.shape)
+    made.has_canonical_format = True
+    note = f"A has {count} empty rows, the first is row {first}: no x reaches b there, where it is not zero"
+    return made, look_at(made), (note,)
+
+
 def _in_range(made: SolvedMatrix) -> SolvedMatrix:
     """With entries whose squares are numbers, and so are those of their inverses."""
     exponent = math.frexp(made.look.largest)[1]

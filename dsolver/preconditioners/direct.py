@@ -214,8 +214,19 @@ def may_take_over(problem: Problem, device: str) -> bool:
 
 
 def may_be_last(problem: Problem) -> bool:
-    """Whether factors of a matrix that is here may be made where nothing else has led to an end; memory aside."""
-    return isinstance(problem, MatrixProblem) and _fits(problem, LAST)
+    """Whether factors may be made where nothing else has led to an end, of a grid or a matrix that is here.
+
+    Memory aside, which is looked at by those who make them.
+    """
+    if isinstance(problem, MatrixProblem):
+        return _fits(problem, LAST)
+    return Fill(entries=fill_of(problem), products=_products_of_grid(problem)).within(LAST)
+
+
+def _products_of_grid(problem: Problem) -> float:
+    """About how many multiplications make the factors of a grid: of a plane, or of a box."""
+    rows = float(math.prod(problem.grid))
+    return 21.0 * rows**1.5 if 1 in problem.grid else 10.0 * rows**2
 
 
 def _as_products(problem: MatrixProblem, many: int) -> Fill:

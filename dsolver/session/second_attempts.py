@@ -8,6 +8,7 @@ from typing import Final
 
 from dsolver.errors import warn
 from dsolver.krylov.control import ATTAINABLE
+from dsolver.preconditioners.direct import NEARBY
 from dsolver.session.follower import Follower, History
 from dsolver.session.loading import LoadedColumn
 from dsolver.session.options import Options
@@ -81,6 +82,11 @@ def needs_factors(solution: Solution, options: Options) -> bool:
     """Whether a solve has ended so that factors of the matrix are left as the last attempt."""
     ran_out = solution.status is Status.MAX_ITERATIONS and options.maxiter is None
     return (ran_out or solution.status in LOST) and not solution.true_residual <= REACHED * solution.b_norm
+
+
+def needs_least_squares(solution: Solution, options: Options) -> bool:
+    """Whether a solve with factors of a singular matrix has ended so that an earlier x may be better."""
+    return NEARBY in solution.notes and needs_factors(solution, options)
 
 
 def why_factors(solution: Solution) -> str:

@@ -21,6 +21,10 @@ GROWTH: Final = 1e6
 """Times the length of a rough x that factors may make of A x: with more they have all but divided by zero."""
 
 
+EVEN: Final = 2.0**20
+"""Ratio of the rows' scales up to which those of a singular matrix are left: with more, rows would count as zeros."""
+
+
 @final
 class ScaledFactors:
     """Factors of R A C with diagonal R and C of powers of two, or of what takes its place where A is singular.
@@ -193,11 +197,16 @@ class _Scaled:
         return self._with(made, nearby=self._singular)
 
     def least_squares(self, name: str) -> ScaledFactors:
-        """`LeastSquares` on the host by a library.
+        """`LeastSquares` on the host by a library. Rows have one scale, if they can: the residual is that of A then.
 
         Raises:
             SingularError: there are none.
         """
+        if self._left.max() <= EVEN * self._left.min():
+            row = np.repeat(np.arange(self.rows), np.diff(self._matrix.indptr))
+            mean = np.full(self.rows, self._left.min())
+            self._matrix.data *= (mean / self._left)[row]
+            self._left = mean
         kind = replace(self.kind, symmetric=True, mirrored=True, positive=False)
         augmented = self._typed(_augmented(self._matrix, self._delta))
         return self._with(LeastSquares(maker(name)(augmented, kind)), nearby=True)

@@ -196,7 +196,6 @@ def without_diagonal(row: int) -> sp.csr_array:
 @pytest.mark.parametrize(
     ("a", "reason"),
     [
-        (without_diagonal(7), "1 empty rows, the first is row 7"),
         (lattice(3)[:4], r"shape \(4, 9\): a system needs as many rows as columns"),
         (lattice(3) * (1j * np.nan), "NaN or infinite"),
         (without_diagonal(7) * 1j, "1 empty rows, the first is row 7"),
@@ -346,6 +345,25 @@ def test_matrices_and_right_hand_sides_whose_squares_are_no_numbers(of_a: int, o
     np.testing.assert_allclose(np.ldexp(two[1].x, of_a - of_b), x, atol=1e-8)
     with dsolver.Solver(a, M=m, device="cpu") as solver:
         np.testing.assert_array_equal(applied, solver.aspreconditioner() @ b)
+
+
+def test_empty_rows_are_solved_in_the_sense_of_least_squares() -> None:
+    rng = np.random.default_rng(3)
+    whole = sp.random_array((144, 144), density=0.05, rng=rng) + 3.0 * sp.eye_array(144)
+    keep = np.ones(144)
+    keep[[0, 7, 143]] = 0.0
+    for a in (sp.csr_array(sp.diags_array(keep) @ whole), sp.csr_array(sp.diags_array(keep) @ lattice(12))):
+        a.eliminate_zeros()
+        assert (np.diff(a.indptr) == 0).sum() == 3
+        reached, missed = a @ rng.standard_normal(144), rng.standard_normal(144)
+        found = dsolver.solve(a, reached, device="cpu")
+        assert found.converged
+        assert any("3 empty rows, the first is row 0" in note for note in found.notes)
+        assert np.linalg.norm(reached - a @ found.x) <= 1e-8 * np.linalg.norm(reached)
+        found = dsolver.solve(a, missed, device="cpu")
+        assert found.status is not dsolver.Status.CONVERGED
+        least = np.linalg.lstsq(a.toarray(), missed)[0]
+        assert np.linalg.norm(missed - a @ found.x) <= 1.001 * np.linalg.norm(missed - a @ least)
 
 
 def test_a_tolerance_that_is_given_for_a_tiny_right_hand_side_is_in_its_units() -> None:

@@ -196,6 +196,23 @@ def test_the_last_attempt_is_with_factors_and_says_so(monkeypatch: pytest.Monkey
     assert not any("factors of the whole matrix" in note for note in limited.notes)
 
 
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 1, 2)])
+def test_factors_are_the_last_attempt_on_grids_too(chunks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = np.zeros((3, 3, 3))
+    weights[1, 1, 1] = 4.7
+    for side in ((0, 1, 1), (2, 1, 1), (1, 0, 1), (1, 2, 1), (1, 1, 0), (1, 1, 2)):
+        weights[side] = -1.0
+    problem = problems.stencil((9, 8, 7), weights, chunks=chunks)
+    b = np.random.default_rng(0).standard_normal((9, 8, 7))
+    found = dsolver.solve(problem, b, rtol=1e-10, engine="reference", device="cpu")
+    assert found.converged
+    assert "ended as indefinite after" in found.notes[0]
+    assert "factors of the whole matrix" in found.notes[0]
+    assert dsolver.solve(problem, b, method="cg", device="cpu").status is dsolver.Status.INDEFINITE
+    monkeypatch.setattr(direct, "LAST", Fill(entries=1e4, products=1e9))
+    assert dsolver.solve(problem, b, engine="reference", device="cpu").status is dsolver.Status.INDEFINITE
+
+
 def test_fill_is_that_of_the_library() -> None:
     found = fill_of(LAPLACE)
     assert found is not None
