@@ -63,14 +63,14 @@ def test_blocks_are_solved_with_where_they_are_and_give_the_same_bits(client: Cl
     problem = dsolver.matrix_from_blocks(blocks, client=client)
     assert problem.places == tuple(wanted)
     assert repr(problem) == "<MatrixProblem matrix: 120 rows>"
-    expected = dsolver.solve(dsolver.matrix(A, chunks=[40, 35, 45]), B, device="cpu", rtol=1e-11)
+    expected = dsolver.solve(dsolver.matrix(A, chunks=[40, 35, 45]), B, device="cpu", M="jacobi", rtol=1e-11)
     assert np.allclose(expected.x, spsolve(A.tocsc(), B))
-    found = dsolver.solve(problem, B, client=client, device="cpu", rtol=1e-11)
+    found = dsolver.solve(problem, B, client=client, device="cpu", M="jacobi", rtol=1e-11)
     assert found.residuals == expected.residuals
     assert (found.x == expected.x).all()
-    tasks = dsolver.solve(problem, B, client=client, device="cpu", engine="graph", maxiter=4)
+    tasks = dsolver.solve(problem, B, client=client, device="cpu", engine="graph", M="jacobi", maxiter=4)
     assert tasks.residuals == expected.residuals[:5]
-    lazy = dsolver.solve(problem, da.from_array(B, chunks=40), client=client, device="cpu", rtol=1e-11).x
+    lazy = dsolver.solve(problem, da.from_array(B, chunks=40), client=client, device="cpu", M="jacobi", rtol=1e-11).x
     assert isinstance(lazy, da.Array)
     holders = client.who_has(futures_of(lazy))
     assert sorted(holder for found in holders.values() for holder in found) == sorted(wanted)
