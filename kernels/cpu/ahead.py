@@ -57,6 +57,7 @@ def loops() -> list[tuple[Any, tuple[Any, ...]]]:
 def main() -> None:
     """Compile what is not in the cache."""
     FIRST_USE.alone()
+    FIRST_USE.unheard()
     for loop, signature in loops():
         loop.compile(signature)
 

@@ -138,6 +138,19 @@ def test_of_others_functions_nothing_is_said(monkeypatch: pytest.MonkeyPatch) ->
     assert not begun
 
 
+def test_the_process_beside_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it spoke first, the process with a terminal was silent for as long as kernels were compiled."""
+    begun: list[Any] = []
+    monkeypatch.setattr(threading, "Thread", lambda **given: begun.append(given))
+    heard = FirstUse("")
+    monkeypatch.setattr(ahead, "FIRST_USE", heard)
+    compiled = SimpleNamespace(compile=lambda _: heard.on_start(compiling(vectors.in_order)))
+    monkeypatch.setattr(ahead, "loops", lambda: [(compiled, ())])
+    ahead.main()
+    assert heard._open == 1
+    assert not begun
+
+
 @pytest.mark.parametrize(("cores", "started"), [({0, 1}, 1), ({0}, 0)])
 def test_one_process_beside_is_started_for_a_cache(
     cores: set[int], started: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -84,6 +84,10 @@ class FirstUse(event.Listener):
         """Ask no other process to help."""
         self._asked = True
 
+    def unheard(self) -> None:
+        """Say nothing: what the process that helps says goes nowhere, and would keep the others silent."""
+        self._speaks = True
+
     def _begin_ahead(self) -> None:
         """Have the loops of iterations compiled on another core, while this process compiles those of the set-up.
 
