@@ -18,13 +18,13 @@ def solve(problem: Problem | Any, b: Any, *, x0: Any = None, **arguments: Unpack
 
     Args:
         problem: the system: see `dsolver.problems`; or any sparse matrix of SciPy or CuPy: see `dsolver.matrix`.
-        b: right-hand side, shape ``problem.shape``, (n,) for a matrix, real: an array of NumPy, CuPy, Dask or xarray,
-            or of a package that knows DLPack, such as PyTorch and JAX.
+        b: right-hand side, shape ``problem.shape``, (n,) for a matrix: an array, real or complex, of NumPy, CuPy, Dask
+            or xarray, or of a package that knows DLPack, such as PyTorch and JAX.
         x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b; see `dsolver.Solver.solve`.
 
     Returns:
-        The solution; its x is of b's kind, float64. Its status, judged on the true residual, tells whether it
-        converged: not to is no exception.
+        The solution; its x is of b's kind, float64, or complex128 where A or b is complex. Its status, judged on the
+        true residual, tells whether it converged: not to is no exception.
 
     Raises:
         InputError: an argument cannot be right. Nothing was started.

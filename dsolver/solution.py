@@ -21,7 +21,7 @@ class Solution:
     """The result of `dsolver.solve`.
 
     Attributes:
-        x: the solution, shape ``problem.shape``, float64, in the same kind of container as b.
+        x: the solution, shape ``problem.shape``, float64 or complex128, in the same kind of container as b.
         status: how the solve ended.
         advice: what to do where it did not converge, for the cause that was seen; `status.advice` in general.
         iterations: of the method, that were made.

@@ -109,7 +109,7 @@ class Solver:
         """Solve A x = b by the preconditioned method.
 
         Args:
-            b: right-hand side, shape ``problem.shape``, real: an array as for `dsolver.solve`. Several of them are a
+            b: right-hand side, shape ``problem.shape``: an array as for `dsolver.solve`. Several of them are a
                 list of such, or one array: (m, nx, ny, nz) for a grid, (n, m) for a matrix. Some at a time, up to
                 `dsolver.program.batch.AT_ONCE`, are solved together, so that the matrix is read once for all of them;
                 each has the iterations and the bits that it would have alone, and its timings are those of all. With a
