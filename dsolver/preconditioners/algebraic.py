@@ -76,8 +76,8 @@ SETUP_ON_GPU: Final = (480, 340, 2)
 """Bytes of each row of a matrix that is alone on a GPU, of one with fewer rows than `LATE` and of a larger one, and of
 each entry beside the diagonal, by "pmis". With the finest matrix it was 0.6 to 1.0 and 0.7 to 1.0 times as much for 7
 and 27 points, rough coefficients, layers and tetrahedra."""
-ACROSS: Final = (1.25, 2.0)
-"""Times as much where there are several chunks, whose rows travel as lists, on CPUs (1.0 to 1.3) and on GPUs (2.0)."""
+ACROSS: Final = (1.0, 2.0)
+"""Times as much where there are several chunks, whose rows travel to others, on CPUs (0.9 to 1.1) and on GPUs (2.0)."""
 PUT_OFF: Final = 1 << 22
 """Cells of a grid at most whose matrix is stored while a GPU makes coarse rows: their weights, 56 bytes each, stay so
 long. With more cells the host's work counts for little."""
