@@ -317,8 +317,7 @@ def test_on_a_gpu_cudss_makes_factors_there(kind: str, dtype: Any, monkeypatch: 
                 new = sp.csr_array(a + 0.5 * sp.eye_array(a.shape[0]))
                 solver.update(new)
                 assert residual(new, solver.solve(a @ x).x, a @ x) < 1e-8
-    assert taken[0] == "cudss"
-    assert taken.count("superlu") == (taken.count("cudss") if kind == "hollow" else 0), "zeros on the diagonal"
+    assert set(taken) == {"cudss"}
 
 
 @pytest.mark.gpu
