@@ -5,7 +5,7 @@ launch. Handles stand for distributed things: one item for each chunk, wherever 
 running a kernel that updates or writes a `Field` gives the variable a new value; whether old memory is used again is
 the engine's business (a task graph makes a new array and leaves the old one to those who still read it).
 
-Nothing waits except `read`, `repeat` (once, at its end) and `unload`.
+Nothing waits except `read`, `known`, `deliver`, `repeat` (once, at its end) and `unload`.
 """
 
 from __future__ import annotations

@@ -40,11 +40,6 @@ class DistributedRows:
         window = window_of(amg, bounds, number, rows.columns)
         return cls(window=window, matrix=rows.within(amg, window))
 
-    @property
-    def size(self) -> int:
-        """Number of rows."""
-        return self.matrix.size
-
     def rows(self, amg: AlgebraicSetup, wanted: I64 | None = None) -> Rows:
         """Some of the rows, or all, with global columns."""
         return Rows.at(amg, self.matrix if wanted is None else amg.selected(self.matrix, wanted), self.window)

@@ -64,11 +64,6 @@ class Rows:
         return len(self.start) - 1
 
     @property
-    def lengths(self) -> I64:
-        """int64 (rows,), entries of each row."""
-        return np.diff(self.start)
-
-    @property
     def of_entries(self) -> I64:
         """int64, the row of each entry."""
         return _of_entries(self.start, len(self.columns))
