@@ -192,7 +192,7 @@ KINDS = ("int64", "float32", "uint8")
 
 
 def message(pair: tuple[int, int], turn: int) -> tuple[Any, ...]:
-    """What one chunk sends another: arrays of lengths that only the sender knows, some of them empty."""
+    """A message: arrays of lengths that only the sender knows, some of them empty."""
     sender, to = pair
     lengths = (sender * to + turn) % 4, 5000 * sender + to, (sender + turn) % 2
     return tuple(np.arange(length).astype(kind) + 1 for length, kind in zip(lengths, KINDS, strict=True))

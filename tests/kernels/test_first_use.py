@@ -139,7 +139,7 @@ def test_of_others_functions_nothing_is_said(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_process_beside_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it spoke first, the process with a terminal was silent for as long as kernels were compiled."""
+    """Silence of the process without a terminal: where it spoke first, the other one told nothing of compilations."""
     begun: list[Any] = []
     monkeypatch.setattr(threading, "Thread", lambda **given: begun.append(given))
     heard = FirstUse("")

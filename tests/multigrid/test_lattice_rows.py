@@ -49,7 +49,7 @@ def test_levels_with_the_interpolation_of_an_earlier_grid_are_the_same_bits() ->
 
 
 def test_a_grid_whose_rows_are_stored_in_another_order_is_set_up_anew() -> None:
-    """Where chunks are no slabs: they are stored as a lattice's, a constant stencil in another order than others."""
+    """Chunks that are no slabs, stored as a lattice's: a constant stencil in another order than others."""
     kappas = np.ones((9, 8, 7)), NOISE
     constant, varied = (dsolver.problems.diffusion((9, 8, 7), kappa, chunks=(2, 1, 1)) for kappa in kappas)
     with dsolver.Solver(constant, M=SMALL, device="cpu") as solver:

@@ -240,7 +240,7 @@ class GraphEngine(Engine):
         return GraphPerChunk(self._known(Variable(version)))
 
     def known(self, numbers: PerChunk) -> list[tuple[float, ...]]:
-        made = self.per_chunk(_as_they_are, numbers)
+        made = self.per_chunk(_as_it_came, numbers)
         version = existing(made.root)
         self._submit([version])
         return [built.item for built in self._results.gather([version.key(chunk) for chunk in self._chunks])]
@@ -475,11 +475,6 @@ class GraphEngine(Engine):
         return {version: self._version(KEPT)._replace(place=version.place) for version in current}
 
 
-def _as_they_are(_: Any, __: int, numbers: tuple[float, ...]) -> tuple[float, ...]:
-    """Numbers of `GraphEngine.known`."""
-    return numbers
-
-
 def _as_it_came(_: Any, __: int, block: Any) -> Any:
-    """A block of `GraphEngine.place`."""
+    """A block of `GraphEngine.place`, or numbers of `GraphEngine.known`."""
     return block

@@ -196,7 +196,7 @@ def _ap(
     lists, sent = {}, {}
     if len(bounds) > 2:
         entries, owners = p.rows.elsewhere(amg, bounds)
-        of_entry = np.searchsorted(p.rows.matrix.start[1:], entries, side="right")
+        of_entry = p.rows.rows_at(entries)
         for other in others(bounds, number, owners):
             sent[other] = wanted = amg.distinct(of_entry[owners == other])
             weights = p.rows.rows(amg, wanted).selected(amg, columns=(bounds[other], bounds[other + 1]))

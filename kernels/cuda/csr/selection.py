@@ -31,13 +31,13 @@ def selected(a: Csr, rows: Array | None, columns: tuple[int, int] = EVERY) -> Cs
     if not count:
         return Csr(cupy.zeros(1, dtype=np.int64), a.columns[:0], a.values[:0])
     lengths, total = cupy.empty(count, dtype=np.int32), counters(1)
-    head = (*a, rows, np.int32(count), *map(np.int64, columns))
-    _launch(a, count, (*head, lengths, None, None, None))
+    name, head = f"select_{a.columns.itemsize}", (*a, rows, np.int32(count), *map(np.int64, columns))
+    _launch(name, a, count, (*head, lengths, None, None, None))
     start = starts_of(lengths, total)
     entries = int(read_back(total)[0])
     out = Csr(start, cupy.empty(entries, dtype=a.columns.dtype), cupy.empty(entries, dtype=a.values.dtype))
     if entries:
-        _launch(a, count, (*head, lengths, *out))
+        _launch(name, a, count, (*head, lengths, *out))
     return out
 
 
@@ -48,7 +48,7 @@ def split(rows: Csr, own_columns: int) -> SplitRows:
     """
     count = rows.size
     counts = cupy.empty((count, 3), dtype=np.int32)
-    _launch_on(rows, "count_parts", (*rows[:2], np.int32(count), np.int32(own_columns), counts))
+    _launch("count_parts", rows, count, (*rows[:2], np.int32(count), np.int32(own_columns), counts))
     sums, totals = running_sums(counts)
     own, ghosts, boundary = map(int, read_back(totals))
     if not ghosts:
@@ -59,15 +59,11 @@ def split(rows: Csr, own_columns: int) -> SplitRows:
     ghost = Csr(
         cupy.empty(boundary + 1, dtype=np.int64), cupy.empty(ghosts, dtype=np.int32), cupy.empty(ghosts, dtype=kind)
     )
-    _launch_on(rows, "fill_parts", (*rows, np.int32(count), np.int32(own_columns), sums, *local, numbers, *ghost))
+    _launch("fill_parts", rows, count, (*rows, np.int32(count), np.int32(own_columns), sums, *local, numbers, *ghost))
     return SplitRows(local, numbers, ghost)
 
 
-def _launch(a: Csr, count: int, arguments: Any) -> None:
-    function = kernel(FILE, f"select_{a.columns.itemsize}", type_of(a.values))
-    function((-(-count * LANES // THREADS),), (THREADS,), arguments)
-
-
-def _launch_on(rows: Csr, name: str, arguments: Any) -> None:
-    if rows.size:
-        kernel(FILE, name, type_of(rows.values))((-(-rows.size * LANES // THREADS),), (THREADS,), arguments)
+def _launch(name: str, a: Csr, count: int, arguments: Any) -> None:
+    """Launch a kernel with `LANES` threads for each of so many rows."""
+    if count:
+        kernel(FILE, name, type_of(a.values))((-(-count * LANES // THREADS),), (THREADS,), arguments)

@@ -73,6 +73,10 @@ class DistributedRows:
         entries = amg.outside(columns, window.below, window.below + window.rows)
         return entries, owners_of(bounds, window.numbers_at(amg, columns[entries]))
 
+    def rows_at(self, entries: I64) -> I64:
+        """int64, the rows of a few entries."""
+        return np.searchsorted(self.matrix.start[1:], entries, side="right")
+
     def among(self, amg: AlgebraicSetup, before: Sequence[Rows], after: Sequence[Rows]) -> DistributedRows:
         """The rows between those that have come from other chunks."""
         others = [*before, *after]

@@ -15,7 +15,7 @@ import numpy as np
 from dsolver.kernels.amg.selection import EVERY
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, others, own_bounds, owners_of
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, own_bounds, owners_of
 
 ROWS: Final = ("int64", "int64", "float64")
 """Value types of a message with rows."""
@@ -111,11 +111,6 @@ def elsewhere(amg: AlgebraicSetup, bounds: Bounds, number: int, columns: I64) ->
     first, last = own_bounds(bounds, number)
     entries = amg.outside(columns, first, last)
     return entries, owners_of(bounds, columns[entries])
-
-
-def named(amg: AlgebraicSetup, bounds: Bounds, number: int, columns: I64) -> tuple[int, ...]:
-    """The chunks other than this one that own some of these columns, ascending."""
-    return () if len(bounds) == 2 else others(bounds, number, elsewhere(amg, bounds, number, columns)[1])
 
 
 def starts(lengths: Any) -> I64:

@@ -18,7 +18,6 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, received
 
@@ -83,7 +82,6 @@ def _half_mirrored(
         whole = LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds)
         return HalfMirrored(rows=whole, entries={}, lists={})
     entries, owners = made.rows.elsewhere(amg, bounds)
-    rows = Rows(start=matrix.start, columns=matrix.columns, values=matrix.values)
     inside = {other: entries[owners == other] for other in senders[number]}
     return HalfMirrored(
         rows=LevelRows(
@@ -92,7 +90,7 @@ def _half_mirrored(
             origin=made.origin,
             near=made.near,
             plan=HaloPlan(
-                sends=tuple((other, amg.distinct(rows.rows_at(of))) for other, of in inside.items()),
+                sends=tuple((other, amg.distinct(made.rows.rows_at(of))) for other, of in inside.items()),
                 receives=received(bounds, window),
             ),
             bounds=bounds,

@@ -20,7 +20,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, elsewhere, starts
+from dsolver.multigrid.algebraic.rows.global_rows import Rows, starts
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, others, own_bounds, received, window_of
 
@@ -75,10 +75,10 @@ def _as_brought(_: Backend, __: int, rows: LevelRows) -> BroughtRows:
 def _turned(backend: Backend, number: int, made: BroughtRows, *, bounds: Bounds) -> Turned:
     if len(bounds) == 2:
         return Turned(lists={}, named=())
-    rows = made.rows.rows(backend.amg)
-    entries, owners = elsewhere(backend.amg, bounds, number, rows.columns)
-    row = own_bounds(bounds, number)[0] + rows.rows_at(entries)
-    column, value = rows.columns[entries], rows.values[entries]
+    window, matrix = made.rows.window, made.rows.matrix
+    entries, owners = made.rows.elsewhere(backend.amg, bounds)
+    row = window.first + made.rows.rows_at(entries)
+    column, value = window.numbers_at(backend.amg, matrix.columns[entries]), matrix.values[entries]
     named = others(bounds, number, owners)
     return Turned(lists={to: tuple(part[owners == to] for part in (column, row, value)) for to in named}, named=named)
 
@@ -91,10 +91,8 @@ def _both(
     Each sum has two terms at most, so it has one order.
     """
     (first, last), amg = own_bounds(bounds, number), backend.amg
-    rows = made.rows.rows(amg)
-    own = rows.selected(amg, columns=(first, last))
-    turned = amg.transposed(Csr(own.start, (own.columns - first).astype(np.int32), own.values), last - first)
-    parts = [rows, Rows.of(turned, np.arange(first, last, like=made.origin))]
+    turned = amg.transposed(made.rows.own_columns(amg), last - first)
+    parts = [made.rows.rows(amg), Rows.of(turned, np.arange(first, last, like=made.origin))]
     parts += [_received(entries, first, last) for entries in around.values()]
     below = Rows.joined(parts)
     window = window_of(amg, bounds, number, below.columns)
@@ -108,7 +106,8 @@ def _both(
         origin=made.origin,
         near=made.near,
         plan=HaloPlan(
-            sends=_sends(amg, bounds, number, Rows.at(amg, matrix, window)), receives=received(bounds, window)
+            sends=_sends(amg, bounds, number, DistributedRows(window=window, matrix=matrix)),
+            receives=received(bounds, window),
         ),
         bounds=bounds,
     )
@@ -133,10 +132,10 @@ def _summed(weights: Sequence[float], rows: int, like: I64) -> Csr:
     )
 
 
-def _sends(amg: AlgebraicSetup, bounds: Bounds, number: int, rows: Rows) -> tuple[tuple[int, Any], ...]:
+def _sends(amg: AlgebraicSetup, bounds: Bounds, number: int, rows: DistributedRows) -> tuple[tuple[int, Any], ...]:
     """The own rows that each other chunk reads: those in whose columns it has entries, as places have mirrored ones."""
     if len(bounds) == 2:
         return ()
-    entries, owners = elsewhere(amg, bounds, number, rows.columns)
+    entries, owners = rows.elsewhere(amg, bounds)
     of_entry = rows.rows_at(entries)
     return tuple((to, amg.distinct(of_entry[owners == to])) for to in others(bounds, number, owners))

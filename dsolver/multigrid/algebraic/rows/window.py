@@ -104,7 +104,7 @@ class Window:
         more = amg.ghosts(numbers, self.first, self.first + self.rows)
         if not len(more):
             return self
-        ghosts = amg.ghosts(np.concatenate([self.ghosts, more]), self.first, self.first + self.rows)
+        ghosts = amg.distinct(np.concatenate([self.ghosts, more]))
         return self if len(ghosts) == len(self.ghosts) else Window(first=self.first, rows=self.rows, ghosts=ghosts)
 
 
