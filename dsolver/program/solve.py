@@ -135,6 +135,12 @@ class Solve:
             self._made(kept=kept)
         self.system.settle(self.layout)
 
+    def await_levels(self) -> None:
+        """Wait until the owners have made what the preconditioner keeps, or have refused it: tasks tell that late."""
+        for level in self._site.levels:
+            if isinstance(level, PerChunk):
+                self._engine.fetch(self._engine.per_chunk(_is_made, level))
+
     def _made(self, *, kept: bool) -> bool:
         """Make the matrix and the levels, and the vectors unless these are kept; whether what was foreseen is so.
 
@@ -396,3 +402,7 @@ class Solve:
 
 def _format(_: Backend, __: int, choice: Choice) -> str:
     return str(choice)
+
+
+def _is_made(_: Backend, __: int, ___: object) -> bool:
+    return True

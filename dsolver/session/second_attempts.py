@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from dsolver.errors import warn
+from dsolver.errors import DeviceError, InputError, warn
 from dsolver.krylov.control import ATTAINABLE
 from dsolver.preconditioners.direct import NEARBY
 from dsolver.session.follower import Follower, History
@@ -34,12 +34,15 @@ to 1.5 times as high with float32."""
 
 def try_other_preconditioner(
     session: Session, loads: Sequence[LoadedColumn], follower: Follower, keeper: Keeper
-) -> None:
-    """Go on with another preconditioner where "auto" has taken one that is slow, and say so in a note."""
+) -> bool:
+    """Go on with another preconditioner where "auto" has taken one that is slow, and say so in a note.
+
+    Returns whether columns have to be solved anew, with the one that is slow, as the other one cannot be made.
+    """
     slow = [column for column, history in enumerate(follower.histories) if history.ended is Status.SLOW]
     other = session.alternative_to(loads[0].begun.chosen) if slow else None
     if other is None:
-        return
+        return False
     history = follower.histories[slow[0]]
     done, half = history.iterations, history.iterations // 2
     factor = (history.residuals[done] / history.residuals[done - half]) ** (1 / half)
@@ -52,8 +55,13 @@ def try_other_preconditioner(
         keeper.notes += (f"{note}{other.taken!r} all the same, as {other.name!r} has no room: {shortage}",)
     else:
         keeper.notes += (f"{note}{other.name!r}",)
-        session.precondition(m=other.m)
+        try:
+            session.precondition(m=other.m)
+        except (InputError, DeviceError) as error:  # a pivot vanishes, no library, or memory runs out after all
+            session.keep_first(f"{note}{other.taken!r} all the same, begun anew, as {other.name!r} fails: {error}")
+            return True
     follower.resume(slow)
+    return False
 
 
 def try_other_method(session: Session, loads: Sequence[LoadedColumn], follower: Follower, keeper: Keeper) -> bool:

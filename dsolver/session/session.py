@@ -101,6 +101,7 @@ class Session:
         self.runtime = connect(client, engine=setup.engine, device=setup.device, kernels=setup.kernels)
         self.first = self.preconditioner
         self._factored: tuple[str, ...] = ()
+        self._refused: tuple[str, ...] = ()
         self._auto = isinstance(setup.M, str) and setup.M == AUTO
         if self.runtime.client is not None and not self.preconditioner.can.everywhere:
             raise InputError(
@@ -200,7 +201,6 @@ class Session:
             why: for notes of the solves that follow.
         """
         with self.in_use():
-            before = self.spec, self.preconditioner
             done = isinstance(self.preconditioner, Direct) and self.spec.method == FOR_FACTORS
             free = self._auto and self._method is None and not done
             if not free or not may_be_last(self.given) or self.shortage(m=Direct(), method=FOR_FACTORS):
@@ -208,7 +208,6 @@ class Session:
             try:
                 self.precondition(m=Direct(), method=FOR_FACTORS)
             except DsolverError:  # no library where they would be made, or memory: the program is started anew
-                self.spec, self.preconditioner = before
                 return False
         self._factored = (why,)
         return True
@@ -216,7 +215,15 @@ class Session:
     @property
     def replaceable(self) -> bool:
         """Whether another preconditioner may take the place of the one that "auto" has chosen."""
-        return self._auto and self.preconditioner is self.first
+        return self._auto and self.preconditioner is self.first and not self._refused
+
+    def keep_first(self, why: str) -> None:
+        """Keep the first preconditioner for this matrix, however slow it is, as another one was refused.
+
+        Args:
+            why: for notes of the solves that follow.
+        """
+        self._refused = (why,)
 
     @property
     def chosen(self) -> Preconditioner:
@@ -274,7 +281,8 @@ class Session:
     @property
     def notes(self) -> tuple[str, ...]:
         """Choices that are not as a rule, for `Solution.notes`."""
-        notes = (*self.problem.notes, *((self._reused,) if self._reused else ()), *self._taken, *self._factored)
+        reused = (self._reused,) if self._reused else ()
+        notes = (*self.problem.notes, *reused, *self._taken, *self._refused, *self._factored)
         if self._method is not None:
             return notes
         if self.problem.complex:
@@ -395,7 +403,7 @@ class Session:
             spec = self._planned(problem)
             self.with_recovery(lambda: self._exchange(spec, problem, reuse=reuse))
             self.spec, self.given, self.preconditioner = spec, problem, self.first
-            self._factored = ()
+            self._factored = self._refused = ()
             self._counted = None  # it would keep the old matrix
             self._reused = REUSED[self.program.call(Solve.reused)] if reuse else ""
             self.took = time.perf_counter() - began
@@ -429,14 +437,21 @@ class Session:
     def precondition(
         self, *, dtype: str | None = None, m: Preconditioner | None = None, method: str | None = None
     ) -> None:
-        """Take the preconditioner in another value type, another one, or another method, from now on; b and x stay."""
+        """Take the preconditioner in another value type, another one, or another method, from now on; b and x stay.
+
+        Where that fails, the session has what it had, and the next use sets it up anew.
+        """
+        before = self.spec, self._asked, self.preconditioner
         self.spec = self._preconditioned_by(dtype, m, method)
         self._asked, self.preconditioner = dtype or self._asked, self.spec.preconditioner
         try:
             self.program.call(Solve.precondition, self.spec)
             self._load_coefficients(self.given)
-        except BaseException:
+            self.program.call(Solve.await_levels)
+        except BaseException as error:
             self.program.close()  # half of a preconditioner
+            if not isinstance(error, ClusterError):  # a lost worker is no reason against it
+                self.spec, self._asked, self.preconditioner = before
             raise
 
     def found_pieces(self) -> bool:

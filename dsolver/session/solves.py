@@ -90,7 +90,7 @@ def _lowered(solutions: Sequence[Solution], exponent: int) -> list[Solution]:
 
 
 def _solved(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
-    """Solve for right-hand sides at once, or one by one where another method has to be taken, or factors."""
+    """Solve for right-hand sides at once, or one by one where that ends with another method to take, or M to keep."""
     found = _together(session, pairs, options)
     if found is None:
         found = [solution for pair in pairs for solution in _together(session, [pair], options) or ()]
@@ -168,10 +168,11 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
         )
         with session.solving_for(loads[0].right):
             follower.run(started.slices)
-            try_other_preconditioner(session, loads, follower, keeper)
-            notes = try_float64(session, loads, follower, options)
-            if try_other_method(session, loads, follower, keeper):
-                watch.end(str(Status.INDEFINITE), follower.histories[0].iterations, follower.histories[0].true_residual)
+            anew = try_other_preconditioner(session, loads, follower, keeper)
+            notes = {} if anew else try_float64(session, loads, follower, options)
+            if anew or try_other_method(session, loads, follower, keeper):
+                first = follower.histories[0]
+                watch.end(str(first.ended), first.iterations, first.true_residual)
                 return None
         times = {"setup": setup, "load": loaded - began, "solve": time.perf_counter() - loaded}
         times |= {"lost": session.lost} if session.lost else {}

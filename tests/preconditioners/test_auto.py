@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Direct, Jacobi, 
 from dsolver.preconditioners.registry import value_type
 from dsolver.program.spec import SolveSpec
 from dsolver.session import session
+from tests import hard_systems
+from tests.clusters import cluster
 
 GRID = (20, 18, 16)
 X, Y, Z = np.indices(GRID)
@@ -265,6 +268,27 @@ def test_a_slow_solve_goes_on_as_it_was_where_the_other_multigrid_has_no_room(mo
     assert solution.converged
     expected = dsolver.solve(THIN, RIGHT, device="cpu", M="mg", rtol=1e-10)
     np.testing.assert_allclose(solution.x, expected.x, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize(("engine", "workers"), [("reference", 0), ("resident", 0), ("resident", 2), ("graph", 2)])
+def test_a_slow_solve_begins_anew_as_it_was_where_the_other_preconditioner_cannot_be_made(
+    engine: Any, workers: int
+) -> None:
+    """Incomplete factors of a singular matrix meet a zero pivot, whatever their shift."""
+    _, a, b = hard_systems.system(137)
+    with ExitStack() as stack:
+        client = stack.enter_context(cluster(workers)) if workers else None
+        where: dict[str, Any] = {"device": "cpu", "client": client, "engine": engine}
+        solver = stack.enter_context(dsolver.Solver(a, method="gmres", **where))
+        found = [solver.solve(b, maxiter=60), solver.solve(b, maxiter=60)]
+        several: Any = solver.solve(np.stack([b, 2.0 * b], axis=1), maxiter=60)
+        first: Any = stack.enter_context(dsolver.Solver(a, method="gmres", **where))
+        anew: Any = first.solve(np.stack([b, 2.0 * b], axis=1), maxiter=60)
+        expected = dsolver.solve(a, b, M=None, method="gmres", maxiter=60, **where)
+    for solution in (*found, *several, *anew):
+        assert any("all the same, begun anew, as 'ilu0' fails: M='ilu0' breaks down" in n for n in solution.notes)
+        assert solution.iterations == 60
+    assert all((solution.x == expected.x).all() for solution in (*found, several[0], anew[0]))
 
 
 @pytest.mark.usefixtures("_misled")
