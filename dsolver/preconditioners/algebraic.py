@@ -333,11 +333,7 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
     measures = None if builder.problem.asymmetry else measured(builder.engine, rows)
     known = (sizes,) if measures is None else (sizes, measures.at("diagonal"))
 
-    both = Deferred(lambda: _in_both_types(builder, blocks, layouts, *known))
-    if early:
-        builder.engine.defer(both)
-        if builder.engine.kernels == "cuda":
-            builder.engine.defer(lambda: builder.early(both()[0]))
+    both = _put_off(builder, lambda: _in_both_types(builder, blocks, layouts, *known), early=early)
     return lambda: both()[0], FinestLevel(
         rows=rows,
         layout=layouts.at(0),
@@ -396,12 +392,9 @@ def _of_lattice(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChu
         narrow = partial(narrowed_matrix, depth=0, swept=False)
         return exact, view.per_chunk(narrow, exact).at(0) if builder.lowered else exact
 
-    both = Deferred(stored)
-    if rows.partition.domain.points <= PUT_OFF:
-        engine.defer(both)
-        if engine.kernels == "cuda":
-            engine.defer(Deferred(lambda: builder.early(both()[0])))
-    else:
+    soon = rows.partition.domain.points <= PUT_OFF
+    both = _put_off(builder, stored, early=soon)
+    if not soon:
         both()
     first = finest_of_grid(
         engine,
@@ -419,23 +412,43 @@ def _of_opened(
 ) -> tuple[Callable[[], PerChunk], FinestLevel]:
     """`_of_grid` of rows as a matrix's; factors: of the levels' diagonal, None for ones."""
     engine, layouts, levels = builder.engine, opened.layouts.at("rows"), opened
-    if factors is None:
-        exact, narrow = _in_both_types(builder, opened.blocks, layouts)
-    else:
+    if factors is not None:
         levels = raised(engine, opened, factors)
-        store, view = partial(chunk_matrix, wait=False), engine.lowered(builder.dtype) if builder.lowered else engine
-        exact = engine.per_chunk(store, opened.blocks, layouts).at(0)
-        narrow = view.per_chunk(store, levels.blocks, layouts).at(0)
-    in_boxes = engine.per_chunk(_in_box, exact, opened.layouts)
-    return lambda: in_boxes, FinestLevel(
+
+    def stored() -> tuple[PerChunk, PerChunk]:
+        if factors is None:
+            exact, narrow = _in_both_types(builder, opened.blocks, layouts)
+        else:
+            store, view = (
+                partial(chunk_matrix, wait=False),
+                engine.lowered(builder.dtype) if builder.lowered else engine,
+            )
+            exact = engine.per_chunk(store, opened.blocks, layouts).at(0)
+            narrow = view.per_chunk(store, levels.blocks, layouts).at(0)
+        return engine.per_chunk(_in_box, exact, opened.layouts), narrow
+
+    both = _put_off(builder, stored, early=opened.bounds[-1] < LATE * (len(opened.bounds) - 1))
+    return lambda: both()[0], FinestLevel(
         rows=levels.rows,
         layout=layouts.at(0),
-        chunks=lambda: narrow,
+        chunks=lambda: both()[1],
         bounds=opened.bounds,
         senders=opened.senders,
         singular=singular,
         measures=measured(engine, levels.rows),
     )
+
+
+def _put_off(
+    builder: Builder, store: Callable[[], tuple[PerChunk, PerChunk]], *, early: bool
+) -> Deferred[tuple[PerChunk, PerChunk]]:
+    """The finest matrices in both types, made while others wait where `early`, else when they are called for."""
+    both = Deferred(store)
+    if early:
+        builder.engine.defer(both)
+        if builder.engine.kernels == "cuda":
+            builder.engine.defer(lambda: builder.early(both()[0]))
+    return both
 
 
 def _in_both_types(
