@@ -66,7 +66,7 @@ class Way:
             self.cg = ConjugateGradient(self.engine, chunks.at("layout"))
             self.cg.operator = Matrix(self.engine, chunks)
             site = Site(engine=self.engine, chunks=chunks, levels=(), matrix=self.cg.operator, method=self.cg)
-            self.cg.preconditioner = preconditioner_of(m, (1, 1, 1)).on(site)
+            self.cg.preconditioner = preconditioner_of(m).on(site)
             self.engine.fill(chunks.at("layout"), 1.0, self.cg.b)
             self.cg.start(0.0)
         local, rows = made.local, made.layout.rows

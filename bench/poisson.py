@@ -82,7 +82,7 @@ class Site:
         client = self.runtime.client
         if client is None:
             return block(make, self.module, Partition(grid)[0], grid)
-        partition = Partition(grid, self.runtime.chunks_for(grid, slabs=preconditioner_of(m, grid).slabs))
+        partition = Partition(grid, self.runtime.chunks_for(grid, slabs=preconditioner_of(m).slabs))
         owners = owners_of(partition, self.runtime.workers)
         blocks = {
             chunk.number: client.submit(block, make, self.module, chunk, grid, workers=[owner], pure=False)

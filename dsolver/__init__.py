@@ -33,6 +33,7 @@ if _TYPE_CHECKING:
     from dsolver.matrices.null_vectors import rigid_body_modes
     from dsolver.monitor.notebook import Live
     from dsolver.problems import Problem
+    from dsolver.problems.functions import by_chunk
     from dsolver.session.checkpoint import Checkpoint
     from dsolver.session.follower import State
     from dsolver.solution import Solution, Solutions
@@ -63,6 +64,7 @@ _HOMES = {
     "matrices.null_vectors": ("rigid_body_modes",),
     "monitor.notebook": ("Live",),
     "problems": ("Problem",),
+    "problems.functions": ("by_chunk",),
     "session.checkpoint": ("Checkpoint",),
     "session.follower": ("State",),
     "solution": ("Solution", "Solutions"),
@@ -94,6 +96,7 @@ __all__ = [
     "Status",
     "WorkerLostError",
     "bicgstab",
+    "by_chunk",
     "cg",
     "cocg",
     "estimate",

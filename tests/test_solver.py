@@ -526,13 +526,6 @@ def test_it_works_inside_a_running_loop(b: F64) -> None:
     assert (seen[-1] == solution.x).all()
 
 
-def test_functions_stay_in_this_process(client: Client) -> None:
-    with pytest.raises(InputError, match="M is a function, which is called in this process and not on a cluster"):
-        Solver(PROBLEM, client=client, M=lambda r: r)
-    with Solver(PROBLEM, client=client, engine="reference", M=lambda r: r) as solver:
-        assert solver.solve(np.ones(GRID)).converged
-
-
 def test_gpus_that_this_thread_holds_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two jobs cannot share a GPU: a second Solver would wait for one that its own thread has left open."""
     launched: list[Solver] = []

@@ -58,7 +58,7 @@ def facts(path: Path, workers: int, device: DeviceName) -> Iterator[tuple[str, s
     for name, gpu in (("format on GPUs", True), ("format on CPUs", False)):
         yield name, "; ".join(dict.fromkeys(str(chosen(None, each, gpu=gpu)) for each in known))
     usual = usual_preconditioner(problem)
-    yield "solved by", f"{method_for(problem, None, preconditioner_of(usual, problem.grid))} with M={usual!r}"
+    yield "solved by", f"{method_for(problem, None, preconditioner_of(usual))} with M={usual!r}"
     yield "memory", str(dsolver.estimate(problem, workers=workers, device=device, bandwidth=1.0)).partition("\n")[0]
 
 

@@ -158,9 +158,9 @@ class MatrixProblem(Problem):
         return self.near_vectors > max(1, self.null_vectors)
 
     @property
-    def reordered(self) -> bool:
-        """Whether rows were grouped by parts."""
-        return self.numbers is not None
+    def numbering(self) -> npt.NDArray[np.int64] | None:
+        """`numbers`."""
+        return self.numbers
 
     def to_grid(self, values: Any) -> Any:
         """A vector (rows,) in the order of `matrix`, of the grid's shape."""

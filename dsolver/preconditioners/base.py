@@ -29,7 +29,7 @@ class Capabilities:
     Attributes:
         batched: it can be made on a batched engine, where it reads no scalars.
         lowered: it can be made in a smaller value type than A's; it uses neither `Site.cg` nor `Site.matrix` then.
-        everywhere: ranks of a cluster can make it.
+        everywhere: a cluster that is open is taken for it; if not, one that is named.
         recorded: it is the same kernels on the same handles each time, so that an engine may record an iteration.
         multilevel: its coarse levels see the whole grid at once.
         guesses: it makes first guesses, ``x0="fmg"``.
@@ -194,9 +194,6 @@ class Preconditioner(ABC):
     def iterations(self, alone: float, rtol: float) -> float:
         """About how many iterations reach rtol, where conjugate gradients alone take so many."""
         return alone
-
-    def expect(self, *, host: bool) -> None:
-        """Take notice of whether right-hand sides come in NumPy arrays."""
 
 
 def make(preconditioner: Preconditioner, site: Site, dtype: str = "float64") -> ApproximateInverse | None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.grid.partition import Triple
 from dsolver.kernels import DTYPES
 from dsolver.krylov.methods import METHODS
 from dsolver.preconditioners.algebraic import Algebraic
@@ -15,12 +14,13 @@ from dsolver.preconditioners.base import Preconditioner
 from dsolver.preconditioners.block_jacobi import BlockJacobi
 from dsolver.preconditioners.chebyshev import Chebyshev
 from dsolver.preconditioners.direct import Direct
-from dsolver.preconditioners.function import Function, of_operator
+from dsolver.preconditioners.function import Function, FunctionByChunk
 from dsolver.preconditioners.jacobi import Identity, Jacobi
 from dsolver.preconditioners.l1_jacobi import L1Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
 from dsolver.preconditioners.sweeps import IC0, ILU0, SymGS
 from dsolver.problems import Problem
+from dsolver.problems.functions import ByChunk, as_function, is_operator
 
 AUTO: Final = "auto"
 
@@ -112,15 +112,14 @@ def chosen_for(m: Any, problem: Problem, method: str | None) -> Preconditioner:
         InputError: it is none.
     """
     auto = isinstance(m, str) and m == AUTO
-    return preconditioner_of(usual_preconditioner(problem, method) if auto else m, problem.grid)
+    return preconditioner_of(usual_preconditioner(problem, method) if auto else m)
 
 
-def preconditioner_of(m: Any, grid: Triple) -> Preconditioner:
+def preconditioner_of(m: Any) -> Preconditioner:
     """The preconditioner that an argument M stands for.
 
     Args:
-        m: a name, a preconditioner, None, a function z = m(r), or an object of SciPy's kind.
-        grid: the problem's.
+        m: a name, a preconditioner, None, a function z = m(r) or `dsolver.by_chunk`, or an object of SciPy's kind.
 
     Raises:
         InputError: it is none of these.
@@ -131,10 +130,10 @@ def preconditioner_of(m: Any, grid: Triple) -> Preconditioner:
         return m
     if isinstance(m, str) and m in NAMED:
         return NAMED[m]()
-    if hasattr(m, "shape") and (hasattr(m, "matvec") or hasattr(m, "__matmul__")):
-        return Function(function=of_operator(m, grid))
-    if callable(m) and not isinstance(m, type):
-        return Function(function=m)
+    if isinstance(m, ByChunk):
+        return FunctionByChunk(function=m)
+    if is_operator(m) or (callable(m) and not isinstance(m, type)):
+        return Function(function=as_function(m))
     names = ", ".join(map(repr, NAMED))
     raise InputError(
         f"unknown preconditioner M={in_a_line(m)}: use {names}, None, an object of dsolver.preconditioners, "

@@ -15,6 +15,7 @@ from dsolver.errors import InputError, in_a_line
 from dsolver.grid.partition import BOX_OFFSETS, Cut, Flags, Offsets, Partition, Triple, cut_of, three
 from dsolver.monitor.notebook import facts, view
 from dsolver.problems.discretization import CellRule, Patch, Rule
+from dsolver.problems.functions import UserFunction
 
 UNSYMMETRIC: Final = (
     "problems on grids need A = Aᵀ; give A as a sparse matrix of SciPy, which is solved by GMRES where it is not"
@@ -51,6 +52,7 @@ class Problem:
         hermitian: whether A is complex and equals its conjugate transpose; `asymmetry` is empty then, too.
         places: workers of a cluster that have the chunks' rows; empty where these are brought to whoever owns a chunk.
         notes: what `dsolver.Solution.notes` tell of it.
+        operator: a function that is A, where the rows are those of a matrix near it, for preconditioners; else None.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Problem:
     hermitian: bool = field(repr=False, default=False)
     places: tuple[str, ...] = field(repr=False, default=())
     notes: tuple[str, ...] = field(repr=False, default=())
+    operator: UserFunction | None = field(repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", three("grid", self.grid))
@@ -110,7 +113,17 @@ class Problem:
     @property
     def reordered(self) -> bool:
         """Whether rows of chunks follow each other in another order than the user's."""
-        return False
+        return self.numbering is not None
+
+    @property
+    def numbering(self) -> Any:
+        """int64 (rows,), the user's number of each row; None where that is its own."""
+        return None
+
+    @property
+    def unsymmetric(self) -> str:
+        """Place where A, or the matrix that M is made from, differs from its transpose, as of `asymmetry`."""
+        return (self.operator.asymmetry if self.operator else "") or self.asymmetry
 
     @cached_property
     def in_space(self) -> Problem:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Final, Literal
 
 from dsolver.cluster import default_client
@@ -16,6 +17,7 @@ from dsolver.grid.partition import Partition
 from dsolver.matrices.complex.grids import as_matrix
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.preconditioners import Preconditioner
+from dsolver.preconditioners.function import Function, FunctionByChunk
 from dsolver.preconditioners.registry import AUTO, check_matrix
 from dsolver.problems import Problem
 from dsolver.problems.coordinates import agreed, centers_of, check_order
@@ -58,6 +60,23 @@ def client_of(setup: Setup, *, everywhere: bool = True) -> Any:
     if everywhere and setup.engine != "reference":
         return default_client.meant(setup.client)
     return setup.client or None
+
+
+def check_sendable(m: Preconditioner) -> None:
+    """Refuse a function for M that cannot be sent to workers.
+
+    Raises:
+        InputError: it has what cannot be pickled.
+    """
+    if not isinstance(m, Function | FunctionByChunk):
+        return
+    try:
+        import_module("cloudpickle").dumps(m.function)  # as Dask does, which brings it
+    except Exception as error:
+        raise InputError(
+            f"M cannot be sent to workers ({error}): make what it uses on the workers, leave it out of M, or solve in "
+            f"this process, with client=False"
+        ) from error
 
 
 def on_gpu_here(setup: Setup) -> bool:

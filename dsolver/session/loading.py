@@ -75,7 +75,7 @@ def given_column(session: Session, b: Any, x0: Any) -> GivenColumn:
     check_guess(session.first, x0)
     if isinstance(guess, str) and not session.preconditioner.can.guesses:  # it has taken the place of the first one
         guess = None
-    session.preconditioner.expect(host=right.host)
+    session.expect(host=right.host)
     return GivenColumn(right=right, guess=guess)
 
 

@@ -34,12 +34,13 @@ from dsolver.preconditioners.auto import Alternative, alternative_to, for_indefi
 from dsolver.preconditioners.direct import may_be_last
 from dsolver.preconditioners.registry import AUTO, value_type
 from dsolver.problems import Problem
+from dsolver.problems.functions import UserFunction
 from dsolver.problems.problem import check_problem
 from dsolver.program.lifting import times
 from dsolver.program.solve import Guess, Solve, Started
 from dsolver.program.spec import SolveSpec, bases, method_for
 from dsolver.program.terms import Begun, Terms
-from dsolver.session.arguments import FirstGuess, client_of
+from dsolver.session.arguments import FirstGuess, check_sendable, client_of
 from dsolver.session.options import Setup
 from dsolver.session.recovery import on_workers_left
 from dsolver.session.user_arrays import Container, container_of
@@ -58,6 +59,12 @@ TAKEN: Final = (
     "no client= was given, and a client is open: its cluster was taken, {}; client=False is for this process alone"
 )
 """Note on a cluster that was not named."""
+
+GATHERED: Final = (
+    "{name} is a function of whole arrays: each vector is gathered on one worker for it. A function by chunk, as "
+    "dsolver.by_chunk makes, is called where the chunks are"
+)
+"""Note on a function that a cluster has no use for."""
 
 
 @final
@@ -103,11 +110,8 @@ class Session:
         self._factored: tuple[str, ...] = ()
         self._refused: tuple[str, ...] = ()
         self._auto = isinstance(setup.M, str) and setup.M == AUTO
-        if self.runtime.client is not None and not self.preconditioner.can.everywhere:
-            raise InputError(
-                "M is a function, which is called in this process and not on a cluster: drop client=, or use a "
-                "preconditioner of dsolver's, such as M='amg'"
-            )
+        if self.runtime.client is not None:
+            check_sendable(self.preconditioner)
         self._order = setup.order
         self._asked: str = self.preconditioner.precision or setup.precond_dtype
         self.solving: Container | None = None
@@ -282,7 +286,7 @@ class Session:
     def notes(self) -> tuple[str, ...]:
         """Choices that are not as a rule, for `Solution.notes`."""
         reused = (self._reused,) if self._reused else ()
-        notes = (*self.problem.notes, *reused, *self._taken, *self._refused, *self._factored)
+        notes = (*self.problem.notes, *reused, *self._taken, *self._refused, *self._factored, *self._gathered)
         if self._method is not None:
             return notes
         if self.problem.complex:
@@ -296,6 +300,24 @@ class Session:
             why = "A has a diagonal that is not positive everywhere"
             return (f"{why}: it is solved by {self.spec.traits.title}", *notes)
         return notes
+
+    @property
+    def _gathered(self) -> tuple[str, ...]:
+        """Notes on functions for which whole vectors are brought to one worker."""
+        if self.runtime.client is None or len(self.partition) == 1:
+            return ()
+        return tuple(GATHERED.format(name=each.name) for each in self._functions if each.halo is None)
+
+    @property
+    def _functions(self) -> tuple[UserFunction, ...]:
+        """Functions of the user's."""
+        called = getattr(self.preconditioner, "called", None)
+        return tuple(each for each in (self.spec.problem.operator, called) if each is not None)
+
+    def expect(self, *, host: bool) -> None:
+        """Take notice of whether right-hand sides come in NumPy arrays."""
+        for function in self._functions:
+            function.expect(host=host)
 
     @property
     def described(self) -> str:

@@ -148,7 +148,7 @@ def test_a_grid_that_passes_at_a_glance_would_pass_a_closer_look(make: Any, m: A
         problem = make(grid)
         if m == "hpcg" and problem.rule is not None:
             continue
-        spec = SolveSpec.plan(problem, chunks, m=preconditioner_of(m, grid))
+        spec = SolveSpec.plan(problem, chunks, m=preconditioner_of(m))
         rough, one = ROW_BYTES * np.prod(grid), np.prod(chunks) == 1
         on_gpus = Runtime(engine="resident", device="cuda", kernels="cuda", client=None, workers=tuple("abcdefgh"))
         assert of_spec(spec, on_gpus).bytes <= SMALL + PLENTY * rough

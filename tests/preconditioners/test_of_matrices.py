@@ -260,7 +260,7 @@ def test_the_estimate_knows_their_slices() -> None:
     chunks = problem.chunks
 
     def resident(m: Any, dtype: str = "float64") -> int:
-        spec = SolveSpec.plan(problem, chunks, m=preconditioner_of(m, problem.grid), precond_dtype=dtype)
+        spec = SolveSpec.plan(problem, chunks, m=preconditioner_of(m), precond_dtype=dtype)
         return of_chunk(spec, 0, cuda=False).resident
 
     plain, swept, lowered = resident("jacobi"), resident("symgs"), resident("symgs", "float32")
@@ -344,7 +344,7 @@ def test_messages_name_unusual_options_alone() -> None:
     assert Algebraic().asked == "Algebraic()"
     assert Algebraic(theta=0.1, coarsening="pmis").asked == "Algebraic(coarsening='pmis', theta=0.1)"
     assert Identity().asked == "Identity()"
-    assert preconditioner_of(abs, (4, 1, 1)).asked == "Function(function=<built-in function abs>)"
+    assert preconditioner_of(abs).asked == "Function(function=<built-in function abs>)"
 
 
 def test_what_auto_has_chosen_is_told_where_it_has_no_levels() -> None:

@@ -264,7 +264,7 @@ def test_a_nearly_symmetric_function_may_take_its_time() -> None:
         return changed
 
     made = Function(function=m)
-    made.problem = problem
+    made.check(problem, Partition(grid))
     assert made.asymmetry() > UNSYMMETRIC
     solution = dsolver.solve(problem, b, M=m, rtol=1e-6, maxiter=4000)
     assert solution.converged
@@ -324,7 +324,7 @@ def test_options_are_checked(options: dict[str, Any]) -> None:
         Chebyshev(**options)
 
 
-def test_functions_say_that_they_run_here_alone() -> None:
+def test_functions_say_that_no_open_cluster_is_taken_for_them() -> None:
     m = Function(function=lambda r: r)
     assert not m.can.everywhere
     assert not m.can.recorded

@@ -1,0 +1,210 @@
+"""Functions of arrays that stand for a matrix or a preconditioner: of whole arrays, or of a chunk and its halo."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from dsolver.errors import InputError, in_a_line
+from dsolver.grid.partition import Offsets, Triple
+
+if TYPE_CHECKING:
+    from dsolver.problems.problem import Problem
+
+
+@final
+@dataclass(frozen=True)
+class ByChunk:
+    """A function of a chunk and its halo. Make it with `dsolver.by_chunk`.
+
+    Attributes:
+        function: y = function(x, where).
+        halo: layers of points around a chunk that it is given.
+    """
+
+    function: Callable[[Any, tuple[slice, ...]], Any]
+    halo: int = 0
+
+
+def by_chunk(function: Callable[[Any, tuple[slice, ...]], Any], *, halo: int = 0) -> ByChunk:
+    """A function that is called for each chunk of a grid where the chunk lies, as M, or as A in `dsolver.operator`.
+
+    On a cluster it is sent to the workers, nothing but layers around chunks travels between them, and its arrays are
+    those of their devices: NumPy's on CPUs, CuPy's on GPUs.
+
+    Args:
+        function: y = function(x, where). x has the chunk's values with `halo` layers of points around them along every
+            axis of the grid: those of neighbors, zero outside the grid, and around the end along periodic axes. y has
+            the shape of the chunk alone. where: slices of the chunk in arrays of the whole grid, one for each axis.
+        halo: how many layers.
+
+    Raises:
+        InputError: the function is none, or the halo no integer >= 0.
+    """
+    called: Any = function
+    layers: Any = halo
+    if not callable(called) or isinstance(called, type):
+        raise InputError(f"by_chunk needs a function y = f(x, where), not {in_a_line(called)}")
+    if not isinstance(layers, Integral) or int(layers) < 0:
+        raise InputError(f"halo must be an integer >= 0, not {in_a_line(layers)}")
+    return ByChunk(function, int(layers))
+
+
+@final
+@dataclass(kw_only=True)
+class UserFunction:
+    """A function of the user's, with what is known of the vectors that it is called with.
+
+    Attributes:
+        name: of the argument that it came as, "A" or "M".
+        function: y = function(x) of whole arrays, or as of `ByChunk`.
+        shape: of whole arrays.
+        grid: theirs to engines.
+        halo: as of `ByChunk`; None for whole arrays.
+        numbers: the user's number of each row to engines; None where that is its own.
+        host: whether whole arrays are to be NumPy's, and not the device's.
+        fixed: whether that is known of the function, whatever b is.
+        asymmetry: of a matrix, as of `Problem`.
+        alone: whether there are no rows from which preconditioners could be made.
+        kind: an empty array of the kind that it was last called with.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    shape: tuple[int, ...]
+    grid: Triple
+    halo: int | None = None
+    numbers: Any = None
+    host: bool = True
+    fixed: bool = False
+    asymmetry: str = ""
+    alone: bool = False
+    kind: Any = field(default_factory=lambda: np.empty(0), repr=False)
+
+    @property
+    def offsets(self) -> Offsets:
+        """Steps from a row of a chunk to the rows around it that are read."""
+        steps = sorted({-(self.halo or 0), 0, self.halo or 0})
+        return tuple((i, j, k) for k in steps for j in steps for i in steps)
+
+    def expect(self, *, host: bool) -> None:
+        """It is called with the kind of array that b is, unless it takes one kind alone."""
+        self.host = self.host if self.fixed else host
+
+    def of_whole(self, values: Any) -> Any:
+        """y = function(x) of arrays of the grid's shape.
+
+        Raises:
+            InputError: the function returns something else than y.
+        """
+        self.kind = np.empty_like(values, shape=0)
+        flat = values.reshape(-1)
+        if self.numbers is not None:
+            sorted_back = np.empty_like(flat)
+            sorted_back[np.asarray(self.numbers, like=flat)] = flat
+            flat = sorted_back
+        found = self._checked(self.function(flat.reshape(self.shape)), values, self.shape, f"b's shape {self.shape}")
+        if self.numbers is not None:
+            found = found.reshape(-1)[np.asarray(self.numbers, like=found)]
+        return found.reshape(self.grid)
+
+    def difference(self) -> float:
+        """|xᵀFy - yᵀFx| for random x and y, over what such a product comes to, of a function F of whole arrays."""
+        random = np.random.default_rng(0)
+        x, y = (np.asarray(random.standard_normal(self.shape), like=self.kind) for _ in range(2))
+        f_x = self.function(x.copy()).copy()  # it may return the same array each time
+        f_y = self.function(y.copy())
+        size = math.sqrt(float((f_x * f_x).sum()) * float((y * y).sum()) / x.size)
+        return abs(float((x * f_y).sum()) - float((y * f_x).sum())) / size if size else 0.0
+
+    def of_chunk(self, padded: Any, where: tuple[slice, slice, slice]) -> Any:
+        """y = function(x, where) of a chunk's block (nx, ny, nz).
+
+        Args:
+            padded: the block with the layers around it along every axis.
+            where: its place in the grid.
+
+        Raises:
+            InputError: as of `of_whole`.
+        """
+        own, width, dimensions = where[: len(self.shape)], self.halo or 0, len(self.shape)
+        padded = padded[(..., *[width] * (3 - dimensions))]  # without the axes that the user's grid does not have
+        expected = tuple(each.stop - each.start for each in own)
+        found = self._checked(self.function(padded, own), padded, expected, f"the chunk's shape {expected}")
+        return found.reshape(tuple(each.stop - each.start for each in where))
+
+    def _checked(self, found: Any, given: Any, expected: tuple[int, ...], meant: str) -> Any:
+        shape = getattr(found, "shape", None)
+        if shape is None or tuple(shape) != expected:
+            told = type(found).__name__ if shape is None else f"an array of shape {tuple(shape)}"
+            raise InputError(f"{self.name} returned {told}: it must return an array of {meant}")
+        if np.dtype(found.dtype).kind not in ("fiuc" if given.dtype.kind == "c" else "fiu"):
+            raise InputError(f"{self.name} returned an array of dtype {found.dtype}: real numbers are needed")
+        return found
+
+
+def function_for(name: str, function: Any, problem: Problem) -> UserFunction:
+    """A function as an argument has it, for the vectors of a problem.
+
+    Args:
+        name: of the argument.
+        function: of arrays, `ByChunk`, or an object of SciPy's or CuPy's kind.
+        problem: the system.
+
+    Raises:
+        InputError: it cannot be called with these vectors.
+    """
+    known: dict[str, Any] = {"name": name, "shape": problem.shape, "grid": problem.grid, "numbers": problem.numbering}
+    if isinstance(function, ByChunk):
+        if not problem.lattice:
+            raise InputError(
+                f"{name} is a function by chunk, which is for grids, and {problem.name} is none: give one of whole "
+                f"arrays"
+            )
+        return UserFunction(function=function.function, halo=function.halo, **known)
+    function = as_function(function)
+    on_gpu = False
+    if isinstance(function, Product):
+        _check_size(name, function.operator, problem)
+        on_gpu = any(base.__module__.startswith("cupyx") for base in type(function.operator).__mro__)
+    return UserFunction(function=function, host=not on_gpu, fixed=on_gpu, **known)
+
+
+def is_operator(given: Any) -> bool:
+    """Whether it is an object of SciPy's kind, (n, n) with `matvec` or ``@``."""
+    return hasattr(given, "shape") and (hasattr(given, "matvec") or hasattr(given, "__matmul__"))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Product:
+    """An object of SciPy's kind as a function of arrays."""
+
+    operator: Any
+
+    def __call__(self, x: Any) -> Any:
+        """The product with the raveled array, in its shape."""
+        product = getattr(self.operator, "matvec", None) or self.operator.__matmul__
+        return product(x.reshape(-1)).reshape(x.shape)
+
+    def __repr__(self) -> str:
+        return f"<{type(self.operator).__name__} {self.operator.shape}>"
+
+
+def as_function(given: Any) -> Any:
+    """An object of SciPy's kind as a function of arrays; a function as it is."""
+    return Product(given) if is_operator(given) else given
+
+
+def _check_size(name: str, operator: Any, problem: Problem) -> None:
+    grid, size = problem.grid, math.prod(problem.grid)
+    if tuple(operator.shape) != (size, size):
+        of, rows = ("A", "row of A") if grid[1:] == (1, 1) else (f"the grid {grid}", "point, in the order of b.ravel()")
+        raise InputError(
+            f"{name} has shape {tuple(operator.shape)}, but for {of} it must be ({size}, {size}): a row for each {rows}"
+        )
