@@ -165,6 +165,7 @@ class Solver:
         *,
         kappa: Any = None,
         sigma: Any = None,
+        fixed: Any = None,
         reuse: str | None = None,
     ) -> None:
         """Set up another matrix of the same structure in place of this one.
@@ -177,6 +178,8 @@ class Solver:
                 the one that is set up.
             kappa: other coefficients of a diffusion problem; see `dsolver.problems.diffusion`.
             sigma: likewise.
+            fixed: other values in the cells that are fixed, for which nothing is set up anew if nothing else is given;
+                or a pair (where, values) for other cells.
             reuse: "interpolation": algebraic multigrid ("amg", or "auto" where it takes that) keeps coarse points and
                 interpolation, and makes coarse matrices, smoothers and the coarsest inverse of the new values, in about
                 a third of the time for a matrix, and half for a grid. A has to have entries in the same places; else,
@@ -194,12 +197,15 @@ class Solver:
             raise InputError(f"reuse must be 'interpolation' or None, not {in_a_line(reuse)}")
         runtime = self._session.runtime
         cuda = runtime.device == "cuda"
+        if problem is None and kappa is None and sigma is None and not isinstance(fixed, tuple | list | None):
+            self._session.take_values(changed(self._session.given, fixed=fixed))
+            return
         problem = self._session.given if problem is None else problem_of(problem, gpu=cuda and runtime.client is None)
         check_problem(problem)
         problem = self._session.cut(problem)
-        if kappa is not None or sigma is not None:
+        if kappa is not None or sigma is not None or fixed is not None:
             before = problem.of_grid if isinstance(problem, MatrixProblem) and problem.of_grid else problem
-            problem = as_matrix(changed(before, kappa=kappa, sigma=sigma))
+            problem = as_matrix(changed(before, kappa=kappa, sigma=sigma, fixed=fixed))
             problem = problem.planned(len(self._session.partition), cuda=cuda)
         if problem.shape != self.problem.shape:
             raise InputError(

@@ -259,6 +259,8 @@ def cells_of(
     """
     check_problem(problem)
     if isinstance(problem.rule, Diffusion):
+        if problem.rule.fixed:
+            raise InputError(f"{problem.name} has fixed cells, through which nothing is differentiated yet")
         kappas = [] if kappa is None else list(kappa) if isinstance(kappa, list | tuple) else [kappa]
         if len(kappas) not in (0, 1, len(KAPPA)):
             raise InputError(f"kappa has {len(kappas)} entries: give one for all axes, or three, along x, y and z")

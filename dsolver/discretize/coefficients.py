@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -21,7 +21,10 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD
 from dsolver.kernels.formats.layout import HaloLayout, Layout
 from dsolver.problems.discretization import CellRule, Patch, Rule, evaluated
-from dsolver.problems.finite_volumes import MASK
+from dsolver.problems.finite_volumes import FIXED, MASK
+
+FLAGS: Final = {MASK: "to leave out", FIXED: "where u is held"}
+"""Coefficients that are flags, with what the cells are that they are true at."""
 
 
 @final
@@ -136,7 +139,8 @@ class Coefficients:
         for name, made in prepared.items():
             self.fill(self._field(name), made)
             self._halos[name] = self.exchanged(self._fields[name])
-        self._fields.pop(MASK, None)  # now it is where κ is zero
+        for name in (MASK, FIXED):  # now these are where κ is zero, and where it is negative
+            self._fields.pop(name, None)
 
     def per_chunk(
         self,
@@ -198,8 +202,8 @@ def _evaluated(backend: Backend, number: int, *, rule: CellRule, name: str, part
     """The values of a function of coordinates at the cells' centers of a chunk: a block (nx, ny, nz)."""
     box = partition[number].box
     values = evaluated(backend.xp, name, rule.functions[name], rule.centers(backend.xp, box), box.shape)
-    if name == MASK and values.dtype.kind not in "biu":  # a distance, say, is nowhere zero
-        raise InputError(f"mask returned {values.dtype}: it must be True at the cells to leave out")
+    if name in FLAGS and values.dtype.kind not in "biu":  # a distance, say, is nowhere zero
+        raise InputError(f"{name} returned {values.dtype}: it must be True at the cells {FLAGS[name]}")
     return backend.xp.ascontiguousarray(values, dtype=np.float64)
 
 

@@ -24,6 +24,8 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import FED, GIVEN, PARTS, ROWS, RowBlock
 from dsolver.problems import Problem
 from dsolver.problems.discretization import CellRule, Patch, Source
+from dsolver.problems.finite_volumes import HELD
+from dsolver.problems.held_cells import HeldCells, HeldValues
 
 
 @final
@@ -56,6 +58,8 @@ class System:
         self._sealed = False
         self._closed: ClosedRegions | None = None
         self._source: PerChunk | None = None
+        self._held_cells: PerChunk | None = None
+        self._held_values: PerChunk | None = None
         self._given: list[Mapping[int, Any]] = []  # null vectors
         self.fed: list[PerChunk] = []
         self._negated = isinstance(problem, MatrixProblem) and problem.negated
@@ -63,6 +67,11 @@ class System:
         self._inverses: PerChunk | None = None
         self._null_space: NullSpace | None = None
         self._layout: PerChunk | None = None
+
+    @property
+    def awaits_values(self) -> bool:
+        """Whether `take_values` has to be followed by a load."""
+        return isinstance(self._coefficients, Coefficients) and HELD in self._problem.loaded
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
         """Set a coefficient from blocks by chunk number."""
@@ -85,8 +94,10 @@ class System:
         if rule is not None and isinstance(coefficients, Coefficients):
             coefficients.prepare()
             if isinstance(rule, CellRule) and rule.masked and not any_kept(self._engine, coefficients, rule):
+                fixed = "" if rule.holding is None else " or fixed"
                 raise InputError(
-                    "every cell is left out: mask is true at the cells to leave out, and active at those to keep"
+                    f"every cell is left out{fixed}: mask is true at the cells to leave out, and active at those to "
+                    f"keep"
                 )
             if singular is not False and isinstance(rule, CellRule) and rule.masked:
                 links = links_of(coefficients, rule)
@@ -130,12 +141,43 @@ class System:
             self._inverses = self._engine.per_chunk(_inverses, coefficients.given)
         if isinstance(rule, CellRule) and isinstance(coefficients, Coefficients):
             self._source = coefficients.per_chunk(partial(_source, rule=rule))
+            if rule.holding is not None:
+                self._held_cells = coefficients.per_chunk(partial(_held_cells, rule=rule))
+                self._hold(coefficients, rule)
         if ones is not None:
             self._null_space = self._space(ones, self._volumes(ones))
         elif self._closed is not None:
             self._null_space = RegionConstants(self._engine, self._closed, layout)
         elif self._given:
             self._null_space = self._given_space(layout)
+
+    def take_values(self, problem: Problem) -> None:
+        """Begin to take other values of held cells, of a problem that is the same but for these.
+
+        If they are an array, that is loaded next; then they are `held`.
+        """
+        assert isinstance(problem.rule, CellRule)
+        assert problem.rule.holding is not None
+        self._problem = problem
+        self._coefficients = Coefficients(self._engine, problem.rule.holding, self._partition)
+
+    def hold(self) -> None:
+        """Have the values that were taken stand in held cells, for right-hand sides that are assembled from now on.
+
+        Raises:
+            InputError: a value is NaN or infinite.
+        """
+        rule, coefficients = self._problem.rule, self._coefficients
+        assert isinstance(rule, CellRule)
+        assert isinstance(coefficients, Coefficients)
+        self._coefficients = None
+        coefficients.prepare()
+        self._hold(coefficients, rule)
+
+    def _hold(self, coefficients: Coefficients, rule: CellRule) -> None:
+        assert self._held_cells is not None
+        make = partial(_held_values, rule=rule)
+        self._held_values = coefficients.per_chunk(make, operands=(self._held_cells,))
 
     @property
     def singular(self) -> bool:
@@ -201,7 +243,7 @@ class System:
             self._null_space.balance(r)
 
     def clear(self, x: Field) -> None:
-        """x = 0 at cells that are left out."""
+        """x = 0 at cells that are left out, or held."""
         if self._problem.masked:
             self._rebuilt(x, right=False)
 
@@ -209,10 +251,18 @@ class System:
         """The solution with mean zero in each region where it is open. x stays, the result until the next call."""
         return x if self._null_space is None else self._null_space.centered(x)
 
+    def filled(self, x: Field) -> PerChunk | None:
+        """Blocks of x with the values of held cells; None where there are none."""
+        if self._held_values is None:
+            return None
+        assert self._layout is not None
+        return self._engine.per_chunk(_filled, self._layout, x, self._held_values)
+
     def _rebuilt(self, x: Field, *, right: bool) -> None:
         assert self._layout is not None
         assert self._source is not None
-        blocks = self._engine.per_chunk(partial(_assembled, right=right), self._layout, x, self._source)
+        held = () if self._held_values is None else (self._held_values,)
+        blocks = self._engine.per_chunk(partial(_assembled, right=right), self._layout, x, self._source, *held)
         self._engine.run(LOAD, self._layout, blocks, x)
 
     def _volumes(self, ones: PerChunk) -> PerChunk:
@@ -241,10 +291,34 @@ def _source(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Source:
     return rule.source(patch)
 
 
-def _assembled(backend: Backend, _: int, layout: Layout, x: Any, source: Source, *, right: bool) -> Any:
-    """A chunk's part of b from the source x, or x with zeros at cells that are left out."""
+def _held_cells(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Any:
+    """The `HeldCells` of a chunk."""
+    return rule.held_cells(patch)
+
+
+def _held_values(_: Backend, __: int, patch: Patch, held: HeldCells, *, rule: CellRule) -> Any:
+    """The `HeldValues` of a chunk."""
+    return rule.held_values(patch, held)
+
+
+def _assembled(
+    backend: Backend, _: int, layout: Layout, x: Any, source: Source, held: HeldValues | None = None, *, right: bool
+) -> Any:
+    """A chunk's part of b from the source x, or x with zeros at cells that are no unknowns."""
     values = cells(backend, layout, x)
-    return (source.assembled(backend.lattice, values) if right else source.cleared(values)).T
+    if not right:
+        return source.cleared(values).T
+    values = source.assembled(backend.lattice, values)
+    if held is not None:
+        held.add(values)
+    return values.T
+
+
+def _filled(backend: Backend, _: int, layout: Layout, x: Any, held: HeldValues) -> Any:
+    """A block of x with the values of held cells."""
+    values = cells(backend, layout, x)
+    held.fill(values)
+    return values.T
 
 
 def _inverses(backend: Backend, _: int, block: RowBlock) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Number, Real
 from typing import Any, Final, final
@@ -15,7 +15,7 @@ from dsolver.grid.partition import STAR_OFFSETS, Cut, Partition
 from dsolver.problems.boundary import Boundary, boundary_of, check_unmasked
 from dsolver.problems.coordinates import F64, Cells, agreed, centers_of, check_order
 from dsolver.problems.embedding import WORDS, Embedding
-from dsolver.problems.finite_volumes import KAPPA, MASK, SIGMA, Diffusion
+from dsolver.problems.finite_volumes import FIXED, HELD, KAPPA, MASK, SIGMA, Diffusion
 from dsolver.problems.problem import Problem, wrapping
 
 LARGEST: Final = 1e50
@@ -35,6 +35,7 @@ def diffusion(
     bc: Any = None,
     mask: Any = None,
     active: Any = None,
+    fixed: Any = None,
     chunks: Sequence[Any] | None = None,
     name: str = "diffusion",
 ) -> Problem:
@@ -71,9 +72,12 @@ def diffusion(
             faces ("x-", "x+", "y-", ...) or axes ("x", both ends) to such, where nothing flows through faces that it
             does not name. The problem's repr has them all.
         mask: an array or a function that is True at cells to leave out: nothing flows through their faces, u is 0
-            there, and their κ, σ and f do not matter and may be NaN. To hold a value g in cells, mask them, and for
-            each face between one of them and another cell add 2κ/h² to that cell's σ and 2κ/h² g to its f.
+            there, and their κ, σ and f do not matter and may be NaN.
         active: the same in the other sense, in place of mask: True at the cells to keep, as the pores of an image.
+        fixed: a pair (where, values): an array or a function that is True at cells where u is known, and u there: a
+            number, an array or a function, which do not matter elsewhere. x has these values; f and σ there do not
+            matter. Other cells see the value through the half cell of κ that a fixed cell has, and where κ there is
+            infinite at its faces, as those of an electrode. Cells that are left out stay so.
         chunks: how many chunks along x, y, z, or their extents along each; by default one for each worker.
         name: for reports.
 
@@ -87,17 +91,23 @@ def diffusion(
     space = Embedding.of(grid)
     cut = space.cut(chunks)
     Partition(space.grid, cut or (1, 1, 1))
-    mask = _left_out(space, mask, active)
+    mask, (where, values) = _left_out(space, mask, active), _fixed(space, fixed)
     kappas = _per_axis(space, kappa)
     axes = [_embedded(space, name, values) for name, values in kappas]
-    named = [*kappas, (SIGMA, sigma), (MASK, mask)]
-    sigma, mask = _embedded(space, SIGMA, sigma), _embedded(space, MASK, mask)
-    cells = _cells(space, spacing, named)
-    return _diffusion(space, axes, sigma, mask, cells, boundary_of(space, bc, cells), cut, name)
+    others = [(SIGMA, sigma), (MASK, mask), (FIXED, where), (HELD, values)]
+    embedded = {called: _embedded(space, called, value) for called, value in others}
+    cells = _cells(space, spacing, [*kappas, *others])
+    return _diffusion(space, axes, embedded, cells, boundary_of(space, bc, cells), cut, name)
 
 
-def changed(problem: Problem, *, kappa: Any = None, sigma: Any = None) -> Problem:
+def changed(problem: Problem, *, kappa: Any = None, sigma: Any = None, fixed: Any = None) -> Problem:
     """A diffusion problem with other coefficients; see `diffusion` for what they may be.
+
+    Args:
+        problem: which is changed.
+        kappa: another κ.
+        sigma: another σ.
+        fixed: as of `diffusion`, or other values alone for the cells that are fixed.
 
     Raises:
         InputError: it is no problem of `diffusion`, or a coefficient cannot be right.
@@ -116,24 +126,29 @@ def changed(problem: Problem, *, kappa: Any = None, sigma: Any = None) -> Proble
         kappas = _per_axis(space, kappa)
         axes = [_embedded(space, name, values) for name, values in kappas]
         rule.cells.check(agreed(centers_of(name, values, space.numbers) for name, values in kappas))
-    rule.cells.check(centers_of(SIGMA, sigma, space.numbers))
-    return _diffusion(
-        space,
-        axes,
-        given(SIGMA, rule.sigma) if sigma is None else _embedded(space, SIGMA, sigma),
-        given(MASK, None) if rule.mask else None,
-        rule.cells,
-        rule.boundary,
-        problem.chunks,
-        problem.name,
-    )
+    others = {
+        SIGMA: given(SIGMA, rule.sigma),
+        MASK: given(MASK, None) if rule.mask else None,
+        FIXED: given(FIXED, None) if rule.fixed else None,
+        HELD: given(HELD, rule.held),
+    }
+    new = {} if sigma is None else {SIGMA: sigma}
+    if fixed is not None:
+        pair = isinstance(fixed, tuple | list)
+        if not (pair or rule.fixed):
+            raise InputError(f"{problem.name} has no fixed cells: give a pair (where, values)")
+        where, values = _fixed(space, fixed) if pair else (None, fixed)
+        new |= {HELD: values} if where is None else {FIXED: where, HELD: values}
+    for name, values in new.items():
+        rule.cells.check(centers_of(name, values, space.numbers))
+        others[name] = _embedded(space, name, values)
+    return _diffusion(space, axes, others, rule.cells, rule.boundary, problem.chunks, problem.name)
 
 
 def _diffusion(
     space: Embedding,
     axes: Sequence[Any],
-    sigma: Any,
-    mask: Any,
+    others: Mapping[str, Any],
     cells: Cells,
     boundary: Boundary,
     chunks: Cut | None,
@@ -144,25 +159,26 @@ def _diffusion(
     arrays: dict[str, Any] = {}
     functions: dict[str, Callable[..., Any]] = {}
     fields = (KAPPA[0], KAPPA[1], KAPPA[2]) if len(axes) == 3 else ("kappa", "kappa", "kappa")
-    for called, value in [*zip(fields, axes, strict=False), (SIGMA, sigma)]:
-        _sort(called, value, numbers, arrays, functions)
-    for called, value in numbers.items():
-        if isinstance(value, complex):
-            if not (np.isfinite(value) and (value != 0.0 or called == SIGMA)):
-                raise InputError(f"{called} must be finite{'' if called == SIGMA else ' and not 0'}, not {value}")
-        elif not (np.isfinite(value) and (value >= 0.0 if called == SIGMA else value > 0.0)):
-            raise InputError(f"{called} must be finite and {'not negative' if called == SIGMA else '> 0'}, not {value}")
-    if mask is not None:
-        _sort(MASK, mask, numbers, arrays, functions)
-        if MASK in numbers:
-            raise InputError("mask must be an array of the grid's shape, or a function of its coordinates")
+    mask, fixed = (others[called] is not None for called in (MASK, FIXED))
+    for called, value in [*zip(fields, axes, strict=False), *others.items()]:
+        if value is not None:
+            _sort(called, value, numbers, arrays, functions)
+    held = numbers.pop(HELD, None)
+    if isinstance(held, complex) or not (held is None or np.isfinite(held)) or _is_complex(arrays.get(HELD)):
+        raise InputError(f"the values of fixed must be finite real numbers, not {in_a_line(others[HELD])}")
+    _check_numbers(numbers)
+    is_complex = any(_is_complex(value) for value in (*numbers.values(), *arrays.values()))
+    if is_complex and fixed:
+        raise InputError("fixed= is for real kappa and sigma: mask such cells, and have their values at faces as bc")
     x, y, z = (numbers.get(called) for called in fields)
     rule = Diffusion(
         grid=grid,
         kappa=(x, y, z),
         fields=fields,
         sigma=numbers.get(SIGMA),
-        mask=mask is not None,
+        mask=mask,
+        fixed=fixed,
+        held=held,
         cells=cells,
         boundary=boundary,
         functions=functions,
@@ -174,24 +190,36 @@ def _diffusion(
         chunks=chunks,
         offsets=STAR_OFFSETS,
         periodic=wrapping(grid, boundary.periodic),
-        singular=_constants_solve(boundary, numbers.get(SIGMA), masked=mask is not None),
+        singular=_constants_solve(boundary, numbers.get(SIGMA), masked=mask, fixed=fixed),
         rule=rule,
         coefficients=arrays,
-        complex=any(_is_complex(value) for value in (*numbers.values(), *arrays.values())),
+        complex=is_complex,
     )
+
+
+def _check_numbers(numbers: Mapping[str, Any]) -> None:
+    """Refuse coefficients that are numbers and cannot be; raises InputError."""
+    for called, value in numbers.items():
+        if called in (MASK, FIXED):
+            raise InputError(f"{called} must be an array of the grid's shape, or a function of its coordinates")
+        if isinstance(value, complex):
+            if not (np.isfinite(value) and (value != 0.0 or called == SIGMA)):
+                raise InputError(f"{called} must be finite{'' if called == SIGMA else ' and not 0'}, not {value}")
+        elif not (np.isfinite(value) and (value >= 0.0 if called == SIGMA else value > 0.0)):
+            raise InputError(f"{called} must be finite and {'not negative' if called == SIGMA else '> 0'}, not {value}")
 
 
 def _is_complex(value: Any) -> bool:
     return isinstance(value, complex) or np.dtype(getattr(value, "dtype", np.float64)).kind == "c"
 
 
-def _constants_solve(boundary: Boundary, sigma: complex | None, *, masked: bool) -> bool | None:
+def _constants_solve(boundary: Boundary, sigma: complex | None, *, masked: bool, fixed: bool) -> bool | None:
     """Whether constants solve A x = 0, or None where that depends on coefficients."""
     if sigma:
         return False
-    if boundary.grounds and not masked:
+    if boundary.grounds and not masked:  # a region that fixed cells cut off is fixed by these
         return False
-    return None if masked or sigma is None or boundary.grounds is None else True
+    return None if masked or fixed or sigma is None or boundary.grounds is None else True
 
 
 def _per_axis(space: Embedding, kappa: Any) -> list[tuple[str, Any]]:
@@ -222,7 +250,7 @@ def _embedded(space: Embedding, name: str, value: Any) -> Any:
             raise InputError(
                 f"{name} has shape {tuple(value.shape)}, but the grid is {space.shape}: they must be equal"
             )
-        if np.dtype(value.dtype).kind not in ("fiu" if name == MASK else "fiuc"):
+        if np.dtype(value.dtype).kind not in ("fiu" if name in (MASK, FIXED, HELD) else "fiuc"):
             flags = ": an image of the cells to keep is active=" if value.dtype == bool else ": real numbers are needed"
             raise InputError(f"{name} has dtype {value.dtype}{flags}")
         if np.ma.is_masked(value):
@@ -260,19 +288,48 @@ def _left_out(space: Embedding, mask: Any, active: Any) -> Any:
     """
     if mask is not None and active is not None:
         raise InputError("mask and active were given: leave out one of them, for each is what the other is not")
-    name, flags = ("active", active) if mask is None else ("mask", mask)
+    if active is None:
+        return _flags(space, MASK, mask, "to leave out")
+    return _flags(space, "active", active, "to keep", negated=True)
+
+
+def _fixed(space: Embedding, fixed: Any) -> tuple[Any, Any]:
+    """The cells where u is held, as those that are left out, and the values; None and zero for no such cells.
+
+    Raises:
+        InputError: it is no pair of flags and values.
+    """
+    if fixed is None:
+        return None, 0.0
+    if not (isinstance(fixed, tuple | list) and len(fixed) == 2) or fixed[0] is None or fixed[1] is None:
+        raise InputError(f"fixed must be a pair (where, values) of cells and u there, not {in_a_line(fixed)}")
+    return _flags(space, FIXED, fixed[0], "where u is held"), fixed[1]
+
+
+def _flags(space: Embedding, name: str, flags: Any, cells: str, *, negated: bool = False) -> Any:
+    """Flags as numbers, or a function of them; None for none.
+
+    Args:
+        space: of the grid.
+        name: for messages.
+        flags: as they were given.
+        cells: that they are true at, for messages.
+        negated: whether the others are meant.
+
+    Raises:
+        InputError: they are no flags.
+    """
     if flags is None:
         return None
     check_computed(name, flags)
     check_order(name, flags, space.dimensions)
     flags = without_package(name, flags)
     if callable(flags):
-        return flags if mask is not None else _Negated(flags)
+        return _Negated(flags) if negated else flags
     values = flags if hasattr(flags, "dtype") else np.asarray(flags)
     if np.dtype(values.dtype).kind not in "biu":
-        cells = "to keep" if mask is None else "to leave out"
         raise InputError(f"{name} has dtype {values.dtype}: it must be True at the cells {cells}")
-    return ((values == 0) if mask is None else (values != 0)).astype(np.uint8)
+    return ((values == 0) if negated else (values != 0)).astype(np.uint8)
 
 
 @final

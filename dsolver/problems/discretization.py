@@ -76,7 +76,7 @@ class Source:
     Attributes:
         sizes: of the cells along z, y, x, arrays that broadcast.
         faces: index and value of what boundary conditions add.
-        solid: bool (nz, ny, nx), cells that are left out; None for none.
+        solid: bool (nz, ny, nx), cells that are left out, or held; None for none.
     """
 
     sizes: tuple[Array, Array, Array]
@@ -162,8 +162,13 @@ class CellRule(Rule):
         return bool(self.loaded or self.functions)
 
     @property
-    @abstractmethod
     def masked(self) -> bool:
+        """Whether cells are no unknowns: left out, or held at a value."""
+        return self.leaves_out or self.holding is not None
+
+    @property
+    @abstractmethod
+    def leaves_out(self) -> bool:
         """Whether cells are left out."""
 
     @property
@@ -186,7 +191,24 @@ class CellRule(Rule):
 
     @abstractmethod
     def solid(self, patch: Patch) -> Array | None:
-        """The cells that are left out: bool (nz, ny, nx), or None for none."""
+        """The cells that are left out, or held: bool (nz, ny, nx), or None for none."""
+
+    @property
+    @abstractmethod
+    def holding(self) -> CellRule | None:
+        """The rule that loads the values of held cells alone; None where no u is held."""
+
+    @abstractmethod
+    def held_cells(self, patch: Patch) -> Any:
+        """The `held_cells.HeldCells` of a chunk; None where no u is held."""
+
+    @abstractmethod
+    def held_values(self, patch: Patch, held: Any) -> Any:
+        """The `held_cells.HeldValues` of a chunk's `HeldCells`; the patch may be that of `holding`.
+
+        Raises:
+            InputError: a value makes no sense.
+        """
 
     @abstractmethod
     def linked(self, patch: Patch) -> tuple[Array, Array, Array]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final, final
 
@@ -12,15 +13,19 @@ import numpy as np
 from dsolver.errors import InputError
 from dsolver.grid.partition import STAR_OFFSETS, Box, Offsets, Triple
 from dsolver.kernels.formats.layout import Array
-from dsolver.kernels.lattice.fluxes import Fluxes, part
+from dsolver.kernels.lattice.fluxes import Fluxes, conductances, lines, part
 from dsolver.kernels.views import layer, without_base
 from dsolver.problems.boundary import FACES, Boundary
 from dsolver.problems.coordinates import F64, Cells
 from dsolver.problems.discretization import CellRule, Patch, Source, evaluated
+from dsolver.problems.held_cells import HeldCells, HeldValues, Link
 
 KAPPA: Final = ("kappa_x", "kappa_y", "kappa_z")
 SIGMA: Final = "sigma"
 MASK: Final = "mask"
+FIXED: Final = "fixed"
+"""The field of cells where u is held."""
+HELD: Final = "fixed values"
 
 Sizes = tuple[Array, Array, Array]
 """Cell sizes along z, y, x, as arrays that broadcast."""
@@ -40,6 +45,8 @@ class Diffusion(CellRule):
         fields: the name of the field of κ along x, y, z; equal names for an isotropic κ.
         sigma: a number, or None where it is a field.
         mask: whether there is a field of masked cells.
+        fixed: whether there is one of cells where u is held.
+        held: u there: a number, or None where it is a field.
         cells: their sizes and places.
         boundary: the conditions at the faces.
         functions: as in `CellRule`.
@@ -50,6 +57,8 @@ class Diffusion(CellRule):
     fields: tuple[str, str, str]
     sigma: Any
     mask: bool
+    fixed: bool = False
+    held: float | None = 0.0
     cells: Cells = field(repr=False)
     boundary: Boundary
     functions: Mapping[str, Callable[..., Any]]
@@ -61,12 +70,21 @@ class Diffusion(CellRule):
         return self.cells.sizes
 
     @property
-    def masked(self) -> bool:
+    def leaves_out(self) -> bool:
         return self.mask
 
     @property
     def grounds(self) -> bool:
         return self.boundary.grounds is not False
+
+    @property
+    def holding(self) -> Diffusion | None:
+        """The rule that loads the values of held cells alone; None where there are no such cells."""
+        if not self.fixed:
+            return None
+        one, none = (1.0, 1.0, 1.0), {name: f for name, f in self.functions.items() if name == HELD}
+        names = ("kappa", "kappa", "kappa")
+        return replace(self, kappa=one, fields=names, sigma=0.0, mask=False, fixed=False, functions=none)
 
     @property
     def faces(self) -> Mapping[str, str]:
@@ -75,25 +93,32 @@ class Diffusion(CellRule):
     @property
     def loaded(self) -> tuple[str, ...]:
         given = [name for name, value in zip(self.fields, self.kappa, strict=True) if value is None]
-        given += [SIGMA] * (self.sigma is None) + [MASK] * self.mask
+        given += [SIGMA] * (self.sigma is None) + [MASK] * self.mask + [FIXED] * self.fixed
+        given += [HELD] * (self.held is None)
         return tuple(name for name in dict.fromkeys(given) if name not in self.functions)
 
     @property
     def exchanged(self) -> tuple[str, ...]:
         used = zip(self.fields, self.kappa, strict=True)
-        return tuple(dict.fromkeys(name for name, value in used if value is None or self.mask))
+        found = [name for name, value in used if value is None or self.masked]
+        return tuple(dict.fromkeys(found + [HELD] * (self.held is None)))
 
     def centers(self, xp: Any, box: Box) -> tuple[Array, Array, Array]:
         x, y, z = (self.cells.centers(axis)[low:high] for axis, low, high in zip(range(3), box.lo, box.hi, strict=True))
         return xp.asarray(x[:, None, None]), xp.asarray(y[None, :, None]), xp.asarray(z[None, None, :])
 
     def prepared(self, patch: Patch, name: str) -> Array:
+        if name == HELD:
+            return patch.own[name]
         number = next(value for value, called in zip(self.kappa, self.fields, strict=True) if called == name)
         xp = patch.xp
         values = patch.own[name] if number is None else xp.full(patch.shape, number)
         solid = patch.own[MASK] != 0.0 if self.mask else None
+        held = patch.own[FIXED] != 0.0 if self.fixed else None
         if patch.backend.lattice.unfit(values, 0.0, left_out=True):  # in solid cells anything may be
-            _check(patch, "kappa", "must be positive and finite", (values > 0.0) & xp.isfinite(values), solid)
+            finite = xp.isfinite(values) if held is None else xp.isfinite(values) | held
+            _check(patch, "kappa", "must be positive and finite", (values > 0.0) & finite, solid)
+        values = values if held is None else xp.where(held, -values, values)
         return values if solid is None else xp.where(solid, 0.0, values)
 
     def weights(self, patch: Patch) -> Array:
@@ -130,14 +155,37 @@ class Diffusion(CellRule):
                 share = self.boundary.at(axis, side).share
                 fixed = self._edge(patch, axis, side, sizes)[0] > 0.0 if share is None else share > 0.0
                 ground[layer(axis, side)] |= fixed
+        for axis, side in product(range(3), (0, 1)) if self.fixed else ():
+            ground |= part(self._beside_held(patch, axis), axis, side)
         solid = self.solid(patch)
         return ground if solid is None else ground & ~solid
 
     def solid(self, patch: Patch) -> Array | None:
-        return patch.own[self.exchanged[0]] == 0.0 if self.mask else None
+        return patch.own[self.exchanged[0]] <= 0.0 if self.masked else None
+
+    def held_cells(self, patch: Patch) -> HeldCells | None:
+        """The cells of a chunk where u is held, and what couples others to such cells; None where there are none."""
+        if not self.fixed:
+            return None
+        xp, fluxes, links = patch.xp, self._fluxes(patch), []
+        around = tuple(n + 2 for n in patch.shape)
+        numbers = xp.arange(math.prod(around)).reshape(around)
+        for axis, side in product(range(3), (0, 1)):
+            faces, beside = conductances(xp, fluxes, axis), self._beside_held(patch, axis)
+            found = part(beside, axis, side) & (patch.own[self.fields[axis]] > 0.0)
+            beyond = part(part(lines(numbers, axis), axis, side), axis, side)
+            links.append(
+                Link(cells=xp.flatnonzero(found), couplings=part(faces, axis, side)[found], beyond=beyond[found])
+            )
+        return HeldCells(cells=xp.flatnonzero(patch.own[self.fields[0]] < 0.0), links=tuple(links))
+
+    def held_values(self, patch: Patch, held: HeldCells) -> HeldValues:
+        """Values of a chunk's held cells; the patch may be that of `holding`."""
+        return held.fed(patch, HELD, self.held)
 
     def linked(self, patch: Patch) -> tuple[Array, Array, Array]:
-        conducts = {name: patch.padded(name, 1.0) > 0.0 for name in self.exchanged}  # zero in cells that are left out
+        named = set(self.fields)
+        conducts = {name: patch.padded(name, 1.0) > 0.0 for name in named}  # not in cells that are left out, or held
         x, y, z = (self._linked_along(patch, axis, conducts[self.fields[axis]]) for axis in range(3))
         return x, y, z
 
@@ -152,10 +200,16 @@ class Diffusion(CellRule):
                 faces[layer(axis, side)] = False
         return faces
 
+    def _beside_held(self, patch: Patch, axis: int) -> Array:
+        """Faces along an axis between a held cell and one that is not: bool (nz, ny, nx) with one more along it."""
+        kappa = lines(patch.padded(self.fields[axis], 1.0), axis)
+        low, high = part(kappa, axis, 0), part(kappa, axis, 1)
+        return ((low < 0.0) & (high > 0.0)) | ((low > 0.0) & (high < 0.0))
+
     def _fluxes(self, patch: Patch) -> Fluxes:
         """The conductivities and sizes that fluxes between a chunk's cells follow from, and its face conditions."""
         edges = product(range(3), (0, 1))
-        kappa = {name: patch.padded(name, 1.0) for name in self.exchanged}
+        kappa = {name: patch.padded(name, 1.0) for name in self.exchanged if name != HELD}
         x, y, z = (kappa.get(name, number) for name, number in zip(self.fields, self.kappa, strict=True))
         along_x, along_y, along_z = (self._around(patch.box, axis) for axis in range(3))
         twice = [wraps and n == 2 for wraps, n in zip(self.boundary.periodic, self.grid, strict=True)]
@@ -164,6 +218,7 @@ class Diffusion(CellRule):
             sizes=(along_x, along_y, along_z),
             ends={at: self._end(patch, *at) for at in edges if self._at_edge(patch, *at)},
             doubled=(twice[0], twice[1], twice[2]),
+            held=self.fixed,
         )
 
     def _end(self, patch: Patch, axis: int, side: int) -> Array | float:

@@ -144,8 +144,16 @@ class Problem:
 
     @property
     def masked(self) -> bool:
-        """Whether cells are left out."""
+        """Whether cells are no unknowns: left out, or held at a value."""
         return isinstance(self.rule, CellRule) and self.rule.masked
+
+    @property
+    def _closed(self) -> str:
+        """Kinds of cells that are no unknowns, in words."""
+        rule = self.rule
+        if not isinstance(rule, CellRule):
+            return ""
+        return ", ".join(["cells left out"] * rule.leaves_out + ["cells with u fixed"] * (rule.holding is not None))
 
     @property
     def faces(self) -> dict[str, str]:
@@ -163,7 +171,7 @@ class Problem:
 
     def __repr__(self) -> str:
         wraps = [axis for axis, periodic in zip("xyz", self.periodic, strict=True) if periodic and not self.faces]
-        about = [self._bounds, f"periodic along {', '.join(wraps)}" if wraps else "", "cells left out" * self.masked]
+        about = [self._bounds, f"periodic along {', '.join(wraps)}" if wraps else "", self._closed]
         about.append("" if self.chunks is None else f"{self._counted} chunks")
         told = ", ".join(filter(None, about))
         return f"<Problem {self.name} {' × '.join(map(str, self.shape))}{': ' * bool(told)}{told}>"
@@ -177,7 +185,7 @@ class Problem:
             "rows": f"{len(self.offsets)} points, " + ("all the same" if self.constant else "from coefficients"),
             "coefficients": ", ".join(f"{name} {np.shape(array)}" for name, array in self.coefficients.items()),
             "boundary": self._bounds,
-            "cells left out": "yes" if self.masked else "",
+            "cells that are no unknowns": self._closed,
             "constants": "in the kernel: the solution has mean zero" if self.singular else "",
         }
         return view(f"Problem {self.name} {' × '.join(map(str, self.shape))}", facts(about))

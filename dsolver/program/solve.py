@@ -123,6 +123,20 @@ class Solve:
         if not spec.problem.loaded:
             self.set_up()
 
+    def take_values(self, spec: SolveSpec) -> None:
+        """Take other values of held cells, for right-hand sides that come from now on; nothing is set up anew.
+
+        If they are an array, that is loaded as other coefficients are, and then `hold` is called.
+        """
+        self._spec = spec
+        self.system.take_values(spec.problem)
+        if not self.system.awaits_values:
+            self.hold()
+
+    def hold(self) -> None:
+        """As of `System`."""
+        self.system.hold()
+
     def set_up(self) -> None:
         """Build the matrix and its levels from the coefficients.
 
@@ -356,7 +370,9 @@ class Solve:
             column: which.
             host: NumPy arrays are wanted, not the device's.
         """
-        return self._unloaded(self._sides.centered(self.columns.each[column].method.iterate()), host=host)
+        x = self._sides.centered(self.columns.each[column].method.iterate())
+        filled = self.system.filled(x)
+        return self._unloaded(x, host=host) if filled is None else _host_blocks(self._engine.fetch(filled), host=host)
 
     def precondition_vector(self, blocks: Blocks) -> None:
         """x = M b in the only column, where b becomes the given vector."""
@@ -382,8 +398,7 @@ class Solve:
         self.operator.multiply(self.method.x, self.method.b)
 
     def _unloaded(self, x: Field, *, host: bool) -> Blocks:
-        blocks = self._vectors.unload(x, self.layout)
-        return {number: on_host(block) for number, block in blocks.items()} if host else blocks
+        return _host_blocks(self._vectors.unload(x, self.layout), host=host)
 
     def _column(self, column: int, width: int) -> KrylovMethod:
         """A column of the batch of so many, which is made if it is not there."""
@@ -398,6 +413,11 @@ class Solve:
             self._widths[width] = made
         self.columns = self._widths[width]
         return self.columns.each[column].method
+
+
+def _host_blocks(blocks: Blocks, *, host: bool) -> Blocks:
+    """Blocks by chunk number, as NumPy arrays where these are wanted."""
+    return {number: on_host(block) for number, block in blocks.items()} if host else blocks
 
 
 def _format(_: Backend, __: int, choice: Choice) -> str:

@@ -34,6 +34,7 @@ from dsolver.preconditioners.auto import Alternative, alternative_to, for_indefi
 from dsolver.preconditioners.direct import may_be_last
 from dsolver.preconditioners.registry import AUTO, value_type
 from dsolver.problems import Problem
+from dsolver.problems.finite_volumes import HELD
 from dsolver.problems.functions import UserFunction
 from dsolver.problems.problem import check_problem
 from dsolver.program.lifting import times
@@ -430,11 +431,33 @@ class Session:
             self._reused = REUSED[self.program.call(Solve.reused)] if reuse else ""
             self.took = time.perf_counter() - began
 
+    def take_values(self, problem: Problem) -> None:
+        """Take other values of held cells: those of a problem that is the same but for these. Nothing is set up anew.
+
+        Raises:
+            InputError: another solve is going on, the session is closed, or a value cannot be right; the old ones stay.
+            ClusterError: the cluster failed.
+        """
+        spec = replace(self.spec, problem=problem.without_arrays)
+        with self.in_use():
+            self.with_recovery(lambda: self._or_restored(lambda: self._bring_values(spec, problem)))
+            self.spec, self.given = spec, problem
+
+    def _bring_values(self, spec: SolveSpec, problem: Problem) -> None:
+        self.program.call(Solve.take_values, spec)
+        if HELD in problem.coefficients:
+            self._load(HELD, problem)
+            self.program.call(Solve.hold)
+
     def _exchange(self, spec: SolveSpec, problem: Problem, *, reuse: bool) -> None:
-        """Have the program take another matrix, or keep the old one; a loss of workers leaves neither."""
+        """Have the program take another matrix, if there is memory for it."""
         check_memory(spec, self.runtime, self.spec)
+        self._or_restored(lambda: self._replace(spec, problem, reuse=reuse))
+
+    def _or_restored(self, change: Callable[[], None]) -> None:
+        """Change the program's problem, or keep the old one; a loss of workers leaves neither."""
         try:
-            self._replace(spec, problem, reuse=reuse)
+            change()
         except BaseException as error:
             if isinstance(error, Exception) and not isinstance(error, ClusterError):
                 self._restore()  # a value is wrong, or memory has run out after all: known once the old are gone
@@ -693,12 +716,17 @@ class Session:
 
     def _load_coefficients(self, problem: Problem) -> None:
         """Bring the arrays that the matrix is made from to their owners, and have it made."""
-        for name, values in problem.coefficients.items():
-            if isinstance(values, ChunkRows):
-                owners = owners_of(self.partition, self.runtime.workers, self.given.places)
-                blocks: Mapping[int, Any] = values.blocks(self.partition, host=self._on_host, owners=owners)
-            else:
-                blocks = container_of(name, values, self.partition, self.runtime.client).blocks()
-            self.program.load(name, blocks, Solve.load_coefficient, name)
+        for name in problem.coefficients:
+            self._load(name, problem)
         if problem.coefficients:
             self.program.call(Solve.set_up)
+
+    def _load(self, name: str, problem: Problem) -> None:
+        """Bring an array to the owners of its chunks."""
+        values = problem.coefficients[name]
+        if isinstance(values, ChunkRows):
+            owners = owners_of(self.partition, self.runtime.workers, self.given.places)
+            blocks: Mapping[int, Any] = values.blocks(self.partition, host=self._on_host, owners=owners)
+        else:
+            blocks = container_of(name, values, self.partition, self.runtime.client).blocks()
+        self.program.load(name, blocks, Solve.load_coefficient, name)

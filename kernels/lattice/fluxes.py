@@ -22,17 +22,21 @@ class Fluxes:
     """Data from which the fluxes between the cells of a box follow. Everything is given along x, y and z.
 
     Attributes:
-        kappa: one number, or float64 (nz + 2, ny + 2, nx + 2) of the cells and a layer around them.
+        kappa: one number, or float64 (nz + 2, ny + 2, nx + 2) of the cells and a layer around them. It is 0 where a
+            cell is left out, and negative where u is held: -kappa counts in the diagonals of neighbors, but no row has
+            an entry in such a cell's column, nor that cell's row in another one.
         sizes: of the cells and of one more at each end: float64 (n + 2,) on the host.
         ends: by axis and side (0 or 1) where rows end there: what is added to the diagonal instead of a flux, float64
             (nz, ny, nx) with one cell along the axis, or a number, the part of area / resistance of half a cell.
         doubled: whether two cells are all there is along a periodic axis, and meet on both sides.
+        held: whether kappa may be negative.
     """
 
     kappa: tuple[Array | float, Array | float, Array | float]
     sizes: tuple[F64, F64, F64]
     ends: Mapping[tuple[int, int], Array | float]
     doubled: tuple[bool, bool, bool]
+    held: bool = False
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -44,17 +48,18 @@ class Fluxes:
 def conductances(xp: Any, fluxes: Fluxes, axis: int) -> Array:
     """Area / resistance of the faces along an axis: float64 (nz, ny, nx) with one more along the axis.
 
-    The resistance is that of two half cells in a row, (h/2) / κ each, infinite where κ is zero.
+    The resistance is that of two half cells in a row, (h/2) / |κ| each, infinite where κ is zero.
     """
     along, kappa = 2 - axis, fluxes.kappa[axis]
     if not isinstance(kappa, float):
-        kappa = kappa[tuple(slice(None) if i == along else slice(1, -1) for i in range(3))]
-    with np.errstate(divide="ignore"):
-        resistance = _along(xp, axis, 0.5 * fluxes.sizes[axis]) / kappa
+        kappa = lines(kappa, axis)
+        kappa = abs(kappa) if fluxes.held else kappa
     first, second = (_along(xp, other, fluxes.sizes[other][1:-1]) for other in (2, 1, 0) if other != axis)
     area = first * second
     shape = [n + (i == along) for i, n in enumerate(fluxes.shape)]
-    faces = area / (part(resistance, axis, 0) + part(resistance, axis, 1))
+    with np.errstate(divide="ignore"):
+        resistance = _along(xp, axis, 0.5 * fluxes.sizes[axis]) / kappa
+        faces = area / (part(resistance, axis, 0) + part(resistance, axis, 1))
     out: Array = faces if faces.shape == tuple(shape) else xp.broadcast_to(faces, shape).copy()
     if fluxes.doubled[axis]:
         out *= 2.0
@@ -63,7 +68,8 @@ def conductances(xp: Any, fluxes: Fluxes, axis: int) -> Array:
         if isinstance(end, float):
             place = slice(-2, -1) if side else slice(1, 2)
             half = resistance[tuple(place if i == along else slice(None) for i in range(3))]
-            end = end * (area / half) if end else end
+            with np.errstate(divide="ignore"):
+                end = end * (area / half) if end else end
         if end is not None:
             out[layer(axis, side)] = end
     return out
@@ -75,14 +81,22 @@ def star(xp: Any, fluxes: Fluxes) -> Array:
     diagonal = without_base(out[CENTER])
     diagonal[...] = 0.0
     for axis in range(3):
-        faces = conductances(xp, fluxes, axis)
+        faces, kappa = conductances(xp, fluxes, axis), fluxes.kappa[axis]
+        held = lines(kappa, axis) < 0.0 if fluxes.held and not isinstance(kappa, float) else None
         for side in (0, 1):
             diagonal += part(faces, axis, side)
             outward = without_base(out[(2 - axis, 4 + axis)[side]])
             xp.negative(part(faces, axis, side), out=outward)
+            if held is not None:
+                outward[part(part(held, axis, 0) | part(held, axis, 1), axis, side)] = 0.0
             if (axis, side) in fluxes.ends:
                 outward[layer(axis, side)] = 0.0
     return out
+
+
+def lines(padded: Array, axis: int) -> Array:
+    """Values (nz + 2, ny + 2, nx + 2) without the layers around them, but for those at both ends of an axis."""
+    return padded[tuple(slice(None) if i == 2 - axis else slice(1, -1) for i in range(3))]
 
 
 def part(faces: Array, axis: int, side: int) -> Array:

@@ -49,7 +49,9 @@ def fluxes(case: str) -> Fluxes:
     nx, ny, nz = shape = (2, 5, 4) if case == "meets on both sides" else (6, 5, 4)
     kappa = [np.exp(rng.standard_normal((nz + 2, ny + 2, nx + 2))) for _ in range(3)]
     kappa[0][rng.random(kappa[0].shape) < 0.2] = 0.0
-    given: Any = (kappa[0],) * 3 if case == "isotropic" else (kappa[0], 0.7, kappa[2])
+    if case == "held":
+        kappa = [np.where((rng.random(kappa[0].shape) < 0.2) & (kappa[0] > 0.0), -kappa[0], kappa[0])] * 3
+    given: Any = (kappa[0],) * 3 if case in ("isotropic", "held") else (kappa[0], 0.7, kappa[2])
     faces = {"inside": [], "isotropic": list(product(range(3), (0, 1)))}.get(case, [(0, 0), (0, 1), (2, 1)])
     ends: dict[tuple[int, int], Any] = {
         (axis, side): rng.random([n if axis != 2 - i else 1 for i, n in enumerate((nz, ny, nx))])
@@ -58,11 +60,11 @@ def fluxes(case: str) -> Fluxes:
     if case == "shares":
         ends = dict(zip(product(range(3), (0, 1)), (1.0, 0.0, 1.0, 1.0, ends[2, 1], 0.5), strict=True))
     x, y, z = (1.0 + rng.random(n + 2) for n in shape)
-    return Fluxes(kappa=given, sizes=(x, y, z), ends=ends, doubled=(nx == 2, False, False))
+    return Fluxes(kappa=given, sizes=(x, y, z), ends=ends, doubled=(nx == 2, False, False), held=case == "held")
 
 
 FACES = tuple(product(range(3), (0, 1)))
-CASES = ("isotropic", "by axis", "inside", "meets on both sides", "shares")
+CASES = ("isotropic", "by axis", "inside", "meets on both sides", "shares", "held")
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -96,6 +98,18 @@ def test_the_cuda_text_makes_the_same_bits(host: Any, case: str) -> None:
     assert found.tobytes() == expected.tobytes()
 
 
+def test_no_row_has_an_entry_in_the_column_of_a_held_cell() -> None:
+    given = fluxes("held")
+    assert isinstance(given.kappa[0], np.ndarray)
+    free = Fluxes(**{**given.__dict__, "kappa": (abs(given.kappa[0]),) * 3, "held": False})
+    rows, others = star(np, given), star(np, free)
+    held, inner = given.kappa[0] < 0.0, (slice(1, -1),) * 3
+    assert np.array_equal(rows[3], others[3])
+    for entry, step in ((0, (-1, 0)), (1, (-1, 1)), (2, (-1, 2)), (4, (1, 2)), (5, (1, 1)), (6, (1, 0))):
+        either = held[inner] | np.roll(held, -step[0], step[1])[inner]
+        assert np.array_equal(rows[entry], np.where(either, 0.0, others[entry]))
+
+
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", BACKENDS)
 def test_backends_make_the_same_bits(name: str, case: str) -> None:
@@ -106,5 +120,6 @@ def test_backends_make_the_same_bits(name: str, case: str) -> None:
         sizes=given.sizes,
         ends={at: v if isinstance(v, float) else backend.asarray(v) for at, v in given.ends.items()},
         doubled=given.doubled,
+        held=given.held,
     )
     assert backend.to_host(backend.lattice.star(there)).tobytes() == star(np, given).tobytes()

@@ -1,7 +1,7 @@
 // Rows of finite volumes in one launch (kernels/lattice/fluxes.py has the text): 56 bytes a cell written, κ read once from
 // memory.
 
-// One axis: κ of the cells and a layer around them, or null for one number; what stands in place of the fluxes at both
+// One axis: κ of the cells and a layer around them, negative where u is held, or null for one number; what stands in place of the fluxes at both
 // ends, null where rows go on; 2 where two cells meet on both sides, else 1. Or rows end with a part of area / resistance
 // of half a cell, which is less than 0 where they do not.
 struct Axis {
@@ -29,10 +29,12 @@ extern "C" __global__ void star_rows(
     for (int a = 0; a < 3; ++a) {
         const Axis& axis = a == 0 ? x_axis : a == 1 ? y_axis : z_axis;
         double resistance[3];
+        bool held[3];
 #pragma unroll
         for (int d = -1; d <= 1; ++d) {
             const double kappa = axis.kappa == nullptr ? axis.number : __ldg(axis.kappa + center + d * step[a]);
-            resistance[d + 1] = 0.5 * __ldg(size[a] + d) / kappa;
+            resistance[d + 1] = 0.5 * __ldg(size[a] + d) / (kappa < 0.0 ? -kappa : kappa);
+            held[d + 1] = kappa < 0.0;
         }
         const int first = a == 0 ? 1 : 0, second = a == 2 ? 1 : 2;
         const double area = __ldg(size[second]) * __ldg(size[first]);
@@ -46,7 +48,7 @@ extern "C" __global__ void star_rows(
                     : share == 0.0 ? 0.0 : share * (area / resistance[1])
                 : area / (resistance[side] + resistance[side + 1]) * axis.times;
             diagonal += flux;
-            out[(side == 0 ? 2 - a : 4 + a) * cells + cell] = ends ? 0.0 : -flux;
+            out[(side == 0 ? 2 - a : 4 + a) * cells + cell] = ends || held[1] || held[2 * side] ? 0.0 : -flux;
         }
     }
     out[3 * cells + cell] = diagonal;

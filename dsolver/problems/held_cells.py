@@ -1,0 +1,92 @@
+"""Cells where u is held: no unknowns, but neighbors with a value, as a Dirichlet condition is one of a face."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+from dsolver.errors import InputError
+from dsolver.kernels.formats.layout import Array
+from dsolver.problems.discretization import Patch
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """Couplings to held cells in one direction.
+
+    Attributes:
+        cells: of the chunk, which are coupled so, as numbers in lattice order.
+        couplings: of each, area / resistance of the face.
+        beyond: the held cell of each, as a number in lattice order of the chunk with a layer around it.
+    """
+
+    cells: Array
+    couplings: Array
+    beyond: Array
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class HeldCells:
+    """The held cells of a chunk.
+
+    Attributes:
+        cells: their numbers in lattice order.
+        links: what couples other cells of the chunk to held ones, which may be in other chunks.
+    """
+
+    cells: Array
+    links: tuple[Link, ...]
+
+    def fed(self, patch: Patch, name: str, number: float | None) -> HeldValues:
+        """The values with their effect on right-hand sides.
+
+        Args:
+            patch: has the values, exchanged, unless they are one number.
+            name: of their field.
+            number: in place of a field.
+
+        Raises:
+            InputError: a value is NaN or infinite.
+        """
+        if number is not None:
+            values: Array = patch.xp.full(len(self.cells), number)
+            return HeldValues(cells=self.cells, values=values, feeds=self._feeds(lambda link: number * link.couplings))
+        values, around = patch.own[name].reshape(-1)[self.cells], patch.padded(name, 0.0).reshape(-1)
+        bad = int((~patch.xp.isfinite(values)).sum())
+        if bad:
+            raise InputError(f"fixed has {bad} values that are NaN or infinite in cells of chunk {patch.number}")
+        return HeldValues(
+            cells=self.cells, values=values, feeds=self._feeds(lambda link: link.couplings * around[link.beyond])
+        )
+
+    def _feeds(self, value: Callable[[Link], Array]) -> tuple[tuple[Array, Array], ...]:
+        return tuple((link.cells, value(link)) for link in self.links)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class HeldValues:
+    """Values of the held cells of a chunk.
+
+    Attributes:
+        cells: as of `HeldCells`.
+        values: of each.
+        feeds: numbers of cells, different ones in each pair, and what is added to their right-hand sides.
+    """
+
+    cells: Array
+    values: Array
+    feeds: tuple[tuple[Array, Array], ...]
+
+    def add(self, b: Array) -> None:
+        """Add their effect to right-hand sides (nz, ny, nx) in C order."""
+        flat = b.reshape(-1)
+        for cells, values in self.feeds:
+            flat[cells] += values
+
+    def fill(self, x: Array) -> None:
+        """Write the values into x, (nz, ny, nx) in C order."""
+        x.reshape(-1)[self.cells] = self.values
