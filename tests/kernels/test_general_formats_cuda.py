@@ -51,7 +51,8 @@ KERNELS = {
     "csr/rows.cu": ("spmv_1", "spmv_8", "spmv_32", "diagonal"),
     "csr/ell.cu": ("spmv",),
     "csr/chunks.cu": ("spmv", "spmv_close", "spmv_carry", "add_carries", "find_chunks", "fill_chunks"),
-    "block_slices/spmv.cu": ("spmv_1", "spmv_3", "sum_1", "sum_1_short"),
+    "block_slices/spmv.cu": ("spmv_1", "sum_1", "sum_1_short"),
+    "block_slices/spmv_blocks.cu": ("spmv_3",),
     "block_slices/build.cu": ("measure_1", "fill_1", "fill_twice_1", "measure_3", "fill_3", "fill_full_3"),
 }
 
@@ -180,7 +181,10 @@ def test_slices_of_blocks(hosts: dict[str, Host], name: str, block: int) -> None
             assert (twice == values).all()
             assert (rounded == values.astype(np.float32)).all()
         first = (f"spmv_{block}", blocks, 128, text.slices, text.indices, text.values, text.row)
-        product_of(matrix, partial(multiply, hosts["block_slices/spmv.cu"], first, (count, size)))
+        product_of(
+            matrix,
+            partial(multiply, hosts[f"block_slices/spmv{'' if block == 1 else '_blocks'}.cu"], first, (count, size)),
+        )
 
 
 @pytest.mark.parametrize("rows", [1, 33, 500, 64 * 7])

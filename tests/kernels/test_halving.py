@@ -34,6 +34,8 @@ OTHER = offsets_below((1, 2, 2), STAR)
 KINDS = ("star", "box", "slab_x", "slab_y", "slab_z")
 NAMES = ("galerkin_star", *(f"{name}_{kind}" for name in ("interpolate", "tile") for kind in KINDS))
 
+FOLDER = resources.files("dsolver.kernels") / "cuda" / "lattice"
+TEXTS = [(FOLDER / f"halving_{part}.cu").read_text() for part in ("interpolation", "star", "tiles")]
 HOST = (
     FIBERS
     + """
@@ -41,7 +43,11 @@ struct int3 { int x, y, z; };
 static int3 make_int3(int x, int y, int z) { return {x, y, z}; }
 struct double2 { double x, y; };
 static double2 make_double2(double x, double y) { return {x, y}; }
-#include "lattice/halving.cu"
+#include "lattice/lattice.cuh"
+#include "lattice/halving.cuh"
+"""
+    + "".join(text.split('halving.cuh"')[1] for text in TEXTS)
+    + """
 static void* arrays[4];
 static int n[11];
 static long long stride;
@@ -80,7 +86,7 @@ LEVELS: list[tuple[Triple, Flags]] = [
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    options, sources = ("-O1", "-ffp-contract=off"), ("lattice/halving.cu", "lattice/lattice.cuh")
+    options, sources = ("-O1", "-ffp-contract=off"), ("lattice/halving.cuh", "lattice/lattice.cuh")
     return compiled(tmp_path_factory.mktemp("host"), HOST, *options, sources=sources)
 
 

@@ -29,6 +29,7 @@ SHORT: Final = 4
 """Mean entry columns up to which a warp adds `PAIR` slices at once, as in spmv.cu."""
 PAIR: Final = 2
 BUILD, PRODUCT, BATCHED = "block_slices/build.cu", "block_slices/spmv.cu", "block_slices/batched.cu"
+OF_BLOCKS: Final = "block_slices/spmv_blocks.cu"
 
 
 @final
@@ -64,7 +65,8 @@ class CudaBlockSlices(Finished, BlockSlices):
         launch_early(self._kernel(name), self._grid, (WARPS * SLICE,), (*self._head, *vectors, *self._tail))
 
     def _kernel(self, name: str) -> Any:
-        return kernel(PRODUCT, f"{name}_{self.block}{self._variant}", type_of(self.values))
+        file = PRODUCT if self.block == 1 else OF_BLOCKS
+        return kernel(file, f"{name}_{self.block}{self._variant}", type_of(self.values))
 
     @cached_property
     def _variant(self) -> str:

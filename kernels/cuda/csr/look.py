@@ -14,7 +14,7 @@ from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.look import CANCELED, Faults, Look
 
-LOOK: Final = "csr/look.cu"
+LOOK, GLANCE = "csr/look.cu", "csr/glance.cu"
 THREADS: Final = 256
 LANES: Final = (1, 2, 4, 8, 16, 32)
 """Threads of a row that there are kernels for."""
@@ -129,7 +129,8 @@ def _number(name: str, rows: Csr, *arguments: Any, nothing: int = 0) -> Any:
 
 def _launch(name: str, blocks: int, rows: Csr, *arguments: Any) -> None:
     sizes = np.int64(rows.size), np.int64(len(rows.columns))
-    kernel(LOOK, name, "float64")((blocks,), (THREADS,), (*rows, *sizes, *arguments))
+    file = GLANCE if name.startswith("glance") else LOOK
+    kernel(file, name, "float64")((blocks,), (THREADS,), (*rows, *sizes, *arguments))
 
 
 def _blocks(rows: Csr, lanes: int) -> int:

@@ -1,4 +1,4 @@
-"""Interpolation and Galerkin operators where every axis is halved, by kernels that ask no tables (halving.cu)."""
+"""Interpolation and Galerkin operators where every axis is halved, by kernels that ask no tables (halving*.cu)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, CORNERS, GHOST, Coarsening, Triple, offsets_below
 
-FILE, DTYPE = "lattice/halving.cu", "float64"
+INTERPOLATION, OF_STARS, IN_TILES = (f"lattice/halving_{name}.cu" for name in ("interpolation", "star", "tiles"))
+DTYPE: Final = "float64"
 STAR: Final = tuple(o for o in COARSE_OFFSETS if sum(map(abs, o)) <= 1)
 KINDS: Final = {
     STAR: "star",
@@ -27,7 +28,7 @@ KINDS: Final = {
 }
 """Names of kernels by the offsets of rows: stars, all, and what is below stars that are made coarser along one axis."""
 CELLS, LINES, ROWS = (8, 8, 4), (32, 2, 2), (16, 2, 1)
-"""Cells, or coarse rows, along x, y, z that a block works on, as halving.cu says too."""
+"""Cells, or coarse rows, along x, y, z that a block works on, as halving*.cu say too."""
 CELL_THREADS, LINE_THREADS, ROW_THREADS = 256, 128, 288
 
 
@@ -53,7 +54,9 @@ def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: 
     starts = [axis.first % 2 - 1 for axis in coarsening.axes]
     cells = [-(-(len(axis.kind) - start) // 2) for axis, start in zip(coarsening.axes, starts, strict=True)]
     arguments = (*_lattice(coarsening, offsets, weights), places(coarsening), *map(np.int32, starts), p)
-    kernel(FILE, "interpolate_" + KINDS.get(offsets, "box"), DTYPE)(_blocks(cells, CELLS), (CELL_THREADS,), arguments)
+    kernel(INTERPOLATION, "interpolate_" + KINDS.get(offsets, "box"), DTYPE)(
+        _blocks(cells, CELLS), (CELL_THREADS,), arguments
+    )
     return p
 
 
@@ -67,9 +70,9 @@ def galerkin(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array
     if not out.size:
         return out
     if offsets == STAR and weights.size > len(offsets):
-        kernel(FILE, "galerkin_star", DTYPE)(_blocks(shape, LINES), (LINE_THREADS,), arguments)
+        kernel(OF_STARS, "galerkin_star", DTYPE)(_blocks(shape, LINES), (LINE_THREADS,), arguments)
     else:
-        kernel(FILE, "tile_" + KINDS.get(offsets, "box"), DTYPE)(_blocks(shape, ROWS), (ROW_THREADS,), arguments)
+        kernel(IN_TILES, "tile_" + KINDS.get(offsets, "box"), DTYPE)(_blocks(shape, ROWS), (ROW_THREADS,), arguments)
     return out
 
 
@@ -85,7 +88,7 @@ def _places(coarsening: Coarsening) -> npt.NDArray[np.int32]:
 
 
 def _lattice(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> tuple[Any, ...]:
-    """The arguments called HALVED in halving.cu: rows that it has no kernels for get zeros for their other entries."""
+    """The arguments called HALVED in halving.cuh: rows that it has no kernels for get zeros for their other entries."""
     w, bare, constant = stored(coarsening, offsets, weights)
     if offsets not in KINDS:
         some, w = w, cupy.zeros((len(COARSE_OFFSETS), *w.shape[1:]))

@@ -17,13 +17,16 @@ OPTIONS = ("--std=c++17",)
 
 KINDS: Final = {
     "matrices": (
-        *(f"block_slices/{name}.cu" for name in ("spmv", "build")),
-        *(f"csr/{name}.cu" for name in ("look", "rows", "starts")),
+        *(f"block_slices/{name}.cu" for name in ("spmv", "spmv_blocks", "build")),
+        *(f"csr/{name}.cu" for name in ("glance", "look", "rows", "starts")),
         *(f"amg/{name}.cu" for name in ("extended_interpolation", "couplings", "pmis", "points", "paths", "dense")),
         *(f"amg/products/{name}.cu" for name in ("product", "alone", "alone_in_rooms", "mirrors")),
     ),
     "grids": (
-        *(f"lattice/{name}.cu" for name in ("halving", "look", "fluxes", "transfers")),
+        *(
+            f"lattice/{name}.cu"
+            for name in ("halving_interpolation", "halving_tiles", "halving_star", "look", "fluxes", "transfers")
+        ),
         *("checkered/parities.cu", "checkered/corners.cu", "faces/passes.cu", "faces/assembly.cu", "stencil/star.cu"),
         *(f"sell/{name}.cu" for name in ("sweeps", "multigrid", "assembly")),
         "vectors.cu",
