@@ -28,7 +28,7 @@ if _TYPE_CHECKING:
         RankError,
         WorkerLostError,
     )
-    from dsolver.linalg import bicgstab, cg, cocg, fcg, fgmres, gmres, minres
+    from dsolver.linalg import bicgstab, cg, cgls, cocg, fcg, fgmres, gmres, lsmr, minres
     from dsolver.matrices.matrix import matrix
     from dsolver.matrices.null_vectors import rigid_body_modes
     from dsolver.monitor.notebook import Live
@@ -36,7 +36,7 @@ if _TYPE_CHECKING:
     from dsolver.problems.functions import by_chunk
     from dsolver.session.checkpoint import Checkpoint
     from dsolver.session.follower import State
-    from dsolver.solution import Solution, Solutions
+    from dsolver.solution import LeastSquaresSolution, Solution, Solutions
     from dsolver.solver import Solver
     from dsolver.status import Status
 
@@ -59,7 +59,7 @@ _HOMES = {
         "RankError",
         "WorkerLostError",
     ),
-    "linalg": ("bicgstab", "cg", "cocg", "fcg", "fgmres", "gmres", "minres"),
+    "linalg": ("bicgstab", "cg", "cgls", "cocg", "fcg", "fgmres", "gmres", "lsmr", "minres"),
     "matrices.matrix": ("matrix",),
     "matrices.null_vectors": ("rigid_body_modes",),
     "monitor.notebook": ("Live",),
@@ -67,7 +67,7 @@ _HOMES = {
     "problems.functions": ("by_chunk",),
     "session.checkpoint": ("Checkpoint",),
     "session.follower": ("State",),
-    "solution": ("Solution", "Solutions"),
+    "solution": ("LeastSquaresSolution", "Solution", "Solutions"),
     "solver": ("Solver",),
     "status": ("Status",),
 }
@@ -84,6 +84,7 @@ __all__ = [
     "Estimate",
     "InconsistentWarning",
     "InputError",
+    "LeastSquaresSolution",
     "Live",
     "NotConvergedError",
     "OutputExistsError",
@@ -98,11 +99,13 @@ __all__ = [
     "bicgstab",
     "by_chunk",
     "cg",
+    "cgls",
     "cocg",
     "estimate",
     "fcg",
     "fgmres",
     "gmres",
+    "lsmr",
     "matrix",
     "matrix_from_blocks",
     "minres",

@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, final
 
 from dsolver.cluster.runtime import DeviceName, EngineName
 from dsolver.errors import InputError, in_a_line
+from dsolver.least_squares.solve import (
+    LeastSquaresArguments,
+    LeastSquaresOptions,
+    Tolerances,
+    solve_least_squares,
+)
 from dsolver.problems import Problem
 from dsolver.session.arguments import on_gpu_here, prepared, problem_of
 from dsolver.session.follower import State
 from dsolver.session.options import Options, Setup, spelled_out
 from dsolver.session.session import Session
 from dsolver.session.solves import solve_all
+from dsolver.solution import LeastSquaresSolution
 from dsolver.status import Status
 
 if TYPE_CHECKING:
@@ -202,6 +209,72 @@ def fgmres(
         x and info, as of `dsolver.gmres`.
     """
     return _solved("fgmres", A, b, x0, Linalg(**arguments), SCIPYS_RESTART if restart is None else restart)
+
+
+@spelled_out(LeastSquaresOptions)
+def lsmr(
+    A: Any,
+    b: Any,
+    damp: float = 0.0,
+    atol: float = 1e-6,
+    btol: float = 1e-6,
+    conlim: float = 1e8,
+    maxiter: int | None = None,
+    x0: Any = None,
+    **arguments: Unpack[LeastSquaresArguments],
+) -> LeastSquaresSolution:
+    """The x with least ‖b - A x‖₂² + damp² ‖x‖₂², by LSMR (Fong and Saunders 2011), for an A of any shape and rank.
+
+    Where A x = b has solutions, x is one; where A has less rank than columns, the shortest one. A and its transpose are
+    stored, each distributed by rows.
+
+    Args:
+        A: (m, n), a real sparse matrix of `scipy.sparse` or `cupyx.scipy.sparse` in any format.
+        b: right-hand side, (m,) or (m, 1): an array of NumPy, CuPy or Dask, or of a package that knows DLPack.
+        damp: weight of the unknowns. With x0 it damps x - x0, as in SciPy.
+        atol: finished when ‖Aᵀr‖ <= atol ‖A‖ ‖r‖, with r = b - A x.
+        btol: or when ‖r‖ <= btol ‖b‖ + atol ‖A‖ ‖x‖. As exact as A and b are, relative to their norms.
+        conlim: ended when the condition number of A, as far as it was met, exceeds this; 0 for no limit.
+        maxiter: iterations at most; min(m, n) by default.
+        x0: first guess, (n,); zero by default.
+
+    Returns:
+        The solution, which unpacks as the tuple of SciPy's function does. Not to reach a tolerance is no exception.
+    """
+    tolerances = Tolerances(damp=damp, atol=atol, btol=btol, conlim=conlim, maxiter=maxiter)
+    return solve_least_squares("lsmr", A, b, x0, tolerances, LeastSquaresOptions(**arguments))
+
+
+@spelled_out(LeastSquaresOptions)
+def cgls(
+    A: Any,
+    b: Any,
+    damp: float = 0.0,
+    atol: float = 1e-6,
+    btol: float = 1e-6,
+    maxiter: int | None = None,
+    x0: Any = None,
+    **arguments: Unpack[LeastSquaresArguments],
+) -> LeastSquaresSolution:
+    """The x with least ‖b - A x‖₂² + damp² ‖x‖₂², by CGLS (Björck 1996), for an A of any shape and rank.
+
+    Conjugate gradients on the normal equations: the solution of `dsolver.lsmr` with less vectors. Iterates of LSMR have
+    the smaller ‖Aᵀr‖, those of CGLS the smaller ‖r‖: stopped early, both regularize.
+
+    Args:
+        A: as of `dsolver.lsmr`, as the other arguments are.
+        b: likewise.
+        damp: weight of the unknowns, whatever x0 is.
+        atol: likewise; ‖A‖ is the largest ‖A p‖ / ‖p‖ that was met.
+        btol: likewise.
+        maxiter: likewise.
+        x0: likewise.
+
+    Returns:
+        The solution, as of `dsolver.lsmr`.
+    """
+    tolerances = Tolerances(damp=damp, atol=atol, btol=btol, conlim=0.0, maxiter=maxiter)
+    return solve_least_squares("cgls", A, b, x0, tolerances, LeastSquaresOptions(**arguments))
 
 
 def _solved(

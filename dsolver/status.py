@@ -21,6 +21,7 @@ class Status(Enum):
     INCOMPATIBLE_RHS = "incompatible_rhs"
     STOPPED = "stopped_by_callback"
     SLOW = "slow"
+    ILL_CONDITIONED = "ill_conditioned"
 
     @property
     def advice(self) -> str:
@@ -81,5 +82,10 @@ _ADVICE: Final = {
         "meant."
     ),
     Status.STOPPED: "The callback asked to stop. x is the iterate that it saw.",
+    Status.ILL_CONDITIONED: (
+        "The condition number of A, as far as it was met, reached conlim: what rounding and noise of b make of the "
+        "smallest singular values would spoil x. x is a regularized solution of those above: use damp=, "
+        'scale="columns" where columns have different units, or a larger conlim.'
+    ),
     Status.SLOW: "The residual falls so slowly that another preconditioner takes over: no solve ends with this.",
 }

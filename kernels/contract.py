@@ -198,6 +198,32 @@ Unless limit < rr <= ceiling and square >= 0: then it writes NaNs and updates no
 already, and a step by 1/rho would be one of rounding: then it writes NaNs but for normal, and updates nothing but size.
 """
 
+HALF_STEP = _kernel("half_step", reads="square other", writes="norm inverse back")
+"""norm = √square, inverse = 1/norm, back = -norm/other: of a vector of Golub and Kahan's bidiagonalization that is kept
+without being divided by its norm, what the next one on the other side takes (Golub & Kahan 1965)."""
+BIDIAGONAL_ROTATIONS = _kernel(
+    "bidiagonal_rotations",
+    reads="alpha beta damp stop",
+    updates="alpha_bar rho rho_bar c_bar s_bar zeta zeta_bar beta_dd beta_d rho_d tau theta d aa_next most least",
+    writes="keep move turn rr ss aa cond",
+)
+"""A column of the bidiagonal matrix, its QR factors and those of their transpose, and the norms that follow: LSMR (Fong
+& Saunders, SIAM J. Sci. Comput. 33, 2011, sections 2.3 to 3.4; with the names there, dots and tildes spelled out).
+
+alpha and beta are the new ones. keep = -theta_bar rho / (rho_old rho_bar_old), move = zeta / (rho rho_bar) and
+turn = -theta_new / rho are what h_bar, x and h take; rr estimates ‖r‖² with the damped part, ss is ‖Aᵀr - damp² x‖²,
+aa and cond estimate ‖A‖² and the condition number. aa_next: of the next aa what is known; most, least: the largest and
+the smallest rho_bar. Where stop is not zero, it writes NaNs and updates nothing.
+"""
+NORMAL_STEP = _kernel("normal_step", reads="ss qq pp damp stop", updates="aa", writes="alpha")
+"""alpha = ss / (qq + damp² pp), the length of a step of conjugate gradients on AᵀA + damp² with q = A p. aa becomes
+qq / pp where that is larger: ‖A‖² from below. Where stop is not zero, alpha is NaN and nothing is updated."""
+SETTLE = _kernel("settle", reads="rr ss aa cond xx bb atol btol ctol", updates="stop")
+"""stop becomes the reason why iterations for least squares end, in SciPy's numbers (`lsmr`), unless it is not zero:
+1 ‖r‖ <= btol ‖b‖ + atol ‖A‖ ‖x‖, 2 ‖Aᵀr‖ <= atol ‖A‖ ‖r‖, 3 cond >= 1/ctol, 4 to 6 the same at what rounding leaves,
+and 8 where a number is not finite (Fong & Saunders 2011, section 5; Paige & Saunders, ACM Trans. Math. Softw. 8, 1982).
+rr, ss, aa, xx, bb are the squares of norms."""
+
 JACOBI = _kernel("jacobi", reads="A r scale", writes="z")
 """z = scale D^-1 r with D the diagonal of A and a float scale."""
 CHEBYSHEV = _kernel("chebyshev", reads="A r w keep gain", updates="d z")

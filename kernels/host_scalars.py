@@ -119,3 +119,122 @@ def rotation(
         tau[0], keep[0], on[0] = c[0] * phi[0], s[0] * s[0], 1.0
         move[0] = -tau[0] / rho
         beta[0], phi[0] = new, -s[0] * phi[0]
+
+
+def half_step(square: Scalar, other: Scalar, norm: Scalar, inverse: Scalar, back: Scalar) -> None:
+    """See `dsolver.kernels.contract.HALF_STEP`."""
+    with np.errstate(all="ignore"):
+        norm[0] = np.sqrt(square[0])
+        inverse[0], back[0] = 1.0 / norm[0], -norm[0] / other[0]
+
+
+def bidiagonal_rotations(
+    alpha: Scalar,
+    beta: Scalar,
+    damp: Scalar,
+    stop: Scalar,
+    alpha_bar: Scalar,
+    rho: Scalar,
+    rho_bar: Scalar,
+    c_bar: Scalar,
+    s_bar: Scalar,
+    zeta: Scalar,
+    zeta_bar: Scalar,
+    beta_dd: Scalar,
+    beta_d: Scalar,
+    rho_d: Scalar,
+    tau: Scalar,
+    theta: Scalar,
+    d: Scalar,
+    aa_next: Scalar,
+    most: Scalar,
+    least: Scalar,
+    keep: Scalar,
+    move: Scalar,
+    turn: Scalar,
+    rr: Scalar,
+    ss: Scalar,
+    aa: Scalar,
+    cond: Scalar,
+) -> None:
+    """See `dsolver.kernels.contract.BIDIAGONAL_ROTATIONS`."""
+    if stop[0] != 0.0:
+        for scalar in (keep, move, turn, rr, ss, aa, cond):
+            scalar[0] = np.nan
+        return
+    with np.errstate(all="ignore"):
+        c_hat, s_hat, alpha_hat = _turned(alpha_bar[0], damp[0])
+        rho_old, rho_bar_old, zeta_old = rho[0], rho_bar[0], zeta[0]
+        c, s, rho[0] = _turned(alpha_hat, beta[0])
+        theta_new, alpha_bar[0] = s * alpha[0], c * alpha[0]
+        theta_bar, rho_hat = s_bar[0] * rho[0], c_bar[0] * rho[0]
+        c_bar[0], s_bar[0], rho_bar[0] = _turned(rho_hat, theta_new)
+        zeta[0], zeta_bar[0] = c_bar[0] * zeta_bar[0], -s_bar[0] * zeta_bar[0]
+        keep[0] = -(theta_bar * rho[0]) / (rho_old * rho_bar_old)
+        move[0] = zeta[0] / (rho[0] * rho_bar[0])
+        turn[0] = -theta_new / rho[0]
+        # ‖r‖, of the same rotations from the other side.
+        acute, check = c_hat * beta_dd[0], -s_hat * beta_dd[0]
+        beta_hat, beta_dd[0] = c * acute, -s * acute
+        theta_old = theta[0]
+        c_tilde, s_tilde, rho_tilde = _turned(rho_d[0], theta_bar)
+        theta[0], rho_d[0] = s_tilde * rho_bar[0], c_tilde * rho_bar[0]
+        beta_d[0] = c_tilde * beta_hat - s_tilde * beta_d[0]
+        tau[0] = (zeta_old - theta_old * tau[0]) / rho_tilde
+        gap = beta_d[0] - (zeta[0] - theta[0] * tau[0]) / rho_d[0]
+        d[0] += check * check
+        rr[0] = d[0] + gap * gap + beta_dd[0] * beta_dd[0]
+        ss[0] = zeta_bar[0] * zeta_bar[0]
+        aa[0] = aa_next[0] + beta[0] * beta[0]
+        aa_next[0] = aa[0] + alpha[0] * alpha[0]
+        cond[0] = max(most[0], rho_hat) / min(least[0], rho_hat)
+        most[0], least[0] = max(most[0], rho_bar[0]), min(least[0], rho_bar[0])
+
+
+def _turned(a: float, b: float) -> tuple[float, float, float]:
+    """c, s and r of the rotation that turns (a, b) into (r, 0)."""
+    r = np.sqrt(a * a + b * b)
+    return (a / r, b / r, r) if r > 0.0 else (1.0, 0.0, 0.0)
+
+
+def normal_step(ss: Scalar, qq: Scalar, pp: Scalar, damp: Scalar, stop: Scalar, aa: Scalar, alpha: Scalar) -> None:
+    """See `dsolver.kernels.contract.NORMAL_STEP`."""
+    alpha[0] = np.nan
+    if stop[0] != 0.0:
+        return
+    with np.errstate(all="ignore"):
+        alpha[0] = ss[0] / (qq[0] + damp[0] * damp[0] * pp[0])
+        aa[0] = max(aa[0], qq[0] / pp[0]) if pp[0] > 0.0 else aa[0]
+
+
+def settle(
+    rr: Scalar,
+    ss: Scalar,
+    aa: Scalar,
+    cond: Scalar,
+    xx: Scalar,
+    bb: Scalar,
+    atol: Scalar,
+    btol: Scalar,
+    ctol: Scalar,
+    stop: Scalar,
+) -> None:
+    """See `dsolver.kernels.contract.SETTLE`."""
+    if stop[0] != 0.0:
+        return
+    with np.errstate(all="ignore"):
+        r, s, a, x, b = (np.sqrt(square[0]) for square in (rr, ss, aa, xx, bb))
+        if not np.isfinite(r + s + a + x):
+            stop[0] = 8.0
+            return
+        share, normal, inverse = r / b, s / (a * r) if a * r > 0.0 else np.inf, 1.0 / cond[0]
+        size = a * x / b
+        reasons = (
+            share <= btol[0] + atol[0] * size,
+            normal <= atol[0],
+            inverse <= ctol[0],
+            1.0 + share / (1.0 + size) <= 1.0,
+            1.0 + normal <= 1.0,
+            1.0 + inverse <= 1.0,
+        )
+        stop[0] = next((number for number, met in enumerate(reasons, 1) if met), 0.0)

@@ -9,7 +9,16 @@ import numpy as np
 
 from dsolver.kernels.batched import Kernels
 from dsolver.kernels.formats.layout import Array, Layout
-from dsolver.kernels.host_scalars import complex_quotient, quotient, rotation, unscale
+from dsolver.kernels.host_scalars import (
+    bidiagonal_rotations,
+    complex_quotient,
+    half_step,
+    normal_step,
+    quotient,
+    rotation,
+    settle,
+    unscale,
+)
 from dsolver.kernels.reductions import GroupedPlaces, tree_sum
 
 
@@ -81,3 +90,7 @@ class Vectors(Kernels, ABC):
     complex_quotient = staticmethod(complex_quotient)
     unscale = staticmethod(unscale)
     rotation = staticmethod(rotation)
+    half_step = staticmethod(half_step)
+    bidiagonal_rotations = staticmethod(bidiagonal_rotations)
+    normal_step = staticmethod(normal_step)
+    settle = staticmethod(settle)

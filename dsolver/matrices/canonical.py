@@ -41,7 +41,10 @@ def check_form(name: str, matrix: Any, *, complex_too: bool = False) -> None:
         InputError: it is one.
     """
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"{name} has shape {tuple(matrix.shape)}: a system needs as many rows as columns")
+        raise InputError(
+            f"{name} has shape {tuple(matrix.shape)}: a system needs as many rows as columns; for the x with least "
+            f"‖b - A x‖ use dsolver.lsmr(A, b)"
+        )
     if matrix.shape[0] == 0:
         raise InputError(f"{name} has no rows")
     _check_real(name, matrix, complex_too=complex_too)

@@ -28,6 +28,7 @@ class CutMatrix(CutRows):
         formats: as of `matrix`.
         near: float64 (rows, k), the near-null space of all rows, or None.
         blocks: sizes of blocks of which statistics are wanted.
+        columns: columns of each chunk, where the matrix is not square; by default those of its rows' numbers.
     """
 
     def __init__(
@@ -37,20 +38,23 @@ class CutMatrix(CutRows):
         formats: str | None = None,
         near: Any = None,
         blocks: Sequence[int] = BLOCKS,
+        columns: RowPartition | None = None,
     ) -> None:
+        self._read = partition if columns is None else columns
         self._matrix, self._partition, self._formats, self._near = matrix, partition, formats, near
         self._blocks = blocks
 
     @cached_property
     def _ghosts(self) -> list[npt.NDArray[np.int64]]:
-        return [ghost_columns(np, self._columns(a, b), a, b) for a, b in pairwise(self._partition.bounds)]
+        spans = zip(pairwise(self._partition.bounds), pairwise(self._read.bounds), strict=True)
+        return [ghost_columns(np, self._columns(*rows), *columns) for rows, columns in spans]
 
     @cached_property
     def plans(self) -> tuple[HaloPlan, ...]:
         """Halo exchange of each chunk."""
         if self._partition.chunks == 1:
             return (HaloPlan(sends=(), receives=()),)
-        return self._partition.halo_plans(self._ghosts)
+        return self._read.halo_plans(self._ghosts)
 
     @property
     def senders(self) -> tuple[tuple[int, ...], ...]:
@@ -66,7 +70,8 @@ class CutMatrix(CutRows):
     @cached_property
     def counts(self) -> tuple[ChunkCounts, ...]:
         """Counts of each chunk."""
-        return tuple(counts_of(self._block(number), self._blocks) for number in range(self._partition.chunks))
+        columns = self._read.sizes[0]
+        return tuple(counts_of(self._block(number), self._blocks, own) for number, own in enumerate(columns))
 
     def _columns(self, first: int, last: int) -> npt.NDArray[np.int64]:
         pointers = self._matrix.indptr
@@ -92,7 +97,7 @@ class CutMatrix(CutRows):
             pointers - pointers[0],
             self._columns(first, last),
             self._matrix.data[pointers[0] : pointers[-1]],
-            (first, last),
+            (self._read.bounds[number], self._read.bounds[number + 1]),
             self._ghosts[number],
             self.plans[number],
             self._formats,

@@ -138,7 +138,7 @@ def row_block(
         start: int64 (rows + 1,), where rows begin, from 0.
         columns: global numbers.
         values: of the entries.
-        span: the chunk's first row, and behind its last one.
+        span: the chunk's first column, and behind its last one.
         ghosts: of `ghost_columns`.
         plan: its halo exchange.
         formats: as of `matrix`.
@@ -147,16 +147,16 @@ def row_block(
     return RowBlock(start=start, columns=numbers, values=values, plan=plan, formats=formats)
 
 
-def counts_of(block: RowBlock, blocks: Sequence[int] = BLOCKS) -> ChunkCounts:
-    """Counts of one chunk's rows, with statistics for some sizes of blocks."""
+def counts_of(block: RowBlock, blocks: Sequence[int] = BLOCKS, columns: int | None = None) -> ChunkCounts:
+    """Counts of one chunk's rows, with statistics for some sizes of blocks; columns: own ones, by default as rows."""
     backend, rows, boundary, ghost_entries = backend_of(block.values), block.csr, 0, 0
     if block.plan.slots:
-        parts = backend.general.split(rows)
+        parts = backend.general.split(rows, columns)
         rows, boundary, ghost_entries = parts.local, len(parts.boundary), len(parts.ghost.columns)
     return ChunkCounts(
         rows=rows.size,
         boundary=boundary,
         ghosts=block.plan.slots,
         ghost_entries=ghost_entries,
-        local=block.known or backend.general.statistics(rows, rows.size, blocks),
+        local=block.known or backend.general.statistics(rows, columns or rows.size, blocks),
     )

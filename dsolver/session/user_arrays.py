@@ -254,6 +254,50 @@ def container_of(
     return made
 
 
+def vector_of(
+    name: str, values: Any, partition: Partition, client: Client | None
+) -> tuple[Container, Callable[[Any], Any]]:
+    """A vector of a user in chunks, and what makes arrays of NumPy, CuPy or Dask arrays of its kind.
+
+    Raises:
+        InputError: it is no vector of this length.
+    """
+    size = partition.grid[0]
+    array, back = _opened(name, values, size)
+    if tuple(array.shape) not in ((size,), (size, 1)):
+        of = "row" if name == "b" else "column"
+        raise InputError(f"{name} has shape {tuple(array.shape)}, but must be ({size},): an item for each {of} of A")
+    return container_of(name, array.reshape(partition.grid), partition, client), back
+
+
+def alike(name: str, values: Any, partition: Partition, client: Client | None) -> Container:
+    """A container of vectors of another length, of a user's kind."""
+    array, _ = _opened(name, values, partition.grid[0])
+    match type(array).__module__.partition(".")[0]:
+        case "dask":
+            import dask.array as da
+
+            made = da.zeros(partition.grid, chunks=partition.sizes, meta=array._meta)
+        case "cupy":
+            made = sys.modules["cupy"].zeros(partition.grid)
+        case _:
+            made = np.broadcast_to(np.zeros(1), partition.grid)
+    return container_of(name, made, partition, client)
+
+
+def _opened(name: str, values: Any, size: int) -> tuple[Any, Callable[[Any], Any]]:
+    """An array of NumPy, CuPy or Dask, and what makes such arrays of a user's kind."""
+    if type(values).__module__.partition(".")[0] == "xarray":
+        return values.data, _same
+    if not isinstance(values, np.ndarray) and is_foreign(values):
+        return opened(name, values)
+    return array_of(name, values, (size,)), _same
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
 def _contained(name: str, array: Any, partition: Partition, client: Client | None, dtype: Vectors) -> Container:
     """The container of an array of NumPy, CuPy or Dask."""
     match type(array).__module__.partition(".")[0]:

@@ -161,6 +161,62 @@ class CudaVectors(Vectors):
         written = (scale, w1, w2, w3, tau, keep, move, on, normal)
         launch_early(self._function("rotation"), (1,), (1,), (*read, *updated, *written))
 
+    def half_step(self, square: Array, other: Array, norm: Array, inverse: Array, back: Array) -> None:
+        launch_early(self._function("half_step"), (1,), (1,), (square, other, norm, inverse, back))
+
+    def bidiagonal_rotations(
+        self,
+        alpha: Array,
+        beta: Array,
+        damp: Array,
+        stop: Array,
+        alpha_bar: Array,
+        rho: Array,
+        rho_bar: Array,
+        c_bar: Array,
+        s_bar: Array,
+        zeta: Array,
+        zeta_bar: Array,
+        beta_dd: Array,
+        beta_d: Array,
+        rho_d: Array,
+        tau: Array,
+        theta: Array,
+        d: Array,
+        aa_next: Array,
+        most: Array,
+        least: Array,
+        keep: Array,
+        move: Array,
+        turn: Array,
+        rr: Array,
+        ss: Array,
+        aa: Array,
+        cond: Array,
+    ) -> None:
+        rotations = (alpha_bar, rho, rho_bar, c_bar, s_bar, zeta, zeta_bar)
+        norms = (beta_dd, beta_d, rho_d, tau, theta, d, aa_next, most, least)
+        arguments = (alpha, beta, damp, stop, *rotations, *norms, keep, move, turn, rr, ss, aa, cond)
+        launch_early(self._function("bidiagonal_rotations"), (1,), (1,), arguments)
+
+    def normal_step(self, ss: Array, qq: Array, pp: Array, damp: Array, stop: Array, aa: Array, alpha: Array) -> None:
+        launch_early(self._function("normal_step"), (1,), (1,), (ss, qq, pp, damp, stop, aa, alpha))
+
+    def settle(
+        self,
+        rr: Array,
+        ss: Array,
+        aa: Array,
+        cond: Array,
+        xx: Array,
+        bb: Array,
+        atol: Array,
+        btol: Array,
+        ctol: Array,
+        stop: Array,
+    ) -> None:
+        launch_early(self._function("settle"), (1,), (1,), (rr, ss, aa, cond, xx, bb, atol, btol, ctol, stop))
+
     def update_p(self, z: Array, rz: Array, rz_old: Array, pap: Array, p: Array) -> None:
         self.items("update_p", len(p), z, rz, rz_old, pap, p)
 

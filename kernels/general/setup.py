@@ -18,6 +18,7 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows, OnePassMatrix
+from dsolver.kernels.general.rectangular import Diagonal, RectangularMatrix
 from dsolver.kernels.general.rows import SplitRows, split
 from dsolver.kernels.general.selection import MEASURE, candidates, chosen
 from dsolver.kernels.reductions import some
@@ -332,6 +333,37 @@ class GeneralSetup(ABC):
         if wait:
             self.wait()
         return made
+
+    def rectangular(
+        self, rows: Csr, written: Layout, read: Layout, formats: str | None = None, *, borrowed: bool = False
+    ) -> RectangularMatrix:
+        """The local part of a chunk of a rectangular matrix. Whoever uses it waits before.
+
+        Args:
+            rows: its entries, on the device; columns ascend in each row.
+            written: of the vectors that products are written to, in order.
+            read: of those that are multiplied, likewise.
+            formats: as of `matrix`, a name or None.
+            borrowed: likewise.
+        """
+        rows, guard = self._rounded(self._writable(rows)), self._guard
+        choice = chosen(formats, self.statistics(rows, read.rows, (1,)), gpu=self._gpu)
+        return RectangularMatrix(
+            product=self.product(self._own(rows) if borrowed else rows, read.rows, choice),
+            choice=choice,
+            written=slice(guard, guard + written.rows),
+            read=slice(guard, guard + read.rows),
+            vectors=self._vectors,
+        )
+
+    def row_norms(self, rows: Csr, columns: int, layout: Layout) -> Diagonal:
+        """Norms of rows of a matrix with so many columns, as a diagonal; 1 for a row without entries, or of zeros."""
+        xp, of = self._xp, slice(self._guard, self._guard + layout.rows)
+        squares = xp.empty(rows.size)
+        self.product(rows._replace(values=rows.values * rows.values), columns, BALANCED).spmv(xp.ones(columns), squares)
+        norms = xp.ones(layout.size, dtype=self._vectors.dtype)
+        norms[of] = xp.where(squares > 0.0, xp.sqrt(squares), 1.0)
+        return Diagonal(diagonal=norms, vectors=self._vectors)
 
     def _writable(self, rows: Csr) -> Csr:
         """The rows in arrays that can be written, for which loops are compiled."""

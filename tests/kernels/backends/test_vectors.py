@@ -154,6 +154,64 @@ def test_rotations_are_the_qr_factors_of_a_tridiagonal_matrix(name: str) -> None
     assert [bool(np.isnan(one.backend.to_host(scalar)[0])) for scalar in written] == [True] * 8 + [False]
 
 
+@pytest.mark.parametrize("damp", [0.0, 0.7])
+def test_rotations_make_normal_residuals_of_a_bidiagonal_matrix_least(name: str, damp: float) -> None:
+    one, rng = box(CASES[4], name), np.random.default_rng(1)
+    alphas, betas, steps = rng.uniform(0.5, 2.0, 6), rng.uniform(0.5, 2.0, 6), 5
+    first = alphas[0] * betas[0]
+    state = [alphas[0], 1.0, 1.0, 1.0, 0.0, 0.0, first, betas[0], 0.0, 1.0, 0.0, 0.0, 0.0, alphas[0] ** 2, 0.0, 1e100]
+    handles, written = [*map(one.scalar, state)], [one.scalar(0.0) for _ in range(7)]
+    rotate = one.kernel("bidiagonal_rotations")
+    b = np.diag(alphas) + np.diag(betas[1:], -1)
+    for k in range(1, steps + 1):
+        rotate(*map(one.scalar, (alphas[k], betas[k], damp, 0.0)), *handles, *written)
+        keep, move, turn, rr, ss, aa, cond = (float(one.backend.to_host(scalar)[0]) for scalar in written)
+        part, head = b[: k + 1, :k], np.eye(k + 1)[0]
+        normal = np.vstack([part.T @ part + damp**2 * np.eye(k), alphas[k] * part[-1:]])
+        y = np.linalg.lstsq(normal, first * head)[0]
+        assert ss == pytest.approx(np.linalg.norm(first * head - normal @ y) ** 2)
+        assert rr == pytest.approx(np.linalg.norm(betas[0] * head - part @ y) ** 2 + damp**2 * np.linalg.norm(y) ** 2)
+        assert aa == pytest.approx(np.linalg.norm(part) ** 2)
+        assert np.isfinite([keep, move, turn]).all()
+        assert cond >= 1.0
+    before = [float(one.backend.to_host(scalar)[0]) for scalar in handles]
+    rotate(*map(one.scalar, (1.0, 1.0, damp, 2.0)), *handles, *written)
+    assert [float(one.backend.to_host(scalar)[0]) for scalar in handles] == before
+    assert all(np.isnan(one.backend.to_host(scalar)[0]) for scalar in written)
+
+
+def test_steps_of_least_squares(name: str) -> None:
+    one = box(CASES[4], name)
+
+    def values(kernel: str, reads: tuple[float, ...], others: tuple[float, ...]) -> list[float]:
+        handles = [*map(one.scalar, others)]
+        one.kernel(kernel)(*map(one.scalar, reads), *handles)
+        return [float(one.backend.to_host(scalar)[0]) for scalar in handles]
+
+    assert values("half_step", (9.0, 2.0), (0.0, 0.0, 0.0)) == [3.0, 1.0 / 3.0, -1.5]
+    assert values("half_step", (0.0, 2.0), (7.0, 7.0, 7.0)) == [0.0, np.inf, 0.0]
+    assert values("normal_step", (8.0, 3.0, 4.0, 0.5, 0.0), (0.5, 0.0)) == [0.75, 2.0]
+    assert values("normal_step", (8.0, 3.0, 4.0, 0.5, 0.0), (1.0, 0.0)) == [1.0, 2.0]
+    stopped = values("normal_step", (8.0, 3.0, 4.0, 0.5, 1.0), (0.5, 0.0))
+    assert stopped[0] == 0.5
+    assert np.isnan(stopped[1])
+    norms = {"rr": 4.0, "ss": 16.0, "aa": 25.0, "cond": 10.0, "xx": 9.0, "bb": 64.0}
+    cases: list[tuple[dict[str, float], tuple[float, float, float], float]] = [
+        ({}, (0.0, 0.0, 0.0), 0.0),
+        ({}, (0.0, 0.25, 0.0), 1.0),
+        ({}, (0.14, 0.0, 0.0), 1.0),  # of atol ‖A‖ ‖x‖
+        ({"xx": 0.0}, (0.4, 0.0, 0.0), 2.0),
+        ({}, (0.0, 0.0, 0.1), 3.0),
+        ({"rr": 1e-40}, (0.0, 0.0, 0.0), 4.0),
+        ({"ss": 1e-40}, (0.0, 0.0, 0.0), 5.0),
+        ({"cond": 1e17}, (0.0, 0.0, 0.0), 6.0),
+        ({"rr": np.nan}, (1.0, 1.0, 1.0), 8.0),
+    ]
+    for change, limits, expected in cases:
+        assert values("settle", (*(norms | change).values(), *limits), (0.0,)) == [expected]
+    assert values("settle", (*norms.values(), 1.0, 1.0, 1.0), (7.0,)) == [7.0]
+
+
 def test_diagonal_steps(pair: tuple[Box, Box]) -> None:
     def run(b: Box) -> Any:
         r, w, z, d = b.vector(1), b.vector(2), b.zeros(), b.vector(3)

@@ -1,0 +1,88 @@
+"""A rectangular matrix and its transpose, each distributed by rows: vectors of two lengths, with their own chunks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import final
+
+from dsolver.distributed.halo import plan_layout
+from dsolver.distributed.matrix import ChunkMatrix, Matrix
+from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import JACOBI
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.general.rectangular import Diagonal
+from dsolver.matrices.row_block import RowBlock
+
+
+def rows_layout(backend: Backend, _: int, block: RowBlock) -> Layout:
+    """The storage order of vectors with an item for each row of a chunk."""
+    return backend.layouts.plain((len(block.start) - 1, 1, 1))
+
+
+def rectangular_chunk(backend: Backend, _: int, block: RowBlock, written: Layout, read: Layout) -> ChunkMatrix:
+    """A chunk's rows of a rectangular matrix, in the format of its entries in own columns.
+
+    Args:
+        backend: where they are stored.
+        _: the number of the chunk.
+        block: its rows; columns are the chunk's own items of the vector that is multiplied, then halo slots.
+        written: of the vectors that products are written to.
+        read: of those that are multiplied.
+    """
+    general, rows = backend.general, _on_device(backend, block)
+    parts = general.split(rows, read.rows)
+    borrowed = parts.local.values is block.values
+    local = general.rectangular(parts.local, written, read, block.formats, borrowed=borrowed)
+    if len(parts.boundary):
+        ghost = general.ghost(parts.boundary, parts.ghost, block.plan.slots, written)
+    else:
+        ghost = general.no_ghost(written)
+    general.wait()
+    return ChunkMatrix(layout=written, local=local, ghost=ghost, halo=plan_layout(backend, read, block.plan))
+
+
+def row_norms(backend: Backend, _: int, block: RowBlock, written: Layout, read: Layout) -> Diagonal:
+    """Norms of a chunk's rows, by which columns of the transpose are divided; arguments: as of `rectangular_chunk`."""
+    made = backend.general.row_norms(_on_device(backend, block), read.rows + block.plan.slots, written)
+    backend.general.wait()
+    return made
+
+
+def reciprocal(backend: Backend, _: int, diagonal: Diagonal) -> Diagonal:
+    """The reciprocals of a diagonal: to divide by them is to multiply."""
+    made = replace(diagonal, diagonal=1.0 / diagonal.diagonal)
+    backend.general.wait()
+    return made
+
+
+@final
+class ScaledMatrix:
+    """A D⁻¹ with the diagonal D, or D⁻¹ A.
+
+    Args:
+        engine: runs the kernels.
+        matrix: A.
+        diagonal: D, the `Diagonal` of every chunk.
+        layout: of the vectors that D multiplies.
+        columns: whether A's columns are scaled, else its rows.
+    """
+
+    def __init__(self, engine: Engine, matrix: Matrix, diagonal: PerChunk, layout: PerChunk, *, columns: bool) -> None:
+        self._engine, self._matrix, self._diagonal, self._columns = engine, matrix, diagonal, columns
+        self._scaled = engine.field(layout)
+
+    def multiply(self, x: Field, y: Field) -> None:
+        """y = A D⁻¹ x, or D⁻¹ A x."""
+        engine, scaled = self._engine, self._scaled
+        if self._columns:
+            engine.run(JACOBI, self._diagonal, x, 1.0, scaled)
+            self._matrix.multiply(scaled, y)
+        else:
+            self._matrix.multiply(x, scaled)
+            engine.run(JACOBI, self._diagonal, scaled, 1.0, y)
+
+
+def _on_device(backend: Backend, block: RowBlock) -> Csr:
+    return Csr(*(backend.asarray(part) for part in block.csr))

@@ -1,0 +1,211 @@
+"""The program for least squares, from set-up to solution: commands as of `dsolver.program.solve`."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, final
+
+from dsolver.distributed.matrix import Matrix
+from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.engines.running_program import Blocks, on_host
+from dsolver.kernels.contract import JACOBI
+from dsolver.krylov.control import OVERSHOOT, SUPERSTEP_ITERATIONS, SUPERSTEP_SECONDS
+from dsolver.least_squares.cgls import ConjugateGradientLeastSquares
+from dsolver.least_squares.chunks import ScaledMatrix, reciprocal, rectangular_chunk, row_norms, rows_layout
+from dsolver.least_squares.lsmr import LeastSquaresMinimalResidual
+from dsolver.least_squares.method import LeastSquaresMethod
+
+Senders = tuple[tuple[int, ...], ...]
+LEAST_SQUARES: Final[Mapping[str, Callable[..., LeastSquaresMethod]]] = {
+    "lsmr": LeastSquaresMinimalResidual,
+    "cgls": ConjugateGradientLeastSquares,
+}
+"""Methods for least squares by name."""
+LIMIT: Final = 7
+"""SciPy's number of a solve that has made all iterations that it may."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LeastSquaresSpec:
+    """Specification of a program for least squares.
+
+    Attributes:
+        method: a name of `LEAST_SQUARES`.
+        damp: as of `LeastSquaresMethod`.
+        scaled: whether columns of A are divided by their norms.
+        row_senders: the chunks whose columns of A each chunk's rows read.
+        column_senders: the chunks whose rows of A each chunk's columns read.
+    """
+
+    method: str
+    damp: float
+    scaled: bool
+    row_senders: Senders
+    column_senders: Senders
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Ends:
+    """Limits at which iterations end.
+
+    Attributes:
+        atol: as of `dsolver.lsmr`, like the others.
+        btol: likewise.
+        conlim: likewise; 0 for no limit.
+        maxiter: likewise.
+    """
+
+    atol: float
+    btol: float
+    conlim: float
+    maxiter: int
+
+    @property
+    def ctol(self) -> float:
+        """The reciprocal of `conlim`, or 0."""
+        return 1.0 / self.conlim if self.conlim > 0.0 else 0.0
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Norms:
+    """Norms after an iteration, as the method knows them.
+
+    Attributes:
+        residual: ‖b - A x‖; of LSMR with the damped part.
+        normal: ‖Aᵀ(b - A x) - damp² x‖.
+        matrix: ‖A‖, about.
+        condition: of A, about.
+        x: ‖x‖.
+    """
+
+    residual: float
+    normal: float
+    matrix: float
+    condition: float
+    x: float
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """Progress of a solve in a time slice.
+
+    Attributes:
+        norms: after each of its iterations.
+        stop: SciPy's number of the reason why it has ended; None where it goes on.
+    """
+
+    norms: tuple[Norms, ...]
+    stop: int | None
+
+
+@final
+class LeastSquares:
+    """A method for least squares on one matrix: load "rows" and "columns", set up, load b, then go on to the end."""
+
+    def __init__(self, engine: Engine, spec: LeastSquaresSpec) -> None:
+        self._engine, self._spec = engine, spec
+        self._blocks: dict[str, PerChunk] = {}
+        self._done, self._stop, self._pace = 0, 0, 0.0
+
+    def load(self, blocks: Blocks, name: str) -> None:
+        """Take the `RowBlock` of each own chunk: rows of A, or as "columns" those of its transpose."""
+        self._blocks[name] = self._engine.place(blocks)
+
+    def set_up(self) -> None:
+        """Store both matrices and make the vectors; the loaded rows are given back."""
+        engine, spec = self._engine, self._spec
+        loaded = self._blocks.pop("rows"), self._blocks.pop("columns")
+        self._rows, self._columns = (engine.per_chunk(rows_layout, blocks) for blocks in loaded)
+        forward, backward = (
+            Matrix(engine, engine.per_chunk(rectangular_chunk, blocks, written, read), senders)
+            for blocks, written, read, senders in (
+                (loaded[0], self._rows, self._columns, spec.row_senders),
+                (loaded[1], self._columns, self._rows, spec.column_senders),
+            )
+        )
+        layouts = self._columns, self._rows
+        self._scale = engine.per_chunk(row_norms, loaded[1], *layouts) if spec.scaled else None
+        operators: tuple[Any, Any] = (forward, backward)
+        if self._scale is not None:
+            operators = (
+                ScaledMatrix(engine, forward, self._scale, self._columns, columns=True),
+                ScaledMatrix(engine, backward, self._scale, self._columns, columns=False),
+            )
+        self.method = LEAST_SQUARES[spec.method](engine, self._rows, self._columns, *operators, spec.damp)
+
+    def set_x(self, blocks: Blocks) -> None:
+        """Set the first guess."""
+        engine, x = self._engine, self.method.x
+        engine.load(blocks, self._columns, x)
+        if self._scale is not None:
+            engine.run(JACOBI, engine.per_chunk(reciprocal, self._scale), x, 1.0, self._room)
+            engine.copy(self._room, x)
+
+    def begin(self, blocks: Blocks, ends: Ends) -> tuple[float, Norms]:
+        """Set b and begin; ‖b‖, and the norms at the first guess."""
+        self._engine.load(blocks, self._rows, self.method.b)
+        self._ends = ends
+        bb, rr, ss = self.method.begin(ends.atol, ends.btol, ends.ctol)
+        self._done, self._stop, self._pace = 0, 0, 0.0
+        norms = Norms(residual=math.sqrt(rr), normal=math.sqrt(ss), matrix=0.0, condition=1.0, x=0.0)
+        return math.sqrt(bb), norms
+
+    def go_on(self, seconds: float, measured: bool = False) -> Piece:
+        """Iterations until the solve has ended or the time is over; at least one superstep."""
+        found: list[Norms] = []
+        while True:
+            began, steps = time.perf_counter(), self._steps()
+            samples = self.method.advance(steps, measured=measured and not found)
+            took = self._engine.broadcast(time.perf_counter() - began)
+            self._pace = took / steps
+            self._done += steps
+            stop = 0
+            for reason, rr, ss, aa, condition, xx in samples:
+                residual, normal, matrix, x = (
+                    math.sqrt(square) if square >= 0.0 else math.nan for square in (rr, ss, aa, xx)
+                )
+                found.append(Norms(residual=residual, normal=normal, matrix=matrix, condition=condition, x=x))
+                if stop := int(reason):
+                    break
+            if not stop and self._done >= self._ends.maxiter:
+                stop = LIMIT
+            seconds -= took
+            if stop or seconds <= 0.0:
+                return Piece(norms=tuple(found), stop=stop or None)
+
+    def _steps(self) -> int:
+        """Iterations of the next superstep: few beside those that were made, since their end cannot be foreseen."""
+        most = max(1, min(self._done // OVERSHOOT, SUPERSTEP_ITERATIONS, self._ends.maxiter - self._done))
+        return most if self._pace == 0.0 else max(1, min(most, int(SUPERSTEP_SECONDS / self._pace)))
+
+    def true_norms(self) -> tuple[float, float, float]:
+        """See `LeastSquaresMethod.true_norms`; the solve has ended then."""
+        return self.method.true_norms()
+
+    def take_zero(self) -> tuple[float, float, float]:
+        """x = 0, and its norms as of `true_norms`."""
+        self._engine.fill(self._columns, 0.0, self.method.x)
+        return self.method.true_norms()
+
+    def solution(self, *, host: bool = False) -> Blocks:
+        """x as blocks by chunk number; host: NumPy arrays are wanted."""
+        blocks = self._engine.unload(self._unscaled(), self._columns)
+        return {number: on_host(block) for number, block in blocks.items()} if host else blocks
+
+    def _unscaled(self) -> Field:
+        if self._scale is None:
+            return self.method.x
+        self._engine.run(JACOBI, self._scale, self.method.x, 1.0, self._room)
+        return self._room
+
+    @cached_property
+    def _room(self) -> Field:
+        return self._engine.field(self._columns)

@@ -1,0 +1,261 @@
+"""Least squares from a rectangular matrix and b to a solution."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, final
+
+import numpy as np
+
+from dsolver.cluster.crew import ATTEMPTS
+from dsolver.cluster.gpu_lock import claim, release
+from dsolver.cluster.runtime import DeviceName, EngineName, KernelsName, Runtime, connect
+from dsolver.engines.dask.blocks import gather_blocks
+from dsolver.engines.out_of_memory import clear_frames
+from dsolver.engines.running_program import RunningProgram
+from dsolver.errors import ClusterError, InputError, in_a_line
+from dsolver.grid.cut import owners_of
+from dsolver.least_squares.matrix import CutRectangular, rectangular
+from dsolver.least_squares.program import Ends, LeastSquares, LeastSquaresSpec, Norms, Piece
+from dsolver.matrices.matrix import is_matrix
+from dsolver.session.arguments import client_of
+from dsolver.session.options import Setup
+from dsolver.session.recovery import on_workers_left
+from dsolver.session.user_arrays import alike, vector_of
+from dsolver.solution import LeastSquaresSolution
+from dsolver.status import Status
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+ENDS: Final = {
+    0: Status.CONVERGED,
+    1: Status.CONVERGED,
+    2: Status.CONVERGED,
+    3: Status.ILL_CONDITIONED,
+    4: Status.CONVERGED,
+    5: Status.CONVERGED,
+    6: Status.ILL_CONDITIONED,
+    7: Status.MAX_ITERATIONS,
+    8: Status.NOT_FINITE,
+}
+"""Status by SciPy's number of a reason."""
+AT_MOST: Final = (
+    'The tolerances were not reached: raise maxiter, loosen atol and btol, use scale="columns" where columns have '
+    "different norms, or damp=. x is the best iterate: pass it as x0 to go on."
+)
+
+ZERO: Final = "x is zero: nothing better was found"
+
+
+class LeastSquaresArguments(TypedDict, total=False):
+    """The keyword arguments that `LeastSquaresOptions` describes."""
+
+    scale: Literal["columns"] | None
+    chunks: int | None
+    formats: str | None
+    client: Client | Literal[False] | None
+    engine: EngineName
+    device: DeviceName
+    kernels: KernelsName
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LeastSquaresOptions:
+    """Options of least squares beside SciPy's.
+
+    Attributes:
+        scale: "columns" divides each column of A by its norm, as Jacobi's preconditioner of AᵀA does: for unknowns of
+            different units. Where A has less rank than columns, x is the solution for which the scaled one is
+            smallest.
+        chunks: of rows, and of columns; by default one for each worker.
+        formats: as of `dsolver.matrix`, for A and Aᵀ.
+        client: as of `dsolver.solve`.
+        engine: likewise.
+        device: likewise.
+        kernels: likewise.
+    """
+
+    scale: Literal["columns"] | None = None
+    chunks: int | None = None
+    formats: str | None = None
+    client: Client | Literal[False] | None = None
+    engine: EngineName = "auto"
+    device: DeviceName = "auto"
+    kernels: KernelsName = "auto"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Tolerances:
+    """SciPy's arguments of `lsmr`."""
+
+    damp: float
+    atol: float
+    btol: float
+    conlim: float
+    maxiter: int | None
+
+    def __post_init__(self) -> None:
+        for name in ("damp", "atol", "btol", "conlim"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float | np.number) and 0.0 <= value < math.inf):
+                raise InputError(f"{name} must be a number >= 0, not {in_a_line(value)}")
+        most: object = self.maxiter
+        if most is not None and not (isinstance(most, int | np.integer) and most >= 0):
+            raise InputError(f"maxiter must be an integer >= 0, not {in_a_line(most)}")
+
+
+def solve_least_squares(
+    method: str, A: Any, b: Any, x0: Any, tolerances: Tolerances, options: LeastSquaresOptions
+) -> LeastSquaresSolution:
+    """The x with least ‖b - A x‖² + damp² ‖x‖².
+
+    Raises:
+        InputError: an argument cannot be right. Nothing was started.
+        DeviceError: the device is not there, or has not the memory.
+        ClusterError: the cluster cannot be reached, or failed during the solve.
+    """
+    began = time.perf_counter()
+    if options.scale not in (None, "columns"):
+        raise InputError(f"scale must be None or 'columns', not {in_a_line(options.scale)}")
+    if options.scale and tolerances.damp:
+        raise InputError(
+            "damp= would damp the scaled unknowns: leave scale= out, or append damp times the identity to A"
+        )
+    if not is_matrix(A):
+        kind = type(A).__name__
+        raise InputError(f"A must be a sparse matrix of SciPy or CuPy, not {kind}: scipy.sparse.csr_array makes one")
+    matrix = rectangular("A", A)
+    setup = Setup(client=options.client, engine=options.engine, device=options.device, kernels=options.kernels)
+    runtime = connect(client_of(setup), engine=setup.engine, device=setup.device, kernels=setup.kernels)
+    cut = matrix.cut(options.chunks or max(1, len(runtime.workers)), options.formats)
+    return _Run(method, cut, b, x0, tolerances, options, runtime, began).solution()
+
+
+@final
+class _Run:
+    """A solve, which begins anew where a worker is lost."""
+
+    def __init__(
+        self,
+        method: str,
+        cut: CutRectangular,
+        b: Any,
+        x0: Any,
+        tolerances: Tolerances,
+        options: LeastSquaresOptions,
+        runtime: Runtime,
+        began: float,
+    ) -> None:
+        self._cut, self._runtime, self._began = cut, runtime, began
+        (rows, columns) = cut.row_partition.grid[0], cut.column_partition.grid[0]
+        most = min(rows, columns) if tolerances.maxiter is None else int(tolerances.maxiter)
+        self._ends = Ends(atol=tolerances.atol, btol=tolerances.btol, conlim=tolerances.conlim, maxiter=most)
+        self._spec = LeastSquaresSpec(
+            method=method,
+            damp=float(tolerances.damp),
+            scaled=options.scale is not None,
+            row_senders=cut.rows.senders,
+            column_senders=cut.columns.senders,
+        )
+        client = runtime.client
+        self._b, self._back = vector_of("b", b, cut.row_partition, client)
+        self._b.check()
+        self._x0 = None if x0 is None else vector_of("x0", x0, cut.column_partition, client)[0]
+        if self._x0 is not None:
+            self._x0.check()
+        self._x = alike("x", b, cut.column_partition, client)
+
+    def solution(self) -> LeastSquaresSolution:
+        """The solution, on the workers that are left where some are lost."""
+        for attempt in range(ATTEMPTS + 1):
+            if self._runtime.client is not None:
+                claim(self, self._runtime)
+            try:
+                return self._attempt()
+            except ClusterError as error:
+                if attempt == ATTEMPTS:
+                    raise
+                self._runtime = on_workers_left(self._runtime, error)
+                clear_frames(error)
+            finally:
+                release(self)
+        raise AssertionError
+
+    def _attempt(self) -> LeastSquaresSolution:
+        with self._launched() as program:
+            for name, cut, partition in (
+                ("rows", self._cut.rows, self._cut.row_partition),
+                ("columns", self._cut.columns, self._cut.column_partition),
+            ):
+                owners = owners_of(partition, self._runtime.workers)
+                host = self._runtime.client is not None or self._runtime.device != "cuda"
+                program.load(name, cut.blocks(partition, host=host, owners=owners), LeastSquares.load, name)
+            program.call(LeastSquares.set_up)
+            if self._x0 is not None:
+                program.load("x0", self._x0.blocks(), LeastSquares.set_x)
+            setup = time.perf_counter() - self._began
+            b_norm, first = program.load("b", self._b.blocks(), LeastSquares.begin, self._ends)
+            self._check(b_norm, first)
+            norms, stop = self._followed(program, b_norm, first)
+            notes: tuple[str, ...] = ()
+            true = program.call(LeastSquares.true_norms)
+            if not true[0] <= b_norm and not (self._spec.damp and self._x0 is not None):
+                true, notes = program.call(LeastSquares.take_zero), (ZERO,)
+            take = program.fetch if self._x.here else program.unload
+            blocks: Any = take(LeastSquares.solution, host=self._x.host)
+            if self._x.here:
+                blocks = gather_blocks(self._runtime.client, blocks, self._runtime.workers)
+            ended = time.perf_counter() - self._began
+            status = ENDS[stop]
+            chunks = len(self._cut.column_partition)
+            return LeastSquaresSolution(
+                x=self._back(self._x.like(blocks).reshape(self._cut.column_partition.grid[0])),
+                status=status,
+                istop=stop,
+                advice=AT_MOST if status is Status.MAX_ITERATIONS else status.advice,
+                iterations=len(norms) - 1,
+                residuals=tuple(norm.residual for norm in norms),
+                normal_residuals=tuple(norm.normal for norm in norms),
+                true_residual=true[0],
+                true_normal_residual=true[1],
+                b_norm=b_norm,
+                matrix_norm=norms[-1].matrix,
+                condition=norms[-1].condition,
+                x_norm=true[2],
+                timings={"setup": setup, "solve": ended - setup, "total": ended},
+                engine=self._runtime.describe(chunks, program.link),
+                notes=notes,
+            )
+
+    def _launched(self) -> RunningProgram[LeastSquares]:
+        return self._runtime.launch(LeastSquares, self._spec, self._cut.column_partition)
+
+    def _check(self, b_norm: float, first: Norms) -> None:
+        """Refuse values that are not finite."""
+        if math.isfinite(b_norm) and math.isfinite(first.residual):
+            return
+        for given in (self._b, self._x0):
+            if given is not None:
+                given.examine()
+        raise InputError("b or x0 has values that are NaN, infinite or too large")
+
+    def _followed(self, program: RunningProgram[LeastSquares], b_norm: float, first: Norms) -> tuple[list[Norms], int]:
+        """Norms of all iterations, and the reason of the end."""
+        norms = [first]
+        if b_norm == 0.0:
+            program.call(LeastSquares.take_zero)
+        if first.normal == 0.0 or b_norm == 0.0:
+            return norms, 0
+        if self._ends.maxiter == 0:
+            return norms, 7
+        stop: int | None = None
+        while stop is None:
+            piece: Piece = program.call(LeastSquares.go_on, program.stride)
+            norms += piece.norms
+            stop = piece.stop
+        return norms, stop

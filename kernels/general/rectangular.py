@@ -1,0 +1,69 @@
+"""Rows of a rectangular matrix in one chunk, and a diagonal alone, with their products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+from dsolver.kernels.batched import Columns
+from dsolver.kernels.formats.base import Format
+from dsolver.kernels.formats.choice import Choice
+from dsolver.kernels.formats.layout import Array
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RectangularMatrix(Format):
+    """The local part of a chunk's rows of a rectangular matrix.
+
+    Attributes:
+        product: all entries, in their format: (rows, columns).
+        choice: of the format.
+        written: where the rows lie in a vector, which has guards around them.
+        read: where the columns lie, likewise.
+        vectors: the vector kernels.
+    """
+
+    product: Any
+    choice: Choice
+    written: slice
+    read: slice
+    vectors: Any
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.product.nbytes)
+
+    def batched(self, width: int) -> Columns:
+        return _RectangularColumns(self, width)
+
+    def spmv(self, x: Array, y: Array) -> None:
+        """See `dsolver.kernels.contract.SPMV`."""
+        self.product.spmv(x[self.read], y[self.written])
+
+
+@final
+class _RectangularColumns(Columns):
+    """A `RectangularMatrix` for several columns: its format may multiply them together."""
+
+    def spmv(self, x: Array, y: Array) -> None:
+        """See `dsolver.kernels.contract.SPMV`."""
+        self.one.product.batched(self.width).spmv(x[:, self.one.read], y[:, self.one.written])
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Diagonal(Format):
+    """A diagonal matrix.
+
+    Attributes:
+        diagonal: of the backend's value type and the size of a vector, 1 on padding and guards.
+        vectors: the vector kernels.
+    """
+
+    diagonal: Array
+    vectors: Any
+
+    def jacobi(self, r: Array, scale: float, z: Array) -> None:
+        """See `dsolver.kernels.contract.JACOBI`."""
+        self.vectors.jacobi(self.diagonal, r, scale, z)
