@@ -109,12 +109,10 @@ def test_devices_that_differ_have_their_kernels_compiled(cupy: Any) -> None:
 @pytest.mark.parametrize("kind", loader.KINDS)
 def test_what_a_solve_needs_soon_is_of_its_kind(kind: str) -> None:
     assert set(loader.KINDS[kind]) <= set(loader.all_sources())
-    soon = [made.code for made in loader.wanted_soon(loader.KINDS[kind][0])]
-    own = {loader.source(file) for file in loader.KINDS[kind]}
-    assert set(soon[: len(own)]) <= own
-    assert own <= set(soon)
+    first, *rest = [{made.code for made in group} for group in loader.wanted_soon(loader.KINDS[kind][0])]
+    assert first == {loader.source(file) for file in loader.KINDS[kind]}
     others = {loader.source(file) for file in loader.KINDS["aggregates"]}
-    assert (kind == "aggregates") is bool(others & set(soon))
+    assert not any(others & group for group in rest)
 
 
 class Compiled:
@@ -140,7 +138,7 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_module_of_the_cache_brings_no_others() -> None:
     module, other = Compiled(), Compiled()
     module.goes_on.set()
-    first_use.compile_module(module, lambda: [other])
+    first_use.compile_module(module, lambda: [[other]])
     assert module.threads
     assert not other.threads
 
@@ -150,9 +148,9 @@ def test_others_are_compiled_beside_one_that_takes_long(monkeypatch: pytest.Monk
     monkeypatch.setattr(first_use, "CACHED", 0.01)
     module, busy, waiting = Compiled(), Compiled(), Compiled()
 
-    def others() -> list[Compiled]:
+    def others() -> list[list[Compiled]]:
         module.goes_on.set()
-        return [busy, waiting, Compiled()]
+        return [[busy, waiting, Compiled()]]
 
     waiting.goes_on.set()
     first_use.compile_module(module, others)
@@ -160,6 +158,25 @@ def test_others_are_compiled_beside_one_that_takes_long(monkeypatch: pytest.Monk
     busy.goes_on.set()
     first_use.compile_module(busy, list)
     assert [len(made.threads) for made in (module, busy, waiting)] == [1, 1, 1]
+
+
+@pytest.mark.usefixtures("beside")
+def test_a_kind_is_compiled_before_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_use, "CACHED", 0.01)
+    module, own, last, other = Compiled(), Compiled(), Compiled(), Compiled()
+
+    def others() -> list[list[Compiled]]:
+        module.goes_on.set()
+        return [[own, last], [other]]
+
+    own.goes_on.set()
+    first_use.compile_module(module, others)
+    first_use.compile_module(own, list)
+    assert not other.threads  # a core is free, and the last one of the kind is under way
+    for made in (last, other):
+        made.goes_on.set()
+        first_use.compile_module(made, list)
+        assert made.threads
 
 
 @pytest.mark.usefixtures("beside")

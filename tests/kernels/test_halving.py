@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import itertools
+import re
 import sys
 from collections.abc import Callable
 from importlib import resources
@@ -35,7 +36,7 @@ KINDS = ("star", "box", "slab_x", "slab_y", "slab_z")
 NAMES = ("galerkin_star", *(f"{name}_{kind}" for name in ("interpolate", "tile") for kind in KINDS))
 
 FOLDER = resources.files("dsolver.kernels") / "cuda" / "lattice"
-TEXTS = [(FOLDER / f"halving_{part}.cu").read_text() for part in ("interpolation", "star", "tiles")]
+TEXTS = [(FOLDER / f"halving_{part}.cu").read_text() for part in ("interpolation", "slabs", "star", "tiles")]
 HOST = (
     FIBERS
     + """
@@ -45,8 +46,9 @@ struct double2 { double x, y; };
 static double2 make_double2(double x, double y) { return {x, y}; }
 #include "lattice/lattice.cuh"
 #include "lattice/halving.cuh"
+#include "lattice/halving_cells.cuh"
 """
-    + "".join(text.split('halving.cuh"')[1] for text in TEXTS)
+    + "".join(re.sub("#include.*", "", text) for text in TEXTS)
     + """
 static void* arrays[4];
 static int n[11];
@@ -86,7 +88,10 @@ LEVELS: list[tuple[Triple, Flags]] = [
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    options, sources = ("-O1", "-ffp-contract=off"), ("lattice/halving.cuh", "lattice/lattice.cuh")
+    options, sources = (
+        ("-O1", "-ffp-contract=off"),
+        ("lattice/halving.cuh", "lattice/halving_cells.cuh", "lattice/lattice.cuh"),
+    )
     return compiled(tmp_path_factory.mktemp("host"), HOST, *options, sources=sources)
 
 

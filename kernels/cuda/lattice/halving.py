@@ -15,7 +15,8 @@ from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, CORNERS, GHOST, Coarsening, Triple, offsets_below
 
-INTERPOLATION, OF_STARS, IN_TILES = (f"lattice/halving_{name}.cu" for name in ("interpolation", "star", "tiles"))
+INTERPOLATION, BELOW_SLABS = "lattice/halving_interpolation.cu", "lattice/halving_slabs.cu"
+OF_STARS, IN_TILES = "lattice/halving_star.cu", "lattice/halving_tiles.cu"
 DTYPE: Final = "float64"
 STAR: Final = tuple(o for o in COARSE_OFFSETS if sum(map(abs, o)) <= 1)
 KINDS: Final = {
@@ -54,9 +55,9 @@ def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: 
     starts = [axis.first % 2 - 1 for axis in coarsening.axes]
     cells = [-(-(len(axis.kind) - start) // 2) for axis, start in zip(coarsening.axes, starts, strict=True)]
     arguments = (*_lattice(coarsening, offsets, weights), places(coarsening), *map(np.int32, starts), p)
-    kernel(INTERPOLATION, "interpolate_" + KINDS.get(offsets, "box"), DTYPE)(
-        _blocks(cells, CELLS), (CELL_THREADS,), arguments
-    )
+    kind = KINDS.get(offsets, "box")
+    file = BELOW_SLABS if kind.startswith("slab") else INTERPOLATION
+    kernel(file, f"interpolate_{kind}", DTYPE)(_blocks(cells, CELLS), (CELL_THREADS,), arguments)
     return p
 
 

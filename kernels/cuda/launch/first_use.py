@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
 from queue import SimpleQueue
@@ -57,13 +57,21 @@ class _Beside:
         """The future of a module that was asked for; None where it was not."""
         return self._asked.get(id(module), (None, None))[1]
 
-    def ask(self, module: Any) -> Future[None]:
+    def ask_in_turn(self, groups: Sequence[Iterable[Any]], device: int) -> None:
+        """Ask for groups of modules, each when the one before it is there: its last modules have the cores alone."""
+        first, *rest = groups or [()]
+        asked = [self.ask(module, device) for module in first]
+        if rest:
+            then = threading.Thread(target=lambda: (wait(asked), self.ask_in_turn(rest, device)), daemon=True)
+            then.start()
+
+    def ask(self, module: Any, device: int) -> Future[None]:
         """The future of a module, with a thread for it unless all cores have one."""
         with self._lock:
             if (asked := self.asked(module)) is not None:
                 return asked
             future = self._put_down(module)
-            self._queue.put((module, _device(), future))
+            self._queue.put((module, device, future))
             if self._threads < (os.cpu_count() or 1):
                 self._threads += 1
                 threading.Thread(target=self._serve, name="dsolver-compile", daemon=True).start()
@@ -91,20 +99,19 @@ class _Beside:
 _beside: Final = _Beside()
 
 
-def compile_module(module: Any, others: Callable[[], Iterable[Any]]) -> None:
+def compile_module(module: Any, others: Callable[[], Sequence[Iterable[Any]]]) -> None:
     """Compile one of CuPy's modules for the current device, or read it from CuPy's cache on disk.
 
     Args:
         module: that is wanted now.
-        others: gives modules that are wanted soon. Where nothing is in the cache, as the time of this one tells, they
-            are compiled beside it by all cores.
+        others: gives groups of modules, those wanted soon first. Where nothing is in the cache, as the time of this
+            one tells, they are compiled by all cores, group after group.
     """
     future = _beside.asked(module)
     if future is None:
-        future = _beside.ask(module)
+        future = _beside.ask(module, _device())
         if wait([future], timeout=CACHED).not_done:
-            for other in others():
-                _beside.ask(other)
+            _beside.ask_in_turn(others(), _device())
     elif future.cancel():  # it waits for a core
         future = _beside.ask_now(module)
     rest = {future}

@@ -17,23 +17,21 @@ OPTIONS = ("--std=c++17",)
 
 KINDS: Final = {
     "matrices": (
-        *(f"block_slices/{name}.cu" for name in ("spmv", "spmv_blocks", "build")),
-        *(f"csr/{name}.cu" for name in ("glance", "look", "rows", "starts")),
-        *(f"amg/{name}.cu" for name in ("extended_interpolation", "couplings", "pmis", "points", "paths", "dense")),
+        *("block_slices/spmv.cu", "block_slices/build.cu", "csr/glance.cu", "amg/dense.cu"),
+        *("amg/extended_interpolation.cu", "csr/rows.cu", "csr/look.cu", "csr/starts.cu"),
         *(f"amg/products/{name}.cu" for name in ("product", "alone", "alone_in_rooms", "mirrors")),
+        *(f"amg/{name}.cu" for name in ("couplings", "pmis", "paths", "points")),
     ),
     "grids": (
-        *(
-            f"lattice/{name}.cu"
-            for name in ("halving_interpolation", "halving_tiles", "halving_star", "look", "fluxes", "transfers")
-        ),
-        *("checkered/parities.cu", "checkered/corners.cu", "faces/passes.cu", "faces/assembly.cu", "stencil/star.cu"),
-        *(f"sell/{name}.cu" for name in ("sweeps", "multigrid", "assembly")),
-        "vectors.cu",
+        *("stencil/star.cu", "lattice/halving_slabs.cu", "lattice/halving_star.cu", "lattice/halving_interpolation.cu"),
+        *("checkered/parities.cu", "sell/sweeps.cu", "lattice/halving_tiles.cu", "vectors.cu", "faces/passes.cu"),
+        *("checkered/corners.cu", "sell/multigrid.cu", "sell/assembly.cu", "faces/assembly.cu"),
+        *("lattice/transfers.cu", "lattice/look.cu", "lattice/fluxes.cu"),
     ),
     "aggregates": (
-        *(f"amg/aggregation/{name}.cu" for name in ("spectrum", "nodes", "roots", "tentative", "smoothing")),
-        *(f"amg/blocks/{name}.cu" for name in ("rows", "products", "mirrors")),
+        *("block_slices/spmv_blocks.cu", "amg/blocks/products.cu"),
+        *(f"amg/aggregation/{name}.cu" for name in ("tentative", "roots", "nodes", "spectrum", "smoothing")),
+        *("amg/blocks/rows.cu", "amg/blocks/mirrors.cu"),
     ),
 }
 """Sources of the kinds of solves, the longest first: where one has to be compiled, so have others of its kind soon."""
@@ -122,10 +120,14 @@ def _from_source(file: str, dtype: str, width: int | None) -> Any:
     return cupy.RawModule(code=text, options=options_for(text, dtype, width))
 
 
-def wanted_soon(file: str) -> list[Any]:
-    """Modules that are wanted soon where one of this source is: those of its kind first, and not of aggregates else."""
+def wanted_soon(file: str) -> list[list[Any]]:
+    """Modules that are wanted soon where one of this source is: its kind first, and no aggregates where it is none."""
     kinds = sorted((kind for kind in KINDS if kind != "aggregates"), key=lambda kind: file not in KINDS[kind])
     if file in KINDS["aggregates"]:
         kinds.insert(0, "aggregates")
-    files = [name for kind in kinds for name in KINDS[kind]]
-    return [_from_source(name, dtype, width) for name in files for dtype, width in variants(source(name)) if not width]
+    return [[module for name in KINDS[kind] for module in _of_source(name)] for kind in kinds]
+
+
+def _of_source(file: str) -> list[Any]:
+    """The modules of a source, but those on several vectors."""
+    return [_from_source(file, dtype, width) for dtype, width in variants(source(file)) if not width]
