@@ -20,13 +20,15 @@ WORTH: Final = 1 << 16
 """Numbers that are worth a thread."""
 MARGIN: Final = 1.01
 """A factor that outweighs the roundings of any sum here."""
+EVERY: Final = -1
+"""In place of a number of columns before those of the rows: all columns of a product are wanted."""
 ONE, LINE, AHEAD = uint64(1), uint64(8), uint64(8)
 # Places in arrays are unsigned where time counts: numba then needs no test for negative ones.
 
 
 def transposed(a: Csr, columns: int, team: Team) -> Csr:
     """Aᵀ of a matrix with so many columns."""
-    parts = team.run(_count_columns, 0, a.size, a, columns)
+    parts = team.run(count_columns, 0, a.size, a, columns)
     counts = [of for *_, of in parts]
     start = np.zeros(columns + 1, dtype=np.int64)
     np.cumsum(sum(counts[1:], counts[0]), out=start[1:])
@@ -35,7 +37,7 @@ def transposed(a: Csr, columns: int, team: Team) -> Csr:
 
     def fill(number: int) -> None:
         first, last, _ = parts[number]
-        _fill_mirrored(first, last, places[number], a, out)
+        fill_mirrored(first, last, places[number], a, 0, out)
 
     team.each(fill, len(parts))
     return out
@@ -58,7 +60,22 @@ def product(a: Csr, b: Csr, columns: int, team: Team, *, ascending: bool = True)
         return _most(first, last, a, b)
 
     def write(first: int, last: int, *room: Any) -> Any:
-        return _product(first, last, a, b, columns, ascending, *room)
+        return _product(first, last, a, b, columns, ascending, EVERY, *room)
+
+    return written(team, a.size, most, write)
+
+
+def upper_product(a: Csr, b: Csr, columns: int, below: int, team: Team) -> Csr:
+    """Entries of A B from the diagonal on, which row i has in column below + i; columns are numbered from `below`.
+
+    They are in the order in which they are found; all else is as of `product`.
+    """
+
+    def most(first: int, last: int) -> Any:
+        return _most(first, last, a, b)
+
+    def write(first: int, last: int, *room: Any) -> Any:
+        return _product(first, last, a, b, columns, False, below, *room)
 
     return written(team, a.size, most, write)
 
@@ -127,7 +144,7 @@ def mirrored(a: Csr, team: Team) -> tuple[Csr, int]:
 
 
 @compiled()
-def _count_columns(first: Any, last: Any, a: Any, columns: Any) -> Any:
+def count_columns(first: Any, last: Any, a: Any, columns: Any) -> Any:
     """These numbers, and how many entries rows first .. last have in each column."""
     counts = np.zeros(columns, np.int64)
     for k in range(uint64(a.start[first]), uint64(a.start[last])):
@@ -136,14 +153,17 @@ def _count_columns(first: Any, last: Any, a: Any, columns: Any) -> Any:
 
 
 @compiled()
-def _fill_mirrored(first: Any, last: Any, place: Any, a: Any, out: Any) -> None:
-    """Entries of rows first .. last of A in the rows of Aᵀ; place: where the next one of each row goes."""
+def fill_mirrored(first: Any, last: Any, place: Any, a: Any, before: Any, out: Any) -> None:
+    """Entries of rows first .. last of A in the rows of Aᵀ, whose columns are before + i for row i of A.
+
+    place: where the next one of each row goes.
+    """
     for i in range(uint64(first), uint64(last)):
         for k in range(uint64(a.start[i]), uint64(a.start[i + ONE])):
             c = uint64(a.columns[k])
             n = place[c]
             place[c] = n + 1  # before what is written: the next entry may ask for it
-            out.columns[uint64(n)] = i
+            out.columns[uint64(n)] = before + i
             out.values[uint64(n)] = a.values[k]
 
 
@@ -159,15 +179,26 @@ def _most(first: Any, last: Any, a: Any, b: Any) -> Any:
 
 @compiled()
 def _product(
-    first: Any, last: Any, a: Any, b: Any, width: Any, ascending: Any, lengths: Any, columns: Any, values: Any
+    first: Any,
+    last: Any,
+    a: Any,
+    b: Any,
+    width: Any,
+    ascending: Any,
+    below: Any,
+    lengths: Any,
+    columns: Any,
+    values: Any,
 ) -> Any:
     """Rows first .. last of A B, one after the other; returns their number of entries.
+
+    below: `EVERY`, or the column of the first row's diagonal, before which entries go once their row is summed.
 
     The rows of Gustavson (ACM Trans. Math. Softw. 4, 1978), where each column finds its sum by its number. Rows of B
     are requested ahead. Whether a column is new is no branch: nobody foresees it.
     """
-    place = np.full(width, -1, np.int64)  # of each column, where its sum stands
-    used, end = np.int64(0), uint64(len(a.columns))
+    place = np.full(width, -1, np.int64)  # of each column, where its sum stands, if none had ever left the room
+    used, left, end = np.int64(0), np.int64(0), uint64(len(a.columns))
     for i in range(first, last):
         begin = used
         for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
@@ -182,18 +213,25 @@ def _product(
                 at = place[c]
                 new = at < begin
                 at = used if new else at
-                total = values[uint64(at)] + term
-                values[uint64(at)] = term if new else total
-                columns[uint64(at)] = c
+                total = values[uint64(at - left)] + term
+                values[uint64(at - left)] = term if new else total
+                columns[uint64(at - left)] = c
                 place[c] = at
                 used += new
         lengths[i - first] = used - begin
+        if below != EVERY:
+            kept = begin - left
+            for m in range(uint64(begin - left), uint64(used - left)):
+                c = columns[m] - below
+                columns[uint64(kept)], values[uint64(kept)] = c, values[m]
+                kept += c >= i
+            lengths[i - first], left = kept + left - begin, used - kept
         if ascending:
             found = values[begin:used].copy()
             sort_short(columns[begin:used])
             for m in range(uint64(begin), uint64(used)):
                 values[m] = found[uint64(place[uint64(columns[m])] - begin)]
-    return used
+    return used - left
 
 
 @compiled()

@@ -11,6 +11,7 @@ from dsolver.kernels.amg import (
     box_rows,
     couplings,
     extended_interpolation,
+    halves,
     open_rows,
     pmis,
     points,
@@ -21,7 +22,7 @@ from dsolver.kernels.amg import (
 from dsolver.kernels.amg.aggregation.setup import AggregationSetup
 from dsolver.kernels.cpu.csr.rows import tabulated
 from dsolver.kernels.cpu.loops.team import Team
-from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.csr import Csr, joined
 from dsolver.kernels.formats.ell import Ell
 
 
@@ -42,6 +43,28 @@ class BlockSizes(NamedTuple):
     def restricted(self) -> BlockSizes:
         """Sizes of the blocks of Bᵀ and A B."""
         return BlockSizes(self.columns, self.rows, self.columns)
+
+
+class Cut(NamedTuple):
+    """A chunk's part of R A P.
+
+    Attributes:
+        fine: rows of P that are restricted to its rows, in the order of all rows; columns are its rows, from 0.
+        rows: how many these are.
+        width: number of columns of A P.
+        before: rows of A P of chunks before this one; columns are places in the window of its rows.
+        after: of those behind it, likewise.
+        below: number of columns before those of its rows.
+        renamed: makes these places of the columns of its own A P; None where they are.
+    """
+
+    fine: Csr
+    rows: int
+    width: int
+    before: Sequence[Csr] = ()
+    after: Sequence[Csr] = ()
+    below: int = 0
+    renamed: Callable[[Any], Any] | None = None
 
 
 @final
@@ -216,19 +239,66 @@ class AlgebraicSetup:
 
     def galerkin(
         self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False, blocks: BlockSizes | None = None
-    ) -> tuple[Csr, Csr, int]:
+    ) -> tuple[Csr, Csr]:
         """R, the transpose of P, which has so many columns, and R A P.
 
         Rows of which only rounding is left are filled, with the diagonal of A: see `fill_lost`. Columns are in the
-        order of `product`; of a symmetric A they ascend, and mirrored entries are equal, as `mirrored` makes them.
-        What that tells comes last, else zero. blocks: as of `product`, of A P.
+        order of `product`; of a symmetric A they ascend, and entries below the diagonal are the mirror images of those
+        above it. blocks: as of `product`, of A P.
         """
+        if symmetric:
+            whole = Cut(fine=p, rows=columns, width=columns)
+            r, half = self.half_galerkin(self.begun_galerkin(a, p, columns), whole, diagonal)
+            return r, self.completed(half)
         r = self.transposed(p, columns)
         restricted = None if blocks is None else blocks.restricted
         ap = self.product(a, p, columns, ascending=False, blocks=blocks)
         coarse = self.product(r, ap, columns, ascending=False, blocks=restricted)
         self.fill_lost(coarse, 0, r, diagonal)
-        return (r, *self.mirrored(coarse)) if symmetric else (r, coarse, 0)
+        return r, coarse
+
+    def begun_galerkin(self, a: Csr, p: Csr, columns: int) -> Any:
+        """A P on its way to R A P, which `half_galerkin` makes of it; P has so many columns."""
+        return self.product(a, p, columns, ascending=False)
+
+    def rows_of_ap(self, begun: Any, rows: Any, least: int) -> Csr:
+        """Some rows of A P, without entries in columns before `least`, if those take no time."""
+        return self.selected(begun, rows, (least, selection.EVERY[1]))
+
+    def half_galerkin(self, begun: Any, cut: Cut, diagonal: Any) -> tuple[Csr, Any]:
+        """R, and of symmetric R A P a chunk's `halves.Halves`, or what a device has for these.
+
+        Args:
+            begun: of `begun_galerkin`.
+            cut: what of it is the chunk's.
+            diagonal: float64, of A, of all rows of A P. Rows of which only rounding is left are filled with it.
+        """
+        r = self.transposed(cut.fine, cut.rows)
+        own = begun if cut.renamed is None else begun._replace(columns=cut.renamed(begun.columns))
+        ap = joined([*cut.before, own, *cut.after])
+        upper = products.upper_product(r, ap, cut.width, cut.below, self.team)
+        self.fill_lost(upper, 0, r, diagonal)
+        return r, halves.halves(upper, cut.width - cut.below, self.team)
+
+    def halved(self, upper: Csr) -> Any:
+        """The half of a matrix of which entries from the diagonal on are there, as of `half_galerkin`."""
+        return halves.halves(upper, upper.size, self.team)
+
+    def tight(self, half: Any) -> tuple[Any, Any]:
+        """A half without columns behind own rows that have no entries; and which of these have some, int64."""
+        return halves.tight(half)
+
+    def behind(self, half: Any) -> Csr:
+        """Entries of a half in columns behind own rows: a row for each of these, whose columns are own rows."""
+        return halves.behind(half)
+
+    def upper(self, half: Any) -> Csr:
+        """The rows of a half, from the diagonal on, own columns from 0; in any order."""
+        return halves.upper(half, self.team)
+
+    def completed(self, half: Any, before: halves.Images | None = None, below: int = 0) -> Csr:
+        """See `halves.completed`."""
+        return halves.completed(half, before, below, self.team)
 
     def transposed(self, a: Csr, columns: int) -> Csr:
         """See `products.transposed`."""

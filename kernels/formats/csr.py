@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,3 +50,16 @@ class Csr(NamedTuple):
         out = np.zeros((self.size, self.size))
         np.add.at(out, (np.repeat(np.arange(self.size), np.diff(self.start)), self.columns), self.values)
         return out
+
+
+def joined(parts: Sequence[Csr]) -> Csr:
+    """Rows after rows, of at least one part."""
+    if len(parts) == 1:
+        return parts[0]
+    ends = accumulate((len(part.columns) for part in parts[:-1]), initial=0)
+    starts = [part.start[1:] + end if end else part.start[1:] for part, end in zip(parts, ends, strict=True)]
+    return Csr(
+        np.concatenate([parts[0].start[:1], *starts]),
+        np.concatenate([part.columns for part in parts]),
+        np.concatenate([part.values for part in parts]),
+    )

@@ -191,9 +191,8 @@ def test_coarse_rows(cupy: Any, monkeypatch: pytest.MonkeyPatch, symmetric: bool
     there = on(cupy, a), on(cupy, p), 120, cupy.asarray(diagonal)
     found = galerkin(*there, BlockSizes(3, 3, 6), symmetric=symmetric)
     expected = AlgebraicSetup(TEAM).galerkin(a, p, 120, diagonal, symmetric=symmetric)
-    for one, other in zip(found[:2], expected[:2], strict=True):
+    for one, other in zip(found, expected, strict=True):
         same(one, other)
-    assert found[2] == expected[2] == 0
 
 
 def test_set_up_makes_products_by_blocks(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:

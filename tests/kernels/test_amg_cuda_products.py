@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from dsolver.kernels.amg import products as hosts
-from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.amg.halves import Images
+from dsolver.kernels.amg.setup import AlgebraicSetup, Cut
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 
@@ -271,6 +272,62 @@ def test_mirror_images_of_entries(cupy: Any, matrix: Csr) -> None:
         assert missing == wrong == 0
 
 
+class Chunk:
+    """A chunk's part of R A P of a symmetric matrix.
+
+    Args:
+        a: A.
+        p: P.
+        fine: own rows.
+        coarse: own rows of R A P.
+    """
+
+    def __init__(self, a: Csr, p: Csr, fine: tuple[int, int], coarse: tuple[int, int]) -> None:
+        self.a, self.p, self._fine, self._coarse = a, p, np.arange(*fine), coarse
+        self.diagonal = np.random.default_rng(23).random(a.size)
+
+    def halves(self, amg: AlgebraicSetup, there: Any = lambda part: part, array: Any = np.asarray) -> list[Csr]:
+        """R, entries behind, from the diagonal on, and all rows, in a window without what is not there."""
+        (first, last), host = self._coarse, AlgebraicSetup(TEAM)
+        columns = int(self.p.columns.max()) + 1
+        taken = host.selected(self.p, None, (first, last))
+        rows = np.flatnonzero(np.diff(taken.start))
+        rows = np.union1d(rows, self._fine)
+        ap = host.product(self.a, self.p, columns, ascending=False)
+        sides = rows[rows < self._fine[0]], rows[rows > self._fine[-1]]
+        fine = taken.selected(rows)
+        cut = Cut(
+            fine=there(fine._replace(columns=fine.columns - np.int32(first))),
+            rows=last - first,
+            width=columns,
+            before=[there(ap.selected(sides[0]))],
+            after=[there(ap.selected(sides[1]))],
+            below=first,
+        )
+        begun = amg.begun_galerkin(there(self.a.selected(self._fine)), there(self.p), columns)
+        r, half = amg.half_galerkin(begun, cut, array(self.diagonal[rows]))
+        half, used = amg.tight(half)
+        assert 0 < len(used) < columns - last
+        whole = host.galerkin(self.a, self.p, columns, self.diagonal, symmetric=True)[1].selected(
+            np.arange(first, last)
+        )
+        before = np.flatnonzero(whole.columns < first)
+        names = np.unique(whole.columns[before])
+        images = Images(
+            array(np.repeat(np.arange(last - first), np.diff(whole.start))[before]),
+            array(np.searchsorted(names, whole.columns[before])),
+            array(whole.values[before]),
+        )
+        return [r, amg.behind(half), amg.upper(half), amg.completed(half, images, len(names))]
+
+
+def in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool) -> Any:
+    from dsolver.kernels.cuda.amg.products import galerkin
+
+    whole = Cut(fine=p, rows=columns, width=columns)
+    return galerkin._in_rooms(a, p, whole, diagonal, symmetric=symmetric)
+
+
 ROOMS: dict[str, tuple[dict[str, Any], bool]] = {
     "ample": ({}, True),
     "of samples": ({"LARGE": 0}, True),
@@ -298,20 +355,19 @@ def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
     a, diagonal = symmetric(lattice(7)), np.random.default_rng(23).random(343)
     p = shuffled(sp.diags_array([np.ones(343)] * 3, offsets=[0, 7, 49], shape=(343, 343)).tocsr()[:, ::2])
     there = on(cupy, a), on(cupy, p), 172, cupy.asarray(diagonal)
-    assert (galerkin._in_rooms(*there, False) is not None) == fits
+    assert (in_rooms(*there, symmetric=False) is not None) == fits
     for whole in (False, True):
-        r, coarse, wrong = galerkin.galerkin(*there, symmetric=whole)
+        r, coarse = galerkin.galerkin(*there, symmetric=whole)
         expected = AlgebraicSetup(TEAM).galerkin(a, p, 172, diagonal, symmetric=whole)
         same(r, expected[0])
         same(coarse, expected[1])
-        assert wrong == expected[2] == 0
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_a_long_coarse_row_has_its_images_and_one_too_long_to_sort_is_made_with_them(
+def test_a_long_coarse_row_has_its_images_and_one_too_long_for_shared_memory_is_sorted_elsewhere(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, last: bool
 ) -> None:
-    from dsolver.kernels.cuda.amg.products import expected_columns, galerkin
+    from dsolver.kernels.cuda.amg.products import expected_columns, galerkin, mirrors
     from dsolver.kernels.cuda.amg.products import product as gpu
 
     monkeypatch.setattr(expected_columns, "AMPLE", 200.0)  # also a full row finds room
@@ -324,9 +380,9 @@ def test_a_long_coarse_row_has_its_images_and_one_too_long_to_sort_is_made_with_
     there = on(cupy, a), on(cupy, p), n // 2, cupy.asarray(diagonal)
     expected = AlgebraicSetup(TEAM).galerkin(a, p, n // 2, diagonal, symmetric=True)
     assert np.diff(expected[1].start).max() == n // 2 > 50 * np.median(np.diff(expected[1].start))
-    for longest, fits in ((n // 2, True), (n // 2 - 1, False)):
-        monkeypatch.setattr(galerkin, "MOST_SORTED", longest)
-        assert (galerkin._in_rooms(*there, True) is not None) == fits
+    assert in_rooms(*there, symmetric=True) is not None
+    for longest in (n // 2, n // 2 - 1):
+        monkeypatch.setattr(mirrors, "MOST_SORTED", longest)
         same(galerkin.galerkin(*there, symmetric=True)[1], expected[1])
 
 
@@ -349,11 +405,39 @@ def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(
     most = -(-5 * gpu._shape(*of_ap, expected).entries // 8)
     monkeypatch.setattr(gpu, "MOST_ROOM", most)
     assert gpu.pieces_of(*of_ap, expected) == 2
-    assert (galerkin._in_rooms(*there, whole) is not None) == (apart == 7)
-    r, coarse, _ = galerkin.galerkin(*there, symmetric=whole)
+    assert (in_rooms(*there, symmetric=whole) is not None) == (apart == 7)
+    r, coarse = galerkin.galerkin(*there, symmetric=whole)
     of_host = AlgebraicSetup(TEAM).galerkin(a, p, 172, diagonal, symmetric=whole)
     same(r, of_host[0])
     same(coarse, of_host[1])
+
+
+@pytest.mark.parametrize("case", ["rooms", "pieces", "counted", "long rows"])
+def test_halves_of_a_chunk(cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    """Images of other chunks among own ones; columns behind own rows without entries are left out."""
+    from dsolver.kernels.cuda.amg.products import mirrors
+    from dsolver.kernels.cuda.amg.products import product as gpu
+    from dsolver.kernels.cuda.amg.setup import CudaAlgebra
+
+    p = shuffled(sp.diags_array([np.ones(343)] * 3, offsets=[0, 7, 49], shape=(343, 343)).tocsr()[:, ::2])
+    chunk = Chunk(symmetric(lattice(7)), p, (120, 220), (60, 110))
+    if case == "pieces":
+        monkeypatch.setattr(gpu, "SPARE", 0)
+        monkeypatch.setattr(gpu, "MOST_ROOM", 4000)
+    elif case == "counted":
+        monkeypatch.setattr(gpu, "MOST_ROOM", 0)
+    elif case == "long rows":
+        monkeypatch.setattr(mirrors, "MOST_SORTED", 12)
+    host, device = AlgebraicSetup(TEAM), CudaAlgebra(TEAM)
+    expected, found = chunk.halves(host), chunk.halves(device, lambda part: on(cupy, part), cupy.asarray)
+    same(found[0], expected[0])
+    for one, other in zip(found[1:], expected[1:], strict=True):
+        same(on(cupy, ascended(Csr(*(part.get() for part in one)))), ascended(other))
+    same(found[-1], expected[-1])
+    whole = host.galerkin(chunk.a, p, 172, chunk.diagonal, symmetric=True)[1].selected(np.arange(60, 110))
+    used = np.unique(whole.columns)
+    np.testing.assert_array_equal(np.searchsorted(used, whole.columns), expected[-1].columns)
+    np.testing.assert_array_equal(whole.values, expected[-1].values)
 
 
 @pytest.mark.parametrize("short", [0, 8])
@@ -470,12 +554,12 @@ def test_rows_find_room_that_their_mean_does_not_foretell(cupy: Any, monkeypatch
     p = shuffled(sp.eye_array(rows, format="csr"))
     there = on(cupy, a), on(cupy, p), rows, cupy.ones(rows)
     monkeypatch.setattr(galerkin, "SOME", rows + 1)
-    foreseen = galerkin._in_rooms(*there, True)
+    foreseen = in_rooms(*there, symmetric=True)
     monkeypatch.setattr(galerkin, "SOME", 1)
-    counted = galerkin._in_rooms(*there, True)
+    counted = in_rooms(*there, symmetric=True)
     assert counted is not None
     of_host = AlgebraicSetup(TEAM).galerkin(a, p, rows, np.ones(rows), symmetric=True)
-    same(counted[1], of_host[1])
+    same(counted[1].completed(), of_host[1])
     assert foreseen is None
 
 

@@ -14,6 +14,7 @@ from dsolver.kernels.amg import pmis
 from dsolver.kernels.amg.aggregation.roots import words
 from dsolver.kernels.amg.couplings import DEPENDS, LEADS, couplings, row_measures
 from dsolver.kernels.amg.extended_interpolation import coarse_couplings, interpolation
+from dsolver.kernels.amg.halves import Images, completed, halves, tight
 from dsolver.kernels.amg.pmis import COARSE, FINE, begun, mixed, settle
 from dsolver.kernels.amg.products import mirrored, product, symmetrize, transposed
 from dsolver.kernels.amg.sorting import sort_short
@@ -208,6 +209,27 @@ def test_mirror_images_need_no_sorted_rows_and_tell_of_missing_entries() -> None
     row, column = np.argwhere(np.triu(matrix, 1))[0]
     matrix[row, column] = 0.0
     assert mirrored(rows_of(matrix), TEAM)[1] > 0
+
+
+def test_halves_are_completed_by_images_of_this_chunk_and_of_earlier_ones() -> None:
+    """Rows 20 to 50 of a symmetric matrix, some of which have no diagonal, and columns behind without entries."""
+    team, rng = Team(), np.random.default_rng(2)
+    pattern = rng.random((60, 60)) < 0.2
+    pattern[30:, 30:] |= np.eye(30, dtype=bool)
+    pattern[:, 55] = pattern[55] = False
+    whole = np.where(pattern | pattern.T, rng.random((60, 60)), 0.0)
+    whole = rows_of(sp.csr_array(np.tril(whole) + np.tril(whole, -1).T)).selected(np.arange(20, 50))
+    rows = np.repeat(np.arange(30), np.diff(whole.start))
+    later = whole.columns >= rows + 20
+    start = np.append(0, np.cumsum(np.bincount(rows[later], minlength=30)))
+    upper = Csr(start, whole.columns[later] - np.int32(20), whole.values[later])
+    half, used = tight(halves(upper, 40, team))
+    assert 34 < len(used) + 30 < 40
+    before = np.flatnonzero(whole.columns < 20)
+    found = completed(half, Images(rows[before], whole.columns[before], whole.values[before]), 20, team)
+    np.testing.assert_array_equal(found.start, whole.start)
+    np.testing.assert_array_equal(np.append(np.arange(50), 50 + used)[found.columns], whole.columns)
+    np.testing.assert_array_equal(found.values, whole.values)
 
 
 def test_words_of_roots_are_all_different_and_have_their_bits() -> None:

@@ -2,7 +2,7 @@
 
 Rows of P of ghosts come from their owners, so that each chunk has its rows of A P. Finished rows of A P go to the
 owners of the coarse points that they are restricted to, who add them up in ascending order: partial sums would depend
-on the chunks.
+on the chunks. Of a symmetric matrix each chunk makes the half of its rows, from the diagonal on.
 """
 
 from __future__ import annotations
@@ -10,22 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from dsolver.distributed.setup_exchange import Senders, receivers_of, senders_of
 from dsolver.engines.base import Engine, Message, PerChunk
-from dsolver.errors import InputError
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.setup import BlockSizes
-from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes, Cut
+from dsolver.kernels.formats.csr import Csr, joined
 from dsolver.multigrid.algebraic.galerkin_numeric import Products, bare, bare_rows
-from dsolver.multigrid.algebraic.requirements import ONE_SIDED
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, ghost_rows
-from dsolver.multigrid.algebraic.rows.global_rows import ROWS, joined
+from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
+from dsolver.multigrid.algebraic.rows.half_rows import HalfRows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import (
     F64,
@@ -50,24 +49,34 @@ class Coarsened:
         restriction_plan: the exchange of a fine vector for it.
         prolongation: own rows of P.
         prolongation_plan: the exchange of a coarse vector for it.
-        rows: own rows of the coarser level; in a single chunk their columns do not ascend.
-        origin: int64, the finest row that each stems from.
-        near: float64 (own coarse rows, k), the near-null space.
-        named: the chunks whose rows these read, ascending.
-        products: what makes `rows` again of other values; None where that is not wanted.
-        mirrored: whether columns of `rows` ascend, and mirrored entries are equal.
+        coarse: own rows of the coarser level; in a single chunk their columns do not ascend.
+        products: what makes them again of other values; None where that is not wanted.
     """
 
     restriction: Csr
     restriction_plan: HaloPlan
     prolongation: DistributedRows
     prolongation_plan: HaloPlan
-    rows: DistributedRows
-    origin: I64
-    near: F64
-    named: tuple[int, ...]
+    coarse: BroughtRows | HalfRows
     products: Products | None = None
-    mirrored: bool = False
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Coarsening:
+    """A coarser level.
+
+    Attributes:
+        chunks: the `Coarsened` of every chunk.
+        restricted: the chunks whose fine rows each chunk restricts.
+        prolonged: those whose coarse rows each one's P reads.
+        halves: whether coarse rows are `HalfRows`.
+    """
+
+    chunks: PerChunk
+    restricted: Senders
+    prolonged: Senders
+    halves: bool = False
 
 
 def coarsened(
@@ -83,8 +92,8 @@ def coarsened(
     keep: bool = False,
     symmetric: bool = False,
     blocks: BlockSizes | None = None,
-) -> tuple[PerChunk, Senders, Senders]:
-    """The `Coarsened` of every chunk.
+) -> Coarsening:
+    """The coarser level of one.
 
     Args:
         engine: of the level.
@@ -98,25 +107,20 @@ def coarsened(
         keep: whether coarse rows will be made again of other values.
         symmetric: whether A is.
         blocks: of A and P, where their rows come in such.
-
-    Returns:
-        it, the chunks whose fine rows each chunk restricts, and those whose coarse rows each one's P reads.
     """
     if len(bounds) == 2 and not keep:
         alone = partial(_alone, symmetric=symmetric, blocks=blocks)
-        return engine.per_chunk(alone, rows, diagonal, p, origin, near), [()], [()]
+        made = engine.per_chunk(alone, rows, diagonal, p, origin, near)
+        return Coarsening(chunks=made, restricted=[()], prolonged=[()])
+    halves = symmetric and not keep and blocks is None
     around = ghost_rows(engine, senders, p)
-    ap = engine.per_chunk(partial(_ap, bounds=bounds, blocks=blocks), rows, diagonal, p, around)
+    ap = engine.per_chunk(partial(_ap, bounds=bounds, halves=halves, blocks=blocks), rows, diagonal, p, around)
     prolonged = senders_of(engine, ap.at("named"))
     restricted = receivers_of(prolonged)
     around = engine.deliver(ap.at("lists"), restricted, (*ROWS, *ROWS, "float64"))
-    return (
-        engine.per_chunk(
-            partial(_coarsened, bounds=bounds, keep=keep, blocks=blocks), rows, diagonal, p, ap, origin, near, around
-        ),
-        restricted,
-        prolonged,
-    )
+    make = partial(_coarsened, bounds=bounds, keep=keep, halves=halves, blocks=blocks)
+    made = engine.per_chunk(make, rows, diagonal, p, ap, origin, near, around)
+    return Coarsening(chunks=made, restricted=restricted, prolonged=prolonged, halves=halves)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -134,22 +138,17 @@ def _alone(
     symmetric: bool,
     blocks: BlockSizes | None,
 ) -> Coarsened:
-    """The `Coarsened` of the only chunk, to which nobody sends anything."""
+    """The `Coarsened` of the only chunk."""
     amg, plan = backend.amg, HaloPlan(sends=(), receives=())
     columns = p.rows.window.size
-    r, found, wrong = amg.galerkin(rows.a, p.rows.matrix, columns, diagonal, symmetric=symmetric, blocks=blocks)
-    if wrong:
-        raise InputError(ONE_SIDED)
+    r, found = amg.galerkin(rows.a, p.rows.matrix, columns, diagonal, symmetric=symmetric, blocks=blocks)
+    coarse = DistributedRows(window=p.rows.window, matrix=found)
     return Coarsened(
         restriction=r,
         restriction_plan=plan,
         prolongation=p.rows,
         prolongation_plan=plan,
-        rows=DistributedRows(window=p.rows.window, matrix=found),
-        origin=origin,
-        near=near,
-        named=(),
-        mirrored=symmetric,
+        coarse=BroughtRows(rows=coarse, origin=origin, near=near, mirrored=symmetric),
     )
 
 
@@ -159,15 +158,17 @@ class _ApRows:
     """A chunk's rows of A P, columns not ascending, and what others get of them.
 
     Attributes:
-        rows: of the chunk.
+        window: of their columns.
+        made: the rows; where halves are made of them, what `AlgebraicSetup.begun_galerkin` has made.
         lists: for each owner of coarse points that own rows are restricted to a message: these rows of P, of A P, and
             their diagonal.
         sent: for each of them, the numbers of the rows within this chunk, ascending.
         named: these chunks, ascending.
-        factor: P with columns as places in the window of `rows`.
+        factor: P with columns as places in the window.
     """
 
-    rows: DistributedRows
+    window: Window
+    made: Any
     lists: Mapping[int, Message]
     sent: Mapping[int, I64]
     named: tuple[int, ...]
@@ -183,6 +184,7 @@ def _ap(
     around: Mapping[int, Message],
     *,
     bounds: Bounds,
+    halves: bool,
     blocks: BlockSizes | None,
 ) -> _ApRows:
     """Rows of A P, and for the owners of coarse points that they are restricted to these rows, with those of P.
@@ -191,17 +193,21 @@ def _ap(
     """
     amg = backend.amg
     whole = p.rows.among(amg, *around_it(number, around))
-    made = amg.product(rows.a, whole.matrix, whole.window.size, ascending=False, blocks=blocks)
-    ap = DistributedRows(window=whole.window, matrix=made)
+    window, columns = whole.window, whole.window.size
+    if halves:
+        made = amg.begun_galerkin(rows.a, whole.matrix, columns)
+    else:
+        made = amg.product(rows.a, whole.matrix, columns, ascending=False, blocks=blocks)
     lists, sent = {}, {}
     if len(bounds) > 2:
         entries, owners = p.rows.elsewhere(amg, bounds)
-        of_entry = p.rows.rows_at(entries)
+        of_entry, least = p.rows.rows_at(entries), window.before(bounds) if halves else []
         for other in others(bounds, number, owners):
             sent[other] = wanted = amg.distinct(of_entry[owners == other])
             weights = p.rows.rows(amg, wanted).selected(amg, columns=(bounds[other], bounds[other + 1]))
-            lists[other] = *weights.message, *ap.rows(amg, wanted).message, diagonal[wanted]
-    return _ApRows(rows=ap, lists=lists, sent=sent, named=tuple(sorted(lists)), factor=whole.matrix)
+            part = amg.rows_of_ap(made, wanted, least[other]) if halves else amg.selected(made, wanted)
+            lists[other] = *weights.message, *Rows.at(amg, part, window).message, diagonal[wanted]
+    return _ApRows(window=window, made=made, lists=lists, sent=sent, named=tuple(sorted(lists)), factor=whole.matrix)
 
 
 def _coarsened(
@@ -217,9 +223,10 @@ def _coarsened(
     *,
     bounds: Bounds,
     keep: bool,
+    halves: bool,
     blocks: BlockSizes | None,
 ) -> Coarsened:
-    amg, several = backend.amg, len(bounds) > 2
+    amg = backend.amg
     first, last = own_bounds(bounds, number)
     centers = {sender: message[-1] for sender, message in around.items()} | {number: diagonal}
     counts = {sender: len(centers[sender]) for sender in sorted(around)}
@@ -227,31 +234,16 @@ def _coarsened(
     own = window_of(amg, bounds, number, origin[:0])
     parts = [part.within(amg, own) for part in before], [part.within(amg, own) for part in after]
     fine = joined([*parts[0], p.rows.own_columns(amg), *parts[1]])
-    sums = ap.rows.among(amg, *around_it(number, {sender: message[3:] for sender, message in around.items()}))
-    r = amg.transposed(fine, last - first)
-    restricted = None if blocks is None else blocks.restricted
-    found = amg.product(r, sums.matrix, sums.window.size, ascending=several, blocks=restricted)
+    sums = around_it(number, {sender: message[3:] for sender, message in around.items()})
     if around:
         diagonal = np.concatenate([centers[sender] for sender in sorted(centers)])
-    amg.fill_lost(found, sums.window.below, r, diagonal)
-    coarse = DistributedRows(window=sums.window, matrix=found).tight(amg)
-    products_again = None
-    if keep:
-        products_again = Products(
-            p=ap.factor,
-            columns=ap.rows.window.size,
-            ap=bare(ap.rows.matrix),
-            wanted=ap.sent,
-            counts=counts,
-            r=r,
-            sums=bare(sums.matrix),
-            width=sums.window.size,
-            below=sums.window.below,
-            galerkin=bare(found),
-            ascending=several,
-            coarse=BroughtRows(rows=bare_rows(coarse), origin=origin, near=near),
-            blocks=blocks,
-        )
+    coarse: BroughtRows | HalfRows
+    products = None
+    if halves:
+        r, coarse = _half(amg, bounds, ap, fine, sums, diagonal, origin, near)
+    else:
+        r = amg.transposed(fine, last - first)
+        coarse, products = _whole(amg, bounds, ap, r, sums, diagonal, origin, near, counts, keep=keep, blocks=blocks)
     if around:
         lower = sum(part.size for part in before)
         ghosts = [np.arange(*ends, like=origin) for ends in ((0, lower), (lower + rows.rows, fine.size))]
@@ -265,9 +257,86 @@ def _coarsened(
             sends=tuple((c, amg.distinct(around[c][1]) - first) for c in sorted(around)),
             receives=received(bounds, p.rows.window),
         ),
-        rows=coarse,
-        origin=origin,
-        near=near,
-        named=owners_in(bounds, coarse.window),
-        products=products_again,
+        coarse=coarse,
+        products=products,
+    )
+
+
+def _half(
+    amg: AlgebraicSetup,
+    bounds: Bounds,
+    ap: _ApRows,
+    fine: Csr,
+    sums: tuple[list[Rows], list[Rows]],
+    diagonal: F64,
+    origin: I64,
+    near: F64,
+) -> tuple[Csr, HalfRows]:
+    """R, columns in the order of all fine rows, and the half of the coarse rows.
+
+    Args:
+        amg: of the chunk.
+        bounds: of the coarser level.
+        ap: own rows of A P.
+        fine: the rows of P that are restricted to own coarse points, with these from 0 as columns.
+        sums: rows of A P of chunks before this one, and behind it.
+        diagonal: of A, of all these rows.
+        origin: of coarse rows.
+        near: likewise.
+    """
+    window = ap.window.joined_with(amg, [part.columns for parts in sums for part in parts])
+    before, after = ([part.within(amg, window) for part in parts] for parts in sums)
+    below = window.below
+    cut = Cut(
+        fine=fine,
+        rows=window.rows,
+        width=window.size,
+        before=before,
+        after=after,
+        below=below,
+        renamed=None if window is ap.window else partial(ap.window.moved, amg, to=window),
+    )
+    r, half = amg.half_galerkin(ap.made, cut, diagonal)
+    return r, HalfRows.of(amg, bounds, half, window.ghosts[below:], window.first, origin, near)
+
+
+def _whole(
+    amg: AlgebraicSetup,
+    bounds: Bounds,
+    ap: _ApRows,
+    r: Csr,
+    sums: tuple[list[Rows], list[Rows]],
+    diagonal: F64,
+    origin: I64,
+    near: F64,
+    counts: Mapping[int, int],
+    *,
+    keep: bool,
+    blocks: BlockSizes | None,
+) -> tuple[BroughtRows, Products | None]:
+    """The coarse rows, and what makes them again; arguments as of `_half`."""
+    several = len(bounds) > 2
+    of_ap = DistributedRows(window=ap.window, matrix=ap.made)
+    below = of_ap.among(amg, *sums)
+    restricted = None if blocks is None else blocks.restricted
+    found = amg.product(r, below.matrix, below.window.size, ascending=several, blocks=restricted)
+    amg.fill_lost(found, below.window.below, r, diagonal)
+    coarse = DistributedRows(window=below.window, matrix=found).tight(amg)
+    brought = BroughtRows(rows=coarse, origin=origin, near=near, named=owners_in(bounds, coarse.window))
+    if not keep:
+        return brought, None
+    return brought, Products(
+        p=ap.factor,
+        columns=ap.window.size,
+        ap=bare(ap.made),
+        wanted=ap.sent,
+        counts=counts,
+        r=r,
+        sums=bare(below.matrix),
+        width=below.window.size,
+        below=below.window.below,
+        galerkin=bare(found),
+        ascending=several,
+        coarse=BroughtRows(rows=bare_rows(coarse), origin=origin, near=near),
+        blocks=blocks,
     )

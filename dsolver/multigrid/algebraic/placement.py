@@ -10,6 +10,7 @@ from typing import final
 
 from dsolver.distributed.setup_exchange import Senders, mutual_senders, senders_of
 from dsolver.engines.base import Engine, PerChunk
+from dsolver.multigrid.algebraic.galerkin import Coarsening
 from dsolver.multigrid.algebraic.rows.gathered import gathering
 from dsolver.multigrid.algebraic.rows.window import Bounds
 from dsolver.multigrid.algebraic.storage import plain_layout
@@ -43,14 +44,14 @@ class Place:
 
 
 def place_of(
-    engine: Engine, view: Engine, made: PerChunk, bounds: Bounds, *, dtype: str, gathered_rows: int
+    engine: Engine, view: Engine, made: Coarsening, bounds: Bounds, *, dtype: str, gathered_rows: int
 ) -> tuple[Place, PerChunk]:
     """The place of a coarser level, and the `Layout` of what each chunk has made of it.
 
     Args:
         engine: of the finer level, in float64.
         view: in the value type of the levels.
-        made: of every chunk `rows`, `origin`, `near` and `named`, as in `Coarsened`.
+        made: the coarser level.
         bounds: of the coarser level.
         dtype: the value type of the levels.
         gathered_rows: most rows of a level that every owner has whole; so has one of which a chunk would have none.
@@ -58,14 +59,14 @@ def place_of(
     parts = view.per_chunk(partial(plain_layout, bounds=bounds))
     few = bounds[-1] <= gathered_rows or any(first == last for first, last in pairwise(bounds))
     if len(bounds) > 2 and few:
-        return _whole(engine, bounds, dtype), parts
-    senders = mutual_senders(senders_of(engine, made.at("named"))) if engine.coupled else [()]
+        return _whole(engine, bounds, dtype, halves=made.halves), parts
+    senders = mutual_senders(senders_of(engine, made.chunks.at("coarse", "named"))) if engine.coupled else [()]
     return Place(engine=engine, view=view, layout=parts, bounds=bounds, senders=senders), parts
 
 
-def _whole(engine: Engine, bounds: Bounds, dtype: str) -> Place:
+def _whole(engine: Engine, bounds: Bounds, dtype: str, *, halves: bool) -> Place:
     """Place of a coarser level that lives whole on every owner."""
-    gather = gathering(engine, bounds)
+    gather = gathering(engine, bounds, halves=halves)
     alone = engine.alone((bounds[-1], 1, 1))
     view, whole = alone if dtype == "float64" else alone.lowered(dtype), (0, bounds[-1])
     return Place(

@@ -15,21 +15,22 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar, final
 
-from dsolver.distributed.setup_exchange import GhostExchange, Senders
+from dsolver.distributed.setup_exchange import GhostExchange
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import BOX_OFFSETS, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.deferred import Deferred
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.finest import FinestLevel, with_constants
-from dsolver.multigrid.algebraic.galerkin import Coarsened, coarsened
+from dsolver.multigrid.algebraic.galerkin import Coarsening, coarsened
 from dsolver.multigrid.algebraic.galerkin_numeric import Again, coarse_again
 from dsolver.multigrid.algebraic.methods import Smoothing
 from dsolver.multigrid.algebraic.options import Options
 from dsolver.multigrid.algebraic.placement import Place, place_of
 from dsolver.multigrid.algebraic.requirements import check_diagonal
 from dsolver.multigrid.algebraic.reuse import Kept, Step, mirrors_of, rows_again, same_places, without_values
-from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
+from dsolver.multigrid.algebraic.rows.half_rows import completed_rows
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.measures import measured, wrong_diagonals
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.unsymmetric import as_brought, with_symmetric_part
@@ -163,7 +164,7 @@ class AlgebraicSetup:
         del level, measures, exchange  # and what nothing but coarse points follows from
         self._tidy()
         sizes = self._ask_ahead(space.p, space.bounds)
-        made, restricted, prolonged = coarsened(
+        made = coarsened(
             engine,
             self.rows,
             diagonal,
@@ -178,20 +179,21 @@ class AlgebraicSetup:
         )
         if not late:
             self._catch_up()
-        again = Again(products=None if self._reuse is None else made.at("products"), restricted=restricted)
+        products = None if self._reuse is None else made.chunks.at("products")
+        again = Again(products=products, restricted=made.restricted)
         waits = self._waits and sizes is None and not late
         if self._grid is not None:
-            made, restricted, prolonged = self._grid.rows.transfer(made, space.bounds, restricted, prolonged)
+            made = self._grid.rows.transfer(made, space.bounds)
             self._grid = None
         place, parts = place_of(
             engine, self._view, made, space.bounds, dtype=self._dtype, gathered_rows=options.gathered_rows
         )
-        coarse = engine.per_chunk(_brought, made)
-        store = (depth, made, place, parts, space.bounds, restricted, prolonged, again, sizes)
+        coarse, halves = made.chunks.at("coarse"), made.halves
+        store = (depth, made, place, parts, space.bounds, again, sizes)
         storing = self._storing(*store)
         step = Deferred(storing) if waits else self._put_off(storing, first=True)
         del storing, space, made, store, sizes  # R and P in float64 end with their storing
-        self._coarsen(depth, place, coarse, step, last=waits)
+        self._coarsen(depth, place, coarse, step, last=waits, halves=halves)
         return True
 
     def _descend_again(self, steps: Sequence[Step], diagonal: PerChunk) -> bool:
@@ -307,12 +309,10 @@ class AlgebraicSetup:
     def _storing(
         self,
         number: int,
-        made: PerChunk,
+        made: Coarsening,
         place: Place,
         parts: PerChunk,
         bounds: Bounds,
-        restricted: Senders,
-        prolonged: Senders,
         again: Again,
         sizes: Deferred[PerChunk] | None,
     ) -> Callable[[], Step]:
@@ -322,11 +322,11 @@ class AlgebraicSetup:
 
         def stored() -> Step:
             measured = () if sizes is None else (sizes(),)
-            chunks = view.per_chunk(store, layout, parts, made, *measured).at(depth)
+            chunks = view.per_chunk(store, layout, parts, made.chunks, *measured).at(depth)
             replication = row_replication(view, place.view, bounds, parts, place.layout) if gathered else None
             return Step(
                 transfer=StoredTransfer(
-                    chunks=chunks, replication=replication, restricted=restricted, prolonged=prolonged
+                    chunks=chunks, replication=replication, restricted=made.restricted, prolonged=made.prolonged
                 ),
                 place=place,
                 again=again,
@@ -334,7 +334,9 @@ class AlgebraicSetup:
 
         return stored
 
-    def _coarsen(self, number: int, place: Place, made: PerChunk, step: Deferred[Step], *, last: bool) -> None:
+    def _coarsen(
+        self, number: int, place: Place, made: PerChunk, step: Deferred[Step], *, last: bool, halves: bool
+    ) -> None:
         """Go from the level of this number to the rows of the coarser one.
 
         Args:
@@ -343,6 +345,7 @@ class AlgebraicSetup:
             made: its rows.
             step: the transfer, made when it is called for.
             last: whether that waits for a device, so that what does not is done before.
+            halves: whether rows are `HalfRows`.
         """
         if last:
             self._last = lambda: self._connect(number, step())
@@ -352,7 +355,7 @@ class AlgebraicSetup:
             step()
             self._tidy()
             self._catch_up()
-        brought = self._take(place, made)
+        brought = self._take(place, made, halves=halves)
         if self._reuse is not None:
             mirrors = mirrors_of(self._engine, brought, self.rows) if self._symmetric and place.alone else None
             self._steps.append(replace(step(), mirrors=mirrors, choices=self._chunks.at("local", "choice")))
@@ -362,7 +365,13 @@ class AlgebraicSetup:
         self.levels[number] = replace(self.levels[number], transfer=step.transfer)
 
     def _take(
-        self, place: Place, made: PerChunk, mirrors: PerChunk | None = None, choices: PerChunk | None = None
+        self,
+        place: Place,
+        made: PerChunk,
+        mirrors: PerChunk | None = None,
+        choices: PerChunk | None = None,
+        *,
+        halves: bool = False,
     ) -> PerChunk:
         """Go to a place with the rows of a coarser level, which are returned as they come there.
 
@@ -371,12 +380,15 @@ class AlgebraicSetup:
             made: its rows.
             mirrors: as of `Step`.
             choices: likewise.
+            halves: whether rows are `HalfRows`.
         """
         made = made if place.gather is None else place.gather(made)
         self._engine, self._view, self._layout = place.engine, place.view, place.layout
         self._bounds, self._senders = place.bounds, place.senders
         if mirrors is not None:
             self.rows = rows_again(self._engine, made, mirrors)
+        elif halves and not place.alone:
+            self.rows = completed_rows(self._engine, made, self._senders, self._bounds)
         elif self._symmetric:
             self.rows = symmetric_rows(self._engine, made, self._senders, self._bounds)
         else:
@@ -397,10 +409,6 @@ class AlgebraicSetup:
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
-def _brought(_: Backend, __: int, made: Coarsened) -> BroughtRows:
-    return BroughtRows(rows=made.rows, origin=made.origin, near=made.near, named=made.named, mirrored=made.mirrored)
 
 
 def _entries(_: Backend, __: int, rows: LevelRows) -> int:

@@ -209,7 +209,7 @@ def stored_transfer(
     several = len(bounds) > 2
     distributed = several and not replicated
     plan = made.restriction_plan
-    of_nodes = (UNKNOWNS, made.near.shape[1])
+    of_nodes = (UNKNOWNS, made.coarse.near.shape[1])
     local, ghost = _product(
         backend, made.restriction, coarse, fine, plan if several else None, in_order=True, blocks=of_nodes[::-1]
     )
@@ -218,7 +218,7 @@ def stored_transfer(
     first, last = (0, bounds[-1]) if replicated else own_bounds(bounds, number)
     p, plan = made.prolongation.matrix, made.prolongation_plan
     if replicated:
-        whole = window_of(backend.amg, (first, last), number, made.origin[:0])
+        whole = window_of(backend.amg, (first, last), number, made.coarse.origin[:0])
         p = made.prolongation.rows(backend.amg).within(backend.amg, whole)
     else:
         p = p._replace(columns=made.prolongation.window.slots(backend.amg, p.columns))

@@ -9,9 +9,10 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg.box_rows import LatticeBox
+from dsolver.kernels.amg.halves import Images
 from dsolver.kernels.amg.open_rows import OpenBox
 from dsolver.kernels.amg.selection import EVERY
-from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes, Places
+from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes, Cut, Places
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.cuda.amg import (
     box_rows,
@@ -27,6 +28,7 @@ from dsolver.kernels.cuda.amg.blocks import galerkin as block_galerkin
 from dsolver.kernels.cuda.amg.blocks import products as block_products
 from dsolver.kernels.cuda.amg.places import products as placed
 from dsolver.kernels.cuda.amg.products import galerkin, mirrors, product
+from dsolver.kernels.cuda.amg.products.halves import Halves
 from dsolver.kernels.cuda.csr import selection, windows
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
@@ -162,10 +164,38 @@ class CudaAlgebra(AlgebraicSetup):
 
     def galerkin(
         self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False, blocks: BlockSizes | None = None
-    ) -> tuple[Csr, Csr, int]:
+    ) -> tuple[Csr, Csr]:
         if blocks is None:
             return galerkin.galerkin(a, p, columns, diagonal, symmetric=symmetric)
         return block_galerkin.galerkin(a, p, columns, diagonal, blocks, symmetric=symmetric)
+
+    def begun_galerkin(self, a: Csr, p: Csr, columns: int) -> Any:
+        return galerkin.Begun(a, p, columns)
+
+    def rows_of_ap(self, begun: Any, rows: Any, least: int) -> Csr:
+        made: Csr = begun.rows(rows)
+        return made
+
+    def half_galerkin(self, begun: Any, cut: Cut, diagonal: Any) -> tuple[Csr, Any]:
+        return galerkin.half_galerkin(begun, cut, diagonal)
+
+    def halved(self, upper: Csr) -> Any:
+        return Halves.of(upper, 0, upper.size)
+
+    def tight(self, half: Any) -> tuple[Any, Any]:
+        return half, half.tight()
+
+    def behind(self, half: Any) -> Csr:
+        found: Csr = half.behind
+        return found
+
+    def upper(self, half: Any) -> Csr:
+        found: Csr = half.upper
+        return found
+
+    def completed(self, half: Any, before: Images | None = None, below: int = 0) -> Csr:
+        found: Csr = half.completed(before, below)
+        return found
 
     def transposed(self, a: Csr, columns: int) -> Csr:
         return mirrors.transposed(a, columns)

@@ -21,7 +21,7 @@ from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import HaloPlan, Offsets, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.box_rows import LatticeBox
-from dsolver.multigrid.algebraic.galerkin import Coarsened
+from dsolver.multigrid.algebraic.galerkin import Coarsened, Coarsening
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows
@@ -93,32 +93,25 @@ class LatticeRows:
         self.senders: Senders = mutual_senders(senders_of(engine, made.at("named")))
         self.rows = symmetric_rows(engine, made, self.senders, self.bounds, ascending=True)
 
-    def transfer(
-        self, made: PerChunk, bounds: Bounds, restricted: Senders, prolonged: Senders
-    ) -> tuple[PerChunk, Senders, Senders]:
-        """R and P between boxes of the grid and ranges of coarse rows.
+    def transfer(self, made: Coarsening, bounds: Bounds) -> Coarsening:
+        """The coarser level with R and P between boxes of the grid and ranges of coarse rows.
 
         Args:
-            made: the `Coarsened` of every range.
-            bounds: of the coarser level.
-            restricted: the ranges whose points each one's R reads.
-            prolonged: those whose coarse rows each one's P reads.
-
-        Returns:
-            the `Coarsened` of every chunk, the chunks whose points each one's R reads, and those whose coarse rows each
-            one's P reads.
+            made: the coarser level of the ranges.
+            bounds: of its rows.
         """
         if not self._moves:
-            return made, restricted, prolonged
+            return made
         engine, boxes = self._engine, self.boxes
         send = partial(_for_boxes, partition=self._partition, bounds=self.bounds)
-        back = engine.per_chunk(send, made)
+        back = engine.per_chunk(send, made.chunks)
         arrived = engine.deliver(back.at("lists"), self._ranges, ROWS)
         p = engine.per_chunk(partial(_p_of_box, bounds=bounds), boxes, back, arrived)
         prolonged = senders_of(engine, p.at("named"))
         restricted = receivers_of(prolonged)
         around = engine.deliver(p.at("lists"), restricted, NUMBERED)
-        return engine.per_chunk(partial(_between, bounds=bounds), boxes, p, made, around), restricted, prolonged
+        chunks = engine.per_chunk(partial(_between, bounds=bounds), boxes, p, made.chunks, around)
+        return replace(made, chunks=chunks, restricted=restricted, prolonged=prolonged)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -196,7 +189,7 @@ def _for_boxes(backend: Backend, number: int, made: Coarsened, *, partition: Par
     """Rows of P, and for each other box those of its points."""
     first, last = own_bounds(bounds, number)
     nx, ny, _z = partition.grid
-    numbers = np.arange(first, last, like=made.origin)
+    numbers = np.arange(first, last, like=made.coarse.origin)
     places = (numbers % nx, numbers // nx % ny, numbers // (nx * ny))
     x, y, z = (
         np.searchsorted(np.asarray(np.cumsum(sizes), like=place), place, side="right")

@@ -16,8 +16,8 @@ from typing import final
 import numpy as np
 
 from dsolver.kernels.amg.setup import AlgebraicSetup
-from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, joined
+from dsolver.kernels.formats.csr import Csr, joined
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, owners_of, window_of
 
 
@@ -82,7 +82,7 @@ class DistributedRows:
         others = [*before, *after]
         if not others:
             return self
-        window = self.window.joined_with(amg, np.concatenate([part.columns for part in others]))
+        window = self.window.joined_with(amg, [part.columns for part in others])
         placed = [part.within(amg, window) for part in others]
         parts = [*placed[: len(before)], self.within(amg, window), *placed[len(before) :]]
         return DistributedRows(window=window, matrix=joined(parts))

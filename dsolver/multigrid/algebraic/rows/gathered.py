@@ -6,6 +6,7 @@ Values of its vectors are gathered by `dsolver.multigrid.replicate`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
@@ -23,16 +24,17 @@ KINDS: Final = (*ROWS, "int64", "float64")
 """Value types of a message with rows, their origins and the near-null space."""
 
 
-def gathering(engine: Engine, bounds: Bounds) -> Callable[[PerChunk], PerChunk]:
+def gathering(engine: Engine, bounds: Bounds, *, halves: bool = False) -> Callable[[PerChunk], PerChunk]:
     """A function that makes the `BroughtRows` of a whole level, on every owner, of those of every chunk.
 
     Args:
         engine: of the chunks.
         bounds: of the level.
+        halves: whether chunks have `HalfRows` in place of these.
     """
     hosts, chunks = tuple(engine.hosts), len(engine.partition)
     senders = [tuple(range(chunks)) if number in hosts else () for number in range(chunks)]
-    send, join = partial(_to_hosts, hosts=hosts), partial(_joined, bounds=bounds)
+    send, join = partial(_to_hosts, hosts=hosts), partial(_joined, bounds=bounds, halves=halves)
     alone = engine.alone((1, 1, 1))
     return lambda made: alone.per_chunk(join, engine.deliver(engine.per_chunk(send, made), senders, KINDS))
 
@@ -41,15 +43,16 @@ def gathering(engine: Engine, bounds: Bounds) -> Callable[[PerChunk], PerChunk]:
 
 
 def _to_hosts(backend: Backend, _: int, made: Any, *, hosts: tuple[int, ...]) -> dict[int, Message]:
-    return dict.fromkeys(hosts, (*made.rows.rows(backend.amg).message, made.origin, made.near.ravel()))
+    return dict.fromkeys(hosts, (*made.rows_to_send(backend.amg).message, made.origin, made.near.ravel()))
 
 
-def _joined(backend: Backend, _: int, parts: Mapping[int, Message], *, bounds: Bounds) -> BroughtRows:
-    sizes = [last - first for first, last in pairwise(bounds)]
-    rows = Rows.joined([Rows.of_message(part) for part in parts.values()])
+def _joined(backend: Backend, _: int, parts: Mapping[int, Message], *, bounds: Bounds, halves: bool) -> BroughtRows:
+    amg, sizes = backend.amg, [last - first for first, last in pairwise(bounds)]
+    rows = DistributedRows.of(amg, (0, bounds[-1]), 0, Rows.joined([Rows.of_message(part) for part in parts.values()]))
     near = [part[-1].reshape(size, -1) for part, size in zip(parts.values(), sizes, strict=True) if size]
     return BroughtRows(
-        rows=DistributedRows.of(backend.amg, (0, bounds[-1]), 0, rows),
+        rows=replace(rows, matrix=amg.completed(amg.halved(rows.matrix))) if halves else rows,
         origin=np.concatenate([part[-2] for part in parts.values()]),
         near=np.concatenate(near),
+        mirrored=halves,
     )

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any, Final, final
 
 import numpy as np
 
 from dsolver.kernels.amg.selection import EVERY
 from dsolver.kernels.amg.setup import AlgebraicSetup
-from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.csr import Csr, joined
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, own_bounds, owners_of
 
 ROWS: Final = ("int64", "int64", "float64")
@@ -91,19 +90,6 @@ class Rows:
     def within(self, amg: AlgebraicSetup, window: Window) -> Csr:
         """The rows with columns as places in a window that has them all."""
         return Csr(self.start, window.places(amg, self.columns), self.values)
-
-
-def joined(parts: Sequence[Csr]) -> Csr:
-    """Rows after rows, of at least one part."""
-    if len(parts) == 1:
-        return parts[0]
-    ends = accumulate((len(part.columns) for part in parts[:-1]), initial=0)
-    starts = [part.start[1:] + end if end else part.start[1:] for part, end in zip(parts, ends, strict=True)]
-    return Csr(
-        np.concatenate([parts[0].start[:1], *starts]),
-        np.concatenate([part.columns for part in parts]),
-        np.concatenate([part.values for part in parts]),
-    )
 
 
 def elsewhere(amg: AlgebraicSetup, bounds: Bounds, number: int, columns: I64) -> tuple[I64, I64]:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import final
 
 from dsolver.grid.partition import HaloPlan
+from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window
 
 
@@ -32,6 +34,10 @@ class BroughtRows:
     near: F64
     named: tuple[int, ...] = ()
     mirrored: bool = False
+
+    def rows_to_send(self, amg: AlgebraicSetup) -> Rows:
+        """The rows with global columns."""
+        return self.rows.rows(amg)
 
 
 @final

@@ -9,6 +9,7 @@ Arrays are of the chunk's device.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -90,6 +91,13 @@ class Window:
         found = amg.relabeled(places, self.rows, self.below, 0, slots)
         return found
 
+    def before(self, bounds: Bounds) -> list[int]:
+        """Places before the first number of each chunk that the window holds, and their number in all."""
+        if self.whole:
+            return list(bounds)
+        ghosts = np.searchsorted(self.ghosts, np.asarray(bounds, like=self.ghosts)).tolist()
+        return [count + self.rows * (bound > self.first) for count, bound in zip(ghosts, bounds, strict=True)]
+
     def moved(self, amg: AlgebraicSetup, places: Any, to: Window) -> npt.NDArray[np.int32]:
         """Places in another window of the chunk, int32, of places in this one, that has all that are named."""
         found: npt.NDArray[np.int32]
@@ -99,9 +107,11 @@ class Window:
             found = amg.relabeled(places, self.rows, self.below, to.below, to.places(amg, self.ghosts))
         return found
 
-    def joined_with(self, amg: AlgebraicSetup, numbers: I64) -> Window:
-        """The window that sees some numbers, too: itself if it does already."""
-        more = amg.ghosts(numbers, self.first, self.first + self.rows)
+    def joined_with(self, amg: AlgebraicSetup, seen: Sequence[I64]) -> Window:
+        """The window that sees the numbers of some arrays, too: itself if it does already."""
+        if not seen:
+            return self
+        more = amg.ghosts(np.concatenate(seen), self.first, self.first + self.rows)
         if not len(more):
             return self
         ghosts = amg.distinct(np.concatenate([self.ghosts, more]))

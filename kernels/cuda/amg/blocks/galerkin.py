@@ -21,7 +21,7 @@ from dsolver.kernels.formats.csr import Csr
 
 def galerkin(
     a: Csr, p: Csr, columns: int, diagonal: Any, blocks: BlockSizes, *, symmetric: bool = False
-) -> tuple[Csr, Csr, int]:
+) -> tuple[Csr, Csr]:
     """See `dsolver.kernels.amg.setup.AlgebraicSetup.galerkin`."""
     left, right = factors(a, p, columns, blocks)
     if right is None:
@@ -38,10 +38,9 @@ def galerkin(
     else:
         made, long = block_product(turned, ap, columns, ascending=symmetric)
         whole, plain = (made, made.plain) if long is None else (None, long)
-    # Where entries of A have mirror images, so have those of R A P: nobody counts those without.
     fill_lost(plain, 0, r, diagonal)
     if symmetric and whole is not None:
         mirror(whole)
     elif symmetric:
         mirror_entries(plain)
-    return r, plain, 0
+    return r, plain

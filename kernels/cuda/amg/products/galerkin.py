@@ -3,40 +3,40 @@
 A P has no begins of rows that anybody would wait for: its rows stay in rooms of equal size, where the second product
 reads them. Of a symmetric R A P only entries from the diagonal on are made; they and their mirror images are sorted
 to their places.
+
+Rows of A P that other chunks have made are rows of P that A takes once, so that one product makes them all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 import cupy
 import numpy as np
 
+from dsolver.kernels.amg.setup import Cut
 from dsolver.kernels.cuda.amg.products.expected_columns import EVERY, Expected, expected_of, expecting
+from dsolver.kernels.cuda.amg.products.halves import SIZES, Halves
 from dsolver.kernels.cuda.amg.products.mirrors import (
-    MOST_SORTED,
-    Halves,
     all_lengths,
     begun_transpose,
     fill_lost,
     fill_lost_rooms,
-    mirrored,
     transposed,
 )
 from dsolver.kernels.cuda.amg.products.product import in_rooms, move, pieces_of, product
 from dsolver.kernels.cuda.amg.products.stages import COUNTERS, Rooms, Stages
+from dsolver.kernels.cuda.csr.selection import selected
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.readback import read_back
-from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.csr import Csr, joined
 from dsolver.kernels.formats.layout import Array
 
 PASSED: Final = COUNTERS // 2
 """Numbers of 8 bytes that hold the counters of stages."""
-SIZES: Final = 3
-"""Numbers of 8 bytes that tell the size of R A P: all entries, those below the diagonal, those of the longest row."""
 SOME: Final = 1 << 14
 """Rows of a product from which on some are counted first, whatever their mean foretells: beside layers and islands few
 rows are far longer than the others. Where they found no room products were made in vain, 10 of 30 ms of a set-up of
@@ -47,40 +47,104 @@ MOST_READ: Final = 1.5
 """Rows of A P that all pieces read together, at most, over all rows: else each is made once, and compressed."""
 
 
-def galerkin(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False) -> tuple[Csr, Csr, int]:
+class Begun(NamedTuple):
+    """A and P, of which A P is made once all rows of it that are not here have come; P has so many columns."""
+
+    a: Csr
+    p: Csr
+    columns: int
+
+    def rows(self, wanted: Array) -> Csr:
+        """Some rows of A P, columns not ascending."""
+        return product(selected(self.a, wanted), self.p, self.columns, ascending=False)
+
+
+def galerkin(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False) -> tuple[Csr, Csr]:
     """See `dsolver.kernels.amg.setup.AlgebraicSetup.galerkin`."""
-    if made := _in_rooms(a, p, columns, diagonal, symmetric):
-        # Where entries of A have mirror images, so have those of R A P: nobody counts those without.
-        return *made, 0
+    whole = Cut(fine=p, rows=columns, width=columns)
+    if symmetric:
+        r, half = half_galerkin(Begun(a, p, columns), whole, diagonal)
+        return r, half.completed()
+    if made := _in_rooms(a, p, whole, diagonal, symmetric=False):
+        return made
     r = transposed(p, columns)
     coarse = product(r, product(a, p, columns, ascending=False), columns, ascending=False)
     fill_lost(coarse, 0, r, diagonal)
-    return (r, *mirrored(coarse)) if symmetric else (r, coarse, 0)
+    return r, coarse
 
 
-def _in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, symmetric: bool) -> tuple[Csr, Csr] | None:
-    """R and R A P, whose columns ascend where it is symmetric; None where rows found no room."""
-    if not len(p.columns):
+def half_galerkin(begun: Begun, cut: Cut, diagonal: Any) -> tuple[Csr, Halves]:
+    """See `dsolver.kernels.amg.setup.AlgebraicSetup.half_galerkin`."""
+    a, p = _stacked(begun, cut)
+    if made := _in_rooms(a, p, cut, diagonal, symmetric=True):
+        return made
+    r = transposed(cut.fine, cut.rows)
+    coarse = product(r, product(a, p, cut.width, ascending=False), cut.width, ascending=False)
+    fill_lost(coarse, cut.below, r, diagonal)
+    return r, Halves.of(_from_diagonal(coarse, cut.below), cut.below, cut.width)
+
+
+def _stacked(begun: Begun, cut: Cut) -> tuple[Csr, Csr]:
+    """Two matrices whose product is A P between rows of it that others have made."""
+    a, p = begun.a, begun.p
+    if cut.renamed is not None:
+        p = p._replace(columns=cut.renamed(p.columns))
+    before, after = sum(part.size for part in cut.before), sum(part.size for part in cut.after)
+    if not before + after:
+        return a, p
+    shifted = a._replace(columns=a.columns + np.int32(before)) if before else a
+    parts = _identity(0, before), shifted, _identity(before + p.size, after)
+    return joined(parts), joined([*cut.before, p, *cut.after])
+
+
+def _identity(first: int, rows: int) -> Csr:
+    """Rows with a one each, from this column on."""
+    columns = cupy.arange(first, first + rows, dtype=np.int32)
+    return Csr(cupy.arange(rows + 1, dtype=np.int64), columns, cupy.ones(rows))
+
+
+def _from_diagonal(a: Csr, below: int) -> Csr:
+    """Entries of rows from the diagonal on, which row i has in column below + i."""
+    entries = cupy.arange(len(a.columns), dtype=np.int64)
+    kept = cupy.flatnonzero(a.columns >= below + cupy.searchsorted(a.start[1:], entries, side="right"))
+    return Csr(cupy.searchsorted(kept, a.start).astype(np.int64), a.columns[kept], a.values[kept])
+
+
+def _in_rooms(a: Csr, p: Csr, cut: Cut, diagonal: Any, *, symmetric: bool) -> tuple[Csr, Any] | None:
+    """R and R A P, of which a symmetric one is a half; None where rows found no room."""
+    if not len(p.columns) or not len(cut.fine.columns):
         return None
     known = counters(SIZES + 3 * PASSED)  # and rows that stages have passed on
     *of_products, of_r = known[SIZES:].view(np.int32).reshape(3, COUNTERS)
-    stages, of_first = Stages(columns, of_r), expecting(a, Rooms(*p), p.mean, sampled=a.size >= SOME)
-    r = begun_transpose(p, columns, stages)
+    stages, of_first = Stages(cut.rows, of_r), expecting(a, Rooms(*p), p.mean, sampled=a.size >= SOME)
+    r = begun_transpose(cut.fine, cut.rows, stages)
     first = of_first()  # it was there before R, for which nobody waits
     if (pieces := pieces_of(a, Rooms(*p), p.mean, first)) > 1:
         sorted_ = pieces <= MOST_PIECES and not read_back(of_r)[stages.last]
-        made = _in_pieces(a, p, r, diagonal, first, pieces, symmetric=symmetric) if sorted_ else None
+        made = _in_pieces(a, p, r, cut, diagonal, first, pieces, symmetric=symmetric) if sorted_ else None
         return None if made is None else (r, made)
-    rooms = _piece(a, p, r, first, of_products, 0 if symmetric else EVERY)
+    rooms = _piece(a, p, r, first, of_products, cut.below if symmetric else EVERY)
     if rooms is None:
         return None
-    fill_lost_rooms(rooms, 0, r, diagonal)
-    result = (Halves if symmetric else _Moved)([rooms], known)
+    fill_lost_rooms(rooms, cut.below, r, diagonal)
+    result = _result([rooms], cut, known, symmetric=symmetric)
     found = read_back(known, long_wait=True)
     passed = found[SIZES:].view(np.int32).reshape(3, COUNTERS)
-    if passed[0, 1] or passed[1, 1] or passed[2, stages.last] or found[2] > MOST_SORTED:
+    if passed[0, 1] or passed[1, 1] or passed[2, stages.last]:
         return None
-    return r, result.rows(int(found[0]), int(found[1]))
+    return r, _known(result, found)
+
+
+def _result(pieces: Sequence[Rooms], cut: Cut, known: Array, *, symmetric: bool) -> _Moved | Halves:
+    return Halves(pieces, cut.below, cut.width, known) if symmetric else _Moved(pieces, known)
+
+
+def _known(result: _Moved | Halves, found: Any) -> Csr | Halves:
+    """What comes of it once its sizes are known."""
+    if isinstance(result, _Moved):
+        return result.rows(int(found[0]))
+    result.sizes = found[:SIZES].tolist()
+    return result
 
 
 @final
@@ -95,19 +159,19 @@ class _Moved:
     def __init__(self, pieces: Sequence[Rooms], known: Array) -> None:
         self._pieces, self._start = pieces, starts_of(all_lengths(pieces), known)
 
-    def rows(self, entries: int, _: int) -> Csr:
+    def rows(self, entries: int) -> Csr:
         """The rows, as many entries as were known."""
         out, first = Csr(self._start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries)), 0
         for rooms in self._pieces:
-            last = first + len(rooms.lengths)
+            last = first + rooms.size
             move(rooms, entries / out.size, out._replace(start=self._start[first : last + 1]))
             first = last
         return out
 
 
 def _in_pieces(
-    a: Csr, p: Csr, r: Csr, diagonal: Any, expected: Expected, pieces: int, *, symmetric: bool
-) -> Csr | None:
+    a: Csr, p: Csr, r: Csr, cut: Cut, diagonal: Any, expected: Expected, pieces: int, *, symmetric: bool
+) -> Csr | Halves | None:
     """R A P, piece after piece of its rows, each with the rows of A P that it reads: rooms of a piece, not of all rows.
 
     Where rows of R are beside each other and read rows of A P that are, as on lattices and in banded order, few of
@@ -117,13 +181,14 @@ def _in_pieces(
         a: A.
         p: P.
         r: R.
+        cut: its place.
         diagonal: of A.
         expected: of rows of A P.
         pieces: how many.
         symmetric: whether it is.
 
     Returns:
-        the rows; None where pieces read too many rows, or rows found no room.
+        the rows, or their half; None where pieces read too many rows, or rows found no room.
     """
     edges = [r.size * n // pieces for n in range(pieces + 1)]
     rows, entries = list(pairwise(edges)), list(pairwise(_at(r.start, edges)))
@@ -141,16 +206,17 @@ def _in_pieces(
     for n, window in enumerate(windows):
         fine, coarse = _part(a, window, of_a[2 * n : 2 * n + 2]), _part(r, rows[n], entries[n])
         shifted = coarse._replace(columns=coarse.columns - np.int32(window[0]))
-        one = _piece(fine, p, shifted, expected, passed[n], rows[n][0] if symmetric else EVERY)
+        begin = cut.below + rows[n][0]
+        one = _piece(fine, p, shifted, expected, passed[n], begin if symmetric else EVERY)
         if one is None:
             return None
-        fill_lost_rooms(one, rows[n][0], coarse, diagonal)
+        fill_lost_rooms(one, begin, coarse, diagonal)
         made.append(one)
-    result = (Halves if symmetric else _Moved)(made, known)
+    result = _result(made, cut, known, symmetric=symmetric)
     found = read_back(known, long_wait=True)
-    if found[SIZES:].view(np.int32).reshape(-1, COUNTERS)[:, 1].any() or found[2] > MOST_SORTED:
+    if found[SIZES:].view(np.int32).reshape(-1, COUNTERS)[:, 1].any():
         return None
-    return result.rows(int(found[0]), int(found[1]))
+    return _known(result, found)
 
 
 def _piece(a: Csr, p: Csr, r: Csr, expected: Expected, passed: Sequence[Array], begin: int) -> Rooms | None:

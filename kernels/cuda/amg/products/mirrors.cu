@@ -122,10 +122,11 @@ struct Halves {
     int below;
 
     __device__ __forceinline__ long long find(int i, long long) {
-        const long long length = lengths[i];
+        long long length;
+        RightRows{lengths, columns, rooms}.find(i, from, length);
         own = images + first[i];
         below = static_cast<int>(first[i + 1] - first[i]);
-        from = rooms.begin(i, length, columns) - below;
+        from -= below;
         return below + length;
     }
     __device__ __forceinline__ int column(int n) const { return n < below ? own[n].column : columns[from + n]; }
@@ -197,6 +198,21 @@ KERNELS(8)
 KERNELS(16)
 KERNELS(32)
 
+// Some of those rows with their columns as they come, a block each.
+extern "C" __global__ void gather_halves(
+    const int* __restrict__ which, ROOMS, const long long* __restrict__ lengths, const int* __restrict__ from_columns,
+    const double* __restrict__ from_values, const long long* __restrict__ first, const Image* __restrict__ images,
+    const long long* __restrict__ start, int* columns, double* values
+) {
+    Halves halves{THESE_ROOMS, lengths, from_columns, from_values, first, images, nullptr, 0, 0};
+    const int i = which[blockIdx.x];
+    const long long size = halves.find(i, 0), to = start[i];
+    for (int n = threadIdx.x; n < size; n += blockDim.x) {
+        columns[to + n] = halves.column(n);
+        values[to + n] = halves.value(n);
+    }
+}
+
 // Entries below the diagonal of a matrix with ascending columns to their mirror images, where these are there. Row i is column
 // below + i; other columns are left alone. To `wrong` come as many as have no mirror image: above the diagonal those that
 // find none, below it those that were not found. The arrays of values may be the same; if they are not, those without a
@@ -239,34 +255,64 @@ extern "C" __global__ void mirror(
     if (threadIdx.x == 0 && all) atomicAdd(wrong, static_cast<unsigned long long>(static_cast<long long>(all)));
 }
 
-// Entries above the diagonal, in rooms: how many each row has before its own below it, and the rank of each among those, by
-// chance. Row i is row first + i of a square matrix. 8 bytes an entry, and an atomic addition in L2.
+// Entries above the diagonal, in rooms or compressed: how many each column has, and the rank of each among those, by chance. Row
+// i has its diagonal in column first + i. 8 bytes an entry, and an atomic addition in L2.
 extern "C" __global__ void rank_mirrored(
     int rows, int width, int first, const long long* __restrict__ lengths, const int* __restrict__ columns, ROOMS,
     int* __restrict__ counts, int* __restrict__ ranks
 ) {
     const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
     if (i >= rows) return;
-    const long long length = lengths[i], from = (THESE_ROOMS).begin(i, length, columns);
+    long long from, length;
+    RightRows{lengths, columns, THESE_ROOMS}.find(static_cast<int>(i), from, length);
     for (long long k = from + thread % width; k < from + length; k += width)
         if (columns[k] > first + i) ranks[k] = atomicAdd(counts + columns[k], 1);
 }
 
-// Images of entries above the diagonal, in rooms, row after row of the images. 16 bytes read an entry, and 16 written at once:
-// those of a row come from rows close to each other, so they meet in L2.
+// Images of entries above the diagonal in columns low .. high, column after column: those of column j begin at begin[j - low]. 16
+// bytes read an entry, and 16 written at once: those of a column come from rows close to each other, so they meet in L2.
 extern "C" __global__ void scatter_images(
     int rows, int width, int first, const long long* __restrict__ lengths, const int* __restrict__ columns,
-    const double* __restrict__ values, ROOMS, const int* __restrict__ ranks, const long long* __restrict__ begin,
-    Image* __restrict__ images
+    const double* __restrict__ values, ROOMS, const int* __restrict__ ranks, int low, int high,
+    const long long* __restrict__ begin, Image* __restrict__ images
 ) {
     const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
     if (i >= rows) return;
     const int row = first + static_cast<int>(i);
-    const long long length = lengths[i], from = (THESE_ROOMS).begin(i, length, columns);
+    long long from, length;
+    RightRows{lengths, columns, THESE_ROOMS}.find(static_cast<int>(i), from, length);
     for (long long k = from + thread % width; k < from + length; k += width) {
         const int column = columns[k];
-        if (column > row) images[begin[column] + ranks[k]] = {values[k], row};
+        if (column > row && column >= low && column < high) images[begin[column - low] + ranks[k]] = {values[k], row};
     }
+}
+
+// Images that other chunks have sent, among those of own entries: of row i behind begin[i], by rank. Columns move by `shift`.
+extern "C" __global__ void place_images(
+    long long count, const int* __restrict__ of_rows, const int* __restrict__ columns, const double* __restrict__ values,
+    const int* __restrict__ ranks, int shift, const long long* __restrict__ begin, Image* __restrict__ images
+) {
+    const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (k < count) images[begin[of_rows[k]] + ranks[k]] = {values[k], columns[k] + shift};
+}
+
+// Images in two arrays, rows less `first`.
+extern "C" __global__ void split_images(
+    long long count, const Image* __restrict__ images, int first, int* __restrict__ rows, double* __restrict__ values
+) {
+    const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (k >= count) return;
+    const Image image = images[k];
+    rows[k] = image.column - first;
+    values[k] = image.value;
+}
+
+// Other numbers for columns, in place: those before `end` move by `shift`, and the n-th from there on is names[n].
+extern "C" __global__ void rename_columns(
+    long long count, int end, int shift, const int* __restrict__ names, int* __restrict__ columns
+) {
+    const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (k < count) columns[k] = columns[k] < end ? columns[k] + shift : names[columns[k] - end];
 }
 
 // Rows of R A P, compressed or in rooms, of which only rounding is left: what r' D r is on the diagonal, or one, and zeros. A

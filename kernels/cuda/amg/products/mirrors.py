@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.amg.products.long_rows import sort_long
 from dsolver.kernels.cuda.amg.products.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
-from dsolver.kernels.cuda.csr.starts import add_up, starts_of, starts_of_halves
+from dsolver.kernels.cuda.csr.starts import add_up, starts_of
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
 from dsolver.kernels.cuda.launch.loader import kernel
@@ -27,8 +26,6 @@ MOST_SORTED: Final = 4096
 BLOCKS: Final = 8
 """Blocks of 256 threads for each multiprocessor where entries are ranked: with one for each entry of 55 million it took
 0.91 ms in place of 0.72."""
-LANES_OF_IMAGES: Final = 16
-"""Lanes of a row whose images are written: with 4, those of 12 entries took 1.3 times as long, of 24 1.5 times."""
 LANES_OF_LOST: Final = 8
 """Lanes of a row in `fill_lost`, as in mirrors.cu."""
 
@@ -49,15 +46,22 @@ def transposed(a: Csr, columns: int) -> Csr:
 def begun_transpose(a: Csr, columns: int, stages: Stages) -> Csr:
     """Aᵀ of a matrix with entries, but for rows that the last of the stages leaves, which have yet to be sorted."""
     entries, counts = len(a.columns), cupy.zeros(columns, dtype=np.int32)
-    ranks = cupy.empty(entries, dtype=np.int32)
-    grid = (min(-(-entries // MOST_THREADS), BLOCKS * device_property("multiProcessorCount")),)
-    kernel(FILE, "rank_entries", DTYPE)(grid, (MOST_THREADS,), (a.columns, np.int64(entries), counts, ranks))
+    ranks = rank(a.columns, counts)
     out = Csr(starts_of(counts), cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     places = a.start, a.columns, ranks, out.start
     _by_rows("scatter_columns", a, (*places, out.columns))
     _by_rows("scatter_values", a, (*places, a.values, out.values))
     _sort_short(Rooms(*out), out, stages)
     return out
+
+
+def rank(columns: Array, counts: Array) -> Array:
+    """The rank of each entry among those of its column, by chance: int32. Counts of columns are added to counts."""
+    entries = len(columns)
+    ranks = cupy.empty(entries, dtype=np.int32)
+    grid = (min(-(-entries // MOST_THREADS), BLOCKS * device_property("multiProcessorCount")),)
+    kernel(FILE, "rank_entries", DTYPE)(grid, (MOST_THREADS,), (columns, np.int64(entries), counts, ranks))
+    return ranks
 
 
 def ascending(a: Csr, columns: int) -> Csr:
@@ -142,47 +146,15 @@ def sort_rooms(rooms: Rooms, out: Csr) -> None:
 
 def all_lengths(pieces: Sequence[Rooms]) -> Array:
     """Lengths of the rows of all pieces, int64."""
-    return pieces[0].lengths if len(pieces) == 1 else cupy.concatenate([rooms.lengths for rooms in pieces])
+    lengths = [rooms.lengths if rooms.room else cupy.diff(rooms.lengths) for rooms in pieces]
+    return lengths[0] if len(lengths) == 1 else cupy.concatenate(lengths)
 
 
-@final
-class Halves:
-    """Entries of a symmetric matrix from the diagonal on, in rooms, of which its rows are made.
-
-    Args:
-        pieces: of its rows, one after the other.
-        known: int64 (3,), where the number of all entries comes, that of entries below the diagonal, and the length of
-            the longest row.
-    """
-
-    def __init__(self, pieces: Sequence[Rooms], known: Array) -> None:
-        self._pieces = [*zip(accumulate((len(rooms.lengths) for rooms in pieces), initial=0), pieces, strict=False)]
-        size = sum(len(rooms.lengths) for rooms in pieces)
-        counts, self._ranks = cupy.zeros(size, dtype=np.int32), []
-        for first, rooms in self._pieces:
-            ranks = cupy.empty(len(rooms.columns), dtype=np.int32)
-            width = 4 if rooms.room <= 32 else 16
-            _by_rooms("rank_mirrored", width, first, rooms, rooms[:2], (counts, ranks))
-            self._ranks.append(ranks)
-        self._start, self._begin = starts_of_halves(all_lengths(pieces), counts, known)
-
-    def rows(self, entries: int, below: int) -> Csr:
-        """The rows, with columns ascending, none of them longer than `MOST_SORTED`; both numbers as they were known."""
-        images = cupy.empty(2 * below)  # a value, and a column with as many bytes
-        for (first, rooms), ranks in zip(self._pieces, self._ranks, strict=True):
-            _by_rooms("scatter_images", LANES_OF_IMAGES, first, rooms, rooms[:3], (ranks, self._begin, images))
-        out = Csr(self._start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
-        for first, rooms in self._pieces if entries else ():
-            source = (*rooms.shape, *rooms[:3], self._begin[first:], images, self._start[first:])
-            _sort_stages("sort_halves", entries / out.size, source, out, Stages(len(rooms.lengths)))
-        return out
-
-
-def _by_rooms(
-    name: str, width: int, first: int, rooms: Rooms, arrays: tuple[Any, ...], others: tuple[Any, ...]
-) -> None:
+def by_rooms(name: str, width: int, first: int, rooms: Rooms, arrays: tuple[Any, ...], others: tuple[Any, ...]) -> None:
     """Launch a kernel that goes through rows in rooms, with so many threads a row."""
-    rows = len(rooms.lengths)
+    rows = rooms.size
+    if not rows:
+        return
     sizes, grid = (np.int32(rows), np.int32(width), np.int32(first)), (-(-rows * width // MOST_THREADS),)
     kernel(FILE, name, DTYPE)(grid, (MOST_THREADS,), (*sizes, *arrays, *rooms.shape, *others))
 
@@ -227,10 +199,10 @@ def _lanes(mean: float) -> int:
 
 def _sort_short(a: Rooms, out: Csr, stages: Stages) -> None:
     """The rows of the stages, of all but those that shared memory does not hold, which are left."""
-    _sort_stages("sort", out.mean, (*a.shape, out.start, a.columns, a.values), out, stages)
+    sort_stages("sort", out.mean, (*a.shape, out.start, a.columns, a.values), out, stages)
 
 
-def _sort_stages(name: str, mean: float, source: tuple[Any, ...], out: Csr, stages: Stages) -> None:
+def sort_stages(name: str, mean: float, source: tuple[Any, ...], out: Csr, stages: Stages) -> None:
     """Launch the stages of kernels that sort rows of so many entries in the mean; source: their first arguments."""
     # Groups of a warp read 16 bytes of their rows together: with rooms of 32 k + 4 integers they meet in no bank.
     most = WARP * max(1, int(np.ceil((2.0 * mean - 3.0) / WARP))) + 4

@@ -105,6 +105,11 @@ class Rooms(NamedTuple):
     larger: int = 0
 
     @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.lengths) - (not self.room)
+
+    @property
     def shape(self) -> tuple[Any, ...]:
         """Arguments of kernels: both sizes, where larger rooms begin, and how many there are."""
         return _shape(len(self.lengths), len(self.columns), self.room, self.larger)

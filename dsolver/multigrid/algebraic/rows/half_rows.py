@@ -1,0 +1,123 @@
+"""Rows of a coarser level of a symmetric matrix by their halves: each chunk makes entries from the diagonal on.
+
+The others are their mirror images, to the bit; where these are another chunk's, it sends them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final, final
+
+import numpy as np
+
+from dsolver.distributed.setup_exchange import Senders
+from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.grid.partition import HaloPlan
+from dsolver.kernels import Backend
+from dsolver.kernels.amg.halves import Images
+from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, received
+
+ENTRIES: Final = ("int64", "int64", "float64")
+"""Value types of a message with entries: their rows, columns and values."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class HalfRows:
+    """A chunk's rows of a level, from the diagonal on.
+
+    Attributes:
+        window: own numbers, and those of columns behind them.
+        half: what `dsolver.kernels.amg.setup.AlgebraicSetup.completed` makes rows of.
+        origin: as of `dsolver.multigrid.algebraic.rows.level_rows.LevelRows`.
+        near: likewise.
+        lists: for each chunk that has rows behind, a message with the entries that it lacks.
+        named: these chunks, ascending.
+        sends: for each of them, the own rows that it reads, ascending.
+    """
+
+    window: Window
+    half: Any
+    origin: I64
+    near: F64
+    lists: Mapping[int, Message]
+    named: tuple[int, ...]
+    sends: tuple[tuple[int, I64], ...]
+
+    @classmethod
+    def of(
+        cls, amg: AlgebraicSetup, bounds: Bounds, half: Any, columns: I64, first: int, origin: I64, near: F64
+    ) -> HalfRows:
+        """The rows that a half has.
+
+        Args:
+            amg: of the chunk.
+            bounds: of the level.
+            half: of the rows.
+            columns: int64, the numbers of columns behind own rows; those without entries are left out.
+            first: number of the first own row.
+            origin: of own rows.
+            near: likewise.
+        """
+        half, used = amg.tight(half)
+        window, found = Window(first=first, rows=len(origin), ghosts=columns[used]), amg.behind(half)
+        behind = Rows(start=found.start, columns=found.columns, values=found.values)
+        ends = found.start[np.searchsorted(window.ghosts, np.asarray(bounds, like=window.ghosts))].tolist()
+        entries = window.ghosts[behind.of_entries], found.columns.astype(np.int64) + first, found.values
+        parts = [(c, slice(*of)) for c, of in enumerate(pairwise(ends)) if of[0] < of[1]]
+        return cls(
+            window=window,
+            half=half,
+            origin=origin,
+            near=near,
+            lists={to: tuple(part[of] for part in entries) for to, of in parts},
+            named=tuple(to for to, _ in parts),
+            sends=tuple((to, amg.distinct(found.columns[of].astype(np.int64))) for to, of in parts),
+        )
+
+    def rows_to_send(self, amg: AlgebraicSetup) -> Rows:
+        """The rows with global columns."""
+        upper = amg.upper(self.half)
+        own = np.arange(self.window.first, self.window.first + self.window.rows, like=self.window.ghosts)
+        return Rows.of(upper, np.concatenate([own, self.window.ghosts]))
+
+
+def completed_rows(engine: Engine, made: PerChunk, senders: Senders, bounds: Bounds) -> PerChunk:
+    """The `LevelRows` of every chunk of a coarser level, symmetric to the bit.
+
+    Args:
+        engine: of the chunks.
+        made: the `HalfRows` of every chunk.
+        senders: the chunks whose rows each chunk reads.
+        bounds: of the level.
+    """
+    before = [tuple(c for c in names if c < number) for number, names in enumerate(senders)]
+    around = engine.deliver(made.at("lists"), before, ENTRIES)
+    return engine.per_chunk(partial(_completed, bounds=bounds), made, around)
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _completed(backend: Backend, _: int, half: HalfRows, around: Mapping[int, Message], *, bounds: Bounds) -> LevelRows:
+    amg, window, images, sends = backend.amg, half.window, None, []
+    if around:
+        rows, columns, values = (np.concatenate(parts) for parts in zip(*around.values(), strict=True))
+        ghosts = amg.distinct(columns)
+        window = Window(first=window.first, rows=window.rows, ghosts=np.concatenate([ghosts, window.ghosts]))
+        images = Images(rows - window.first, window.places(amg, columns), values)
+        sends = [(sender, amg.distinct(entries[0]) - window.first) for sender, entries in around.items()]
+    return LevelRows(
+        window=window,
+        matrix=amg.completed(half.half, images, window.below),
+        origin=half.origin,
+        near=half.near,
+        plan=HaloPlan(sends=(*sends, *half.sends), receives=received(bounds, window)),
+        bounds=bounds,
+    )
