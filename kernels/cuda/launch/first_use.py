@@ -61,9 +61,13 @@ class _Beside:
         """Ask for groups of modules, each when the one before it is there: its last modules have the cores alone."""
         first, *rest = groups or [()]
         asked = [self.ask(module, device) for module in first]
+
+        def then() -> None:
+            wait(asked)
+            self.ask_in_turn(rest, device)
+
         if rest:
-            then = threading.Thread(target=lambda: (wait(asked), self.ask_in_turn(rest, device)), daemon=True)
-            then.start()
+            threading.Thread(target=then, daemon=True).start()
 
     def ask(self, module: Any, device: int) -> Future[None]:
         """The future of a module, with a thread for it unless all cores have one."""
