@@ -212,23 +212,23 @@ def test_mirror_images_need_no_sorted_rows_and_tell_of_missing_entries() -> None
 
 
 def test_halves_are_completed_by_images_of_this_chunk_and_of_earlier_ones() -> None:
-    """Rows 20 to 50 of a symmetric matrix, some of which have no diagonal, and columns behind without entries."""
-    team, rng = Team(), np.random.default_rng(2)
-    pattern = rng.random((60, 60)) < 0.2
-    pattern[30:, 30:] |= np.eye(30, dtype=bool)
-    pattern[:, 55] = pattern[55] = False
-    whole = np.where(pattern | pattern.T, rng.random((60, 60)), 0.0)
-    whole = rows_of(sp.csr_array(np.tril(whole) + np.tril(whole, -1).T)).selected(np.arange(20, 50))
-    rows = np.repeat(np.arange(30), np.diff(whole.start))
-    later = whole.columns >= rows + 20
-    start = np.append(0, np.cumsum(np.bincount(rows[later], minlength=30)))
-    upper = Csr(start, whole.columns[later] - np.int32(20), whole.values[later])
-    half, used = tight(halves(upper, 40, team))
-    assert 34 < len(used) + 30 < 40
-    before = np.flatnonzero(whole.columns < 20)
-    found = completed(half, Images(rows[before], whole.columns[before], whole.values[before]), 20, team)
+    """Rows 20 to 100 of a symmetric matrix, some of which have no diagonal, and columns behind without entries."""
+    rng = np.random.default_rng(2)
+    pattern = rng.random((120, 120)) < 0.1
+    pattern[30:, 30:] |= np.eye(90, dtype=bool)
+    pattern[:, 110] = pattern[110] = False
+    values = np.where(pattern | pattern.T, rng.random((120, 120)), 0.0)
+    whole = rows_of(np.tril(values) + np.tril(values, -1).T).selected(np.arange(20, 100))
+    rows = np.repeat(np.arange(80), np.diff(whole.start))
+    later, before = whole.columns >= rows + 20, np.flatnonzero(whole.columns < 20)
+    start = np.append(0, np.cumsum(np.bincount(rows[later], minlength=80)))
+    half = halves(Csr(start, whole.columns[later] - np.int32(20), whole.values[later]), 100, TEAM)
+    half, used = tight(half)
+    assert 0 < len(used) < 20
+    images = Images(rows[before], whole.columns[before], whole.values[before])
+    found = completed(half, images, 20, TEAM)
     np.testing.assert_array_equal(found.start, whole.start)
-    np.testing.assert_array_equal(np.append(np.arange(50), 50 + used)[found.columns], whole.columns)
+    np.testing.assert_array_equal(np.append(np.arange(100), 100 + used)[found.columns], whole.columns)
     np.testing.assert_array_equal(found.values, whole.values)
 
 
