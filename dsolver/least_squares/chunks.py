@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import final
 
+import numpy as np
+
 from dsolver.distributed.halo import plan_layout
 from dsolver.distributed.matrix import ChunkMatrix, Matrix
 from dsolver.engines.base import Engine, Field, PerChunk
@@ -21,6 +23,19 @@ def rows_layout(backend: Backend, _: int, block: RowBlock) -> Layout:
     return backend.layouts.plain((len(block.start) - 1, 1, 1))
 
 
+def placed(backend: Backend, _: int, block: RowBlock) -> RowBlock:
+    """A chunk's rows on its device."""
+    start, columns, values = _on_device(backend, block)
+    return replace(block, start=start, columns=columns, values=values)
+
+
+def transposed_block(backend: Backend, _: int, block: RowBlock, *, columns: int) -> RowBlock:
+    """The rows of the transpose, of the only chunk; columns: how many there are."""
+    start, columns_of, values = backend.amg.transposed(_on_device(backend, block), columns)
+    backend.general.wait()
+    return replace(block, start=start, columns=columns_of, values=values)
+
+
 def rectangular_chunk(backend: Backend, _: int, block: RowBlock, written: Layout, read: Layout) -> ChunkMatrix:
     """A chunk's rows of a rectangular matrix, in the format of its entries in own columns.
 
@@ -33,8 +48,7 @@ def rectangular_chunk(backend: Backend, _: int, block: RowBlock, written: Layout
     """
     general, rows = backend.general, _on_device(backend, block)
     parts = general.split(rows, read.rows)
-    borrowed = parts.local.values is block.values
-    local = general.rectangular(parts.local, written, read, block.formats, borrowed=borrowed)
+    local = general.rectangular(parts.local, written, read, block.formats, known=block.known)
     if len(parts.boundary):
         ghost = general.ghost(parts.boundary, parts.ghost, block.plan.slots, written)
     else:
@@ -85,4 +99,6 @@ class ScaledMatrix:
 
 
 def _on_device(backend: Backend, block: RowBlock) -> Csr:
-    return Csr(*(backend.asarray(part) for part in block.csr))
+    """A chunk's rows; those of a task, which cannot be written, come as a copy, for which loops are compiled."""
+    parts = [backend.asarray(part) for part in block.csr]
+    return Csr(*(np.require(part, requirements="W") if isinstance(part, np.ndarray) else part for part in parts))

@@ -1,18 +1,26 @@
-"""A rectangular matrix of this process and its transpose, each cut into chunks of rows."""
+"""A rectangular matrix, cut into chunks of rows and of columns."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 
-from dsolver.errors import InputError
-from dsolver.grid.partition import Partition
+from dsolver.errors import InputError, check_real
+from dsolver.grid.partition import HaloPlan, Partition
 from dsolver.grid.row_partition import RowPartition
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.reductions import some
 from dsolver.matrices.canonical import compressed
+from dsolver.matrices.checked import csr_of
 from dsolver.matrices.cut import CutMatrix
+from dsolver.matrices.row_block import RowBlock
+
+Senders = tuple[tuple[int, ...], ...]
+ALONE = HaloPlan(sends=(), receives=())
+"""The exchange of the only chunk."""
 
 
 @final
@@ -21,17 +29,10 @@ class RectangularMatrix:
     """A matrix with any numbers of rows and columns.
 
     Args:
-        rows: a CSR array of SciPy, in the form of `compressed`.
+        rows: a CSR array of SciPy in the form of `compressed`, or of CuPy in the same form.
     """
 
     rows: Any
-
-    @cached_property
-    def transposed(self) -> Any:
-        """Its transpose in the same form."""
-        found = self.rows.T.tocsr()
-        found.has_canonical_format = True
-        return found
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -40,48 +41,95 @@ class RectangularMatrix:
         return int(rows), int(columns)
 
     def cut(self, chunks: int, formats: str | None = None) -> CutRectangular:
-        """The matrix with so many chunks of rows, and of columns, with about as many entries each; or less."""
-        chunks = max(1, min(chunks, *self.shape))
-        rows, columns = (RowPartition.by_entries(part.indptr, chunks) for part in (self.rows, self.transposed))
+        """The matrix with so many chunks of rows, and of columns, with about as many entries each; or less.
+
+        With several chunks it has to be in memory of the host.
+        """
+        rows, columns = self.shape
+        chunks = max(1, min(chunks, rows, columns))
+        if chunks == 1:
+            alone = RowPartition(bounds=(0, rows)), RowPartition(bounds=(0, columns))
+            return CutRectangular(*map(_partition, alone), csr_of(self.rows), None, None, formats)
+        transposed = self.rows.T.tocsr()
+        along, across = (RowPartition.by_entries(part.indptr, chunks) for part in (self.rows, transposed))
         return CutRectangular(
-            rows=CutMatrix(self.rows, rows, formats, blocks=(1,), columns=columns),
-            columns=CutMatrix(self.transposed, columns, formats, blocks=(1,), columns=rows),
-            row_partition=Partition((rows.rows, 1, 1), rows.sizes),
-            column_partition=Partition((columns.rows, 1, 1), columns.sizes),
+            *map(_partition, (along, across)),
+            None,
+            CutMatrix(self.rows, along, formats, blocks=(1,), columns=across),
+            CutMatrix(transposed, across, formats, blocks=(1,), columns=along),
+            formats,
         )
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CutRectangular:
     """A rectangular matrix in chunks.
 
-    Attributes:
-        rows: its rows.
-        columns: those of its transpose.
+    Args:
         row_partition: the chunks of vectors with an item for each row.
         column_partition: those of vectors with one for each column.
+        whole: the rows of the only chunk; None where there are several.
+        by_rows: the rows of several chunks.
+        by_columns: those of the transpose. The only chunk makes them itself.
+        formats: as of `dsolver.matrix`.
     """
 
-    rows: CutMatrix
-    columns: CutMatrix
     row_partition: Partition
     column_partition: Partition
+    whole: Csr | None
+    by_rows: CutMatrix | None
+    by_columns: CutMatrix | None
+    formats: str | None
+
+    @property
+    def senders(self) -> tuple[Senders, Senders]:
+        """The chunks whose columns each chunk's rows read, and whose rows its columns read."""
+        if self.by_rows is None or self.by_columns is None:
+            return ((),), ((),)
+        return self.by_rows.senders, self.by_columns.senders
+
+    def blocks(self, *, host: bool) -> Mapping[str, Mapping[int, RowBlock]]:
+        """The `RowBlock` of every chunk by number, of "rows", and where there are several chunks of "columns".
+
+        Args:
+            host: whether they must lie in memory of the host.
+        """
+        if self.by_rows is None or self.by_columns is None:
+            assert self.whole is not None
+            block = RowBlock(**self.whole._asdict(), plan=ALONE, formats=self.formats)
+            return {"rows": {0: block.here if host else block}}
+        return {
+            "rows": self.by_rows.blocks(self.row_partition, host=host),
+            "columns": self.by_columns.blocks(self.column_partition, host=host),
+        }
 
 
-def rectangular(name: str, A: Any) -> RectangularMatrix:
+def rectangular(name: str, A: Any, *, gpu: bool = False) -> RectangularMatrix:
     """A sparse matrix of SciPy or CuPy of any shape.
+
+    Args:
+        name: for messages.
+        A: the matrix.
+        gpu: whether one of CuPy may stay where it is, if it is in canonical form.
 
     Raises:
         InputError: it is empty, complex, or has entries that are not finite.
     """
-    if 0 in A.shape:
+    if len(A.shape) != 2 or 0 in A.shape:
         raise InputError(f"{name} has shape {tuple(A.shape)}: it needs a row and a column at least")
     if np.dtype(A.dtype).kind == "c":
         raise InputError(
             f"{name} is complex, and least squares are for real matrices: pass scipy.sparse.block_array([[A.real, "
             f"-A.imag], [A.imag, A.real]]) with numpy.concatenate([b.real, b.imag])"
         )
-    if type(A).__module__.partition(".")[0] == "cupyx":
+    check_real(name, np.dtype(A.dtype), "fiub")
+    if not any(kind.__module__.partition(".")[0] == "scipy" for kind in type(A).__mro__):
+        if gpu and A.format == "csr" and A.has_canonical_format and not some(A.data - A.data != 0.0):
+            return RectangularMatrix(A)
         A = A.get()
     return RectangularMatrix(compressed(name, A))
+
+
+def _partition(rows: RowPartition) -> Partition:
+    return Partition((rows.rows, 1, 1), rows.sizes)

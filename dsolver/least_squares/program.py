@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, final
 
 from dsolver.distributed.matrix import Matrix
@@ -15,7 +15,15 @@ from dsolver.engines.running_program import Blocks, on_host
 from dsolver.kernels.contract import JACOBI
 from dsolver.krylov.control import OVERSHOOT, SUPERSTEP_ITERATIONS, SUPERSTEP_SECONDS
 from dsolver.least_squares.cgls import ConjugateGradientLeastSquares
-from dsolver.least_squares.chunks import ScaledMatrix, reciprocal, rectangular_chunk, row_norms, rows_layout
+from dsolver.least_squares.chunks import (
+    ScaledMatrix,
+    placed,
+    reciprocal,
+    rectangular_chunk,
+    row_norms,
+    rows_layout,
+    transposed_block,
+)
 from dsolver.least_squares.lsmr import LeastSquaresMinimalResidual
 from dsolver.least_squares.method import LeastSquaresMethod
 
@@ -38,6 +46,7 @@ class LeastSquaresSpec:
         method: a name of `LEAST_SQUARES`.
         damp: as of `LeastSquaresMethod`.
         scaled: whether columns of A are divided by their norms.
+        columns: how many A has.
         row_senders: the chunks whose columns of A each chunk's rows read.
         column_senders: the chunks whose rows of A each chunk's columns read.
     """
@@ -45,6 +54,7 @@ class LeastSquaresSpec:
     method: str
     damp: float
     scaled: bool
+    columns: int
     row_senders: Senders
     column_senders: Senders
 
@@ -108,7 +118,11 @@ class Piece:
 
 @final
 class LeastSquares:
-    """A method for least squares on one matrix: load "rows" and "columns", set up, load b, then go on to the end."""
+    """A method for least squares on one matrix.
+
+    First "rows" are loaded, and where there are several chunks "columns"; then it is set up, b is loaded, and it goes
+    on to the end.
+    """
 
     def __init__(self, engine: Engine, spec: LeastSquaresSpec) -> None:
         self._engine, self._spec = engine, spec
@@ -122,7 +136,12 @@ class LeastSquares:
     def set_up(self) -> None:
         """Store both matrices and make the vectors; the loaded rows are given back."""
         engine, spec = self._engine, self._spec
-        loaded = self._blocks.pop("rows"), self._blocks.pop("columns")
+        rows = self._blocks.pop("rows")
+        columns = self._blocks.pop("columns", None)
+        if columns is None:
+            rows = engine.per_chunk(placed, rows)
+            columns = engine.per_chunk(partial(transposed_block, columns=spec.columns), rows)
+        loaded = rows, columns
         self._rows, self._columns = (engine.per_chunk(rows_layout, blocks) for blocks in loaded)
         forward, backward = (
             Matrix(engine, engine.per_chunk(rectangular_chunk, blocks, written, read), senders)

@@ -16,7 +16,6 @@ from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError, in_a_line
-from dsolver.grid.cut import owners_of
 from dsolver.least_squares.matrix import CutRectangular, rectangular
 from dsolver.least_squares.program import Ends, LeastSquares, LeastSquaresSpec, Norms, Piece
 from dsolver.matrices.matrix import is_matrix
@@ -129,10 +128,11 @@ def solve_least_squares(
     if not is_matrix(A):
         kind = type(A).__name__
         raise InputError(f"A must be a sparse matrix of SciPy or CuPy, not {kind}: scipy.sparse.csr_array makes one")
-    matrix = rectangular("A", A)
     setup = Setup(client=options.client, engine=options.engine, device=options.device, kernels=options.kernels)
     runtime = connect(client_of(setup), engine=setup.engine, device=setup.device, kernels=setup.kernels)
-    cut = matrix.cut(options.chunks or max(1, len(runtime.workers)), options.formats)
+    chunks = options.chunks or max(1, len(runtime.workers))
+    here = runtime.client is None and runtime.device == "cuda" and chunks == 1
+    cut = rectangular("A", A, gpu=here).cut(chunks, options.formats)
     return _Run(method, cut, b, x0, tolerances, options, runtime, began).solution()
 
 
@@ -155,12 +155,14 @@ class _Run:
         (rows, columns) = cut.row_partition.grid[0], cut.column_partition.grid[0]
         most = min(rows, columns) if tolerances.maxiter is None else int(tolerances.maxiter)
         self._ends = Ends(atol=tolerances.atol, btol=tolerances.btol, conlim=tolerances.conlim, maxiter=most)
+        row_senders, column_senders = cut.senders
         self._spec = LeastSquaresSpec(
             method=method,
             damp=float(tolerances.damp),
             scaled=options.scale is not None,
-            row_senders=cut.rows.senders,
-            column_senders=cut.columns.senders,
+            columns=columns,
+            row_senders=row_senders,
+            column_senders=column_senders,
         )
         client = runtime.client
         self._b, self._back = vector_of("b", b, cut.row_partition, client)
@@ -188,13 +190,9 @@ class _Run:
 
     def _attempt(self) -> LeastSquaresSolution:
         with self._launched() as program:
-            for name, cut, partition in (
-                ("rows", self._cut.rows, self._cut.row_partition),
-                ("columns", self._cut.columns, self._cut.column_partition),
-            ):
-                owners = owners_of(partition, self._runtime.workers)
-                host = self._runtime.client is not None or self._runtime.device != "cuda"
-                program.load(name, cut.blocks(partition, host=host, owners=owners), LeastSquares.load, name)
+            host = self._runtime.client is not None or self._runtime.device != "cuda"
+            for name, blocks in self._cut.blocks(host=host).items():
+                program.load(name, blocks, LeastSquares.load, name)
             program.call(LeastSquares.set_up)
             if self._x0 is not None:
                 program.load("x0", self._x0.blocks(), LeastSquares.set_x)
@@ -207,14 +205,14 @@ class _Run:
             if not true[0] <= b_norm and not (self._spec.damp and self._x0 is not None):
                 true, notes = program.call(LeastSquares.take_zero), (ZERO,)
             take = program.fetch if self._x.here else program.unload
-            blocks: Any = take(LeastSquares.solution, host=self._x.host)
+            found: Any = take(LeastSquares.solution, host=self._x.host)
             if self._x.here:
-                blocks = gather_blocks(self._runtime.client, blocks, self._runtime.workers)
+                found = gather_blocks(self._runtime.client, found, self._runtime.workers)
             ended = time.perf_counter() - self._began
             status = ENDS[stop]
             chunks = len(self._cut.column_partition)
             return LeastSquaresSolution(
-                x=self._back(self._x.like(blocks).reshape(self._cut.column_partition.grid[0])),
+                x=self._back(self._x.like(found).reshape(self._cut.column_partition.grid[0])),
                 status=status,
                 istop=stop,
                 advice=AT_MOST if status is Status.MAX_ITERATIONS else status.advice,

@@ -335,7 +335,13 @@ class GeneralSetup(ABC):
         return made
 
     def rectangular(
-        self, rows: Csr, written: Layout, read: Layout, formats: str | None = None, *, borrowed: bool = False
+        self,
+        rows: Csr,
+        written: Layout,
+        read: Layout,
+        formats: str | None = None,
+        *,
+        known: Statistics | None = None,
     ) -> RectangularMatrix:
         """The local part of a chunk of a rectangular matrix. Whoever uses it waits before.
 
@@ -344,12 +350,12 @@ class GeneralSetup(ABC):
             written: of the vectors that products are written to, in order.
             read: of those that are multiplied, likewise.
             formats: as of `matrix`, a name or None.
-            borrowed: likewise.
+            known: likewise.
         """
         rows, guard = self._rounded(self._writable(rows)), self._guard
-        choice = chosen(formats, self.statistics(rows, read.rows, (1,)), gpu=self._gpu)
+        choice = chosen(formats, known or self.statistics(rows, read.rows, (1,)), gpu=self._gpu)
         return RectangularMatrix(
-            product=self.product(self._own(rows) if borrowed else rows, read.rows, choice),
+            product=self.product(rows, read.rows, choice),
             choice=choice,
             written=slice(guard, guard + written.rows),
             read=slice(guard, guard + read.rows),

@@ -226,3 +226,17 @@ def test_on_a_gpu() -> None:
         assert (method(a, b, device="cuda", engine="reference", **more).x == found.x.get()).all()
     damped = [dsolver.lsmr(a, b, 0.5, x0=np.ones(90), device=device).x for device in ("cpu", "cuda")]
     assert np.abs(damped[0] - damped[1]).max() <= 1e-6
+
+
+@pytest.mark.gpu
+def test_a_matrix_on_a_gpu() -> None:
+    sparse = pytest.importorskip("cupyx.scipy.sparse")
+    a, b = random(400, 90), right(400)
+    there, expected = sparse.csr_matrix(sp.csr_matrix(a)), dsolver.lsmr(a, b, device="cuda").x
+    for given in (there, there.tocsc(), there.tocoo()):
+        for chunks in (1, 2):
+            found = dsolver.lsmr(given, b, device="cuda", chunks=chunks)
+            assert np.abs(found.x - expected).max() <= (0.0 if chunks == 1 else 1e-6)
+    there.data[5] = np.inf
+    with pytest.raises(InputError, match="A has 1 entries that are NaN or infinite"):
+        dsolver.lsmr(there, b, device="cuda")
