@@ -15,6 +15,7 @@ if _TYPE_CHECKING:
     from dsolver.autodiff import torch as torch
     from dsolver.cluster.file_rows import read_matrix
     from dsolver.cluster.row_blocks import matrix_from_blocks
+    from dsolver.conduction import Conduction, Tortuosity, effective_conductivity, tortuosity
     from dsolver.cost.estimate import Estimate, estimate
     from dsolver.errors import (
         ClusterError,
@@ -46,6 +47,7 @@ _HOMES = {
     "api": ("solve",),
     "cluster.file_rows": ("read_matrix",),
     "cluster.row_blocks": ("matrix_from_blocks",),
+    "conduction": ("Conduction", "Tortuosity", "effective_conductivity", "tortuosity"),
     "cost.estimate": ("Estimate", "estimate"),
     "errors": (
         "ClusterError",
@@ -72,12 +74,13 @@ _HOMES = {
     "status": ("Status",),
 }
 """Public names by the module that has them; type checkers read the imports above."""
-_TAKING_M = ("api", "cost.estimate", "linalg", "preconditioners", "solver")
+_TAKING_M = ("api", "conduction", "cost.estimate", "linalg", "preconditioners", "solver")
 """Modules for which the benchmark's V-cycle needs its name."""
 
 __all__ = [
     "Checkpoint",
     "ClusterError",
+    "Conduction",
     "DeviceError",
     "DeviceMemoryError",
     "DsolverError",
@@ -95,12 +98,14 @@ __all__ = [
     "Solver",
     "State",
     "Status",
+    "Tortuosity",
     "WorkerLostError",
     "bicgstab",
     "by_chunk",
     "cg",
     "cgls",
     "cocg",
+    "effective_conductivity",
     "estimate",
     "fcg",
     "fgmres",
@@ -114,6 +119,7 @@ __all__ = [
     "read_matrix",
     "rigid_body_modes",
     "solve",
+    "tortuosity",
 ]
 
 

@@ -9,6 +9,8 @@ from typing import Any, Final, final, overload
 from dsolver.monitor.curve import curve, curves
 from dsolver.monitor.notebook import facts, table, view
 from dsolver.monitor.spans import Exposure, Span, exposed_text
+from dsolver.problems.fluxes import FaceFluxes
+from dsolver.problems.problem import Problem
 from dsolver.status import Status
 
 SHOWN: Final = 16
@@ -40,6 +42,8 @@ class Solution:
             short to be measured unasked.
         exposure: how much communication they left exposed, in total and by level; None where none was measured.
         notes: what went another way than asked for, in sentences; empty as a rule.
+        problem: of `dsolver.problems.diffusion`, with its arrays, from which fluxes follow; None for others, and once
+            the solution was pickled.
     """
 
     x: Any
@@ -57,6 +61,38 @@ class Solution:
     spans: tuple[Span, ...] = field(default=(), repr=False)
     exposure: Exposure | None = None
     notes: tuple[str, ...] = ()
+    problem: Problem | None = field(default=None, repr=False, compare=False)
+
+    def flux(self, through: Any) -> float | complex:
+        """Flux of a solution of a diffusion problem: ∫ −κ ∂u/∂n over faces, those of the discretization.
+
+        So they balance: what leaves through the faces of the grid, and into cells where u is fixed, is the integral of
+        f − σu, up to the residual. Numbers are computed where x is.
+
+        Args:
+            through: a face of the grid, "x-" to "z+", through which what leaves the grid counts as positive; or an
+                array of the grid's shape that is True at some cells, for what they get from all others.
+
+        Raises:
+            InputError: it is neither, or the solution is not one of a diffusion problem.
+        """
+        fluxes = FaceFluxes(self.problem, self.x)
+        return fluxes.through(through) if isinstance(through, str) else fluxes.into(through)
+
+    def face_fluxes(self) -> tuple[Any, ...]:
+        """Fluxes through all faces of cells, of a diffusion problem.
+
+        They are an array like x for each axis of the grid, with one more along that. Those in its direction are
+        positive. Divided by the faces' areas they are flux densities.
+
+        Raises:
+            InputError: the solution is not one of a diffusion problem.
+        """
+        return FaceFluxes(self.problem, self.x).fields()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the problem, whose arrays and functions need not be what can be pickled."""
+        return {**self.__dict__, "problem": None}
 
     @property
     def exposed_ms(self) -> float | None:

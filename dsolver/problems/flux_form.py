@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.layout import Array
 from dsolver.problems.discretization import evaluated
-from dsolver.problems.finite_volumes import MASK, Diffusion
+from dsolver.problems.finite_volumes import FIXED, MASK, Diffusion
 from dsolver.problems.problem import Problem
 
 AXES: Final = (0, 1, 2)
@@ -49,16 +50,25 @@ class FluxForm:
     Args:
         problem: of `dsolver.problems.diffusion`; only its coefficients' kinds, sizes, conditions and mask matter.
         xp: the package: its `asarray`, `broadcast_to`, `where` and `zeros_like` are called.
-        asarray: makes an array of it, on the right device, of one of NumPy's.
+        asarray: makes an array of it, on the right device, of one of NumPy's, and leaves its own as they are.
+        field: a coefficient by its name, as `field_of` has it, or an array of the package.
     """
 
-    def __init__(self, problem: Problem, xp: Any, asarray: Callable[[Any], Array]) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        xp: Any,
+        asarray: Callable[[Any], Array],
+        field: Callable[[str], Any] | None = None,
+    ) -> None:
         assert isinstance(problem.rule, Diffusion)
+        field = field or partial(field_of, problem)
         self._rule, self._xp, self._asarray = problem.rule, xp, asarray
         self._sizes = [asarray(_along(axis, size.copy())) for axis, size in enumerate(self._rule.sizes)]
-        solid = mask_of(problem)
+        solid = field(MASK) != 0.0 if problem.rule.mask else None
         self._solid = None if solid is None else asarray(solid)
         self._open = None if solid is None else asarray(1.0 - solid)
+        self._held = asarray(field(FIXED) != 0.0) if problem.rule.fixed else None
 
     def volumes(self) -> Array:
         """Volumes of the cells, zero where they are left out."""
@@ -83,14 +93,47 @@ class FluxForm:
     def faces(self, kappa: Sequence[Any]) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...], Array]]:
         """Faces between cells: indices of the cells on both sides, and T of each; kappa as in `of_fluxes`."""
         for axis in AXES:
-            resistance = self._resistance(kappa, axis)
-            for low, high, times in self._pairs(axis):
-                faces = times * self._area(axis) / (resistance[low] + resistance[high])
-                yield low, high, self._opened(self._opened(faces, low), high)
+            yield from self._faces(kappa, axis)
 
     def ends(self, kappa: Sequence[Any]) -> Iterator[tuple[tuple[Any, ...], Array]]:
         """Faces of the domain with a condition: indices of the cells at them, and D of each."""
         return ((end.where, end.diagonal) for end in self._ends(kappa))
+
+    def flux_along(self, kappa: Sequence[Any], u: Array, axis: int) -> Array:
+        """Flux through the faces along an axis, in its direction, of u's shape with one more along the axis.
+
+        At both ends of a periodic axis it is the same. There is none through faces of the domain at held cells, nor
+        between two of these.
+        """
+        low, high = (self.outflow(kappa, u, axis, side) for side in (0, 1))
+        below, above = _index(axis, slice(None, -1)), _index(axis, slice(1, None))
+        return self._xp.concatenate([-low, self._flux(kappa, u, axis, below, above), high], axis=axis)
+
+    def flux_across(self, kappa: Sequence[Any], u: Array, axis: int, face: int) -> Array:
+        """A layer of `flux_along`, by its number from 0 or, negative, from the end."""
+        n = self._rule.grid[axis]
+        face %= n + 1
+        if face == 0:
+            return -self.outflow(kappa, u, axis, 0)
+        if face == n:
+            return self.outflow(kappa, u, axis, 1)
+        return self._flux(kappa, u, axis, _index(axis, slice(face - 1, face)), _index(axis, slice(face, face + 1)))
+
+    def _flux(self, kappa: Sequence[Any], u: Array, axis: int, low: tuple[Any, ...], high: tuple[Any, ...]) -> Array:
+        """Flux from cells to others behind them."""
+        resistance = self._resistance(kappa, axis, low) + self._resistance(kappa, axis, high)
+        return self._between(axis, resistance, low, high, 1.0) * (u[low] - u[high])
+
+    def outflow(self, kappa: Sequence[Any], u: Array, axis: int, side: int) -> Array:
+        """Flux out of the domain at one end (0 or 1) of an axis, an array with one cell along it.
+
+        That is D u less the right-hand side's part; through a periodic end, what flows to the other one.
+        """
+        if not self._rule.boundary.periodic[axis]:
+            end = self._end(kappa, axis, side)
+            return end.diagonal * u[end.where] - end.right
+        around = self._flux(kappa, u, axis, _index(axis, slice(-1, None)), _index(axis, slice(None, 1)))
+        return around if side else -around
 
     def of_sigma(self, sigma: Any, left: Array, right: Array) -> Array:
         """The part of σ in leftᵀ A right, summed over pairs of vectors; arguments as in `of_fluxes`."""
@@ -118,12 +161,30 @@ class FluxForm:
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    def _resistance(self, kappa: Sequence[Any], axis: int) -> Array:
-        """(h/2) / κ of the cells; some positive number where they are left out."""
+    def _faces(self, kappa: Sequence[Any], axis: int) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...], Array]]:
+        """`faces` along an axis."""
+        resistance = self._resistance(kappa, axis, ())
+        for low, high, times in self._pairs(axis):
+            yield low, high, self._between(axis, resistance[low] + resistance[high], low, high, times)
+
+    def _between(
+        self, axis: int, resistance: Array, low: tuple[Any, ...], high: tuple[Any, ...], times: float
+    ) -> Array:
+        """T of the faces between cells, from the resistance of both halves in a row."""
+        faces = times * self._area(axis) / resistance
+        if self._held is not None:
+            faces = self._xp.where(self._held[low] & self._held[high], 0.0, faces)
+        return self._opened(self._opened(faces, low), high)
+
+    def _resistance(self, kappa: Sequence[Any], axis: int, where: tuple[Any, ...]) -> Array:
+        """(h/2) / κ of cells; some positive number where they are left out."""
         along = kappa[axis]
-        if getattr(along, "shape", ()) and self._solid is not None:
-            along = self._xp.where(self._solid, 1.0, along)
-        return 0.5 * self._sizes[axis] / along
+        if getattr(along, "shape", ()):
+            along = along[where] if where else along
+            if self._solid is not None:
+                along = self._xp.where(self._solid[where] if where else self._solid, 1.0, along)
+        size = self._sizes[axis]
+        return 0.5 * (size[where] if where else size) / along
 
     def _area(self, axis: int) -> Array:
         first, second = (size for other, size in enumerate(self._sizes) if other != axis)
@@ -139,35 +200,33 @@ class FluxForm:
 
     def _ends(self, kappa: Sequence[Any], *, feeding: bool = False) -> Iterator[End]:
         """The faces of the domain with a condition, or those alone that add to right-hand sides."""
-        rule, whole = self._rule, Partition(self._rule.grid, (1, 1, 1))[0].box
         for axis in AXES:
             for side in (0, 1):
-                condition = rule.boundary.at(axis, side)
+                condition = self._rule.boundary.at(axis, side)
                 if condition.periodic or (feeding and not condition.feeds):
                     continue
-                where = _index(axis, slice(None, 1) if side == 0 else slice(-1, None))
-                face = [n if other != axis else 1 for other, n in enumerate(rule.grid)]
-                values = {
-                    name: self._asarray(np.array(rule.face_values(np, whole, axis, side, value), dtype=np.float64).T)
-                    for name, value in condition.values.items()
-                }
-                resistance = self._xp.broadcast_to(self._resistance(kappa, axis)[where], face)
-                area = self._xp.broadcast_to(self._area(axis), face)
-                diagonal, right = (
-                    self._opened(term, where) for term in condition.terms(self._xp, resistance, area, values)
-                )
-                at = _along(axis, np.arange(rule.grid[axis]) == (0 if side == 0 else rule.grid[axis] - 1))
-                yield End(where=where, at=at, diagonal=diagonal, right=right)
+                yield self._end(kappa, axis, side)
+
+    def _end(self, kappa: Sequence[Any], axis: int, side: int) -> End:
+        """The faces at one end (0 or 1) of an axis that is not periodic."""
+        rule, whole = self._rule, Partition(self._rule.grid, (1, 1, 1))[0].box
+        condition, where = rule.boundary.at(axis, side), _index(axis, slice(None, 1) if side == 0 else slice(-1, None))
+        face = [n if other != axis else 1 for other, n in enumerate(rule.grid)]
+        values = {
+            name: self._asarray(np.array(rule.face_values(np, whole, axis, side, value), dtype=np.float64).T)
+            for name, value in condition.values.items()
+        }
+        resistance = self._xp.broadcast_to(self._resistance(kappa, axis, where), face)
+        area = self._xp.broadcast_to(self._area(axis), face)
+        diagonal, right = (self._opened(term, where) for term in condition.terms(self._xp, resistance, area, values))
+        if self._held is not None:
+            diagonal, right = (self._xp.where(self._held[where], 0.0, term) for term in (diagonal, right))
+        at = _along(axis, np.arange(rule.grid[axis]) == (0 if side == 0 else rule.grid[axis] - 1))
+        return End(where=where, at=at, diagonal=diagonal, right=right)
 
     def _opened(self, values: Array, where: tuple[Any, ...]) -> Array:
         """Values at some cells, zero where these are left out."""
         return values if self._open is None else values * (self._open[where] if where else self._open)
-
-
-def mask_of(problem: Problem) -> npt.NDArray[np.bool_] | None:
-    """The cells of a diffusion problem that are left out, bool of the grid's shape; None for none."""
-    assert isinstance(problem.rule, Diffusion)
-    return field_of(problem, MASK) != 0.0 if problem.rule.mask else None
 
 
 def kappa_of(problem: Problem) -> list[complex | npt.NDArray[Any]]:

@@ -11,7 +11,10 @@ from typing import Any, Final
 from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
 from dsolver.errors import warn
 from dsolver.krylov.methods import serving_any
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.monitor.watch import Watch
+from dsolver.problems import Problem
+from dsolver.problems.discretization import CellRule
 from dsolver.program.lifting import OutOfRangeError, times
 from dsolver.program.terms import Terms
 from dsolver.session.advice import Case, advice_on
@@ -205,6 +208,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
             solved_by=_solved_by(session, load),
             spans=watch.spans,
             exposure=watch.exposure,
+            problem=_of_cells(session.given),
             notes=(
                 *session.notes,
                 *load.begun.chosen.remarks,
@@ -217,6 +221,12 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
         )
         for column, (load, history) in enumerate(zip(loads, follower.histories, strict=True))
     ]
+
+
+def _of_cells(problem: Problem) -> Problem | None:
+    """The diffusion problem that was solved; None for others."""
+    found = problem.of_grid if isinstance(problem, MatrixProblem) else problem
+    return found if found is not None and isinstance(found.rule, CellRule) else None
 
 
 def _solved_by(session: Session, load: LoadedColumn) -> str:

@@ -1,0 +1,235 @@
+"""Effective conductivity and tortuosity of an image, each in one call: steady conduction between two opposite faces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any, Final, Literal, Unpack, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.api import solve
+from dsolver.errors import InputError, in_a_line, warn
+from dsolver.foreign_arrays import without_package
+from dsolver.matrices.canonical import imported
+from dsolver.problems import Dirichlet, Problem, diffusion
+from dsolver.problems.coordinates import Cells
+from dsolver.problems.finite_volumes import Diffusion
+from dsolver.problems.fluxes import FaceFluxes
+from dsolver.session.options import Arguments
+from dsolver.solution import Solution
+
+RTOL: Final = 1e-10
+"""Tolerance by default: fluxes through a face have an error of the residual's size times the length of the grid."""
+Ends = Literal["faces", "cells"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Conduction:
+    """Steady conduction from u = 1 at one face of a box to u = 0 at the opposite one.
+
+    Attributes:
+        conductivity: the effective one: the flux times the distance over the area.
+        inflow: flux through the first face.
+        outflow: flux through the other one; they differ by rounding and what the tolerance leaves.
+        solution: u, with fluxes through all faces.
+    """
+
+    conductivity: float | complex
+    inflow: float | complex
+    outflow: float | complex
+    solution: Solution = field(repr=False)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Tortuosity:
+    """Diffusion through the pores of an image.
+
+    Attributes:
+        tortuosity: τ = ε / D, with the porosity ε of the pores that are passed.
+        diffusivity: D, the effective one where it is 1 in pores.
+        porosity: part of the cells that are pores.
+        passed: part of the cells that are pores connected with both faces.
+        conduction: of which it follows.
+    """
+
+    tortuosity: float
+    diffusivity: float
+    porosity: float
+    passed: float
+    conduction: Conduction = field(repr=False)
+
+
+def effective_conductivity(
+    kappa: Any,
+    axis: int | str = "x",
+    *,
+    ends: Ends = "faces",
+    mask: Any = None,
+    active: Any = None,
+    spacing: Any = None,
+    bc: Mapping[str, Any] | None = None,
+    **arguments: Unpack[Arguments],
+) -> Conduction:
+    """Effective conductivity of a box of cells along an axis: u is 1 at its first face, 0 at the other one.
+
+    Args:
+        kappa: κ, an array, or a sequence of one for each axis, as of `dsolver.problems.diffusion`.
+        axis: "x", "y", "z", or its number.
+        ends: whether u is held at the "faces" of the grid, or in the first and the last layer of "cells", at whose
+            centers the distance is then measured: so do PoreSpy and others who solve on networks.
+        mask: as of `dsolver.problems.diffusion`.
+        active: likewise.
+        spacing: likewise.
+        bc: conditions at the faces across other axes, {"y": "periodic"} for instance; nothing flows through others.
+        arguments: of `dsolver.solve`. rtol is 1e-10 by default.
+
+    Raises:
+        InputError: an argument cannot be right.
+    """
+    arrays: Sequence[Any] = kappa if isinstance(kappa, list | tuple) else [kappa]
+    like = next((each for each in arrays if getattr(each, "shape", ())), None)
+    if like is None:
+        raise InputError(f"kappa must be an array, or a sequence with an array for an axis, not {in_a_line(kappa)}")
+    options: dict[str, Any] = {"mask": mask, "active": active, "spacing": spacing}
+    return _conduction(like, kappa, axis, ends, bc, options, arguments)
+
+
+def tortuosity(
+    image: Any,
+    axis: int | str = "x",
+    *,
+    ends: Ends = "faces",
+    bc: Mapping[str, Any] | None = None,
+    **arguments: Unpack[Arguments],
+) -> Tortuosity:
+    """Tortuosity of an image of pores along an axis, from steady diffusion through them.
+
+    Args:
+        image: an array in two or three dimensions that is True in pores. Cells are cubes.
+        axis: as of `effective_conductivity`, like all that follow.
+        ends: likewise.
+        bc: likewise.
+        arguments: likewise.
+
+    Raises:
+        InputError: an argument cannot be right, or no pore leads from one face to the other.
+    """
+    like = without_package("image", image.data if hasattr(image, "dims") else image)
+    pores = like.compute() if hasattr(like, "compute") else like
+    pores = np.asarray(pores.get() if hasattr(pores, "get") else pores)
+    if pores.dtype.kind not in "biu" or pores.ndim not in (2, 3):
+        raise InputError("image must be an array in two or three dimensions that is True in pores")
+    pores = pores != 0
+    along, wraps = _axis(pores.ndim, axis), [(bc or {}).get(name) == "periodic" for name in "xyz"[: pores.ndim]]
+    passed = _passed(pores, along, wraps)
+    if not passed.any():
+        raise InputError(f"no pore leads from the face {'xyz'[along]}- of the image to {'xyz'[along]}+")
+    found = _conduction(like, 1.0, along, ends, bc, {"active": passed}, arguments)
+    part, diffusivity = float(passed.mean()), found.conductivity.real
+    return Tortuosity(
+        tortuosity=part / diffusivity,
+        diffusivity=diffusivity,
+        porosity=float(pores.mean()),
+        passed=part,
+        conduction=found,
+    )
+
+
+def _conduction(
+    like: Any,
+    kappa: Any,
+    axis: int | str,
+    ends: Ends,
+    bc: Mapping[str, Any] | None,
+    options: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+) -> Conduction:
+    """The conduction through κ, with x in the kind of array of another one of the grid's shape."""
+    like = without_package("kappa", like.data if hasattr(like, "dims") else like)
+    along = _axis(len(like.shape), axis)
+    name, others = "xyz"[along], dict(bc or {})
+    if any(face[:1] == name for face in others):
+        raise InputError(f"bc= is for the faces across other axes: along {name} u is 1 at one end and 0 at the other")
+    if ends not in ("faces", "cells"):
+        raise InputError(f"ends must be 'faces' or 'cells', not {in_a_line(ends)}")
+    if ends == "faces":
+        others |= {f"{name}-": Dirichlet(1.0), f"{name}+": Dirichlet(0.0)}
+        problem = diffusion(like.shape, kappa, bc=others, **options)
+    else:
+        if like.shape[along] < 3:
+            raise InputError(
+                f"ends='cells' needs three layers of cells along {name}, and there are {like.shape[along]}"
+            )
+        centers = _cells(diffusion(like.shape, kappa, **options)).centers(along)
+        low, high = 0.5 * (centers[0] + centers[1]), 0.5 * (centers[-2] + centers[-1])
+        fixed = _Outside(axis=along, low=low, high=high), _Outside(axis=along, low=low, high=np.inf)
+        problem = diffusion(like.shape, kappa, bc=others, fixed=fixed, **options)
+    arguments = {"rtol": RTOL, **arguments}
+    solution = solve(problem, np.zeros_like(like, dtype=np.float64), **arguments)
+    if not solution.converged:
+        warn(f"the solve for conduction ended as {solution.status}: {solution.advice}", RuntimeWarning)
+    fluxes, cells, inner = FaceFluxes(problem, solution.x), _cells(problem), ends == "cells"
+    inflow, outflow = (fluxes.across(along, face) for face in ((1, -2) if inner else (0, -1)))
+    sizes = cells.sizes[along]
+    length = float(sizes.sum()) - (0.5 * float(sizes[0] + sizes[-1]) if inner else 0.0)
+    area = math.prod(float(across.sum()) for other, across in enumerate(cells.sizes) if other != along)
+    return Conduction(
+        conductivity=0.5 * (inflow + outflow) * length / area,
+        inflow=inflow,
+        outflow=outflow,
+        solution=solution,
+    )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Outside:
+    """A function of coordinates that is 1 below and above two places along an axis, else 0."""
+
+    axis: int
+    low: float
+    high: float
+
+    def __call__(self, *points: Any) -> Any:
+        along = points[self.axis]
+        return ((along < self.low) | (along > self.high)).astype(np.uint8)
+
+
+def _cells(problem: Problem) -> Cells:
+    assert isinstance(problem.rule, Diffusion)
+    return problem.rule.cells
+
+
+def _axis(dimensions: int, axis: Any) -> int:
+    """The number of an axis.
+
+    Raises:
+        InputError: the grid has none such.
+    """
+    names = "xyz"[:dimensions]
+    if isinstance(axis, str) and len(axis) == 1 and axis in names:
+        return names.index(axis)
+    if isinstance(axis, Integral) and 0 <= int(axis) < dimensions:
+        return int(axis)
+    raise InputError(f"axis must be one of {', '.join(names)}, or a number below {dimensions}, not {in_a_line(axis)}")
+
+
+def _passed(pores: npt.NDArray[np.bool_], axis: int, wraps: Sequence[bool]) -> npt.NDArray[np.bool_]:
+    """The pores that are connected with both faces of an axis; wraps: which axes are periodic."""
+    label, count = imported("ndimage").label(pores)
+    pairs = [np.stack([np.take(label, end, at).ravel() for end in (0, -1)]) for at, wrap in enumerate(wraps) if wrap]
+    if pairs:  # pieces that hang together around an axis get one label
+        here, there = np.concatenate(pairs, axis=1)
+        both = (here > 0) & (there > 0)
+        ones, shape = np.ones(int(both.sum()), dtype=np.int8), (count + 1, count + 1)
+        graph = imported("sparse").csr_array((ones, (here[both], there[both])), shape=shape)
+        label = imported("sparse.csgraph").connected_components(graph, directed=False)[1][label]
+    first, last = (np.unique(np.take(label, end, axis)[np.take(pores, end, axis)]) for end in (0, -1))
+    found: npt.NDArray[np.bool_] = np.isin(label, np.intersect1d(first, last)) & pores
+    return found
