@@ -48,39 +48,42 @@ class RectangularMatrix:
         rows, columns = self.shape
         chunks = max(1, min(chunks, rows, columns))
         if chunks == 1:
-            alone = RowPartition(bounds=(0, rows)), RowPartition(bounds=(0, columns))
-            return CutRectangular(*map(_partition, alone), csr_of(self.rows), None, None, formats)
+            return CutRectangular(
+                row_partition=Partition((rows, 1, 1)),
+                column_partition=Partition((columns, 1, 1)),
+                whole=csr_of(self.rows),
+                formats=formats,
+            )
         transposed = self.rows.T.tocsr()
         along, across = (RowPartition.by_entries(part.indptr, chunks) for part in (self.rows, transposed))
         return CutRectangular(
-            *map(_partition, (along, across)),
-            None,
-            CutMatrix(self.rows, along, formats, blocks=(1,), columns=across),
-            CutMatrix(transposed, across, formats, blocks=(1,), columns=along),
-            formats,
+            row_partition=Partition((rows, 1, 1), along.sizes),
+            column_partition=Partition((columns, 1, 1), across.sizes),
+            by_rows=CutMatrix(self.rows, along, formats, blocks=(1,), columns=across),
+            by_columns=CutMatrix(transposed, across, formats, blocks=(1,), columns=along),
         )
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CutRectangular:
     """A rectangular matrix in chunks.
 
-    Args:
+    Attributes:
         row_partition: the chunks of vectors with an item for each row.
         column_partition: those of vectors with one for each column.
-        whole: the rows of the only chunk; None where there are several.
+        whole: the rows of the only chunk, which makes those of the transpose itself; None where there are several.
+        formats: as of `dsolver.matrix`, of the only chunk.
         by_rows: the rows of several chunks.
-        by_columns: those of the transpose. The only chunk makes them itself.
-        formats: as of `dsolver.matrix`.
+        by_columns: those of the transpose.
     """
 
     row_partition: Partition
     column_partition: Partition
-    whole: Csr | None
-    by_rows: CutMatrix | None
-    by_columns: CutMatrix | None
-    formats: str | None
+    whole: Csr | None = None
+    formats: str | None = None
+    by_rows: CutMatrix | None = None
+    by_columns: CutMatrix | None = None
 
     @property
     def senders(self) -> tuple[Senders, Senders]:
@@ -129,7 +132,3 @@ def rectangular(name: str, A: Any, *, gpu: bool = False) -> RectangularMatrix:
             return RectangularMatrix(A)
         A = A.get()
     return RectangularMatrix(compressed(name, A))
-
-
-def _partition(rows: RowPartition) -> Partition:
-    return Partition((rows.rows, 1, 1), rows.sizes)
