@@ -1,11 +1,27 @@
-"""What worker processes of the tests have in common is done here, before they are forked: see tests/clusters.py."""
+"""What worker processes of the tests have in common is done here, before they are forked: see tests/clusters.py.
+
+Each would otherwise spend a second of a core on the same modules, the same compiled loops and the same measurement.
+"""
 
 from __future__ import annotations
 
-from numba.core.registry import cpu_target
+import threading
+import warnings
 
-import dsolver.kernels.cpu.backend  # noqa: F401  numba's contexts, below, know what has been imported
+import distributed.protocol.numpy  # noqa: F401
+import numpy as np
 
-# As the first call of a compiled function does: half a second.
-cpu_target.typing_context.refresh()
-cpu_target.target_context.refresh()
+import dsolver
+import dsolver.engines.spmd.relay
+import dsolver.engines.spmd.worker
+from dsolver.cost import bandwidth
+
+GRID = (16, 16, 16)
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    for m in ("mg", "amg"):
+        problem = dsolver.problems.poisson7(GRID, chunks=(2, 1, 1))
+        dsolver.solve(problem, np.ones(GRID), M=m, engine="reference", device="cpu", client=False, maxiter=2)
+bandwidth.of_cpu()
+assert threading.active_count() == 1, "a fork has no threads but one"
