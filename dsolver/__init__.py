@@ -32,6 +32,7 @@ if _TYPE_CHECKING:
     from dsolver.linalg import bicgstab, cg, cgls, cocg, fcg, fgmres, gmres, lsmr, minres
     from dsolver.matrices.matrix import matrix
     from dsolver.matrices.null_vectors import rigid_body_modes
+    from dsolver.matrices.operators import operator
     from dsolver.monitor.notebook import Live
     from dsolver.problems import Problem
     from dsolver.problems.functions import by_chunk
@@ -64,6 +65,7 @@ _HOMES = {
     "linalg": ("bicgstab", "cg", "cgls", "cocg", "fcg", "fgmres", "gmres", "lsmr", "minres"),
     "matrices.matrix": ("matrix",),
     "matrices.null_vectors": ("rigid_body_modes",),
+    "matrices.operators": ("operator",),
     "monitor.notebook": ("Live",),
     "problems": ("Problem",),
     "problems.functions": ("by_chunk",),
@@ -114,6 +116,7 @@ __all__ = [
     "matrix",
     "matrix_from_blocks",
     "minres",
+    "operator",
     "preconditioners",
     "problems",
     "read_matrix",

@@ -33,7 +33,7 @@ def solve(problem: Problem | Any, b: Any, *, x0: Any = None, **arguments: Unpack
         ClusterError: the cluster cannot be reached, or failed during the solve.
     """
     setup, options = split_arguments(**arguments)
-    problem = problem_of(problem, gpu=on_gpu_here(setup))
+    problem = problem_of(problem, gpu=on_gpu_here(setup), near=setup.M_from, b=b)
     with Session(problem, prepared(problem, b, x0, setup)) as session:
         (solution,) = solve_all(session, [(b, x0)], options)
     return solution

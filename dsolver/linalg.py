@@ -41,6 +41,7 @@ class LinalgArguments(TypedDict, total=False):
     atol: float
     maxiter: int | None
     M: Any
+    M_from: Any
     callback: Callable[[Any], Any] | None
     client: Client | Literal[False] | None
     engine: EngineName
@@ -57,6 +58,7 @@ class Linalg:
         atol: the same limit as an absolute number, in the units of b.
         maxiter: iterations at most; 10 n by default.
         M: the preconditioner, as in `dsolver.Solver`; as in SciPy, none by default. "auto" takes what suits the system.
+        M_from: a matrix near an A that is a function, from which M is made; see `dsolver.operator`.
         callback: called as callback(xk) with each iterate, which is brought to b's kind of array for it. To stop, it
             raises StopIteration.
         client: as in `dsolver.solve`.
@@ -74,6 +76,7 @@ class Linalg:
     atol: float = 0.0
     maxiter: int | None = None
     M: Any = None
+    M_from: Any = None
     callback: Callable[[Any], Any] | None = None
     client: Client | Literal[False] | None = None
     engine: EngineName = "auto"
@@ -281,8 +284,9 @@ def _solved(
     method: str, A: Any, b: Any, x0: Any, given: Linalg, restart: int | None = None, told: str = "x"
 ) -> tuple[Any, int]:
     """x and info of a method; maxiter counts bases where restart says how long these are, and SciPy's so counts."""
-    setup = Setup(client=given.client, engine=given.engine, device=given.device, M=given.M, method=method)
-    A, callback = problem_of(A, gpu=on_gpu_here(setup)), given.callback
+    where: Any = {"client": given.client, "engine": given.engine, "device": given.device}
+    setup = Setup(**where, M=given.M, M_from=given.M_from, method=method)
+    A, callback = problem_of(A, gpu=on_gpu_here(setup), near=given.M_from, b=b), given.callback
     if not isinstance(A, Problem):
         raise InputError(
             f"A is {_called(A)}, but must be a sparse matrix of SciPy or CuPy, or a problem of dsolver.problems, for "

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final, overload
 
+from dsolver.errors import InputError
 from dsolver.monitor.curve import curve, curves
 from dsolver.monitor.notebook import facts, table, view
 from dsolver.monitor.spans import Exposure, Span, exposed_text
@@ -44,6 +45,7 @@ class Solution:
         notes: what went another way than asked for, in sentences; empty as a rule.
         problem: of `dsolver.problems.diffusion`, with its arrays, from which fluxes follow; None for others, and once
             the solution was pickled.
+        remade: makes b - A x of x; None where it cannot.
     """
 
     x: Any
@@ -62,6 +64,7 @@ class Solution:
     exposure: Exposure | None = None
     notes: tuple[str, ...] = ()
     problem: Problem | None = field(default=None, repr=False, compare=False)
+    remade: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
 
     def flux(self, through: Any) -> float | complex:
         """Flux of a solution of a diffusion problem: ∫ −κ ∂u/∂n over faces, those of the discretization.
@@ -90,9 +93,24 @@ class Solution:
         """
         return FaceFluxes(self.problem, self.x).fields()
 
+    @property
+    def residual(self) -> Any:
+        """b - A x, of b's kind of array, computed anew of the b, and the A, that the solve was given.
+
+        Where its Solver is closed, A is set up once more, without a preconditioner. Of a b that no x reaches, and of
+        diffusion problems, it is that of which `true_residual` is the norm.
+
+        Raises:
+            InputError: the solution was pickled, or its Solver is solving.
+            ClusterError: the cluster failed.
+        """
+        if self.remade is None:
+            raise InputError("a solution that was pickled has no residual: it has neither A nor b")
+        return self.remade(self.x)
+
     def __getstate__(self) -> dict[str, Any]:
-        """All but the problem, whose arrays and functions need not be what can be pickled."""
-        return {**self.__dict__, "problem": None}
+        """All but the system, whose arrays and functions need not be what can be pickled."""
+        return {**vars(self), "problem": None, "remade": None}
 
     @property
     def exposed_ms(self) -> float | None:

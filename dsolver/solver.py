@@ -49,7 +49,7 @@ class Solver:
 
     def __init__(self, problem: Problem | Any, **arguments: Unpack[SetupArguments]) -> None:
         setup = Setup(**arguments)
-        self._session = Session(problem_of(problem, gpu=on_gpu_here(setup)), setup)
+        self._session = Session(problem_of(problem, gpu=on_gpu_here(setup), near=setup.M_from), setup)
 
     @property
     def problem(self) -> Problem:
@@ -137,6 +137,20 @@ class Solver:
         if not several:
             return solutions[0]
         return Solutions(solutions, together([solution.x for solution in solutions], given))
+
+    def __matmul__(self, x: Any) -> Any:
+        """A x, of x's kind of array, for x like b: (n, k) and (k, nx, ny, nz) are several.
+
+        Of a diffusion problem A is that of `dsolver.Problem.to_scipy`.
+
+        Raises:
+            InputError: x is no such array, or this Solver is closed or solving.
+            ClusterError: the cluster failed.
+        """
+        each = columns(self.problem, "x", x)
+        if are_several(self.problem, each):
+            return together([self._session.product(one) for one, _ in pairs_of(self.problem, each, None)], x)
+        return self._session.product(x)
 
     def iterate(self) -> Any:
         """The newest iterate of the solve that is running, like its b: for callbacks.

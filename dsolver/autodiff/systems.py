@@ -91,8 +91,8 @@ class Fixed(System):
     """
 
     def __init__(self, problem: Problem) -> None:
-        if problem.asymmetry or problem.hermitian:
-            why = problem.asymmetry or "it is Hermitian"
+        if problem.unsymmetric or problem.hermitian:
+            why = problem.unsymmetric or "it is Hermitian"
             raise InputError(
                 f"A is not symmetric ({why}), and its gradient needs the transpose: pass the sparse matrix itself in "
                 f"place of the problem that dsolver.matrix made of it"

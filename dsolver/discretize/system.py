@@ -202,7 +202,7 @@ class System:
     def assemble(self, b: Field) -> Inconsistency:
         """b, which holds the source, becomes the right-hand side. Returns its inconsistent part."""
         self.turn(b)
-        if self._source is not None:
+        if self._source is not None and self._problem.operator is None:
             self._rebuilt(b, right=True)
         found = Inconsistency() if self._null_space is None else self._null_space.project(b)
         return replace(found, sealed=self._sealed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -161,6 +162,24 @@ class MatrixProblem(Problem):
     def numbering(self) -> npt.NDArray[np.int64] | None:
         """`numbers`."""
         return self.numbers
+
+    def to_scipy(self) -> Any:
+        """A as a CSR array of SciPy, real or complex, as it was given.
+
+        Raises:
+            InputError: A is a function, or lies on a cluster.
+        """
+        self._check_rows()
+        if self.matrix is None:
+            raise InputError("this matrix lies on a cluster, in rows of its workers: it is not brought to this process")
+        if self.parts:
+            found = self.parts[0] + 1j * self.parts[1]
+        else:
+            found = on_host(self.matrix if self.given is None else self.given)
+            found = found * math.ldexp(-1.0 if self.negated else 1.0, -self.exponent)
+        if self.numbers is not None:
+            found = _reordered(found, np.argsort(self.numbers))
+        return found.tocsr()
 
     def to_grid(self, values: Any) -> Any:
         """A vector (rows,) in the order of `matrix`, of the grid's shape."""

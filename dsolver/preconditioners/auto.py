@@ -177,6 +177,8 @@ def usual_preconditioner(problem: Problem, method: str | None = None) -> str | N
         problem: the system.
         method: of the solve; None for the usual one.
     """
+    if problem.operator is not None and problem.operator.alone:
+        return None
     if problem.lattice:
         return "auto"
     if suit_at_once(problem, method):

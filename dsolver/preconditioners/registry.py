@@ -58,6 +58,12 @@ def check_matrix(preconditioner: Preconditioner, problem: Problem) -> None:
         InputError: it is one.
     """
     can = preconditioner.can
+    alone = problem.operator is not None and problem.operator.alone
+    if alone and not isinstance(preconditioner, Identity | Function | FunctionByChunk):
+        raise InputError(
+            f"M={preconditioner.asked} is made from a matrix, and A is a function: give M_from=, a matrix near A, or "
+            f"use M=None or a function"
+        )
     if can.diagonal and problem.hollow:
         raise InputError(f"M={preconditioner.asked} divides by the diagonal: {problem.hollow}; use M=None")
     if can.symmetric and problem.asymmetry:

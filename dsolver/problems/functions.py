@@ -119,8 +119,8 @@ class UserFunction:
         x, y = (np.asarray(random.standard_normal(self.shape), like=self.kind) for _ in range(2))
         f_x = self.function(x.copy()).copy()  # it may return the same array each time
         f_y = self.function(y.copy())
-        size = math.sqrt(float((f_x * f_x).sum()) * float((y * y).sum()) / x.size)
-        return abs(float((x * f_y).sum()) - float((y * f_x).sum())) / size if size else 0.0
+        size = math.sqrt(float((abs(f_x) ** 2).sum()) * float((y * y).sum()) / x.size)
+        return abs(complex((x * f_y).sum()) - complex((y * f_x).sum())) / size if size else 0.0
 
     def of_chunk(self, padded: Any, where: tuple[slice, slice, slice]) -> Any:
         """y = function(x, where) of a chunk's block (nx, ny, nz).

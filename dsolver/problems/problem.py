@@ -130,6 +130,24 @@ class Problem:
         """The problem with three axes; itself where it has them."""
         return self if self.dimensions == 3 else replace(self, dimensions=3)
 
+    def to_scipy(self) -> Any:
+        """A as a CSR array of SciPy, with a row for each entry of ``b.ravel()``.
+
+        Of a diffusion problem rows are those of finite volumes: a flux balance of each cell, so that A x is b times the
+        cells' volumes and what boundary conditions add; cells that are left out have a diagonal alone.
+
+        Raises:
+            InputError: A is a function, or lies on a cluster; or a coefficient makes no sense.
+        """
+        from dsolver.problems.rows import rows_of
+
+        self._check_rows()
+        return rows_of(self)
+
+    def _check_rows(self) -> None:
+        if self.operator is not None:
+            raise InputError("A is a function, which has no entries: apply it to the columns of the identity")
+
     def to_grid(self, values: Any) -> Any:
         """A user's vector as engines know it, of the grid's shape."""
         return values.reshape(self.grid)

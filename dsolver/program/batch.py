@@ -10,6 +10,7 @@ from typing import Any, Final, final
 
 from dsolver.discretize.complex_system import ComplexSystem
 from dsolver.discretize.system import System
+from dsolver.distributed.called import FunctionOperator
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.engines.complex import ComplexEngine
@@ -27,6 +28,7 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import Site, make
 from dsolver.preconditioners.chebyshev import noise
 from dsolver.preconditioners.jacobi import DiagonalInverse
+from dsolver.problems import Problem
 from dsolver.program.complex_operators import complex_inverse, complex_matrix
 from dsolver.program.spec import SolveSpec
 
@@ -190,16 +192,18 @@ class Batch:
         given = _given(engine, site, spec)
         if width > 1:
             site = replace(site, engine=view, matrix=Matrix(view, site.chunks, spec.problem.senders), method=method)
-        method.operator = site.matrix
+        called = called_operator(engine, site.matrix.layout, spec.problem)
+        method.operator = called or site.matrix
         method.given = given if width == 1 else _given(view, site, spec)
         method.preconditioner = make(spec.preconditioner, site, spec.precond_dtype)
         single = [method] if width == 1 else [method.column(number, engine, matrix, given) for number in range(width)]
-        judged = not (spec.problem.lattice or spec.problem.hollow)
+        judged = called is None and not (spec.problem.lattice or spec.problem.hollow)
         self._take_columns(single, system, spec, DiagonalInverse(engine, matrix.local) if judged else None)
 
     def _set_up_complex(self, engine: ComplexEngine, system: Sides, site: Site, spec: SolveSpec) -> None:
         """`set_up` of the only column, a complex one."""
-        self.method.operator = complex_matrix(engine, site, spec)
+        called = called_operator(engine, site.matrix.layout, spec.problem)
+        self.method.operator = called or complex_matrix(engine, site, spec)
         self.method.preconditioner = complex_inverse(engine, site, spec)
         self._take_columns([self.method], system, spec, None)
 
@@ -223,7 +227,7 @@ class Batch:
             )
             for one, kept in zip(single, self._kept, strict=True)
         ]
-        self._recorded = spec.preconditioner.can.recorded
+        self._recorded = spec.preconditioner.can.recorded and spec.problem.operator is None
         self.pace, self._unasked = Pace(), 0
 
     def take_method(self, spec: SolveSpec) -> None:
@@ -310,6 +314,14 @@ def _given(engine: Engine, site: Site, spec: SolveSpec) -> Matrix | None:
         return None
     assert isinstance(spec.problem, MatrixProblem)
     return Matrix(engine, site.given, spec.problem.given_senders)
+
+
+def called_operator(engine: Engine, layout: PerChunk, problem: Problem) -> FunctionOperator | None:
+    """A where it is a function, as the system of its rows was brought to scale; None where it is none."""
+    if problem.operator is None:
+        return None
+    sign, exponent = (problem.negated, problem.exponent) if isinstance(problem, MatrixProblem) else (False, 0)
+    return FunctionOperator(engine, layout, problem.operator, math.ldexp(-1.0 if sign else 1.0, exponent))
 
 
 def _roughened(partition: Partition, backend: Backend, number: int, layout: Layout, x: Any) -> Any:

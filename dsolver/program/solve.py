@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Literal, cast, final
 
 from dsolver.discretize.complex_system import ComplexSystem
@@ -20,7 +21,9 @@ from dsolver.distributed.nullspace import Inconsistency
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.complex import ComplexEngine
 from dsolver.engines.running_program import Blocks, on_host
+from dsolver.errors import InputError
 from dsolver.kernels import Backend
+from dsolver.kernels.contract import LOAD, WAXPBY
 from dsolver.kernels.foresight import UnforeseenError
 from dsolver.kernels.formats.choice import Choice
 from dsolver.krylov.control import Control
@@ -30,6 +33,7 @@ from dsolver.multigrid.reuse import Outcome, Reuse
 from dsolver.multigrid.summary import LevelSummary, summary_of
 from dsolver.preconditioners.base import Built, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
+from dsolver.preconditioners.chebyshev import noise
 from dsolver.program.batch import Batch, Sides
 from dsolver.program.loop import Loop, Slice
 from dsolver.program.spec import SolveSpec
@@ -38,6 +42,8 @@ from dsolver.status import Status
 
 Guess = Literal["zero", "fmg", "x"]
 """First guess: zero, what full multigrid makes of b, or the x that was loaded."""
+FIXED: Final = 1e-6
+"""‖A n‖ over ‖A v‖, for a part n of a vector v, up to which A makes n zero."""
 FINAL: Final = (Status.CONVERGED, Status.MAX_ITERATIONS)
 """Ends after which no other preconditioner is tried."""
 
@@ -148,6 +154,31 @@ class Solve:
         if not self._made(kept=kept):
             self._made(kept=kept)
         self.system.settle(self.layout)
+        if self._spec.problem.operator is not None:
+            self._check_null_space()
+
+    def _check_null_space(self) -> None:
+        """Refuse a function for A that does not make zero what the matrix for M makes zero.
+
+        Right-hand sides and solutions have nothing of that.
+
+        Raises:
+            InputError: it does not.
+        """
+        engine, method, sizes = self._vectors, self.method, []
+        v, av = method.work
+        engine.run(LOAD, self.layout, engine.per_chunk(partial(noise, engine.partition)), v)
+        for _ in range(2):  # of a rough vector, and of its part in the null space
+            method.operator.multiply(v, av)
+            square = engine.scalar(0.0)
+            engine.dot(av, av, engine.partial_sums(), square)
+            sizes.append(math.sqrt(*engine.read(square)))
+            engine.run(WAXPBY, 1.0, v, -1.0, self._sides.centered(v), v)
+        if sizes[1] > FIXED * sizes[0]:
+            raise InputError(
+                "M_from is singular, and A is not: b and x would lose what M_from makes zero. Add something to the "
+                "diagonal of M_from"
+            )
 
     def await_levels(self) -> None:
         """Wait until the owners have made what the preconditioner keeps, or have refused it: tasks tell that late."""
@@ -380,6 +411,24 @@ class Solve:
         self._vectors.load(blocks, self.layout, method.b)
         self._sides.turn(method.b)
         method.precondition(method.b, method.x)
+
+    def multiply_vector(self, blocks: Blocks) -> None:
+        """b = A x in the only column, where x becomes the given vector; of the matrix that was given."""
+        method = self.method
+        self._vectors.load(blocks, self.layout, method.x)
+        self._sides.clear(method.x)
+        (method.given or method.operator).multiply(method.x, method.b)
+        self._sides.turn(method.b)
+
+    def product(self, *, host: bool = False) -> Blocks:
+        """The result of `multiply_vector` as blocks by chunk number; host: NumPy arrays are wanted."""
+        return self._unloaded(self.method.b, host=host)
+
+    def residual(self, *, host: bool = False) -> Blocks:
+        """b - A x of the only column, whose b and x are set, as blocks by chunk number; host: likewise."""
+        self.method.residual()
+        self._sides.turn(self.method.r)
+        return self._unloaded(self.method.r, host=host)
 
     def preconditioned(self, *, host: bool = False) -> Blocks:
         """The result of `precondition_vector` as blocks by chunk number; host: NumPy arrays are wanted."""

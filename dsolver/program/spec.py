@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, final
 
 from dsolver.discretize.system import System
@@ -86,7 +86,10 @@ class SolveSpec:
             "method": method_for(problem, method, m),
             **bases(problem, restart or m.basis),
         }
-        return cls(problem=problem.without_arrays, partition=partition, order=order, **more)
+        sent = problem.without_arrays
+        if problem.operator is not None:  # one of its own, which is told the kind of its b
+            sent = replace(sent, operator=replace(problem.operator, numbers=problem.numbering))
+        return cls(problem=sent, partition=partition, order=order, **more)
 
     def builder(self, engine: Engine, system: System, reuse: Reuse | None = None, early: Early = unused) -> Builder:
         """Builds the matrices, on an engine with the problem on it; reuse, early: as of `Builder`."""
@@ -133,16 +136,16 @@ def method_for(problem: Problem, name: str | None, m: Preconditioner | None = No
     if name is None:
         if m is not None and m.can.any_sign:
             return FOR_FACTORS
-        if problem.asymmetry:
+        if problem.unsymmetric:
             return FOR_ANY
         if problem.complex and not problem.hermitian:
             return FOR_COMPLEX_SYMMETRIC
         return FOR_INDEFINITE if problem.indefinite else FOR_SYMMETRIC
     check_method(name)
     traits = METHODS[name]
-    if traits.symmetric and problem.asymmetry:
+    if traits.symmetric and problem.unsymmetric:
         raise InputError(
-            f"A is not symmetric: {problem.asymmetry}; method={name!r} needs A = Aᵀ: use method={serving_any()}"
+            f"A is not symmetric: {problem.unsymmetric}; method={name!r} needs A = Aᵀ: use method={serving_any()}"
         )
     if traits.symmetric and problem.complex and traits.orthogonal is problem.hermitian:
         has, needs, other = ("Aᴴ", "Aᵀ", "'cg', 'minres'") if problem.hermitian else ("Aᵀ", "Aᴴ", "'cocg'")

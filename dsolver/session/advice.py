@@ -104,6 +104,8 @@ def _seen(case: Case) -> str:
 def _other_preconditioners(case: Case) -> str:
     """Preconditioners that would serve and were not in use."""
     problem = case.problem
+    if problem.operator is not None and problem.operator.alone:
+        return "Give M_from=, a matrix near A, of which M can be made."
     if problem.lattice:
         names = ["auto"] if not case.has_used(*MULTIGRID) else []
     else:

@@ -16,12 +16,14 @@ from dsolver.errors import InputError, in_a_line
 from dsolver.grid.partition import Partition
 from dsolver.matrices.complex.grids import as_matrix
 from dsolver.matrices.matrix import is_matrix, matrix
+from dsolver.matrices.operators import operator
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.function import Function, FunctionByChunk
 from dsolver.preconditioners.registry import AUTO, check_matrix
 from dsolver.problems import Problem
 from dsolver.problems.coordinates import agreed, centers_of, check_order
 from dsolver.problems.finite_volumes import Diffusion
+from dsolver.problems.functions import ByChunk
 from dsolver.problems.problem import check_problem
 from dsolver.program.spec import method_for
 from dsolver.session.options import Setup
@@ -35,19 +37,36 @@ Pairs = Sequence[tuple[Any, Any]]
 """Right-hand sides, each with its first guess."""
 
 
-def problem_of(A: Any, *, gpu: bool) -> Any:
-    """A sparse matrix as a problem, and a grid with complex coefficients as one of a matrix; anything else as it is.
+def problem_of(A: Any, *, gpu: bool, near: Any = None, b: Any = None) -> Any:
+    """A matrix or a function as a problem, and a grid with complex coefficients as a matrix; anything else as it is.
 
     Args:
-        A: a matrix, or a problem.
+        A: a matrix, a function, or a problem.
         gpu: whether it is solved on the GPU of this process, where a matrix is then looked at.
+        near: of a function, the matrix of which M is made; None for none.
+        b: whose shape A has where nothing else tells it; None for none.
 
     Raises:
-        InputError: the matrix is none that can be solved with: see `dsolver.matrix`.
+        InputError: A is none that can be solved with: see `dsolver.matrix` and `dsolver.operator`.
     """
+    if _is_function(A):
+        told = near is not None or hasattr(A, "shape") or b is None
+        return operator(A, M_from=near, shape=None if told else getattr(b, "shape", None))
+    if near is not None:
+        raise InputError(
+            "M_from= is for an A that is a function or a LinearOperator: for a matrix that is not to be that of M give "
+            "scipy.sparse.linalg.aslinearoperator(A)"
+        )
     if isinstance(A, Problem) or not is_matrix(A):
         return as_matrix(A)
     return matrix(A, device="cuda" if gpu else "cpu")
+
+
+def _is_function(A: Any) -> bool:
+    """Whether it is a function, or an object of SciPy's kind that has no entries."""
+    if isinstance(A, Problem | type) or is_matrix(A):
+        return False
+    return isinstance(A, ByChunk) or hasattr(A, "matvec") or (callable(A) and not hasattr(A, "__array__"))
 
 
 def client_of(setup: Setup, *, everywhere: bool = True) -> Any:
@@ -62,21 +81,21 @@ def client_of(setup: Setup, *, everywhere: bool = True) -> Any:
     return setup.client or None
 
 
-def check_sendable(m: Preconditioner) -> None:
-    """Refuse a function for M that cannot be sent to workers.
+def check_sendable(m: Preconditioner, problem: Problem) -> None:
+    """Refuse functions for M and A that cannot be sent to workers.
 
     Raises:
-        InputError: it has what cannot be pickled.
+        InputError: one has what cannot be pickled.
     """
-    if not isinstance(m, Function | FunctionByChunk):
-        return
-    try:
-        import_module("cloudpickle").dumps(m.function)  # as Dask does, which brings it
-    except Exception as error:
-        raise InputError(
-            f"M cannot be sent to workers ({error}): make what it uses on the workers, leave it out of M, or solve in "
-            f"this process, with client=False"
-        ) from error
+    functions = {"A": problem.operator, "M": m if isinstance(m, Function | FunctionByChunk) else None}
+    for name, function in functions.items():
+        try:
+            import_module("cloudpickle").dumps(function and function.function)  # as Dask does, which brings it
+        except Exception as error:
+            raise InputError(
+                f"{name} cannot be sent to workers ({error}): leave that out of it, or make it there; or solve in this "
+                f"process, with client=False"
+            ) from error
 
 
 def on_gpu_here(setup: Setup) -> bool:

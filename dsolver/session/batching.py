@@ -40,6 +40,8 @@ def why_not_together(session: Session, options: Options) -> str:
     """Why several right-hand sides cannot be solved at once; empty if they can."""
     if session.runtime.engine == "graph":
         return "engine='graph' has no kernels for several vectors"
+    if session.problem.operator is not None:
+        return "A is a function of one vector"
     if session.problem.complex:
         return "there are no kernels for several complex vectors"
     if not session.spec.traits.batched:

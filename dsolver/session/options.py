@@ -55,6 +55,7 @@ class SetupArguments(TypedDict, total=False):
     kernels: KernelsName
     order: str
     M: Any
+    M_from: Any
     precond_dtype: PrecondDtype
     method: str | None
     restart: int | None
@@ -99,6 +100,8 @@ class Setup:
             ``b.ravel()``; on a cluster that is named with client= these are called on one worker, with arrays of NumPy.
             Or `dsolver.by_chunk`, a function of each chunk of a grid, called where that lies. It must be linear, and
             symmetric and positive definite where A has to be symmetric.
+        M_from: a matrix near an A that is a function or a `LinearOperator`, from whose rows M is made; see
+            `dsolver.operator`.
         precond_dtype: the value type in which multigrid, and sweeps, factors and blocks of a general matrix, are stored
             and applied. With "float32" they move half the bytes; the system itself and its residual stay in float64,
             and so does what can be reached. Should the solve stall for that, it goes on with "float64", warns, and
@@ -122,6 +125,7 @@ class Setup:
     kernels: KernelsName = "auto"
     order: str = "color8"
     M: Any = "auto"
+    M_from: Any = None
     precond_dtype: PrecondDtype = AUTO
     method: str | None = None
     restart: int | None = None

@@ -44,7 +44,7 @@ from dsolver.program.terms import Begun, Terms
 from dsolver.session.arguments import FirstGuess, check_sendable, client_of
 from dsolver.session.options import Setup
 from dsolver.session.recovery import on_workers_left
-from dsolver.session.user_arrays import Container, container_of
+from dsolver.session.user_arrays import Container, container_of, is_complex
 
 T = TypeVar("T")
 REUSED: Final[Mapping[Outcome, str]] = {
@@ -77,6 +77,7 @@ class Session:
         setup: where and how; its M may be a `Preconditioner` already.
 
     Attributes:
+        setup: as given.
         first: M as it was asked for.
         restart: vectors of a basis, likewise; None for as many as it takes.
         preconditioner: M, of the set-up: the first one, or what a slow solve has put in its place.
@@ -101,9 +102,11 @@ class Session:
         self._program: RunningProgram[Solve] | None = None
         check_problem(problem)
         method_for(problem, setup.method)
+        self.setup = setup
         self._method, self.restart = setup.method, setup.restart
         self.preconditioner = setup.preconditioner(problem)
-        client = client_of(setup, everywhere=self.preconditioner.can.everywhere)
+        gathers = problem.operator is not None and problem.operator.halo is None
+        client = client_of(setup, everywhere=self.preconditioner.can.everywhere and not gathers)
         scheduler: Any = client.scheduler if client and setup.client is None else None
         self._taken = (TAKEN.format(scheduler.address),) if scheduler else ()
         self.runtime = connect(client, engine=setup.engine, device=setup.device, kernels=setup.kernels)
@@ -112,7 +115,7 @@ class Session:
         self._refused: tuple[str, ...] = ()
         self._auto = isinstance(setup.M, str) and setup.M == AUTO
         if self.runtime.client is not None:
-            check_sendable(self.preconditioner)
+            check_sendable(self.preconditioner, problem)
         self._order = setup.order
         self._asked: str = self.preconditioner.precision or setup.precond_dtype
         self.solving: Container | None = None
@@ -181,6 +184,11 @@ class Session:
         return self._program
 
     @property
+    def closed(self) -> bool:
+        """Whether it was closed, or is being closed."""
+        return self._closing or self._program is None
+
+    @property
     def closed_regions(self) -> int:
         """Number of regions that have a constant of their own, which nothing fixes; the whole grid may be one.
 
@@ -207,7 +215,7 @@ class Session:
         """
         with self.in_use():
             done = isinstance(self.preconditioner, Direct) and self.spec.method == FOR_FACTORS
-            free = self._auto and self._method is None and not done
+            free = self._auto and self._method is None and not done and self.given.operator is None
             if not free or not may_be_last(self.given) or self.shortage(m=Direct(), method=FOR_FACTORS):
                 return False
             try:
@@ -291,12 +299,12 @@ class Session:
         if self._method is not None:
             return notes
         if self.problem.complex:
-            if not self.problem.asymmetry:
+            if not self.problem.unsymmetric:
                 return notes
-            why = f"A is complex, neither symmetric nor Hermitian ({self.problem.asymmetry})"
+            why = f"A is complex, neither symmetric nor Hermitian ({self.problem.unsymmetric})"
             return (f"{why}: it is solved by {self.spec.traits.title}", *notes)
-        if self.problem.asymmetry:
-            return (f"A is not symmetric ({self.problem.asymmetry}): it is solved by {self.spec.traits.title}", *notes)
+        if differs := self.problem.unsymmetric:
+            return (f"A is not symmetric ({differs}): it is solved by {self.spec.traits.title}", *notes)
         if self.problem.indefinite:
             why = "A has a diagonal that is not positive everywhere"
             return (f"{why}: it is solved by {self.spec.traits.title}", *notes)
@@ -366,8 +374,12 @@ class Session:
     @property
     def shift(self) -> int:
         """Exponent of two by which the program's x is to be multiplied: that of its A over that of its b."""
-        given = self.given.exponent if isinstance(self.given, MatrixProblem) else 0
-        return given - self.lift
+        return self._exponent - self.lift
+
+    @property
+    def _exponent(self) -> int:
+        """Exponent of two by which the program's A was multiplied."""
+        return self.given.exponent if isinstance(self.given, MatrixProblem) else 0
 
     @contextmanager
     def lifting(self, exponent: int) -> Iterator[None]:
@@ -555,8 +567,7 @@ class Session:
 
     def like(self, right: Container, blocks: Blocks) -> Any:
         """Blocks as an array of the kind that a right-hand side came in."""
-        values = gather_blocks(self.runtime.client, blocks, self.runtime.workers) if right.here else blocks
-        return times(right.like(values), self.shift)
+        return times(self._as_given(right, blocks), self.shift)
 
     def preconditioned(self, right: Container) -> Any:
         """M r for a vector r, in r's kind of array.
@@ -569,8 +580,53 @@ class Session:
 
     def _preconditioned(self, right: Container) -> Any:
         self.program.load("r", right.blocks(), Solve.precondition_vector)
+        return self.like(right, self._brought(right, Solve.preconditioned))
+
+    def product(self, x: Any) -> Any:
+        """A x, in x's kind of array, as of the matrix that was given.
+
+        Raises:
+            InputError: x is no vector of the problem; a solve is going on, or the session is closed.
+            ClusterError: the cluster failed.
+        """
+        if is_complex(x) and not self.problem.complex:
+            return self.product(x.real) + 1j * self.product(x.imag)
+        right = container_of("x", x, self.partition, self.runtime.client, self.given)
+        right.check()
+        return self._used(lambda: self._product(right))
+
+    def _product(self, right: Container) -> Any:
+        self.expect(host=right.host)
+        self.program.load("x", right.blocks(), Solve.multiply_vector)
+        return times(self._as_given(right, self._brought(right, Solve.product)), -self._exponent)
+
+    def residual(self, b: Any, x: Any) -> Any:
+        """b - A x, in b's kind of array, less the part of b that no x can reach, and with what boundaries add to it.
+
+        Raises:
+            InputError: as of `product`.
+            ClusterError: the cluster failed.
+        """
+        if is_complex(b) and not self.problem.complex:
+            return self.residual(b.real, x.real) + 1j * self.residual(b.imag, x.imag)
+        where: Any = self.partition, self.runtime.client, self.given
+        right, at = container_of("b", b, *where), container_of("x", times(x, -self.shift), *where)
+        return self._used(lambda: self._residual(right, at))
+
+    def _residual(self, right: Container, at: Container) -> Any:
+        self.expect(host=right.host)
+        self.program.load("x", at.blocks(), Solve.set_x)
+        self.program.load("b", right.blocks(), Solve.set_b)
+        return self._as_given(right, self._brought(right, Solve.residual))
+
+    def _brought(self, right: Container, command: Any) -> Blocks:
+        """Blocks that a command makes, for the kind of array of a vector."""
         take = self.program.fetch if right.here else self.program.unload
-        return self.like(right, take(Solve.preconditioned, host=right.host))
+        return take(command, host=right.host)
+
+    def _as_given(self, right: Container, blocks: Blocks) -> Any:
+        """Blocks as an array of the kind that a vector came in."""
+        return right.like(gather_blocks(self.runtime.client, blocks, self.runtime.workers) if right.here else blocks)
 
     def iterate(self) -> Any:
         """Newest iterate of the solve that is running, like its b.

@@ -25,6 +25,7 @@ from dsolver.session.follower import Follower, History
 from dsolver.session.loading import LoadedColumn, given_column, start
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
+from dsolver.session.residuals import Residual
 from dsolver.session.second_attempts import (
     needs_factors,
     needs_least_squares,
@@ -57,8 +58,14 @@ def solve_all(session: Session, pairs: Pairs, options: Options) -> list[Solution
         InputError: values cannot be right, or the session is closed or in use.
         ClusterError: the cluster failed during the solve.
     """
+    solutions = _solved_all(session, pairs, options)
+    return [replace(each, remade=Residual(session, b)) for each, (b, _) in zip(solutions, pairs, strict=True)]
+
+
+def _solved_all(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
+    """As `solve_all`, of solutions that cannot make their residuals."""
     if not session.problem.complex and any(is_complex(values) for pair in pairs for values in pair):
-        return solved_in_parts(lambda parts, each: solve_all(session, parts, each), pairs, options)
+        return solved_in_parts(lambda parts, each: _solved_all(session, parts, each), pairs, options)
     groups, note = grouped(session, pairs, options)
     solutions = [solution for group in groups for solution in _in_range(session, group, options)]
     return [replace(solution, notes=(*solution.notes, note)) for solution in solutions] if note else solutions

@@ -158,3 +158,131 @@ def test_functions_by_chunk_are_for_grids() -> None:
         dsolver.solve(problem, np.ones(8), M=BY_CHUNK)
     with pytest.raises(InputError, match="halo must be an integer >= 0, not -1"):
         dsolver.by_chunk(polynomial, halo=-1)
+
+
+# -- A -----------------------------------------------------------------------------------------------------------------
+
+
+def whole_laplacian(u: F64) -> F64:
+    return laplacian(np.pad(u, 1))
+
+
+def by_chunk_laplacian(u: F64, _: Any) -> F64:
+    return laplacian(u)
+
+
+A_BY_CHUNK = dsolver.by_chunk(by_chunk_laplacian, halo=1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("method", ["cg", "gmres"])
+@pytest.mark.parametrize("a", [whole_laplacian, A_BY_CHUNK], ids=["whole", "chunk"])
+def test_a_matrix_may_be_a_function_on_every_engine(a: Any, method: Any, engine: Any, client: Client) -> None:
+    """Preconditioned by multigrid of a matrix near it, with the iterations that a stored matrix takes."""
+    b = np.random.default_rng(3).standard_normal(GRID)
+    near = problems.poisson7(GRID, chunks=CHUNKS)
+    where: Any = {"engine": engine, "device": "cpu", **({} if engine == "reference" else {"client": client})}
+    system = dsolver.operator(a, M_from=near, symmetric=True)
+    found = dsolver.solve(system, b, M="mg", method=method, **where)
+    expected = dsolver.solve(near, b, M="mg", method=method, engine="reference", device="cpu")
+    assert found.converged
+    assert found.iterations == expected.iterations
+    assert found.x == pytest.approx(expected.x, rel=1e-7)
+    assert np.linalg.norm(b - whole_laplacian(found.x)) <= 1e-8 * np.linalg.norm(b)
+    assert any("A is a function of whole" in note for note in found.notes) == (a is whole_laplacian and len(where) > 2)
+
+
+@pytest.mark.parametrize("method", ["cg", "fcg", "minres", "gmres", "fgmres", "bicgstab"])
+def test_every_method_takes_a_linear_operator(method: Any) -> None:
+    matrix = scipy.sparse.diags_array([-1.0, 2.5, -1.0], offsets=[-1, 0, 1], shape=(60, 60)).tocsr()
+    a, b = scipy.sparse.linalg.aslinearoperator(matrix), np.arange(60.0)
+    x, info = getattr(dsolver, method)(a, b, rtol=1e-10)
+    assert info == 0
+    assert np.linalg.norm(b - matrix @ x) <= 1e-10 * np.linalg.norm(b)
+    x, info = getattr(dsolver, method)(a, b, rtol=1e-10, M_from=matrix, M="jacobi")
+    assert info == 0
+    with dsolver.Solver(a, M_from=matrix, M="chebyshev" if method in ("cg", "fcg") else None, method=method) as solver:
+        assert solver.solve(b).converged
+        assert solver @ b == pytest.approx(matrix @ b)
+
+
+@pytest.mark.parametrize("factor", [-1.0, 1e-200])
+def test_the_scale_of_the_matrix_for_m_is_no_matter(factor: float) -> None:
+    matrix = scipy.sparse.diags_array([-1.0, 2.5, -1.0], offsets=[-1, 0, 1], shape=(60, 60)).tocsr()
+    a, b = scipy.sparse.linalg.aslinearoperator(factor * matrix), np.arange(60.0)
+    found = dsolver.solve(a, b, M_from=factor * matrix, M="jacobi")
+    assert found.converged
+    assert matrix @ (factor * found.x) == pytest.approx(b, abs=1e-5)
+
+
+def test_conditions_at_faces_are_a_matter_of_a_alone() -> None:
+    near = problems.diffusion(GRID, kappa=1.0, spacing=0.1, bc=problems.Dirichlet(3.0))
+    b = np.random.default_rng(3).standard_normal(GRID)
+    found = dsolver.solve(whole_laplacian, b, M_from=near, M="mg")
+    assert np.linalg.norm(b - whole_laplacian(found.x)) <= 1e-8 * np.linalg.norm(b)
+
+
+def test_what_is_not_symmetric_is_seen() -> None:
+    b = np.random.default_rng(3).standard_normal(PLANE)
+
+    def a(u: F64) -> F64:
+        return whole_laplacian(u) + 0.3 * np.roll(u, 1, axis=0)
+
+    found = dsolver.solve(a, b)
+    assert found.converged
+    assert "xᵀAy and yᵀAx of random x and y differ" in found.notes[0]
+    with pytest.raises(InputError, match="A is not symmetric: xᵀAy"):
+        dsolver.cg(a, b)
+    with pytest.raises(InputError, match="by chunk, and symmetric=True was not given"):
+        dsolver.cg(dsolver.operator(A_BY_CHUNK, shape=PLANE), b)
+    assert dsolver.cg(dsolver.operator(A_BY_CHUNK, shape=PLANE, symmetric=True), b)[1] == 0
+
+
+def test_complex_operators() -> None:
+    matrix = scipy.sparse.diags_array([-1.0, 2.5 + 1j, -1.0], offsets=[-1, 0, 1], shape=(60, 60)).tocsr()
+    a, b = scipy.sparse.linalg.aslinearoperator(matrix), np.arange(60.0)
+    for more in ({}, {"M_from": matrix, "M": "jacobi"}, {"M_from": matrix.real, "M": "jacobi"}):
+        found = dsolver.solve(a, b, **more)
+        assert found.converged
+        assert found.solved_by.startswith("cocg")
+        assert np.linalg.norm(b - matrix @ found.x) <= 1e-8 * np.linalg.norm(b)
+
+
+def test_what_cannot_be_an_operator_is_refused() -> None:
+    matrix = scipy.sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(9, 9)).tolil()
+    matrix[0, 0] = matrix[8, 8] = 1.0
+    near = matrix.tocsr()
+    a = scipy.sparse.linalg.aslinearoperator(near + scipy.sparse.eye_array(9))
+    b = np.arange(9.0) - 4.0
+    with pytest.raises(InputError, match="M_from is singular, and A is not"):
+        dsolver.solve(a, b, M_from=near)
+    assert dsolver.solve(scipy.sparse.linalg.aslinearoperator(near), b, M_from=near).converged
+    for options, message in (
+        ({"M": "amg"}, "M=.* is made from a matrix, and A is a function: give M_from="),
+        ({"M_from": near[:5, :5]}, r"A is for vectors of shape \(9,\), but M_from has \(5,\)"),
+        ({"M_from": "poisson"}, "M_from must be a sparse matrix or a problem"),
+    ):
+        with pytest.raises(InputError, match=message):
+            dsolver.solve(a, b, **options)
+    with pytest.raises(InputError, match="does not tell the shape of b: give shape="):
+        dsolver.Solver(whole_laplacian)
+    with pytest.raises(InputError, match="M_from= is for an A that is a function"):
+        dsolver.solve(near, b, M_from=near)
+    with pytest.raises(InputError, match="A is a function, which has no entries"):
+        dsolver.operator(a).to_scipy()
+    masked = problems.diffusion(PLANE, mask=np.eye(*PLANE, dtype=bool))
+    with pytest.raises(InputError, match="M_from leaves cells out"):
+        dsolver.operator(whole_laplacian, M_from=masked)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("a", [whole_laplacian, A_BY_CHUNK], ids=["whole", "chunk"])
+def test_a_matrix_may_be_a_function_on_a_gpu(a: Any) -> None:
+    b = np.random.default_rng(3).standard_normal(GRID)
+    near = problems.diffusion(GRID, kappa=1.0 + 0.1 * np.cos(b), chunks=(2, 1, 1))
+    with dsolver.Solver(dsolver.operator(a, M_from=near, symmetric=True), M="jacobi", device="cuda") as solver:
+        found = solver.solve(b)
+        assert found.converged
+        assert solver @ b == pytest.approx(whole_laplacian(b), rel=1e-12)
+        assert np.linalg.norm(found.residual) == pytest.approx(found.true_residual, rel=1e-6)
+    assert np.linalg.norm(b - whole_laplacian(found.x)) <= 1e-8 * np.linalg.norm(b)

@@ -39,7 +39,7 @@ def test_an_argument_that_is_none_is_refused() -> None:
         TypeError, match=r"^solve\(\) got an unexpected keyword argument 'tol': is rtol or atol meant\?"
     ):
         dsolver.solve(problem, None, **given)
-    with pytest.raises(TypeError, match=r"^solve\(\) got .* is M meant\? it takes .*, M, precond_dtype,"):
+    with pytest.raises(TypeError, match=r"^solve\(\) got .* is M meant\? it takes .*, M, M_from, precond_dtype,"):
         dsolver.solve(problem, None, **named)
     with pytest.raises(TypeError, match=r"^cg\(\) got .* 'tol': is rtol or atol meant\?"):
         dsolver.cg(problem, None, **given)

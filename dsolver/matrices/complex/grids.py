@@ -7,18 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dsolver.errors import InputError
 from dsolver.grid.partition import Cut
-from dsolver.matrices.canonical import imported
 from dsolver.matrices.complex.parts import complex_parts
 from dsolver.matrices.complex.problem import problem_of_complex
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import FED
-from dsolver.problems.finite_volumes import SIGMA, Diffusion
-from dsolver.problems.flux_form import FluxForm, field_of, kappa_of
+from dsolver.problems.flux_form import FluxForm, kappa_of
 from dsolver.problems.problem import Problem
+from dsolver.problems.rows import rows_of_fluxes
 
 
 def as_matrix(problem: Any) -> Any:
@@ -29,11 +27,9 @@ def as_matrix(problem: Any) -> Any:
     """
     if not (isinstance(problem, Problem) and problem.complex and problem.lattice):
         return problem
-    assert isinstance(problem.rule, Diffusion)
-    form, kappa, sigma = FluxForm(problem, np, np.asarray), kappa_of(problem), problem.rule.sigma
-    sigma = field_of(problem, SIGMA) if sigma is None else sigma
+    form, kappa = FluxForm(problem, np, np.asarray), kappa_of(problem)
     with np.errstate(all="ignore"):
-        rows = _rows(problem, form, kappa, sigma)
+        rows = rows_of_fluxes(problem, form, kappa)
         right = form.right_hand_side(kappa, np.zeros(problem.grid, dtype=np.complex128)) if form.fed else None
     if not np.isfinite(rows.data).all() or (right is not None and not np.isfinite(right).all()):
         raise InputError(
@@ -50,33 +46,6 @@ def as_matrix(problem: Any) -> Any:
         fed=dict(zip(FED, (np.ascontiguousarray(part, dtype=np.float64).ravel() for part in parts), strict=False)),
     )
     return made if problem.chunks is None else replace(made, chunks=_cut(made, problem.chunks))
-
-
-def _rows(problem: Problem, form: FluxForm, kappa: Any, sigma: Any) -> Any:
-    """Rows of A, a CSR array of SciPy; a diagonal of 1 where cells are left out, or closed all around."""
-    numbers = np.arange(math.prod(problem.grid)).reshape(problem.grid)
-    diagonal = np.zeros(problem.grid, dtype=np.complex128)
-    here: list[npt.NDArray[Any]] = []
-    there: list[npt.NDArray[Any]] = []
-    values: list[npt.NDArray[Any]] = []
-    for low, high, faces in form.faces(kappa):
-        diagonal[low] += faces
-        diagonal[high] += faces
-        for one, other in ((low, high), (high, low)):
-            here.append(numbers[one].ravel())
-            there.append(numbers[other].ravel())
-            values.append(-np.broadcast_to(faces, numbers[one].shape).ravel())
-    for where, faces in form.ends(kappa):
-        diagonal[where] += faces
-    volumes = form.volumes()
-    diagonal += np.where(volumes > 0.0, volumes * sigma, 0.0)
-    diagonal[diagonal == 0.0] = 1.0
-    entries = np.concatenate([*values, diagonal.ravel()])
-    places = (np.concatenate([*here, numbers.ravel()]), np.concatenate([*there, numbers.ravel()]))
-    made = imported("sparse").csr_array((entries, places), shape=(numbers.size, numbers.size))
-    made.sum_duplicates()
-    made.eliminate_zeros()
-    return made
 
 
 def _cut(made: MatrixProblem, chunks: Cut) -> Cut:

@@ -1,0 +1,113 @@
+"""Rows of a problem on a grid as a sparse matrix of SciPy, in the order of numpy.ravel."""
+
+from __future__ import annotations
+
+import math
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.grid.partition import Partition, Triple
+from dsolver.kernels import load
+from dsolver.problems.discretization import CellRule, Patch, Rule, evaluated
+from dsolver.problems.finite_volumes import MASK, SIGMA, Diffusion
+from dsolver.problems.flux_form import FluxForm, field_of, kappa_of
+from dsolver.problems.problem import Problem
+
+
+def rows_of(problem: Problem) -> Any:
+    """Rows of A, a CSR array of SciPy.
+
+    Raises:
+        InputError: a coefficient makes no sense.
+    """
+    if problem.complex:
+        form, kappa = FluxForm(problem, np, np.asarray), kappa_of(problem)
+        return rows_of_fluxes(problem, form, kappa)
+    if problem.rule is None:
+        values = np.asarray(problem.weights)[:, None]
+    else:
+        values = problem.rule.weights(_whole(problem, problem.rule))
+    x, y, z = problem.grid
+    numbers = np.arange(x * y * z).reshape(problem.grid)
+    rows, columns, entries = [], [], []
+    for offset, weights in zip(problem.offsets, values, strict=True):
+        whole = np.broadcast_to(weights, numbers.size).reshape(z, y, x).T
+        there = np.roll(numbers, [-step for step in offset], axis=(0, 1, 2))
+        kept = _inside(problem, offset) & ((whole != 0.0) | (offset == (0, 0, 0)))
+        rows.append(numbers[kept])
+        columns.append(there[kept])
+        entries.append(whole[kept])
+    return _csr(np.concatenate(entries), np.concatenate(rows), np.concatenate(columns), numbers.size)
+
+
+def rows_of_fluxes(problem: Problem, form: FluxForm, kappa: Any) -> Any:
+    """Rows of a diffusion problem, a CSR array of complex numbers; a diagonal of 1 where cells are left out, or closed.
+
+    Args:
+        problem: whose σ it is.
+        form: its fluxes.
+        kappa: its κ along x, y, z.
+    """
+    assert isinstance(problem.rule, Diffusion)
+    sigma = field_of(problem, SIGMA) if problem.rule.sigma is None else problem.rule.sigma
+    numbers = np.arange(math.prod(problem.grid)).reshape(problem.grid)
+    diagonal = np.zeros(problem.grid, dtype=np.complex128)
+    here: list[npt.NDArray[Any]] = []
+    there: list[npt.NDArray[Any]] = []
+    values: list[npt.NDArray[Any]] = []
+    for low, high, faces in form.faces(kappa):
+        diagonal[low] += faces
+        diagonal[high] += faces
+        for one, other in ((low, high), (high, low)):
+            here.append(numbers[one].ravel())
+            there.append(numbers[other].ravel())
+            values.append(-np.broadcast_to(faces, numbers[one].shape).ravel())
+    for where, faces in form.ends(kappa):
+        diagonal[where] += faces
+    volumes = form.volumes()
+    diagonal += np.where(volumes > 0.0, volumes * sigma, 0.0)
+    diagonal[diagonal == 0.0] = 1.0
+    entries = np.concatenate([*values, diagonal.ravel()])
+    rows, columns = (np.concatenate([*each, numbers.ravel()]) for each in (here, there))
+    return _csr(entries, rows, columns, numbers.size)
+
+
+def _whole(problem: Problem, rule: Rule) -> Patch:
+    """The coefficients of the whole grid."""
+    partition, backend = Partition(problem.grid, (1, 1, 1), problem.periodic), load("numpy")
+    box = partition[0].box
+    own = {name: _lattice_order(np.asarray(values)) for name, values in problem.coefficients.items()}
+    if isinstance(rule, CellRule):
+        for name, function in rule.functions.items():
+            own[name] = _lattice_order(evaluated(np, name, function, rule.centers(np, box), box.shape))
+
+    def patch(halos: dict[str, Any]) -> Patch:
+        return Patch(backend=backend, partition=partition, number=0, own=own, halos=halos, offsets=problem.offsets)
+
+    own |= {name: np.ascontiguousarray(rule.prepared(patch({}), name)) for name in rule.exchanged}
+    own.pop(MASK, None)
+    return patch({name: np.empty(0) for name in rule.exchanged})
+
+
+def _lattice_order(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    return np.ascontiguousarray(values.T, dtype=np.float64)
+
+
+def _inside(problem: Problem, offset: Triple) -> npt.NDArray[np.bool_]:
+    """Points whose neighbor at an offset is in the grid, or around its end."""
+    inside = np.ones(problem.grid, dtype=np.bool_)
+    for axis, step in enumerate(offset):
+        if step and not problem.periodic[axis]:
+            at = np.arange(problem.grid[axis]) + step
+            good = (at >= 0) & (at < problem.grid[axis])
+            inside &= good.reshape([-1 if other == axis else 1 for other in range(3)])
+    return inside
+
+
+def _csr(entries: Any, rows: Any, columns: Any, size: int) -> Any:
+    made = import_module("scipy.sparse").csr_array((entries, (rows, columns)), shape=(size, size))
+    made.sum_duplicates()
+    return made
