@@ -30,9 +30,9 @@ if _TYPE_CHECKING:
         WorkerLostError,
     )
     from dsolver.linalg import bicgstab, cg, cgls, cocg, fcg, fgmres, gmres, lsmr, minres
+    from dsolver.matrices.composed.operators import operator
     from dsolver.matrices.matrix import matrix
     from dsolver.matrices.null_vectors import rigid_body_modes
-    from dsolver.matrices.operators import operator
     from dsolver.monitor.notebook import Live
     from dsolver.problems import Problem
     from dsolver.problems.functions import by_chunk
@@ -65,7 +65,7 @@ _HOMES = {
     "linalg": ("bicgstab", "cg", "cgls", "cocg", "fcg", "fgmres", "gmres", "lsmr", "minres"),
     "matrices.matrix": ("matrix",),
     "matrices.null_vectors": ("rigid_body_modes",),
-    "matrices.operators": ("operator",),
+    "matrices.composed.operators": ("operator",),
     "monitor.notebook": ("Live",),
     "problems": ("Problem",),
     "problems.functions": ("by_chunk",),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,9 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.layout import Array
 from dsolver.problems.discretization import evaluated
 from dsolver.problems.finite_volumes import FIXED, MASK, Diffusion
-from dsolver.problems.problem import Problem
+
+if TYPE_CHECKING:
+    from dsolver.problems.problem import Problem
 
 AXES: Final = (0, 1, 2)
 

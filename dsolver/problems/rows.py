@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,9 @@ from dsolver.kernels import load
 from dsolver.problems.discretization import CellRule, Patch, Rule, evaluated
 from dsolver.problems.finite_volumes import MASK, SIGMA, Diffusion
 from dsolver.problems.flux_form import FluxForm, field_of, kappa_of
-from dsolver.problems.problem import Problem
+
+if TYPE_CHECKING:
+    from dsolver.problems.problem import Problem
 
 
 def rows_of(problem: Problem) -> Any:

@@ -15,8 +15,8 @@ from dsolver.cluster.devices import Gpu, find_gpu
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.partition import Partition
 from dsolver.matrices.complex.grids import as_matrix
+from dsolver.matrices.composed.operators import operator
 from dsolver.matrices.matrix import is_matrix, matrix
-from dsolver.matrices.operators import operator
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.function import Function, FunctionByChunk
 from dsolver.preconditioners.registry import AUTO, check_matrix

@@ -23,9 +23,9 @@ from dsolver.session.batching import grouped
 from dsolver.session.checkpoint import checkpoint_of
 from dsolver.session.follower import Follower, History
 from dsolver.session.loading import LoadedColumn, given_column, start
+from dsolver.session.operator import Residual
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
-from dsolver.session.residuals import Residual
 from dsolver.session.second_attempts import (
     needs_factors,
     needs_least_squares,

@@ -1,0 +1,1 @@
+"""Systems whose A is no single sparse matrix: a function, or blocks of matrices."""
