@@ -109,10 +109,12 @@ def test_devices_that_differ_have_their_kernels_compiled(cupy: Any) -> None:
 @pytest.mark.parametrize("kind", loader.KINDS)
 def test_what_a_solve_needs_soon_is_of_its_kind(kind: str) -> None:
     assert set(loader.KINDS[kind]) <= set(loader.all_sources())
-    first, *rest = [{made.code for made in group} for group in loader.wanted_soon(loader.KINDS[kind][0])]
-    assert first == {loader.source(file) for file in loader.KINDS[kind]}
-    others = {loader.source(file) for file in loader.KINDS["aggregates"]}
-    assert not any(others & group for group in rest)
+    soon = {made.code for made in loader.wanted_soon(loader.KINDS[kind][-1])}
+    assert soon == {loader.source(file) for file in loader.KINDS[kind]}
+
+
+def test_what_many_kinds_need_brings_none() -> None:
+    assert not loader.wanted_soon("vectors.cu")
 
 
 class Compiled:
@@ -138,7 +140,7 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_module_of_the_cache_brings_no_others() -> None:
     module, other = Compiled(), Compiled()
     module.goes_on.set()
-    first_use.compile_module(module, lambda: [[other]])
+    first_use.compile_module(module, lambda: [other])
     assert module.threads
     assert not other.threads
 
@@ -148,9 +150,9 @@ def test_others_are_compiled_beside_one_that_takes_long(monkeypatch: pytest.Monk
     monkeypatch.setattr(first_use, "CACHED", 0.01)
     module, busy, waiting = Compiled(), Compiled(), Compiled()
 
-    def others() -> list[list[Compiled]]:
+    def others() -> list[Compiled]:
         module.goes_on.set()
-        return [[busy, waiting, Compiled()]]
+        return [busy, waiting, Compiled()]
 
     waiting.goes_on.set()
     first_use.compile_module(module, others)
@@ -161,22 +163,25 @@ def test_others_are_compiled_beside_one_that_takes_long(monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("beside")
-def test_a_kind_is_compiled_before_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_ends_when_what_is_being_compiled_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It aborted in the compiler's threads."""
     monkeypatch.setattr(first_use, "CACHED", 0.01)
-    module, own, last, other = Compiled(), Compiled(), Compiled(), Compiled()
+    module, busy, waiting = Compiled(), Compiled(), Compiled()
 
-    def others() -> list[list[Compiled]]:
+    def others() -> list[Compiled]:
         module.goes_on.set()
-        return [[own, last], [other]]
+        return [busy, Compiled(), waiting]
 
-    own.goes_on.set()
     first_use.compile_module(module, others)
-    first_use.compile_module(own, list)
-    assert not other.threads  # a core is free, and the last one of the kind is under way
-    for made in (last, other):
-        made.goes_on.set()
-        first_use.compile_module(made, list)
-        assert made.threads
+    ending = threading.Thread(target=first_use._beside.end, daemon=True)
+    ending.start()
+    ending.join(0.05)
+    assert ending.is_alive()
+    for future in list(first_use._beside._asked.values()):
+        future[0].goes_on.set()
+    ending.join(20.0)
+    assert not ending.is_alive()
+    assert not waiting.threads
 
 
 @pytest.mark.usefixtures("beside")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from pathlib import Path
 from queue import SimpleQueue
@@ -57,25 +58,13 @@ class _Beside:
         """The future of a module that was asked for; None where it was not."""
         return self._asked.get(id(module), (None, None))[1]
 
-    def ask_in_turn(self, groups: Sequence[Iterable[Any]], device: int) -> None:
-        """Ask for groups of modules, each when the one before it is there: its last modules have the cores alone."""
-        first, *rest = groups or [()]
-        asked = [self.ask(module, device) for module in first]
-
-        def then() -> None:
-            wait(asked)
-            self.ask_in_turn(rest, device)
-
-        if rest:
-            threading.Thread(target=then, daemon=True).start()
-
-    def ask(self, module: Any, device: int) -> Future[None]:
+    def ask(self, module: Any) -> Future[None]:
         """The future of a module, with a thread for it unless all cores have one."""
         with self._lock:
             if (asked := self.asked(module)) is not None:
                 return asked
             future = self._put_down(module)
-            self._queue.put((module, device, future))
+            self._queue.put((module, _device(), future))
             if self._threads < (os.cpu_count() or 1):
                 self._threads += 1
                 threading.Thread(target=self._serve, name="dsolver-compile", daemon=True).start()
@@ -84,11 +73,21 @@ class _Beside:
     def ask_now(self, module: Any) -> Future[None]:
         """Ask for a module as `ask` does, with a thread of its own."""
         future = self._put_down(module)
+        future.set_running_or_notify_cancel()
         given = (module, _device(), future)
         threading.Thread(target=_compile, args=given, name="dsolver-compile", daemon=True).start()
         return future
 
+    def end(self) -> None:
+        """Let those that are being compiled end, and no more begin: a process that ends in the middle of one aborts."""
+        futures = [future for _, future in self._asked.values()]
+        for future in futures:
+            future.cancel()
+        wait(futures)
+
     def _put_down(self, module: Any) -> Future[None]:
+        if not self._asked:
+            atexit.register(self.end)
         future: Future[None] = Future()
         self._asked[id(module)] = module, future
         return future
@@ -103,19 +102,20 @@ class _Beside:
 _beside: Final = _Beside()
 
 
-def compile_module(module: Any, others: Callable[[], Sequence[Iterable[Any]]]) -> None:
+def compile_module(module: Any, others: Callable[[], Iterable[Any]]) -> None:
     """Compile one of CuPy's modules for the current device, or read it from CuPy's cache on disk.
 
     Args:
         module: that is wanted now.
-        others: gives groups of modules, those wanted soon first. Where nothing is in the cache, as the time of this
-            one tells, they are compiled by all cores, group after group.
+        others: gives modules that are wanted soon. Where nothing is in the cache, as the time of this one tells, they
+            are compiled beside it by all cores.
     """
     future = _beside.asked(module)
     if future is None:
-        future = _beside.ask(module, _device())
+        future = _beside.ask(module)
         if wait([future], timeout=CACHED).not_done:
-            _beside.ask_in_turn(others(), _device())
+            for other in others():
+                _beside.ask(other)
     elif future.cancel():  # it waits for a core
         future = _beside.ask_now(module)
     rest = {future}

@@ -24,8 +24,8 @@ KINDS: Final = {
     ),
     "grids": (
         *("stencil/star.cu", "lattice/halving_slabs.cu", "lattice/halving_star.cu", "lattice/halving_interpolation.cu"),
-        *("checkered/parities.cu", "sell/sweeps.cu", "lattice/halving_tiles.cu", "vectors.cu", "faces/passes.cu"),
-        *("checkered/corners.cu", "sell/multigrid.cu", "sell/assembly.cu", "faces/assembly.cu"),
+        *("checkered/parities.cu", "sell/sweeps.cu", "lattice/halving_tiles.cu", "faces/passes.cu"),
+        *("checkered/corners.cu", "stencil/stencil.cu", "sell/multigrid.cu", "faces/assembly.cu"),
         *("lattice/transfers.cu", "lattice/look.cu", "lattice/fluxes.cu"),
     ),
     "aggregates": (
@@ -34,7 +34,10 @@ KINDS: Final = {
         *("amg/blocks/rows.cu", "amg/blocks/mirrors.cu"),
     ),
 }
-"""Sources of the kinds of solves, the longest first: where one has to be compiled, so have others of its kind soon."""
+"""Sources of the kinds of solves, the longest first: where one has to be compiled, so have others of its kind soon.
+
+Those that several kinds need are in none.
+"""
 
 WIDTHS = tuple(range(2, 9))
 """Numbers of vectors for which there are kernels: as many as are solved together."""
@@ -120,12 +123,10 @@ def _from_source(file: str, dtype: str, width: int | None) -> Any:
     return cupy.RawModule(code=text, options=options_for(text, dtype, width))
 
 
-def wanted_soon(file: str) -> list[list[Any]]:
-    """Modules that are wanted soon where one of this source is: its kind first, and no aggregates where it is none."""
-    kinds = sorted((kind for kind in KINDS if kind != "aggregates"), key=lambda kind: file not in KINDS[kind])
-    if file in KINDS["aggregates"]:
-        kinds.insert(0, "aggregates")
-    return [[module for name in KINDS[kind] for module in _of_source(name)] for kind in kinds]
+def wanted_soon(file: str) -> list[Any]:
+    """Modules that are wanted soon where one of this source is: those of its kind."""
+    kind = next((files for files in KINDS.values() if file in files), ())
+    return [module for name in kind for module in _of_source(name)]
 
 
 def _of_source(file: str) -> list[Any]:
