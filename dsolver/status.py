@@ -76,8 +76,8 @@ _ADVICE: Final = {
     ),
     Status.NOT_FINITE: "NaN or infinity appeared: check the matrix, x0 and M for such values and for overflow.",
     Status.INCOMPATIBLE_RHS: (
-        "The matrix is singular (constants, the vectors of nullspace=, or vectors that MINRES has met are in its "
-        "kernel) and b has a part that no x can reach: x solves the system without it. Check the sources and the "
+        "The matrix is singular (constants, the vectors of nullspace=, or vectors that the solve has met are in "
+        "its kernel) and b has a part that no x can reach: x solves the system without it. Check the sources and the "
         "boundary fluxes, which must balance, or take its mean off b, in each closed region by itself, if that is "
         "meant."
     ),

@@ -178,6 +178,7 @@ class Control:
         replaces: whether the recursion can take the true residual on the way; if not, it does so at its end alone.
         checked: whether the true residual is looked at on the way, though the recursion does not follow from it.
         breakdown: the status where an iteration's health is zero.
+        projects: whether M solves for least squares: after one iteration the residual is what no x can reach.
         pace: of earlier solves with this matrix and this M, from which this one learns how long its first superstep may
             be, and which learns from this one; None where that is to be one iteration.
 
@@ -208,6 +209,7 @@ class Control:
         replaces: bool = True,
         checked: bool = False,
         breakdown: Status = Status.INDEFINITE,
+        projects: bool = False,
         pace: Pace | None = None,
     ) -> None:
         self.limit = limit
@@ -223,6 +225,7 @@ class Control:
         self._singular = singular
         self._replaces, self._checked = replaces, checked
         self._breakdown = breakdown
+        self._projects = projects
         self._pace = pace or Pace()
         self._best, self._best_at = math.inf, 0
         self._target = max(limit, ATTAINABLE * b_norm)
@@ -341,7 +344,10 @@ class Control:
                 self._pace.learn(self._begun, self.residuals[-1], len(self.residuals) - 1 - self._begun_at)
                 return reached
             if not reached:
-                if status is Status.INCOMPATIBLE_RHS:
+                if self._projects:
+                    self._projects, before = False, math.inf
+                    self._has_taken(column)
+                elif status is Status.INCOMPATIBLE_RHS:
                     status = Status.BREAKDOWN
                     before = math.inf if self._has_taken(column) else before
                 if status not in (Status.CONVERGED, Status.BREAKDOWN):
@@ -411,8 +417,8 @@ class Control:
                 return Status.UNSYMMETRIC_M if self._is_unsymmetric(column, ended=True) else Status.MAX_ITERATIONS
             samples, seconds = yield from asked(Advance(min(steps, room, self._to_look())))
             status = yield from self._judged(samples)
-            if status is not None:
-                return status
+            if status is not None or self._projects:
+                return status or self._breakdown
             if self._is_unsymmetric(column):
                 return Status.UNSYMMETRIC_M
             if self._is_slow():
@@ -451,7 +457,7 @@ class Control:
     def _to_look(self) -> int:
         """Iterations until something is done that does not depend on how long supersteps are."""
         done = len(self.residuals) - 1
-        look = DRIFT_INTERVAL - done % DRIFT_INTERVAL
+        look = 1 if self._projects else DRIFT_INTERVAL - done % DRIFT_INTERVAL
         if self._patience is not None:
             look = min(look, max(SLOW_FROM - done, SLOW_EVERY - done % SLOW_EVERY))
         return min(look, self._balance_at - done) if self._singular else look

@@ -1,4 +1,4 @@
-"""Part of a right-hand side that no x can reach, as a solve with a symmetric matrix finds it."""
+"""Part of a right-hand side that no x can reach, as a solve finds it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,22 @@ from dsolver.krylov.method import KrylovMethod
 
 NULL: Final = 1e-6
 """Largest ‖A z‖ / ‖A w‖ of a z that is taken for a null vector of A, where w has items of the same size."""
+
+
+LEFT: Final = 1e-6
+"""Largest ‖A M r‖ / ‖r‖ of an r of which A M leaves nothing, where it projects on what A reaches."""
+
+
+def take_residual(engine: Engine, method: KrylovMethod) -> float:
+    """Take r = b - A x, which is set, from b if A M r = 0 for an M of least squares; its length, or zero."""
+    z, az = method.work
+    method.precondition(method.r, z)
+    (method.given or method.operator).multiply(z, az)
+    image, square = dots(engine, engine.partial_sums(), (az, az), (method.r, method.r))
+    if not math.sqrt(image) <= LEFT * math.sqrt(square):
+        return 0.0
+    engine.run(WAXPBY, 1.0, method.b, -1.0, method.r, method.b)
+    return math.sqrt(square)
 
 
 def take_unreachable(

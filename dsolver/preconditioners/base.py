@@ -37,6 +37,7 @@ class Capabilities:
         symmetric: it is made for A = Aᵀ.
         complex: it is made for complex A itself, on an engine of complex vectors.
         any_sign: it need be neither definite nor symmetric where A is not.
+        stagnation: iterations without progress after which it will make none; None for the usual number.
         fallback: iterations without progress after which its smaller value type may be the reason; None for no such
             number. With one, the smaller type is taken on GPUs where none was asked for.
     """
@@ -51,6 +52,7 @@ class Capabilities:
     symmetric: bool = False
     complex: bool = False
     any_sign: bool = False
+    stagnation: int | None = None
     fallback: int | None = None
 
 
@@ -142,6 +144,11 @@ class Preconditioner(ABC):
     """Vectors of a basis that are enough for a method that keeps one; None for as many as are asked for."""
     # The value type that it is made in, whatever `precond_dtype` says; None for that. An option, where a class has it.
     precision: str | None = None
+
+    @property
+    def projecting(self) -> bool:
+        """Whether M solves for least squares, so that A M takes nothing but the part that no x can reach from r."""
+        return False
 
     @property
     def asked(self) -> str:

@@ -59,6 +59,8 @@ INSTEAD: Final = {"cpu": 2000, "cuda": 100}
 far quicker, factors are not."""
 LAST: Final = Fill(entries=1e9, products=2e11)
 """Fill of factors of a last attempt: a few minutes."""
+SQUARES: Final = Fill(entries=LAST.entries / 8, products=LAST.products / 20)
+"""Fill of factors of a matrix for whose least squares there may be others."""
 OWNER: Final = 0
 """The chunk next to which the factors are."""
 
@@ -75,20 +77,25 @@ class Direct(Preconditioner):
     Attributes:
         library: that makes them, a name of `dsolver.kernels.direct.libraries.LIBRARIES`; by default the first one that
             is installed where they are made.
+        least_squares: whether x of the least ‖b - A x‖ is wanted of factors, as for an A that is known to be singular.
+            By default factors of A are tried first.
         fill: entries of the factors, where somebody has looked.
         nearby: whether A has turned out to be singular.
+        projecting: whether the factors are for least squares.
 
     Raises:
         InputError: there is no such library.
     """
 
     can: ClassVar[Capabilities] = Capabilities(
-        lowered=True, recorded=False, multilevel=True, complex=True, any_sign=True
+        lowered=True, recorded=False, multilevel=True, complex=True, any_sign=True, stagnation=30
     )
     basis: ClassVar[int | None] = 10
     library: str | None = None
+    least_squares: bool = False
     fill: float | None = field(default=None, repr=False, compare=False)
     nearby: bool = field(default=False, repr=False, compare=False)
+    projecting: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.library is not None and self.library not in LIBRARIES:
@@ -119,15 +126,17 @@ class Direct(Preconditioner):
                 mirrored=not isinstance(problem, MatrixProblem) or problem.mirrored,
                 singular=builder.system.singular,
                 full=self.fill is not None and self.fill >= FULL * float(math.prod(problem.grid)) ** 2,
+                least_squares=self.least_squares,
             ),
         )
         view = engine.lowered(builder.dtype) if builder.lowered else engine
         parts = view.per_chunk(make, products.at("layout"), *gathered).at(0)
-        return products, (parts, engine.sums(engine.per_chunk(_nearby, parts))[0])
+        return products, (parts, engine.sums(engine.per_chunk(_instead, parts)))
 
     def chosen(self, levels: Sequence[Any]) -> Direct:
         """Itself, and whether A is singular."""
-        return replace(self, nearby=levels[1] > 0.0)
+        nearby, projecting = levels[1]
+        return replace(self, nearby=nearby > 0.0, projecting=projecting > 0.0)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -221,6 +230,13 @@ def may_be_last(problem: Problem) -> bool:
     if isinstance(problem, MatrixProblem):
         return _fits(problem, LAST)
     return Fill(entries=fill_of(problem), products=_products_of_grid(problem)).within(LAST)
+
+
+def may_be_for_least_squares(problem: Problem) -> bool:
+    """Likewise, of twice as many rows, which have several times the fill."""
+    if isinstance(problem, MatrixProblem):
+        return _fits(problem, SQUARES)
+    return Fill(entries=fill_of(problem), products=_products_of_grid(problem)).within(SQUARES)
 
 
 def _products_of_grid(problem: Problem) -> float:
@@ -326,8 +342,10 @@ def _global_rows(backend: Backend, rows: LevelRows) -> Rows:
     return Rows.at(backend.amg, rows.a, rows.window)
 
 
-def _nearby(_: Backend, __: int, part: DirectPart) -> tuple[float]:
-    return (float(part.factors is not None and part.factors.nearby),)
+def _instead(_: Backend, __: int, part: DirectPart) -> tuple[float, float]:
+    """Numbers that tell whether factors of A itself were not made, and whether those for least squares were."""
+    made = part.factors
+    return (0.0, 0.0) if made is None else (float(made.nearby), float(made.projecting))
 
 
 def _to_owner(backend: Backend, number: int, rows: LevelRows) -> dict[int, Any]:

@@ -23,7 +23,7 @@ from dsolver.krylov.control import Sample
 from dsolver.krylov.kept import KeptIterate
 from dsolver.krylov.method import KrylovMethod
 from dsolver.krylov.pace import Pace
-from dsolver.krylov.unreachable import take_unreachable
+from dsolver.krylov.unreachable import take_residual, take_unreachable
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import Site, make
 from dsolver.preconditioners.chebyshev import noise
@@ -68,6 +68,7 @@ class Column:
     diagonal: DiagonalInverse | None
     matrix_norm: Callable[[], float]
     asymmetry: Callable[[], float]
+    projecting: bool
 
     def freeze(self) -> None:
         """Leave x and r as they are in later iterations, until the next start."""
@@ -93,6 +94,8 @@ class Column:
     def take_unreachable(self) -> float:
         """Take from b a part that no x can reach, as r tells of it; its length, or zero."""
         engine, layout = self.engine, self.layout
+        if self.projecting:
+            return take_residual(engine, self.method)
         rough = partial(_roughened, engine.partition)
         return take_unreachable(engine, layout, self.method, lambda z: engine.per_chunk(rough, layout, z))
 
@@ -198,7 +201,9 @@ class Batch:
         method.preconditioner = make(spec.preconditioner, site, spec.precond_dtype)
         single = [method] if width == 1 else [method.column(number, engine, matrix, given) for number in range(width)]
         judged = called is None and not (spec.problem.lattice or spec.problem.hollow)
-        self._take_columns(single, system, spec, DiagonalInverse(engine, matrix.local) if judged else None)
+        projecting = spec.preconditioner.chosen(site.levels).projecting
+        inverse = DiagonalInverse(engine, matrix.local) if judged else None
+        self._take_columns(single, system, spec, inverse, projecting=projecting)
 
     def _set_up_complex(self, engine: ComplexEngine, system: Sides, site: Site, spec: SolveSpec) -> None:
         """`set_up` of the only column, a complex one."""
@@ -208,7 +213,13 @@ class Batch:
         self._take_columns([self.method], system, spec, None)
 
     def _take_columns(
-        self, single: Sequence[KrylovMethod], system: Sides, spec: SolveSpec, diagonal: DiagonalInverse | None
+        self,
+        single: Sequence[KrylovMethod],
+        system: Sides,
+        spec: SolveSpec,
+        diagonal: DiagonalInverse | None,
+        *,
+        projecting: bool = False,
     ) -> None:
         """Have each column by itself, whose operators are made."""
         engine = self._engine
@@ -224,6 +235,7 @@ class Batch:
                 diagonal=diagonal,
                 matrix_norm=norm,
                 asymmetry=distance,
+                projecting=projecting,
             )
             for one, kept in zip(single, self._kept, strict=True)
         ]

@@ -72,7 +72,7 @@ class Terms:
             b_norm=begun.b_norm,
             maxiter=self.maxiter,
             at_zero=begun.x_norm == 0.0,
-            stagnation=max(STAGNATION, sum(spec.problem.grid)),
+            stagnation=can.stagnation or max(STAGNATION, sum(spec.problem.grid)),
             fallback=can.fallback if spec.lowered else None,
             patience=None if other is None else other.further,
             interruptible=self.interruptible,
@@ -81,5 +81,6 @@ class Terms:
             replaces=traits.replaces,
             checked=traits.checked,
             breakdown=traits.breakdown,
+            projects=begun.chosen.projecting and not spec.lowered,
             pace=None if self.closely else pace,
         )

@@ -93,8 +93,8 @@ def needs_factors(solution: Solution, options: Options) -> bool:
 
 
 def needs_least_squares(solution: Solution, options: Options) -> bool:
-    """Whether a solve with factors of a singular matrix has ended so that an earlier x may be better."""
-    return NEARBY in solution.notes and needs_factors(solution, options)
+    """Whether a solve has ended so that A may be singular, and no x reach b, which factors of A do not tell."""
+    return NEARBY not in solution.notes and needs_factors(solution, options)
 
 
 def why_factors(solution: Solution) -> str:

@@ -31,7 +31,7 @@ from dsolver.multigrid.reuse import Outcome
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Direct, Preconditioner
 from dsolver.preconditioners.auto import Alternative, alternative_to, for_indefinite, or_factors
-from dsolver.preconditioners.direct import may_be_last
+from dsolver.preconditioners.direct import may_be_for_least_squares, may_be_last
 from dsolver.preconditioners.registry import AUTO, value_type
 from dsolver.problems import Problem
 from dsolver.problems.finite_volumes import HELD
@@ -223,6 +223,21 @@ class Session:
             except DsolverError:  # no library where they would be made, or memory: the program is started anew
                 return False
         self._factored = (why,)
+        return True
+
+    def take_least_squares(self) -> bool:
+        """Take factors for least squares from now on, where M has others and there is room; whether M has them."""
+        with self.in_use():
+            m = self.preconditioner
+            if not isinstance(m, Direct) or self.spec.traits.symmetric:
+                return False
+            other = replace(m, least_squares=True)
+            if m.least_squares or not may_be_for_least_squares(self.given) or self.shortage(m=other):
+                return m.least_squares
+            try:
+                self.precondition(m=other)
+            except DsolverError:
+                return False
         return True
 
     @property

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
 from dsolver.errors import warn
@@ -39,12 +39,6 @@ from dsolver.session.two_parts import solved_in_parts
 from dsolver.session.user_arrays import is_complex
 from dsolver.solution import Solution
 from dsolver.status import Status
-
-LEAST_SQUARES: Final = (
-    "b has a part that no x reaches: x is about that of least squares, as factors of A give it before rounding grows"
-)
-EARLY: Final = 2
-"""Iterations after which x is that of least squares, where factors are those of a singular matrix."""
 
 ASYMMETRY: Final = 1e-6
 """From where on a preconditioner is not symmetric, as a part of its size: more than rounding, or a solver inside that
@@ -110,16 +104,9 @@ def _solved(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
             for solution in _together(session, [pairs[number]], options) or ():
                 found[number] = min(found[number], solution, key=lambda each: each.true_residual)
     for number, solution in enumerate(found):
-        if needs_least_squares(solution, options):
-            found[number] = _least_squares(session, pairs[number], solution, options)
-    return found
-
-
-def _least_squares(session: Session, pair: Any, found: Solution, options: Options) -> Solution:
-    """A solution with the x that factors of a singular matrix give in their first iterations, if it is better."""
-    for early in _together(session, [pair], replace(options, maxiter=EARLY)) or ():
-        if early.true_residual < found.true_residual:
-            return replace(found, x=early.x, true_residual=early.true_residual, notes=(*found.notes, LEAST_SQUARES))
+        if needs_least_squares(solution, options) and session.take_least_squares():
+            for other in _together(session, [pairs[number]], options) or ():
+                found[number] = min(solution, other, key=lambda each: each.true_residual)
     return found
 
 

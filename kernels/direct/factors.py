@@ -23,6 +23,8 @@ GROWTH: Final = 1e6
 
 EVEN: Final = 2.0**20
 """Ratio of the rows' scales up to which those of a singular matrix are left: with more, rows would count as zeros."""
+NOTHING: Final = 2.0**200
+"""Ratio from which on they do: to solve such a row, x would become as large, and others would lose all digits."""
 
 
 @final
@@ -37,6 +39,7 @@ class ScaledFactors:
 
     Attributes:
         nearby: whether they are not those of the scaled matrix itself.
+        projecting: whether they solve for least squares.
         gpu: whether they are on a GPU, and vectors with them.
     """
 
@@ -45,6 +48,7 @@ class ScaledFactors:
     ) -> None:
         self._inner, self._rows, self._columns, self._dtype = inner, rows, columns, dtype
         self.nearby, self.gpu = nearby, gpu
+        self.projecting = isinstance(inner, LeastSquares)
 
     @property
     def nbytes(self) -> int:
@@ -83,12 +87,14 @@ class Traits:
         mirrored: whether it has an entry (j, i) for each entry (i, j).
         singular: whether constants are known to be in its null space, and in that of its transpose.
         full: whether its factors are known to have so many entries that to store zeros, too, is quicker.
+        least_squares: whether factors for least squares are wanted, without a look at others.
     """
 
     symmetric: bool
     mirrored: bool
     singular: bool
     full: bool
+    least_squares: bool = False
 
 
 def factors_of(a: Csr, backend: Backend, library: str | None, traits: Traits) -> ScaledFactors:
@@ -109,7 +115,7 @@ def factors_of(a: Csr, backend: Backend, library: str | None, traits: Traits) ->
         SingularError: no factors are of use.
         MemoryError: there is not enough.
     """
-    if backend.name == "cuda" and _may_be_there(library, np.dtype(backend.dtype)):
+    if backend.name == "cuda" and not traits.least_squares and _may_be_there(library, np.dtype(backend.dtype)):
         there = _Scaled(a, backend, traits)
         name = _library(library, there)
         if LIBRARIES[name].gpu:
@@ -120,8 +126,9 @@ def factors_of(a: Csr, backend: Backend, library: str | None, traits: Traits) ->
         del there
     here = _Scaled(Csr(*map(backend.to_host, a)), load("numpy", dtype=str(backend.dtype)), traits)
     name = _library(library, here)
-    with suppress(SingularError):
-        return here.factors(name)
+    if not traits.least_squares:
+        with suppress(SingularError):
+            return here.factors(name)
     return here.least_squares(name)
 
 
@@ -199,14 +206,20 @@ class _Scaled:
     def least_squares(self, name: str) -> ScaledFactors:
         """`LeastSquares` on the host by a library. Rows have one scale, if they can: the residual is that of A then.
 
+        Rows of next to nothing count as zeros.
+
         Raises:
             SingularError: there are none.
         """
-        if self._left.max() <= EVEN * self._left.min():
-            row = np.repeat(np.arange(self.rows), np.diff(self._matrix.indptr))
-            mean = np.full(self.rows, self._left.min())
-            self._matrix.data *= (mean / self._left)[row]
-            self._left = mean
+        row = np.repeat(np.arange(self.rows), np.diff(self._matrix.indptr))
+        filled = _largest(np, np.abs(self._matrix.data), row, self.rows) > 0.0
+        least = self._left[filled].min(initial=np.inf)
+        counted = filled & (self._left < NOTHING * least)
+        before = np.where(counted, self._left, np.inf)
+        self._left = np.where(counted, self._left, 0.0)
+        if self._left.max() <= EVEN * least:
+            self._left = np.full(self.rows, least)
+        self._matrix.data *= (self._left / before)[row]
         kind = replace(self.kind, symmetric=True, mirrored=True, positive=False)
         augmented = self._typed(_augmented(self._matrix, self._delta))
         return self._with(LeastSquares(maker(name)(augmented, kind)), nearby=True)

@@ -20,6 +20,7 @@ from dsolver.kernels.direct import factors, libraries
 from dsolver.kernels.direct.fill import Fill, fill_of, full_fill
 from dsolver.kernels.direct.libraries import LIBRARIES, fits
 from dsolver.preconditioners import Direct, direct
+from tests import hard_systems
 from tests.clusters import cluster
 from tests.matrices.test_matrix import lattice
 
@@ -123,6 +124,54 @@ def test_singular_matrices_have_factors_of_one_nearby(dtype: str) -> None:
     found = solved(PIECES, b, precond_dtype=dtype)
     assert found.status is dsolver.Status.CONVERGED
     assert np.abs(found.x).max() < 10.0
+
+
+SINGULAR = (7, 137, 364)
+"""Seeds of singular matrices: in the first one pivots vanish, in the others they are what rounding leaves."""
+
+
+@pytest.mark.parametrize("seed", SINGULAR)
+@pytest.mark.parametrize("engine", ["reference", "resident"])
+def test_what_no_x_reaches_is_told_and_x_is_that_of_least_squares(seed: int, engine: Any) -> None:
+    _, a, b = hard_systems.system(seed)
+    least = residual(a, np.linalg.lstsq(a.toarray(), b)[0], b)
+    assert least > 0.01
+    with dsolver.Solver(dsolver.matrix(a, chunks=2), engine=engine, device="cpu") as solver:
+        found, again = solver.solve(b), solver.solve(b)
+        reached = solver.solve(a @ b)
+        several: Any = solver.solve(np.stack([a @ b, b], axis=1), x0=np.ones((len(b), 2)))
+    for solution in (found, again, several[1]):
+        assert solution.status is dsolver.Status.INCOMPATIBLE_RHS
+        assert solution.iterations == 1
+        assert residual(a, solution.x, b) == pytest.approx(least, rel=1e-9)
+        assert any(f"a part of b of length {least * np.linalg.norm(b):.3g}" in note for note in solution.notes)
+    for solution in (reached, several[0]):
+        assert solution.status is dsolver.Status.CONVERGED
+        assert residual(a, solution.x, a @ b) <= 1e-8
+
+
+def test_least_squares_on_a_cluster(client: Client) -> None:
+    _, a, b = hard_systems.system(77)
+    found = dsolver.solve(a, b, M="direct", client=client)
+    assert found.status is dsolver.Status.INCOMPATIBLE_RHS
+    assert (found.x == dsolver.solve(dsolver.matrix(a, chunks=3), b, M="direct", device="cpu").x).all()
+
+
+def test_rows_of_next_to_nothing_are_left_out_of_least_squares() -> None:
+    a = sp.csr_array(np.diag([1.0, 2.0, 1e-300, 3.0]) + np.outer([1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0]))
+    a = sp.csr_array(a.toarray()[:, [0, 0, 2, 3]])
+    b = np.array([1.0, 2.0, 0.5, 4.0])
+    found = solved(a, b, M=Direct(least_squares=True))
+    assert np.abs(found.x).max() < 10.0
+    least = np.linalg.lstsq(a.toarray(), b)[0]
+    assert residual(a, found.x, b) == pytest.approx(residual(a, least, b), rel=1e-9)
+
+
+def test_factors_for_least_squares_serve_where_b_is_in_reach() -> None:
+    a = KINDS["unsymmetric"]
+    found = solved(a, a @ X, M=Direct(least_squares=True), rtol=1e-10)
+    assert found.status is dsolver.Status.CONVERGED
+    assert found.iterations <= 3
 
 
 def test_a_matrix_without_pivots() -> None:
