@@ -55,9 +55,9 @@ def read_matrix(path: str | Path, *, client: Client | None = None, chunks: int |
             each worker.
 
     Returns:
-        Without a client a `scipy.sparse.csr_array` with float64 or complex128 values, sorted columns and no
-        duplicates. With one a problem as of `dsolver.matrix_from_blocks`, whose rows lie on the workers: solve it with
-        the same client.
+        Without a client a `scipy.sparse.csr_array` of any shape with float64 or complex128 values, sorted columns and
+        no duplicates. With one a problem as of `dsolver.matrix_from_blocks`, whose rows lie on the workers: solve it
+        with the same client.
 
     Raises:
         InputError: there is no such file, its format is unknown, it is cut short, or a line of it (by number) is wrong;
@@ -118,7 +118,10 @@ def _exchanged(path: Path, client: Client, workers: Sequence[str], chunks: int) 
         header, parts = None, [client.submit(all_entries, path, pure=False)]
         shape = _result(client, client.submit(_shape, *parts))
     if shape[0] != shape[1]:
-        raise InputError(f"{path} has shape {shape}: a system needs as many rows as columns")
+        raise InputError(
+            f"{path} has shape {shape}: a system needs as many rows as columns; for dsolver.lsmr read it "
+            f"without client="
+        )
     least = max(RANGES, 64 * chunks)
     width = 1 if shape[0] <= least else UNIT * -(-shape[0] // (UNIT * least))
     counts = results_of(client, [client.submit(_counts, part, width, -(-shape[0] // width)) for part in parts])

@@ -16,7 +16,7 @@ LARGE: Final = 1e100
 class LeastSquaresMinimalResidual(LeastSquaresMethod):
     """LSMR (Fong and Saunders, SIAM J. Sci. Comput. 33, 2011).
 
-    MINRES on Aᵀ A x = Aᵀ b by Golub and Kahan's bidiagonalization: ‖Aᵀr‖ falls in every iteration, and ‖r‖ does. Where
+    MINRES on AᵀA x = Aᵀb by Golub and Kahan's bidiagonalization: ‖Aᵀr‖ never rises, and in practice ‖r‖ does not. Where
     A has less rank than columns, x is the solution nearest to the first guess.
 
     u and v are kept without being divided by their norms beta and alpha: that saves a pass over each. h and h_bar are

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy.typing as npt
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.matrices.canonical import canonical, imported
+from dsolver.matrices.canonical import compressed, imported
 from dsolver.matrices.files.harwell_boeing import ENDING, harwell_boeing
 from dsolver.matrices.files.market import market_matrix, market_vectors
 from dsolver.matrices.files.matlab import matlab_matrix
@@ -30,7 +30,7 @@ def read_matrix(path: str | Path) -> Any:
             Harwell-Boeing and Rutherford-Boeing; `.mat` for MATLAB's with one sparse matrix, up to version 7.
 
     Returns:
-        A `scipy.sparse.csr_array` with float64 or complex128 values, sorted columns and no duplicates.
+        A `scipy.sparse.csr_array` of any shape with float64 or complex128 values, sorted columns and no duplicates.
 
     Raises:
         InputError: there is no such file, its format is unknown, it is cut short, or a line of it (by number) is wrong;
@@ -39,7 +39,10 @@ def read_matrix(path: str | Path) -> Any:
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"path must be the name of a file, not {in_a_line(path)}")
     path = Path(path)
-    return canonical(str(path), as_stored(path), complex_too=True)
+    matrix = as_stored(path)
+    if 0 in matrix.shape:
+        raise InputError(f"{path} has a matrix of shape {matrix.shape}, without entries")
+    return compressed(str(path), matrix, complex_too=True)
 
 
 def as_stored(path: Path) -> Any:

@@ -14,6 +14,7 @@ import pytest
 import scipy.io
 import scipy.sparse
 
+import dsolver
 from dsolver.errors import InputError
 from dsolver.matrices.canonical import canonical
 from dsolver.matrices.files import market
@@ -130,7 +131,7 @@ def test_fields_and_symmetries(tmp_path: Path, text: str, expected: list[list[fl
         ),
         (f"{HEAD} real skew-symmetric\n2 2 1\n2 2 1\n", r"entry on its diagonal, at \(2, 2\)"),
         (f"{HEAD} real general\n{10**17} {10**17} 1\n1 1 1\n", "has 100000000000000000 rows and 1 entries, for which"),
-        (f"{HEAD} real general\n2 3 1\n1 1 1\n", "as many rows as columns"),
+        (f"{HEAD} real general\n0 3 0\n", "shape"),
         ("%%MatrixMarket matrix array real general\n1 1\n1\n", "by coordinates"),
         ("1 1 1\n", "Missing banner"),
         ("", "Missing banner"),
@@ -462,6 +463,16 @@ def with_key(*key: Any) -> Any:
 def test_arrays_that_lead_out_of_a_matrix_are_refused(make: Any, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         canonical("A", make())
+
+
+def test_a_rectangular_matrix(tmp_path: Path) -> None:
+    path = tmp_path / "a.mtx"
+    path.write_text(f"{HEAD} real general\n3 2 3\n1 1 1\n3 2 2\n2 1 4\n", encoding="utf-8")
+    a, b = read_matrix(path), np.array([1.0, 4.0, 6.0])
+    assert a.toarray().tolist() == [[1.0, 0.0], [4.0, 0.0], [0.0, 2.0]]
+    assert dsolver.lsmr(a, b).x == pytest.approx([1.0, 3.0])
+    with pytest.raises(InputError, match=r"use dsolver\.lsmr"):
+        dsolver.solve(a, b)
 
 
 def test_what_is_no_system() -> None:
