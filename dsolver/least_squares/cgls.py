@@ -63,5 +63,6 @@ class ConjugateGradientLeastSquares(LeastSquaresMethod):
             self._engine.run(WAXPBY, 1.0, self.s, -self._damp_value * self._damp_value, self.x, self.s)
         self._dot(self.s, self.s, self._ss)
 
-    def _damped(self) -> Field:
+    def damped(self) -> Field:
+        """x, whatever it was at first."""
         return self.x

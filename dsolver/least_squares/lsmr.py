@@ -88,7 +88,7 @@ class LeastSquaresMinimalResidual(LeastSquaresMethod):
         other = self._alpha if y is self._u else self._beta
         self._engine.calculate(HALF_STEP, self._square, other, *found)
 
-    def _damped(self) -> Field:
+    def damped(self) -> Field:
         """The change of the first guess, as in SciPy."""
         assert self._first is not None
         self._engine.run(WAXPBY, 1.0, self.x, -1.0, self._first, self._h_bar)

@@ -17,6 +17,7 @@ from dsolver.matrices.canonical import compressed
 from dsolver.matrices.checked import csr_of
 from dsolver.matrices.cut import CutMatrix
 from dsolver.matrices.row_block import RowBlock
+from dsolver.program.lifting import exponent_for, times
 
 Senders = tuple[tuple[int, ...], ...]
 ALONE = HaloPlan(sends=(), receives=())
@@ -33,6 +34,20 @@ class RectangularMatrix:
     """
 
     rows: Any
+
+    @property
+    def exponent(self) -> int:
+        """Exponent of two by which its entries come into range; 0 where they are."""
+        largest = float(abs(self.rows.data).max()) if len(self.rows.data) else 0.0
+        return exponent_for(largest) if largest else 0
+
+    def times(self, exponent: int) -> RectangularMatrix:
+        """It times a power of two."""
+        if exponent == 0:
+            return self
+        made = self.rows.copy()
+        made.data = times(made.data, exponent)
+        return RectangularMatrix(made)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, final
@@ -52,7 +51,7 @@ class LeastSquaresMethod(ABC):
         """Begin from r = b - A x, which is set; ‖r‖² and ‖Aᵀr - damp² x‖²."""
 
     @abstractmethod
-    def _damped(self) -> Field:
+    def damped(self) -> Field:
         """The vector that is damped, once the iterations have ended."""
 
     @final
@@ -76,20 +75,6 @@ class LeastSquaresMethod(ABC):
     def advance(self, steps: int, *, measured: bool = False) -> Sequence[tuple[float, ...]]:
         """The watched scalars after each of so many steps: why to stop, the squares of ‖r‖, ‖Aᵀr‖, ‖A‖, cond, ‖x‖²."""
         return self._engine.repeat(self.step, steps, self._watched, measured=measured)
-
-    @final
-    def true_norms(self) -> tuple[float, float, float]:
-        """‖b - A x‖, ‖Aᵀ(b - A x) - damp² x‖ and ‖x‖, computed anew."""
-        engine = self._engine
-        self._residual()
-        self._backward.multiply(self.r, self.s)
-        if self._damp_value:
-            engine.run(WAXPBY, 1.0, self.s, -self._damp_value * self._damp_value, self._damped(), self.s)
-        scalars = self._rr, self._ss, self._xx
-        for vector, square in zip((self.r, self.s, self.x), scalars, strict=True):
-            self._dot(vector, vector, square)
-        norm, normal, size = map(math.sqrt, engine.read(*scalars))
-        return norm, normal, size
 
     # -- operations of both methods ------------------------------------------------------------------------------------
 

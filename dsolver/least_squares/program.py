@@ -12,7 +12,7 @@ from typing import Any, Final, final
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.running_program import Blocks, on_host
-from dsolver.kernels.contract import JACOBI
+from dsolver.kernels.contract import JACOBI, WAXPBY
 from dsolver.krylov.control import OVERSHOOT, SUPERSTEP_ITERATIONS, SUPERSTEP_SECONDS
 from dsolver.least_squares.cgls import ConjugateGradientLeastSquares
 from dsolver.least_squares.chunks import (
@@ -143,7 +143,7 @@ class LeastSquares:
             columns = engine.per_chunk(partial(transposed_block, columns=spec.columns), rows)
         loaded = rows, columns
         self._rows, self._columns = (engine.per_chunk(rows_layout, blocks) for blocks in loaded)
-        forward, backward = (
+        self._forward, self._backward = (
             Matrix(engine, engine.per_chunk(rectangular_chunk, blocks, written, read), senders)
             for blocks, written, read, senders in (
                 (loaded[0], self._rows, self._columns, spec.row_senders),
@@ -152,11 +152,11 @@ class LeastSquares:
         )
         layouts = self._columns, self._rows
         self._scale = engine.per_chunk(row_norms, loaded[1], *layouts) if spec.scaled else None
-        operators: tuple[Any, Any] = (forward, backward)
+        operators: tuple[Any, Any] = (self._forward, self._backward)
         if self._scale is not None:
             operators = (
-                ScaledMatrix(engine, forward, self._scale, self._columns, columns=True),
-                ScaledMatrix(engine, backward, self._scale, self._columns, columns=False),
+                ScaledMatrix(engine, self._forward, self._scale, self._columns, columns=True),
+                ScaledMatrix(engine, self._backward, self._scale, self._columns, columns=False),
             )
         self.method = LEAST_SQUARES[spec.method](engine, self._rows, self._columns, *operators, spec.damp)
 
@@ -206,13 +206,23 @@ class LeastSquares:
         return most if self._pace == 0.0 else max(1, min(most, int(SUPERSTEP_SECONDS / self._pace)))
 
     def true_norms(self) -> tuple[float, float, float]:
-        """See `LeastSquaresMethod.true_norms`; the solve has ended then."""
-        return self.method.true_norms()
+        """‖b - A x‖, ‖Aᵀ(b - A x) - damp² x‖ and ‖x‖, computed anew of A as it is; the solve has ended then."""
+        engine, method, damp, x = self._engine, self.method, self._spec.damp, self._unscaled()
+        self._forward.multiply(x, method.r)
+        engine.run(WAXPBY, 1.0, method.b, -1.0, method.r, method.r)
+        self._backward.multiply(method.r, method.s)
+        if damp:
+            engine.run(WAXPBY, 1.0, method.s, -damp * damp, method.damped(), method.s)
+        parts, squares = engine.partial_sums(), [engine.scalar(0.0) for _ in range(3)]
+        for vector, square in zip((method.r, method.s, x), squares, strict=True):
+            engine.dot(vector, vector, parts, square)
+        norm, normal, size = map(math.sqrt, engine.read(*squares))
+        return norm, normal, size
 
     def take_zero(self) -> tuple[float, float, float]:
         """x = 0, and its norms as of `true_norms`."""
         self._engine.fill(self._columns, 0.0, self.method.x)
-        return self.method.true_norms()
+        return self.true_norms()
 
     def solution(self, *, host: bool = False) -> Blocks:
         """x as blocks by chunk number; host: NumPy arrays are wanted."""

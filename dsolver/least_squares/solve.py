@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, final
 
 import numpy as np
@@ -19,6 +19,7 @@ from dsolver.errors import ClusterError, InputError, in_a_line
 from dsolver.least_squares.matrix import CutRectangular, rectangular
 from dsolver.least_squares.program import Ends, LeastSquares, LeastSquaresSpec, Norms, Piece
 from dsolver.matrices.matrix import is_matrix
+from dsolver.program.lifting import UNKNOWN, OutOfRangeError, exponent_for, times
 from dsolver.session.arguments import client_of
 from dsolver.session.options import Setup
 from dsolver.session.recovery import on_workers_left
@@ -132,8 +133,36 @@ def solve_least_squares(
     runtime = connect(client_of(setup), engine=setup.engine, device=setup.device, kernels=setup.kernels)
     chunks = options.chunks or max(1, len(runtime.workers))
     here = runtime.client is None and runtime.device == "cuda" and chunks == 1
-    cut = rectangular("A", A, gpu=here).cut(chunks, options.formats)
-    return _Run(method, cut, b, x0, tolerances, options, runtime, began).solution()
+    matrix = rectangular("A", A, gpu=here)
+    of_a = matrix.exponent
+    cut = matrix.times(of_a).cut(chunks, options.formats)
+    damped = replace(tolerances, damp=times(tolerances.damp, of_a))
+
+    def solution(of_b: int) -> LeastSquaresSolution:
+        given, guess = times(b, of_b), None if x0 is None else times(x0, of_b - of_a)
+        return _in_units(_Run(method, cut, given, guess, damped, options, runtime, began).solution(), of_a, of_b)
+
+    try:
+        return solution(0)
+    except OutOfRangeError as error:
+        return solution(error.exponent)
+
+
+def _in_units(found: LeastSquaresSolution, of_a: int, of_b: int) -> LeastSquaresSolution:
+    """A solution for A and b that were multiplied by powers of two, for those that were given."""
+    if of_a == of_b == 0:
+        return found
+    return replace(
+        found,
+        x=times(found.x, of_a - of_b),
+        residuals=tuple(times(norm, -of_b) for norm in found.residuals),
+        normal_residuals=tuple(times(norm, -of_a - of_b) for norm in found.normal_residuals),
+        true_residual=times(found.true_residual, -of_b),
+        true_normal_residual=times(found.true_normal_residual, -of_a - of_b),
+        b_norm=times(found.b_norm, -of_b),
+        matrix_norm=times(found.matrix_norm, -of_a),
+        x_norm=times(found.x_norm, of_a - of_b),
+    )
 
 
 @final
@@ -234,13 +263,19 @@ class _Run:
         return self._runtime.launch(LeastSquares, self._spec, self._cut.column_partition)
 
     def _check(self, b_norm: float, first: Norms) -> None:
-        """Refuse values that are not finite."""
-        if math.isfinite(b_norm) and math.isfinite(first.residual):
-            return
-        for given in (self._b, self._x0):
-            if given is not None:
-                given.examine()
-        raise InputError("b or x0 has values that are NaN, infinite or too large")
+        """Refuse values that are not finite, and norms that are out of range."""
+        lost = "b is so small, or so large, that its norm has lost its digits"
+        if not (math.isfinite(b_norm) and math.isfinite(first.residual)):
+            for given in (self._b, self._x0):
+                if given is not None:
+                    given.examine()
+            if math.isinf(b_norm):
+                raise OutOfRangeError(lost, exponent_for(b_norm))
+            raise InputError("b or x0 has values that are NaN, infinite or too large")
+        if b_norm == 0.0 and not self._b.is_zero():
+            raise OutOfRangeError(lost, UNKNOWN)
+        if b_norm and (exponent := exponent_for(b_norm)):
+            raise OutOfRangeError(lost, exponent)
 
     def _followed(self, program: RunningProgram[LeastSquares], b_norm: float, first: Norms) -> tuple[list[Norms], int]:
         """Norms of all iterations, and the reason of the end."""

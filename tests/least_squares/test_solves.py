@@ -87,6 +87,8 @@ def test_columns_of_different_units(method: Method) -> None:
     a, b = (random(300, 40) @ sp.diags_array(units)).tocsr(), right(300)
     expected = np.linalg.lstsq(a.toarray() / units, b)[0] / units
     scaled = method(a, b, atol=1e-10, btol=1e-10, scale="columns", chunks=2)
+    assert scaled.x_norm == pytest.approx(np.linalg.norm(scaled.x))
+    assert scaled.true_normal_residual == pytest.approx(normal_residual(a, b, scaled.x), rel=1e-3)
     assert scaled.converged
     assert scaled.iterations <= 25
     assert np.abs(scaled.x / expected - 1.0).max() <= 1e-6
@@ -138,6 +140,18 @@ def test_why_iterations_end() -> None:
     assert (bad.istop, bad.notes != ()) == (7, True)
     assert not bad.x.any()
     assert bad.true_residual == pytest.approx(np.linalg.norm(b))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("of_a", "of_b"), [(1e-200, 1.0), (1e200, 1e100), (1.0, 1e-220), (1.0, 1e250), (1e-140, 1e140)]
+)
+def test_any_units(method: Method, of_a: float, of_b: float) -> None:
+    a, b = random(60, 30), right(60)
+    expected, found = method(a, b, 0.3), method(of_a * a, of_b * b, 0.3 * of_a)
+    assert abs(found.iterations - expected.iterations) <= 1
+    for name, unit in (("x", of_b / of_a), ("true_residual", of_b), ("b_norm", of_b), ("matrix_norm", of_a)):
+        assert getattr(found, name) / unit == pytest.approx(getattr(expected, name), rel=0.02, abs=1e-3)
 
 
 def test_the_same_bits_for_any_engine_and_number_of_threads() -> None:
