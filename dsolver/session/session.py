@@ -540,7 +540,7 @@ class Session:
     def begin(self, right: Container, guess: FirstGuess, column: int, width: int) -> Begun:
         """Bring b and x of a column to the program, where so many are solved together."""
         name = self._guessed(guess, column, width)
-        begun = self.program.load("b", right.blocks(), Solve.begin, name, column, width)
+        begun = self.program.load("b", right.boxes(), Solve.begin, name, column, width)
         self._loaded(width)
         return begun
 
@@ -554,7 +554,7 @@ class Session:
         column = width - 1
         name = self._guessed(guess, column, width)
         started, x = self.program.exchange(
-            "b", right.blocks(), right.here, Solve.load_and_solve, name, column, width, terms, seconds, host=right.host
+            "b", right.boxes(), right.here, Solve.load_and_solve, name, column, width, terms, seconds, host=right.host
         )
         self._loaded(width)
         return started, x
@@ -562,7 +562,7 @@ class Session:
     def _guessed(self, guess: FirstGuess, column: int, width: int) -> Guess:
         """Name of a first guess, whose values are brought to the program."""
         if isinstance(guess, Container):
-            self.program.load("x0", guess.blocks(), Solve.set_x, column, width)
+            self.program.load("x0", guess.boxes(), Solve.set_x, column, width)
             return "x"
         return guess or "zero"
 

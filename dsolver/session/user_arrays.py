@@ -10,15 +10,17 @@ from __future__ import annotations
 import sys
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, pairwise, product
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
+from dsolver.engines.redistribution import BlocksInBoxes
 from dsolver.engines.running_program import PartsOfArray
 from dsolver.errors import InputError, check_block, check_real, in_a_line
 from dsolver.foreign_arrays import is_foreign, opened
-from dsolver.grid.partition import Partition
+from dsolver.grid.partition import Box, Partition
 from dsolver.problems import Problem
 from dsolver.problems.coordinates import check_order
 from dsolver.problems.embedding import own_dims
@@ -65,6 +67,10 @@ class Container(ABC):
     @abstractmethod
     def blocks(self) -> Mapping[int, Any]:
         """A block for each chunk by number."""
+
+    def boxes(self) -> Mapping[int, Any]:
+        """The blocks, of which a program may take the array as it lies in memory: `BlocksInBoxes`, where it differs."""
+        return self.blocks()
 
     def check(self) -> None:  # noqa: B027  # values that are not here yet are looked at by their norm
         """Look at the values that are in this process.
@@ -139,6 +145,17 @@ class InMemory(Container):
     def blocks(self) -> Mapping[int, Any]:
         return {chunk.number: self._values[chunk.box.slices] for chunk in self._partition}
 
+    def boxes(self) -> Mapping[int, Any]:
+        """Of NumPy in C order: layers along x, which have no gaps in memory, where chunks have."""
+        parts, (nx, ny, nz) = len(self._partition), self._partition.grid
+        large = self._values.size > MANY and self._values.dtype.kind in "fiub"
+        gaps = large and self._partition.counts[1] * self._partition.counts[2] > 1
+        if self._client is None or self._xp is not np or not gaps or not self._values.flags.c_contiguous or nx < parts:
+            return self.blocks()
+        cuts = [nx * part // parts for part in range(parts + 1)]
+        boxes = [Box(lo=(low, 0, 0), hi=(high, ny, nz)) for low, high in pairwise(cuts)]
+        return BlocksInBoxes(boxes, [self._values[box.slices] for box in boxes], self.blocks)
+
     @property
     def host(self) -> bool:
         return self._xp is np or self._client is not None  # blocks of a cluster travel by way of the host
@@ -171,6 +188,26 @@ class InDask(Container):
     def here(self) -> bool:
         return False
 
+    def boxes(self) -> Mapping[int, Any]:
+        """The array's own blocks, where they are not those of the chunks."""
+        values = self._values
+        if values.chunks == self._partition.sizes or values.dtype.kind == "c":
+            return self.blocks()
+        boxes = [
+            Box(lo=lo, hi=hi) for lo, hi in (zip(*sides, strict=True) for sides in product(*map(_sides, values.chunks)))
+        ]
+        return BlocksInBoxes(boxes, self._held(values, list(product(*map(range, values.numblocks)))), self.blocks)
+
+    def _held(self, values: Any, places: Sequence[tuple[int, ...]]) -> list[Any]:
+        """Futures of the blocks at these places, computed where they are not yet."""
+        from distributed import Future
+
+        held = [values.dask.get((values.name, *place)) for place in places]
+        if all(isinstance(block, Future) and block.client is self._client for block in held):
+            return held
+        made = self._client.persist(_as_promised(self._name, values))
+        return [made.dask[made.name, *place] for place in places]
+
     def blocks(self) -> Mapping[int, Any]:
         from distributed import Future
 
@@ -189,6 +226,11 @@ class InDask(Container):
 
     def is_zero(self) -> bool:
         return not bool(self._client.compute((self._values != 0).any()).result())
+
+
+def _sides(extents: Sequence[int]) -> list[tuple[int, int]]:
+    """Where blocks of these extents begin and end along an axis."""
+    return list(pairwise(accumulate(extents, initial=0)))
 
 
 @final

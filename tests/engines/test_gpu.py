@@ -389,6 +389,22 @@ def test_algebraic_levels_on_two_gpus_give_the_bits_of_one(link: str) -> None:
 
 
 @pytest.mark.gpu(2)
+@pytest.mark.parametrize("link", ["", "nccl"])
+def test_arrays_are_taken_as_they_lie_and_go_to_their_chunks_between_gpus(link: str) -> None:
+    import dask.array as da
+
+    grid = (128, 96, 160)
+    b = np.random.default_rng(1).standard_normal(grid)
+    problem = dsolver.problems.diffusion(grid, 2.0, chunks=(1, 1, 2))
+    alone = dsolver.solve(problem, b, M="jacobi", maxiter=5, device="cuda").x
+    with gpu_cluster(2) as client:
+        client.run(set_link, link)
+        with dsolver.Solver(problem, M="jacobi", client=client, device="cuda") as solver:
+            for right in (b, da.from_array(b, chunks=(50, 96, 90)).persist()):
+                assert np.array_equal(np.asarray(solver.solve(right, maxiter=5).x), alone)
+
+
+@pytest.mark.gpu(2)
 def test_a_failing_rank_ends_the_job_on_gpus() -> None:
     with gpu_cluster(2) as client:
         with pytest.raises(dsolver.RankError, match="rank"):

@@ -21,6 +21,7 @@ from dsolver.engines.dask.blocks import register, scatter, scatter_to_owners, wa
 from dsolver.engines.dask.connection import ANSWER, unanswered, wait_for
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
 from dsolver.engines.dask.lending import Loans, reach_of
+from dsolver.engines.redistribution import BlocksInBoxes, OtherCut, Redistributed
 from dsolver.engines.running_program import Blocks, P_co, PartsOfArray, Q, R, RunningProgram, S
 from dsolver.engines.spmd import worker as ranks
 from dsolver.engines.spmd.rank import Failure, RankSpec
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MOVED_BY: Final = ("cuda",)
+"""Kernels between whose devices blocks of another cut are moved: between processes of a host that costs more."""
 TIMEOUT: Final = 120.0
 """Seconds of silence after which a rank that others wait for counts as lost."""
 STRIDE: Final = 0.5
@@ -57,6 +60,8 @@ HEAD_START: Final = 0.001
 """Seconds that calls are ahead of what the scheduler is told of their results: ranks wait for the calls."""
 Held = Future[Any] | LentArray
 """A block that ranks find in a worker's memory, or read in this process."""
+OnRanks = dict[int, tuple[str, Held]]
+"""Blocks by number, each with the worker whose rank takes it."""
 Gather = Callable[[bytes, Sequence[Call]], Awaitable[Any]]
 """Caller of ranks, in the event loop: their replies, or something made of them."""
 
@@ -97,6 +102,7 @@ class SpmdProgram(RunningProgram[P_co]):
         self._client = client
         self._partition = partition
         self._owners = tuple(owners)
+        self._moves = kernels in MOVED_BY
         self._workers = tuple(dict.fromkeys(owners))
         self._open = True
         self._lease: Any = None
@@ -148,8 +154,9 @@ class SpmdProgram(RunningProgram[P_co]):
         *args: Q.args,
         **named: Q.kwargs,
     ) -> R:
-        call, loans = _packed_call(command, args, named), Loans()
-        held = self._on_cluster(name, blocks, loans)  # no rank knows of it yet, so what goes wrong here ends none
+        loans = Loans()
+        cut, held = self._taken(name, blocks, loans)  # no rank knows of it yet, so what goes wrong here ends none
+        call = _packed_call(command, args, named, cut)
         with self._or_end(), loans.open():
             result: R = self._result(self._with_blocks(ranks.load_rank, held, name, call))
             return result
@@ -163,8 +170,9 @@ class SpmdProgram(RunningProgram[P_co]):
         *args: Q.args,
         **named: Q.kwargs,
     ) -> tuple[R, Blocks | None]:
-        call, loans = _packed_call(command, args, named), Loans()
-        held = self._on_cluster(name, blocks, loans)
+        loans = Loans()
+        cut, held = self._taken(name, blocks, loans)
+        call = _packed_call(command, args, named, cut)
         lend = here and self._all_lend
         here = here and (lend or len(self._workers) <= FAN)  # of more ranks they would travel by way of others
         made_as = None if here else _new_name()
@@ -265,12 +273,12 @@ class SpmdProgram(RunningProgram[P_co]):
         return replies
 
     def _with_blocks(
-        self, function: Callable[..., Any], held: Mapping[int, Held], *args: Any, gather: Gather | None = None
+        self, function: Callable[..., Any], held: OnRanks, *args: Any, gather: Gather | None = None
     ) -> Any:
-        """function(name of the program, *args, its chunks' blocks) on every rank at once."""
+        """function(name of the program, *args, its blocks) on every rank at once."""
         keys: dict[str, dict[int, Any]] = {worker: {} for worker in self._workers}
-        for number, block in held.items():
-            keys[self._owners[number]][number] = block if isinstance(block, LentArray) else block.key
+        for number, (worker, block) in held.items():
+            keys[worker][number] = block if isinstance(block, LentArray) else block.key
         each = {rank: (keys[worker],) for rank, worker in enumerate(self._workers)}
         return self._each(function, each, self._name, *args, gather=gather)
 
@@ -426,22 +434,46 @@ class SpmdProgram(RunningProgram[P_co]):
 
     # -- data ----------------------------------------------------------------------------------------------------------
 
-    def _on_cluster(self, name: str, blocks: Mapping[int, Any], loans: Loans) -> dict[int, Held]:
-        """Blocks as ranks take them: computations are waited for, arrays lent, or brought to their owner's memory."""
+    def _taken(self, name: str, blocks: Mapping[int, Any], loans: Loans) -> tuple[OtherCut | None, OnRanks]:
+        """Blocks as ranks take them: of their chunks, or of another cut, as they lie in memory, and which one it is."""
+        if not (isinstance(blocks, BlocksInBoxes) and self._moves and len(self._workers) > 1):
+            return None, self._on_cluster(name, blocks, loans, self._owners)
+        arrays = dict(enumerate(blocks.arrays))
+        futures = wait_for_blocks(self._client, name, arrays)
+        with _answered():
+            there = self._client.sync(self._who_has, [future.key for future in futures.values()]) if futures else {}
+        near = {number: there.get(future.key, ()) for number, future in futures.items()}
+        # A block is taken where it is, and where it is on no rank by any.
+        takers = [
+            next((rank for rank, worker in enumerate(self._workers) if worker in near.get(number, ())), number)
+            for number in arrays
+        ]
+        workers = [self._workers[taker % len(self._workers)] for taker in takers]
+        cut = OtherCut(boxes=blocks.boxes, holders=tuple(self._owners.index(worker) for worker in workers))
+        return cut, self._on_cluster(name, arrays, loans, workers)
+
+    async def _who_has(self, keys: Sequence[Any]) -> Mapping[Any, Sequence[str]]:
+        """The workers that have each of these keys."""
+        scheduler: Any = self._client.scheduler
+        found: Mapping[Any, Sequence[str]] = await wait_for(self._client, scheduler.who_has(keys=list(keys)), ANSWER)
+        return found
+
+    def _on_cluster(self, name: str, blocks: Mapping[int, Any], loans: Loans, takers: Sequence[str]) -> OnRanks:
+        """Blocks as ranks take them: computations are waited for, arrays lent, or brought to their taker's memory."""
         held: dict[int, Held] = {**wait_for_blocks(self._client, name, blocks)}
         readers = self._reach.result().readers if held.keys() < blocks.keys() else ()
         for number in blocks.keys() - held.keys():
-            if self._owners[number] in readers and (array := loans.of(blocks[number])) is not None:
+            if takers[number] in readers and (array := loans.of(blocks[number])) is not None:
                 held[number] = array
         keys = {number: f"dsolver-{name}-{uuid.uuid4().hex}" for number in blocks.keys() - held.keys()}
-        by_owner: dict[str, dict[str, Any]] = {}
+        by_taker: dict[str, dict[str, Any]] = {}
         for number, key in keys.items():
-            by_owner.setdefault(self._owners[number], {})[key] = blocks[number]
-        if not by_owner:
-            return held
-        with _answered():
-            sent = self._client.sync(scatter_to_owners, self._client, by_owner, self._reached.result())
-        return held | {number: sent[key] for number, key in keys.items()}
+            by_taker.setdefault(takers[number], {})[key] = blocks[number]
+        if by_taker:
+            with _answered():
+                sent = self._client.sync(scatter_to_owners, self._client, by_taker, self._reached.result())
+            held |= {number: sent[key] for number, key in keys.items()}
+        return {number: (takers[number], block) for number, block in held.items()}
 
     async def _answer_directly(self) -> bool:
         """Whether this process reaches all workers that it calls; they are asked beside the start of ranks."""
@@ -495,13 +527,16 @@ def _cause(failures: Sequence[Failure], loss: str | None) -> DsolverError:
     return first.error if first is not None else WorkerLostError(loss or str(failures[0].error))
 
 
-def _packed_call(command: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> bytes:
-    """A command and its arguments, pickled.
+def _packed_call(
+    command: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any], cut: OtherCut | None = None
+) -> bytes:
+    """A command and its arguments, pickled; cut: of the blocks that it comes with, where they are not the chunks'.
 
     Raises:
         InputError: that is not possible.
     """
-    return _packed(f"the arguments of {command.__name__}", (command, args, named))
+    what = command if cut is None else Redistributed(command=command, cut=cut)
+    return _packed(f"the arguments of {command.__name__}", (what, args, named))
 
 
 def _packed(what: str, value: Any) -> bytes:

@@ -18,6 +18,7 @@ from dsolver.engines.base import Engine
 from dsolver.engines.dask.lending import Loans
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.engines.out_of_memory import clear_frames, free_unused, is_out_of_memory, out_of_memory_error
+from dsolver.engines.redistribution import OtherCut, Redistributed, redistributed
 from dsolver.engines.transport.base import Alone, PeerError, Transport
 from dsolver.engines.transport.connections import Connections, tree
 from dsolver.engines.transport.handshake import Address, Encryption
@@ -218,7 +219,15 @@ class Rank:
         if missing:
             raise RankError(f"blocks of {name} are gone, with the worker that had them: {missing}")
         command, args, named = pickle.loads(call)
+        if isinstance(command, Redistributed):
+            blocks, command = self._redistributed(command.cut, blocks), command.command
         return self._run(command, (self._here(blocks), *args), named)
+
+    def _redistributed(self, cut: OtherCut, blocks: Mapping[int, Any]) -> Mapping[int, Any]:
+        engine = self._engine
+        assert engine is not None
+        with engine.scope():
+            return redistributed(engine, cut, blocks)
 
     def _here(self, blocks: Mapping[int, Any]) -> Mapping[int, Any]:
         """Blocks of which those that the client lends were read: it has them back when this call returns."""
