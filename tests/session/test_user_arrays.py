@@ -15,8 +15,7 @@ import scipy.sparse as sp
 from distributed import Client, futures_of
 
 import dsolver
-from dsolver import Status, problems
-from dsolver.api import solve
+from dsolver import Status, problems, solve
 from dsolver.engines.spmd import worker
 from dsolver.errors import InputError
 from tests.clusters import cluster
