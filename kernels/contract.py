@@ -154,6 +154,13 @@ TOTAL = _kernel("total", reads="parts", writes="total")
 to last, then the groups' sums likewise, until one is left. The same bits whoever holds the parts."""
 WAXPBY = _kernel("waxpby", reads="a x b y", writes="w")
 """w = a x + b y with floats a and b."""
+COMBINE = _kernel("combine", reads="keep s c", updates="t")
+"""t = keep t + s C with a float keep, for vectors side by side, the columns of s and t: arrays (columns, items).
+
+C is float64 (columns of s, columns of t), on the host. Where keep is 0, t is not read, and may be some columns of s.
+Columns of s whose coefficients are all zero count as zero, whatever they are."""
+TIMES = _kernel("times", reads="d s", writes="t")
+"""t = d s, item by item, for each column of s, likewise."""
 LESS_MEANS = _kernel("less_means", reads="members totals sizes", updates="x")
 """x -= total / size of each place's group, times its weight; members: `GroupedPlaces`, and the others in float64."""
 UPDATE_P = _kernel("update_p", reads="z rz rz_old pAp", updates="p")

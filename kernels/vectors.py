@@ -69,6 +69,15 @@ class Vectors(Kernels, ABC):
     def gathered_dot(self, places: Array, x: Array, values: Array, dot: Array) -> None:
         """dot = x[places] . values; dot stays as it is where there are no places."""
 
+    @abstractmethod
+    def gram(self, s: Array, t: Array) -> Array:
+        """Dot products of all columns of s with all of t, float64 (columns of s, columns of t), in one pass over both.
+
+        Args:
+            s: vectors side by side, (columns, items).
+            t: likewise.
+        """
+
     def group_sums(self, members: GroupedPlaces, x: Array) -> Array:
         """Sums over each group of the items of a float64 vector, times their weights: float64 (groups,)."""
         values = x.copy() if members.places is None else x[members.places]

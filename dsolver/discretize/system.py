@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, final
@@ -21,7 +21,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, WAXPBY
 from dsolver.kernels.formats.layout import Layout
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import FED, GIVEN, PARTS, ROWS, RowBlock
+from dsolver.matrices.row_block import FED, GIVEN, MASS, PARTS, ROWS, RowBlock
 from dsolver.problems import Problem
 from dsolver.problems.discretization import CellRule, Patch, Source
 from dsolver.problems.finite_volumes import HELD
@@ -78,7 +78,7 @@ class System:
         if name in FED:
             self.fed.append(self._engine.place(blocks))
             return
-        if isinstance(self._problem, MatrixProblem) and name not in (ROWS, GIVEN, *PARTS):
+        if isinstance(self._problem, MatrixProblem) and name not in (ROWS, GIVEN, MASS, *PARTS):
             self._given.append(blocks)
             return
         assert self._coefficients is not None
@@ -218,7 +218,7 @@ class System:
         return None if given is None else self._engine.per_chunk(chunk_matrix, given).at(0)
 
     def parts(self) -> tuple[PerChunk, ...]:
-        """The `ChunkMatrix` of every chunk of the parts of a complex matrix; () of a real one."""
+        """The `ChunkMatrix` of every chunk of the parts of a complex matrix, or of a mass matrix; else ()."""
         parts = self._coefficients.parts if isinstance(self._coefficients, LoadedRows) else ()
         return tuple(self._engine.per_chunk(chunk_matrix, part).at(0) for part in parts)
 
@@ -241,6 +241,16 @@ class System:
         """Remove from a residual its part along the null space, which rounding leaves: see `NullSpace`."""
         if self._null_space is not None:
             self._null_space.balance(r)
+
+    @property
+    def null_vectors(self) -> Sequence[Field]:
+        """Vectors n with A n = 0 that are known; not those of several closed regions. Known once it is settled."""
+        return () if self._null_space is None else self._null_space.vectors
+
+    def volumes(self) -> PerChunk | None:
+        """Blocks of the volumes of cells, zero where they are left out; None where rows are not of cells."""
+        assert self._layout is not None
+        return None if self._source is None else self._engine.per_chunk(_volumes_of, self._layout, self._source)
 
     def clear(self, x: Field) -> None:
         """x = 0 at cells that are left out, or held."""
@@ -344,6 +354,10 @@ def _known(backend: Backend, _: int, layout: Layout, b: Any, x: Any, inverses: A
 
 def _volumes(_: Backend, __: int, source: Source, ones: Any) -> Any:
     return (source.volumes() * ones.T).T
+
+
+def _volumes_of(backend: Backend, _: int, layout: Layout, source: Source) -> Any:
+    return (source.volumes() * backend.xp.ones(layout.shape[::-1])).T
 
 
 def _ones(backend: Backend, number: int, *, partition: Partition) -> Any:

@@ -48,6 +48,9 @@ class NullSpace(Protocol):
     volume, is 0. Of given ones, which are orthonormal, the part is subtracted that b has of them, and x has none.
     """
 
+    vectors: Sequence[Field] = ()
+    """Vectors of the whole grid, or given ones; none of several regions, which may be thousands."""
+
     def project(self, b: Field) -> Inconsistency:
         """Make b consistent. Returns the part that was not."""
 
@@ -80,6 +83,7 @@ class Constants(NullSpace):
         self._ones, self._volumes, self._work = ones, volumes, work
         self._parts = engine.partial_sums()
         self._count, self._volume = dots(engine, self._parts, (ones, ones), (ones, volumes))
+        self.vectors = (ones,)
 
     def project(self, b: Field) -> Inconsistency:
         """As in `NullSpace`."""
@@ -115,12 +119,12 @@ class NullVectors(NullSpace):
     """
 
     def __init__(self, engine: Engine, vectors: Sequence[Field], work: tuple[Field, Field]) -> None:
-        self._engine, self._vectors, self._work = engine, tuple(vectors), work
+        self._engine, self.vectors, self._work = engine, tuple(vectors), work
         self._parts = engine.partial_sums()
 
     def project(self, b: Field) -> Inconsistency:
         """As in `NullSpace`."""
-        *found, square = dots(self._engine, self._parts, *((n, b) for n in self._vectors), (b, b))
+        *found, square = dots(self._engine, self._parts, *((n, b) for n in self.vectors), (b, b))
         self._engine.copy(self._less(b, found), b)
         part = float(np.sqrt(sum(each * each for each in found) / square)) if square else 0.0
         return Inconsistency(vectors=len(found), part=part)
@@ -131,11 +135,11 @@ class NullVectors(NullSpace):
 
     def centered(self, x: Field) -> Field:
         """As in `NullSpace`."""
-        return self._less(x, dots(self._engine, self._parts, *((n, x) for n in self._vectors)))
+        return self._less(x, dots(self._engine, self._parts, *((n, x) for n in self.vectors)))
 
     def _less(self, x: Field, factors: Sequence[float]) -> Field:
         """x less the sum of factor times vector, in a work field."""
-        for number, (factor, vector) in enumerate(zip(factors, self._vectors, strict=True)):
+        for number, (factor, vector) in enumerate(zip(factors, self.vectors, strict=True)):
             less = self._work[number % 2]
             self._engine.run(WAXPBY, 1.0, x, -factor, vector, less)
             x = less

@@ -167,6 +167,10 @@ class Engine(ABC):
         """A column of a field, as a field of the engine with one column."""
         return x
 
+    def columns(self, x: Field, first: int, last: int) -> Field:
+        """Columns first .. last of a field, as a field of the engine with so many; two or more."""
+        raise NotImplementedError("this engine has fields of one column")
+
     def column_of(self, x: Scalar, number: int) -> Scalar:
         """A column of a scalar, as a scalar of the engine with one column."""
         return x

@@ -22,7 +22,7 @@ from dsolver.matrices.checked import on_host
 from dsolver.matrices.cut import CutMatrix
 from dsolver.matrices.elimination import Elimination
 from dsolver.matrices.null_vectors import to_host
-from dsolver.matrices.row_block import GIVEN, PARTS, ROWS, ChunkCounts, CutRows
+from dsolver.matrices.row_block import GIVEN, MASS, PARTS, ROWS, ChunkCounts, CutRows
 from dsolver.monitor.notebook import facts, view
 from dsolver.problems.problem import Problem
 
@@ -66,7 +66,8 @@ class MatrixProblem(Problem):
             `dsolver.matrices.solved_matrix`; None where it has not.
         given_senders: as `senders`, of `given`.
         given_counts: as `counts`, of `given`.
-        parts: of a complex matrix the real and the imaginary one, for which `matrix` stands in M; else ().
+        parts: of a complex matrix the real and the imaginary one, for which `matrix` stands in M; of an eigenvalue
+            problem its mass matrix, if it has one; else ().
         of_grid: the problem on a grid whose rows these are, in the order of ``numpy.ravel``; None where there is none.
         fed: of such a grid, by name, float64 (rows,): volumes, and the parts of what its faces add to right-hand sides.
         part_senders: as `senders`, of each.
@@ -256,7 +257,7 @@ class MatrixProblem(Problem):
         if parts:
             made = replace(
                 made,
-                coefficients={**made.coefficients, **dict(zip(PARTS, parts, strict=True))},
+                coefficients={**made.coefficients, **dict(zip(PARTS if self.complex else (MASS,), parts, strict=True))},
                 part_senders=tuple(part.senders for part in parts),
                 part_counts=tuple(part.counts for part in parts),
             )

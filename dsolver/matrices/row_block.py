@@ -25,6 +25,8 @@ GIVEN: Final = "given rows"
 
 PARTS: Final = ("rows of the real part", "rows of the imaginary part")
 """Names of the parts of a complex matrix."""
+MASS: Final = "rows of the mass matrix"
+"""Name of B in A x = λ B x."""
 FED: Final = ("volumes", "real part that faces add", "imaginary part that faces add")
 """Names of what makes right-hand sides of a source on a grid."""
 

@@ -191,7 +191,7 @@ def usual_preconditioner(problem: Problem, method: str | None = None) -> str | N
     if stands_in or (method in (None, *DEFINITE) and not (method is None and problem.indefinite)):
         if _has_hubs(problem):
             return "jacobi"
-        return "amg" if _coarsens(problem) and problem.grid[0] >= MANY else "chebyshev"
+        return "amg" if coarsens(problem) and problem.grid[0] >= MANY else "chebyshev"
     definite = method not in METHODS or METHODS[method].symmetric
     return None if definite and problem.indefinite else "jacobi"
 
@@ -200,7 +200,7 @@ def _has_hubs(problem: Problem) -> bool:
     return isinstance(problem, MatrixProblem) and problem.hubs
 
 
-def _coarsens(problem: Problem) -> bool:
+def coarsens(problem: Problem) -> bool:
     """Whether algebraic multigrid is known to serve a symmetric matrix: of elliptic rows, or by its near-null space."""
     if isinstance(problem, MatrixProblem) and problem.guided:
         return problem.mirrored and not problem.negative

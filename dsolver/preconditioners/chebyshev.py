@@ -136,14 +136,15 @@ def ritz_values(pairs: Sequence[tuple[float, float]]) -> list[float]:
     return values
 
 
-def noise(partition: Partition, backend: Backend, number: int) -> Any:
-    """Rough values in -0.5 .. 0.5 at the points of a chunk: float64 (nx, ny, nz)."""
+def noise(partition: Partition, backend: Backend, number: int, seed: int = 0) -> Any:
+    """Rough values in -0.5 .. 0.5 at the points of a chunk, others for each seed: float64 (nx, ny, nz)."""
     xp, box = backend.xp, partition[number].box
     x, y, z = (xp.arange(a, b, dtype=np.uint32) for a, b in zip(box.lo, box.hi, strict=True))
     bits = (
         (x * np.uint32(73856093))[:, None, None]
         ^ (y * np.uint32(19349663))[None, :, None]
         ^ (z * np.uint32(83492791))[None, None, :]
+        ^ np.uint32(seed * 0x9E3779B1 % 2**32)
     )
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):  # of C. Wellons' hash functions with low bias
         bits ^= bits >> np.uint32(shift)

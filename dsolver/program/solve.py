@@ -64,7 +64,6 @@ class Started:
     seconds: float = 0.0
 
 
-@final
 class Solve:
     """A Krylov method on one matrix, set up once and started as often as wanted.
 
@@ -73,6 +72,8 @@ class Solve:
     """
 
     columns: Batch
+    beside: tuple[PerChunk, ...]
+    """Matrices beside A: of an eigenvalue problem its mass matrix."""
     _sides: Sides
     _widths: dict[int, Batch]
 
@@ -222,11 +223,13 @@ class Solve:
         self._sides = self.system
         if isinstance(self._vectors, ComplexEngine):
             self._sides = ComplexSystem(self.system, self._vectors, self.layout)
+        parts = self.system.parts()
+        self.beside = () if self._spec.problem.complex else parts
         self._site = Site(
             engine=self._engine,
             chunks=chunks,
             given=self.system.given_matrix(),
-            parts=self.system.parts(),
+            parts=parts if self._spec.problem.complex else (),
             levels=levels,
             matrix=self.operator,
             symmetric=not self._spec.problem.asymmetry,

@@ -75,6 +75,7 @@ class Session:
     Args:
         problem: the system.
         setup: where and how; its M may be a `Preconditioner` already.
+        program: the kind of program that is set up.
 
     Attributes:
         setup: as given.
@@ -97,8 +98,9 @@ class Session:
         ClusterError: the cluster cannot be reached, or its GPUs are held by a Solver that this thread has left open.
     """
 
-    def __init__(self, problem: Problem, setup: Setup) -> None:
+    def __init__(self, problem: Problem, setup: Setup, program: type[Solve] = Solve) -> None:
         began = time.perf_counter()
+        self._kind = program
         self._program: RunningProgram[Solve] | None = None
         check_problem(problem)
         method_for(problem, setup.method)
@@ -729,7 +731,7 @@ class Session:
                     self._tell_of_set_up()
                 self.columns, self._reused = 0, ""
                 where = self.problem.offsets, self.problem.places
-                self._program = self.runtime.launch(Solve, self.spec, self.partition, *where)
+                self._program = self.runtime.launch(self._kind, self.spec, self.partition, *where)
                 self._load_coefficients(self.given)
             except ClusterError as error:
                 self._lose(error)

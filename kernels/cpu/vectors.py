@@ -28,6 +28,8 @@ Real = npt.NDArray[Any]
 BLOCK = 4096
 BLOCKS_WORTH_A_THREAD = 16
 """A block of three vectors takes 5 us; a thread is woken and waited for in 20 us."""
+TILE = 256
+"""Items of a few dozen vectors that stay in the nearest cache."""
 LANES = 8
 """Independent partial sums inside a block: one vector register, and a fixed order of addition."""
 
@@ -99,6 +101,18 @@ class CpuVectors(Vectors):
     ) -> None:
         if finite(a, ai) and finite(b, bi):
             self._run(_complex_axpby, 0, blocks(y), sign * a[0], sign * ai[0], x, xi, b[0], bi[0], y, yi)
+
+    def combine(self, keep: float, s: Real, c: F64, t: Real) -> None:
+        self._run(_combined, 0, blocks(t[0]), keep, s, np.ascontiguousarray(c), t)
+
+    def times(self, d: Real, s: Real, t: Real) -> None:
+        self._run(_times, 0, blocks(d), d, s.reshape(-1, len(d)), t.reshape(-1, len(d)))
+
+    def gram(self, s: Real, t: Real) -> F64:
+        parts = np.empty((blocks(s[0]), len(s), len(t)))
+        self._run(_block_products, 0, len(parts), s, t, parts)
+        total: F64 = _columns_in_order(parts)
+        return total
 
     def update_p(self, z: Real, rz: F64, rz_old: F64, pap: F64, p: Real) -> None:
         if sound(rz, pap):
@@ -211,6 +225,50 @@ def _waxpby(first: Any, last: Any, a: Any, x: Any, b: Any, y: Any, w: Any) -> No
     """w = a x + b y on blocks [first, last)."""
     for i in range(uint64(first * BLOCK), uint64(min(last * BLOCK, len(x)))):
         w[i] = a * x[i] + b * y[i]
+
+
+@compiled()
+def _combined(first: Any, last: Any, keep: Any, s: Any, c: Any, t: Any) -> None:
+    """t = keep t + s C on blocks [first, last), a tile after the other: t may be columns of s."""
+    made = np.empty((c.shape[1], TILE))
+    for begin in range(first * BLOCK, min(last * BLOCK, t.shape[1]), TILE):
+        count = min(TILE, t.shape[1] - begin)
+        for j in range(c.shape[1]):
+            for i in range(uint64(count)):
+                made[j, i] = keep * t[j, uint64(begin) + i] if keep != 0.0 else 0.0
+            for k in range(c.shape[0]):
+                if c[k, j] != 0.0:
+                    for i in range(uint64(count)):
+                        made[j, i] += c[k, j] * s[k, uint64(begin) + i]
+        for j in range(c.shape[1]):
+            for i in range(uint64(count)):
+                t[j, uint64(begin) + i] = made[j, i]
+
+
+@compiled()
+def _times(first: Any, last: Any, d: Any, s: Any, t: Any) -> None:
+    """t = d s of each column on blocks [first, last)."""
+    for j in range(len(s)):
+        for i in range(uint64(first * BLOCK), uint64(min(last * BLOCK, len(d)))):
+            t[j, i] = d[i] * s[j, i]
+
+
+@compiled()
+def _block_products(first: Any, last: Any, s: Any, t: Any, out: Any) -> None:
+    """out[b, i, j] = s[i] . t[j] on block b."""
+    for b in range(first, last):
+        for i in range(len(s)):
+            for j in range(len(t)):
+                out[b, i, j] = _block_dot(b, s[i], t[j])
+
+
+@compiled()
+def _columns_in_order(parts: Any) -> Any:
+    """Sums of the blocks' products, first to last."""
+    total = np.zeros(parts.shape[1:])
+    for part in parts:
+        total += part
+    return total
 
 
 @compiled()

@@ -13,6 +13,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
+from dsolver.kernels.cuda.columns import combine, gram, times
 from dsolver.kernels.cuda.groups import group_sums, less_means
 from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
@@ -269,6 +270,9 @@ class CudaVectors(Vectors):
             arguments = (places, x, values, np.int64(size), *self.scratch.here(), dot)
             launch_early(self._function("gathered_dot"), *grid_of(size), arguments)
 
+    gram = staticmethod(gram)
+    combine = staticmethod(combine)
+    times = staticmethod(times)
     group_sums = staticmethod(group_sums)
     less_means = staticmethod(less_means)
 

@@ -63,6 +63,17 @@ class NumpyVectors(Vectors):
             made = sign * complex(a[0], ai[0]) * (x + 1j * xi) + complex(b[0], bi[0]) * (y + 1j * yi)
             y[:], yi[:] = made.real, made.imag
 
+    def combine(self, keep: float, s: Real, c: F64, t: Real) -> None:
+        used = c.any(axis=1)
+        made = np.einsum("ij,ik->jk", c[used], s[used])
+        t[:] = made + keep * t if keep else made
+
+    def times(self, d: Real, s: Real, t: Real) -> None:
+        t[:] = d * s
+
+    def gram(self, s: Real, t: Real) -> F64:
+        return np.array([[product(x, y) for y in t] for x in s]).reshape(len(s), len(t))
+
     def update_p(self, z: Real, rz: F64, rz_old: F64, pap: F64, p: Real) -> None:
         if sound(rz, pap):
             p[:] = z + ratio(rz, rz_old) * p

@@ -162,6 +162,10 @@ class EagerEngine(Engine):
         assert isinstance(x, EagerField)
         return x if self.width == 1 else EagerField({n: values[number] for n, values in x.items.items()}, x.level)
 
+    def columns(self, x: Field, first: int, last: int) -> EagerField:
+        assert isinstance(x, EagerField)
+        return EagerField({n: values[first:last] for n, values in x.items.items()}, x.level)
+
     def column_of(self, x: Scalar, number: int) -> EagerScalar:
         assert isinstance(x, EagerScalar)
         return x if self.width == 1 else EagerScalar(x.value[number])

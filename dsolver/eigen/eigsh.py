@@ -1,0 +1,245 @@
+"""`eigsh`: some eigenvalues of A x = λ B x and their vectors, in one call."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Final, Literal, final, get_args
+
+import numpy as np
+
+from dsolver.cluster.runtime import DeviceName, EngineName
+from dsolver.eigen.pairs import Eigenpairs
+from dsolver.eigen.pencil import GivenPencil, given_pencil
+from dsolver.eigen.search import Wanted, search
+from dsolver.eigen.shift_invert import shift_inverted
+from dsolver.errors import InputError, check_tolerance, in_a_line
+from dsolver.preconditioners.auto import coarsens
+from dsolver.preconditioners.registry import AUTO, check_matrix
+from dsolver.problems import Problem
+from dsolver.program.eigen import EigenProgram
+from dsolver.session.arguments import on_gpu_here
+from dsolver.session.options import PrecondDtype, Setup
+from dsolver.session.session import Session
+from dsolver.session.user_arrays import stacked
+from dsolver.status import Status
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+Which = Literal["SM", "SA", "LA", "LM"]
+MAXITER: Final = 1000
+PROBED: Final = 10
+"""Iterations in which negative values show, if there are any of the magnitude of the highest ones."""
+
+
+def eigsh(
+    A: Any,
+    k: int = 6,
+    *,
+    B: Any = None,
+    M: Any = "auto",
+    which: Which = "SM",
+    sigma: float | None = None,
+    tol: float = 1e-8,
+    v0: Any = None,
+    maxiter: int | None = None,
+    client: Client | Literal[False] | None = None,
+    engine: EngineName = "auto",
+    device: DeviceName = "auto",
+    precond_dtype: PrecondDtype = "auto",
+) -> Eigenpairs:
+    """Some eigenvalues of A x = λ B x and their vectors, by LOBPCG with multigrid.
+
+    ``w, v = dsolver.eigsh(A, 10)`` has the shapes of `scipy.sparse.linalg.eigsh`; here the lowest values are the usual
+    ones, M is a preconditioner, and B is SciPy's M.
+
+    Args:
+        A: a symmetric sparse matrix of SciPy or CuPy, see `dsolver.matrix`, whose ``nullspace=`` has vectors of value
+            0, such as the rigid motions of a free body; or a problem of `dsolver.problems`. Values of finite volumes
+            are those of the differential operator: B has the cells' volumes.
+        k: how many, less than the number of rows.
+        B: a mass matrix: sparse, symmetric and positive definite, where A is a matrix; or its diagonal, an array like a
+            right-hand side; on cells a density; or a number. By default the identity.
+        M: the preconditioner, near A⁻¹, as in `dsolver.Solver`. It is not used for the highest values.
+        which: "SM", those of least magnitude; "SA", the lowest; "LA", the highest; "LM", those of largest magnitude.
+        sigma: those nearest to this number. Where it lies within the spectrum, A is to be a matrix in this process, and
+            ARPACK of SciPy finds them, with solves by ``M`` (factors by default).
+        tol: finished when ‖A x - λ B x‖₂ <= tol |λ| ‖B x‖₂ for each, or is what rounding leaves. λ itself has then
+            about twice as many digits.
+        v0: first guesses, like a right-hand side, or several: (n, m) of a matrix, (m, nx, ny, nz) of a
+            grid. Vectors come in its kind of array. By default what M makes of rough vectors, the same for any number
+            of workers.
+        maxiter: iterations at most; 1000 by default.
+        client: as in `dsolver.solve`.
+        engine: as in `dsolver.solve`.
+        device: as in `dsolver.solve`.
+        precond_dtype: as in `dsolver.solve`.
+
+    Returns:
+        Values and vectors, that unpack as (w, v), with residuals, status and notes. Not to converge is no exception.
+
+    Raises:
+        InputError: an argument cannot be right, A is complex or not symmetric, or "SM" was asked for and A is
+            indefinite and no matrix in this process.
+        DeviceError: as of `dsolver.solve`.
+        ClusterError: as of `dsolver.solve`.
+    """
+    began = time.perf_counter()
+    setup = Setup(client=client, engine=engine, device=device, M=M, precond_dtype=precond_dtype, method="cg")
+    pencil = given_pencil(A, B, gpu=on_gpu_here(setup))
+    _check(pencil, k, which, sigma)
+    check_tolerance("tol", tol)
+    guesses, like = _guesses(pencil, A, v0)
+    terms = Wanted(count=int(k), tol=tol, maxiter=_count("maxiter", MAXITER if maxiter is None else maxiter))
+    seeker = _Seeker(setup=setup, guesses=guesses, like=like, began=began)
+    if sigma is not None:
+        shift = float(sigma)
+        shifted = pencil if shift == 0.0 else pencil.shifted(shift)
+        found = seeker.lowest(shifted, terms)
+        return seeker.inside(pencil, terms, shift) if found is None else found.moved(shift)
+    if which == "SM":
+        return seeker.lowest(pencil, terms) or seeker.inside(pencil, terms, 0.0)
+    if which == "LM":
+        return seeker.largest(pencil, terms)
+    return seeker.end(pencil, terms, highest=which == "LA")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Seeker:
+    """Searches with the same options.
+
+    Attributes:
+        setup: where, and with which M.
+        guesses: of vectors.
+        like: an array of the kind that they are wanted in.
+        began: when the call began.
+    """
+
+    setup: Setup
+    guesses: Sequence[Any]
+    like: Any
+    began: float
+
+    def lowest(self, pencil: GivenPencil, terms: Wanted) -> Eigenpairs | None:
+        """Values of least magnitude of a semidefinite matrix; None where A is found to be indefinite."""
+        found = self._found(pencil, [replace(terms, definite=True)])
+        return None if found.status is Status.INDEFINITE else found
+
+    def end(self, pencil: GivenPencil, terms: Wanted, *, highest: bool) -> Eigenpairs:
+        """Values at the lower or the upper end.
+
+        Where A is indefinite M is made of A less a number that is beyond its spectrum, if that is known.
+        """
+        plain = replace(self, setup=replace(self.setup, M=None))
+        if highest ^ pencil.negated:
+            return plain._found(pencil, [replace(terms, highest=True)])
+        found = self.lowest(pencil, terms)
+        if found is not None:
+            return found
+        beyond = pencil.beyond(upper=highest)
+        if beyond is None:
+            return plain._found(pencil, [terms])
+        return self._found(pencil.shifted(beyond), [terms]).moved(beyond)
+
+    def largest(self, pencil: GivenPencil, terms: Wanted) -> Eigenpairs:
+        """Values of largest magnitude: of both ends, unless few iterations at the lower one show nothing negative."""
+        ends = [replace(terms, highest=True), replace(terms, plain=True, probed=PROBED)]
+        return replace(self, setup=replace(self.setup, M=None))._found(pencil, ends)
+
+    def inside(self, pencil: GivenPencil, terms: Wanted, shift: float) -> Eigenpairs:
+        """Values nearest to a number within the spectrum."""
+        return shift_inverted(pencil, self.setup, terms, shift, self.guesses, self.like, self.began)
+
+    def _found(self, pencil: GivenPencil, ends: Sequence[Wanted]) -> Eigenpairs:
+        problem = pencil.problem
+        setup = replace(self.setup, M=_usual(self.setup.M, problem))
+        check_matrix(setup.preconditioner(problem), problem)
+        with Session(problem, setup, EigenProgram) as session:
+            took, searching = session.took, time.perf_counter()
+            made = [search(session, end, self.guesses, pencil.diagonal, self.like) for end in ends]
+            rows = [
+                (pencil.factor * float(value), float(residual), float(limit), vector)
+                for end in made
+                for value, residual, limit, vector in zip(
+                    end.values, end.residuals, end.limits, end.vectors, strict=True
+                )
+            ]
+            if len(made) > 1:
+                rows = sorted(rows, key=lambda row: -abs(row[0]))[: ends[0].count]
+            rows.sort(key=lambda row: row[0])
+            numbers = np.array([row[:3] for row in rows])
+            failed = [end.status for end in made if not end.status.converged]
+            m = "none" if ends[0].highest else session.chosen.asked
+            return Eigenpairs(
+                values=numbers[:, 0],
+                vectors=stacked([row[3] for row in rows], self.like, axis=int(pencil.problem.flat)),
+                residuals=abs(pencil.factor) * numbers[:, 1],
+                limits=abs(pencil.factor) * numbers[:, 2],
+                status=failed[0] if failed else Status.CONVERGED,
+                iterations=sum(end.iterations for end in made),
+                timings={
+                    "setup": took,
+                    "search": time.perf_counter() - searching,
+                    "total": time.perf_counter() - self.began,
+                },
+                engine=session.described,
+                solved_by=f"lobpcg with {m}",
+                notes=session.notes,
+            )
+
+
+def _usual(M: Any, problem: Problem) -> Any:
+    """M; of a matrix in place of "auto" algebraic multigrid where that serves, also for small ones: it pays more often.
+
+    None where the diagonal tells that A is indefinite.
+    """
+    if not (isinstance(M, str) and M == AUTO) or problem.lattice:
+        return M
+    if problem.indefinite or problem.hollow:
+        return None
+    return "amg" if coarsens(problem) else M
+
+
+def _check(pencil: GivenPencil, k: Any, which: Any, sigma: Any) -> None:
+    rows = math.prod(pencil.problem.grid)
+    if not isinstance(k, Integral) or not 1 <= int(k) < rows:
+        raise InputError(
+            f"k must be an integer from 1 to {rows - 1}, less than the {rows} rows of A, not {in_a_line(k)}"
+        )
+    if which not in get_args(Which):
+        raise InputError(f"which must be one of {', '.join(map(repr, get_args(Which)))}, not {in_a_line(which)}")
+    if sigma is not None and not (isinstance(sigma, Real) and math.isfinite(sigma)):
+        raise InputError(f"sigma must be a finite number, not {in_a_line(sigma)}")
+
+
+def _count(name: str, value: Any) -> int:
+    if not isinstance(value, Integral) or int(value) < 0:
+        raise InputError(f"{name} must be an integer >= 0, not {in_a_line(value)}")
+    return int(value)
+
+
+def _guesses(pencil: GivenPencil, A: Any, v0: Any) -> tuple[list[Any], Any]:
+    """First guesses, and an array of the kind that vectors are wanted in.
+
+    Raises:
+        InputError: v0 has another shape than right-hand sides.
+    """
+    problem = pencil.problem
+    if v0 is None:
+        if type(A).__module__.startswith("cupyx"):
+            return [], np.zeros_like(A.data, shape=problem.shape, dtype=np.float64)
+        return [], np.broadcast_to(0.0, problem.shape)
+    shape = tuple(getattr(v0, "shape", ()))
+    if shape == problem.shape:
+        return [v0], v0
+    axis = int(problem.flat)
+    if len(shape) == len(problem.shape) + 1 and shape[:axis] + shape[axis + 1 :] == problem.shape and shape[axis]:
+        columns = [v0[:, i] for i in range(shape[1])] if axis else list(v0)
+        return columns, columns[0]
+    several = f"({problem.shape[0]}, m)" if axis else f"(m, {', '.join(map(str, problem.shape))})"
+    raise InputError(f"v0 has shape {shape}, but must have {problem.shape}, or {several} for several guesses")

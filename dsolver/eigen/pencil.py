@@ -1,0 +1,167 @@
+"""A and B of an eigenvalue problem as users give them: checked, and made a problem that a session sets up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, Final, final
+
+import numpy as np
+import scipy.sparse
+
+from dsolver.errors import InputError, in_a_line
+from dsolver.matrices.checked import look_at, on_host
+from dsolver.matrices.matrix import is_matrix, matrix
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.matrices.properties import problem_of
+from dsolver.matrices.solved_matrix import SolvedMatrix
+from dsolver.problems import Problem
+from dsolver.session.arguments import problem_of as problem_from
+
+ASYMMETRY: Final = 1e-10
+"""Difference of mirrored entries of B, as a part of the largest, that is rounding."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class GivenPencil:
+    """An eigenvalue problem.
+
+    Attributes:
+        problem: A, with B among its `parts` where that is a sparse matrix.
+        diagonal: of B where that is diagonal, of a grid a density, like a right-hand side; else None.
+        negated: whether the problem is that of -A.
+        exponent: of two, by which the problem's A was multiplied.
+    """
+
+    problem: Problem
+    diagonal: Any = None
+
+    @property
+    def negated(self) -> bool:
+        """Whether the problem's matrix is -A."""
+        return isinstance(self.problem, MatrixProblem) and self.problem.negated
+
+    @property
+    def factor(self) -> float:
+        """Number by which eigenvalues of the problem are to be multiplied."""
+        scale = 2.0**-self.problem.exponent if isinstance(self.problem, MatrixProblem) else 1.0
+        return -scale if self.negated else scale
+
+    @property
+    def matrices(self) -> tuple[Any, Any] | None:
+        """A and B as CSR arrays of SciPy, B None for the identity; None where A is no matrix in this process."""
+        problem = self.problem
+        if not isinstance(problem, MatrixProblem) or problem.matrix is None or problem.numbers is not None:
+            return None
+        b = problem.parts[0] if problem.parts else None
+        if self.diagonal is not None:
+            b = scipy.sparse.diags_array(np.asarray(self.diagonal)).tocsr()
+        return on_host(problem.matrix) * self.factor, b
+
+    def beyond(self, *, upper: bool) -> float | None:
+        """A number beyond the spectrum, by Gershgorin's circles; None where A is not here, or B no diagonal."""
+        found = self.matrices
+        if found is None or (self.diagonal is None and found[1] is not None):
+            return None
+        a, b = found
+        diagonal, around = a.diagonal(), abs(a).sum(axis=1)
+        mass = np.ones(len(diagonal)) if b is None else b.diagonal()
+        sign = 1.0 if upper else -1.0
+        return sign * float(((sign * diagonal + around - abs(diagonal)) / mass).max())
+
+    def shifted(self, shift: float) -> GivenPencil:
+        """The problem of A - shift B, with the same B.
+
+        Raises:
+            InputError: A is no matrix in this process.
+        """
+        found = self.matrices
+        if found is None:
+            raise InputError("sigma= is for a sparse matrix of SciPy or CuPy in this process, given as it is")
+        a, b = found
+        n = a.shape[0]
+        moved = matrix(scipy.sparse.csr_array(a - shift * (scipy.sparse.eye_array(n) if b is None else b)))
+        assert isinstance(self.problem, MatrixProblem)
+        assert isinstance(moved, MatrixProblem)
+        return replace(self, problem=replace(moved, parts=self.problem.parts))
+
+
+def given_pencil(A: Any, B: Any, *, gpu: bool) -> GivenPencil:
+    """The pencil that was given as A and B.
+
+    Args:
+        A: a sparse matrix, or a problem.
+        B: a sparse matrix, an array, a number, or None.
+        gpu: whether it is solved on the GPU of this process.
+
+    Raises:
+        InputError: A is complex or not symmetric, or B does not fit.
+    """
+    problem = problem_from(A, gpu=gpu)
+    if not isinstance(problem, Problem):
+        raise InputError(
+            f"A is a {type(A).__name__}, but must be a sparse matrix of SciPy or CuPy, or a problem of "
+            f"dsolver.problems, for example dsolver.problems.poisson7(grid)"
+        )
+    if problem.complex:
+        raise InputError("A is complex, and eigsh is for real symmetric matrices: scipy.sparse.linalg.eigsh takes it")
+    if isinstance(problem, MatrixProblem) and problem.known and problem.given is not None:
+        rows = problem.given  # for solves unknowns were taken out, or signs of rows were turned
+        turned = SolvedMatrix(rows=rows, look=look_at(rows), negated=problem.negated, exponent=problem.exponent)
+        problem = problem_of(turned, problem.name, order=problem.order, formats=problem.formats, block=problem.block)
+    if problem.asymmetry:
+        raise InputError(f"A is not symmetric: {problem.asymmetry}; eigsh needs A = Aᵀ")
+    if B is None:
+        return GivenPencil(problem=problem)
+    if is_matrix(B):
+        return _with_matrix(problem, B)
+    return GivenPencil(problem=problem, diagonal=_diagonal(problem, B))
+
+
+def _with_matrix(problem: Problem, B: Any) -> GivenPencil:
+    n = int(np.prod(problem.grid))
+    if tuple(B.shape) != (n, n):
+        raise InputError(f"B has shape {tuple(B.shape)}, but must be {(n, n)}, as A is")
+    rows = scipy.sparse.csr_array(B.get() if type(B).__module__.startswith("cupyx") else B)
+    if rows.dtype.kind not in "fiu":
+        raise InputError(f"B has values of {rows.dtype}, but must be real")
+    rows = rows.astype(np.float64)
+    rows.sum_duplicates()
+    if not np.isfinite(rows.data).all():
+        raise InputError("B has values that are NaN or infinite")
+    mirrored = abs(rows - rows.T)
+    if mirrored.nnz and mirrored.max() > ASYMMETRY * abs(rows).max():
+        raise InputError("B is not symmetric: a mass matrix must be so, and positive definite")
+    diagonal = rows.diagonal()
+    if not (diagonal > 0.0).all():
+        bad = int(np.argmin(diagonal))
+        raise InputError(f"B is not positive definite: B[{bad}, {bad}] = {diagonal[bad]:.6g}")
+    if rows.nnz == n:
+        return GivenPencil(problem=problem, diagonal=diagonal.reshape(problem.shape))
+    if not isinstance(problem, MatrixProblem):
+        raise InputError("on a grid B is diagonal: give an array of the grid's shape, the density of each cell")
+    if problem.matrix is None:
+        raise InputError("A lies on a cluster, and B in this process: give A as a matrix of SciPy, or B as an array")
+    if problem.numbers is not None:
+        rows = scipy.sparse.csr_array(rows[problem.numbers][:, problem.numbers])
+    rows.sort_indices()
+    return GivenPencil(problem=replace(problem, parts=(rows,)))
+
+
+def _diagonal(problem: Problem, B: Any) -> Any:
+    """B as an array like a right-hand side.
+
+    Raises:
+        InputError: it has another shape, or values that are not positive.
+    """
+    if isinstance(B, Real):
+        B = np.full(problem.shape, float(B))
+    if not hasattr(B, "shape"):
+        raise InputError(f"B must be a sparse matrix, an array {problem.shape} or a number, not {in_a_line(B)}")
+    if tuple(B.shape) != problem.shape:
+        dense = ": scipy.sparse.csr_array(B) makes a sparse matrix of an array" if getattr(B, "ndim", 0) == 2 else ""
+        raise InputError(f"B has shape {tuple(B.shape)}, but a diagonal must have {problem.shape}{dense}")
+    if not bool((B > 0.0).all()):
+        raise InputError("B must be positive everywhere: a density or a mass is")
+    return B

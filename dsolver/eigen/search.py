@@ -1,0 +1,181 @@
+"""Search for eigenvalues at one end of the spectrum, in a session."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast, final
+
+import numpy as np
+
+from dsolver.cluster import devices
+from dsolver.engines.dask.blocks import gather_blocks
+from dsolver.engines.running_program import RunningProgram
+from dsolver.errors import DeviceMemoryError, InputError
+from dsolver.krylov.blocks.block import WIDTH
+from dsolver.program.eigen import EigenProgram, EigenTerms, Found
+from dsolver.session.batching import SPARE, bytes_of
+from dsolver.session.session import Session
+from dsolver.session.user_arrays import Container, container_of
+from dsolver.status import Status
+from dsolver.units import amount
+
+CALL_SECONDS: Final = 0.5
+"""Seconds of iterations that a call of the program should take."""
+MOST_STEPS: Final = 50
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Values that are sought.
+
+    Attributes:
+        count: values.
+        tol: as of `EigenTerms`, like the others.
+        maxiter: likewise.
+        highest: likewise.
+        definite: likewise.
+        plain: likewise.
+        probed: iterations after which the search ends where no value is negative; None for no such number.
+    """
+
+    count: int
+    tol: float
+    maxiter: int
+    highest: bool = False
+    definite: bool = False
+    plain: bool = False
+    probed: int | None = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """An end of the spectrum.
+
+    Attributes:
+        values: float64 (count,), ascending; of the program's matrix.
+        vectors: the arrays of their vectors.
+        residuals: float64 (count,).
+        limits: likewise.
+        iterations: that were made.
+        status: how the search ended.
+    """
+
+    values: Any
+    vectors: list[Any]
+    residuals: Any
+    limits: Any
+    iterations: int
+    status: Status
+
+
+def size_for(count: int) -> int:
+    """Columns that are iterated on for so many values: a few more, so that the last ones converge about as fast."""
+    return count + max(2, count // 4)
+
+
+def program_of(session: Session) -> RunningProgram[EigenProgram]:
+    """The program of a session that was set up for eigenvalues."""
+    return cast(RunningProgram[EigenProgram], session.program)
+
+
+def search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any, like: Any) -> End:
+    """An end of the spectrum.
+
+    Args:
+        session: set up with `EigenProgram`.
+        wanted: what is sought.
+        guesses: first guesses of vectors, like right-hand sides.
+        mass: the diagonal of B, like a right-hand side; None where B is none, or a matrix beside A.
+        like: an array of the kind that vectors are wanted in.
+    """
+    with session.in_use():
+        return session.with_recovery(lambda: _search(session, wanted, guesses, mass, like))
+
+
+def _search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any, like: Any) -> End:
+    program = program_of(session)
+    partition, client = session.partition, session.runtime.client
+    kind = container_of("v0", like, partition, client, session.given)
+    for number, values in enumerate(guesses):
+        blocks = container_of("v0", values, partition, client, session.given).blocks()
+        program.load("v0", blocks, EigenProgram.set_guess, number)
+    if mass is not None:
+        program.load("B", container_of("B", mass, partition, client, session.given).blocks(), EigenProgram.set_mass)
+    known = 0 if wanted.highest else min(program.call(EigenProgram.null_vectors), wanted.count)
+    count = wanted.count - known
+    terms = EigenTerms(
+        wanted=count,
+        size=max(size_for(count), len(guesses)),
+        highest=wanted.highest,
+        tol=wanted.tol,
+        maxiter=wanted.maxiter,
+        probed=wanted.probed,
+        definite=wanted.definite,
+        plain=wanted.plain,
+    )
+    _check_memory(session, terms.size)
+    found = program.call(EigenProgram.search, terms)
+    steps = 1
+    while found.status is None:
+        began = time.perf_counter()
+        found = program.call(EigenProgram.advance, steps)
+        pace = (time.perf_counter() - began) / steps
+        steps = max(1, min(MOST_STEPS, int(CALL_SECONDS / max(pace, 1e-6))))
+    end = _end(session, found, known, count, kind)
+    program.call(EigenProgram.end)
+    return end
+
+
+def _end(session: Session, found: Found, known: int, count: int, kind: Container) -> End:
+    """The end that was found, with null vectors among it, in the order of the values."""
+    every = [(0.0, 0.0, 0.0, True, number) for number in range(known)]
+    every += [
+        (value, residual, limit, False, number)
+        for number, (value, residual, limit) in enumerate(
+            zip(found.values[:count], found.residuals, found.limits, strict=False)
+        )
+    ]
+    every.sort()
+    numbers = np.array([row[:3] for row in every]).reshape(-1, 3)
+    status = found.status or Status.STOPPED
+    if len(every) < known + count:
+        raise InputError(f"only {len(every)} of {known + count} vectors are independent: ask for fewer")
+    return End(
+        values=numbers[:, 0],
+        vectors=[_vector(session, kind, number, known=null) for *_, null, number in every],
+        residuals=numbers[:, 1],
+        limits=numbers[:, 2],
+        iterations=found.iterations,
+        status=status,
+    )
+
+
+def _vector(session: Session, kind: Container, column: int, *, known: bool) -> Any:
+    program = program_of(session)
+    if not kind.here:
+        return kind.like(program.unload(EigenProgram.vector, column, known=known, host=kind.host))
+    blocks = program.fetch(EigenProgram.vector, column, known=known, host=kind.host)
+    return kind.like(gather_blocks(session.runtime.client, blocks, session.runtime.workers))
+
+
+def _check_memory(session: Session, size: int) -> None:
+    """Refuse what a GPU has no room for.
+
+    Raises:
+        DeviceMemoryError: it has not.
+    """
+    if session.runtime.device != "cuda":
+        return
+    vectors = 6 * size * 8 * math.prod(session.problem.grid) / max(1, len(session.runtime.workers))
+    needed = max(bytes_of(session, min(size, WIDTH))) + vectors
+    free = min(devices.free_memory_of(session.runtime.client, session.runtime.workers, reclaim=True))
+    if needed > SPARE * free:
+        raise DeviceMemoryError(
+            f"{size} vectors beside the system need {amount(int(needed))} of GPU memory, {amount(free)} are free: ask "
+            f"for fewer values, or take more GPUs"
+        )

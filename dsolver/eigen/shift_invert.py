@@ -1,0 +1,101 @@
+"""Eigenvalues inside the spectrum: ARPACK of SciPy on (A - σB)⁻¹B, with this package's solves.
+
+Ericsson and Ruhe, Math. Comp. 35, 1980. Its vectors lie in this process; solves run wherever they are set up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
+from scipy.sparse.linalg import eigsh as arpack
+
+from dsolver.eigen.pairs import Eigenpairs
+from dsolver.eigen.pencil import GivenPencil
+from dsolver.eigen.search import Wanted
+from dsolver.errors import InputError
+from dsolver.matrices.matrix import matrix
+from dsolver.preconditioners.registry import AUTO
+from dsolver.session.arguments import prepared
+from dsolver.session.options import Options, Setup
+from dsolver.session.session import Session
+from dsolver.session.solves import solve_all
+from dsolver.status import Status
+
+RTOL: Final = 1e-12
+WRONG: Final = 1e-6
+"""Residual of a solve, as a part of ‖b‖, from which on ARPACK would be misled."""
+
+
+def shift_inverted(
+    pencil: GivenPencil, setup: Setup, wanted: Wanted, shift: float, guesses: Sequence[Any], like: Any, began: float
+) -> Eigenpairs:
+    """Eigenvalues nearest to a number within the spectrum.
+
+    Raises:
+        InputError: A is no matrix in this process, or the number is an eigenvalue.
+    """
+    found = pencil.matrices
+    if found is None:
+        raise InputError(
+            "A is indefinite, so its lowest eigenvalues are not those of least magnitude: which='SA' finds the lowest "
+            "ones; for those nearest to sigma=0 give A as a sparse matrix of SciPy"
+        )
+    a, b = found
+    n = a.shape[0]
+    moved = a - shift * b if b is not None else a - shift * scipy.sparse.eye_array(n)
+    m = "direct" if isinstance(setup.M, str) and setup.M == AUTO else setup.M
+    setup = replace(setup, M=m, method=None)
+    problem = matrix(moved)
+    first = _on_host(guesses[0]) if guesses else np.random.default_rng(0).standard_normal(n)
+    with Session(problem, prepared(problem, first, None, setup)) as session:
+        took, searching = session.took, time.perf_counter()
+
+        def solve(r: Any) -> Any:
+            (solution,) = solve_all(session, [(np.ravel(r), None)], Options(rtol=RTOL))
+            if not solution.true_residual <= WRONG * max(solution.b_norm, np.finfo(float).tiny):
+                raise InputError(
+                    f"A - sigma B with sigma={shift:g} cannot be solved with ({solution.status}): where sigma is an "
+                    f"eigenvalue take a number beside it; else another M"
+                )
+            return solution.x
+
+        inverse = LinearOperator((n, n), matvec=solve, dtype=np.float64)
+        status = Status.CONVERGED
+        try:
+            values, vectors = arpack(a, wanted.count, M=b, sigma=shift, OPinv=inverse, v0=first, tol=wanted.tol / 100)
+        except ArpackNoConvergence as error:
+            values, vectors, status = error.eigenvalues, error.eigenvectors, Status.MAX_ITERATIONS
+        order = np.argsort(values)
+        values, vectors = values[order], vectors[:, order]
+        bx = vectors if b is None else b @ vectors
+        wanted_at = wanted.tol * abs(values) * np.linalg.norm(bx, axis=0)
+        rounding = 2.0**-47 * abs(a).sum(axis=1).max() * np.linalg.norm(vectors, axis=0)
+        return Eigenpairs(
+            values=values,
+            vectors=np.asarray(vectors, like=like),
+            residuals=np.linalg.norm(a @ vectors - bx * values, axis=0),
+            limits=np.maximum(wanted_at, rounding),
+            status=status,
+            iterations=0,
+            timings={
+                "setup": took,
+                "search": time.perf_counter() - searching,
+                "total": time.perf_counter() - began,
+            },
+            engine=session.described,
+            solved_by=f"ARPACK of SciPy with {session.chosen.asked}",
+            notes=(
+                *session.notes,
+                f"sigma={shift:g} lies within the spectrum: ARPACK has found the values, with solves with A - sigma B",
+            ),
+        )
+
+
+def _on_host(values: Any) -> Any:
+    return values.get() if type(values).__module__.startswith("cupy") else np.asarray(values)

@@ -1,0 +1,1 @@
+"""Methods that iterate on several vectors at once: `block` has the vectors, `lobpcg` finds eigenvalues."""

@@ -1,0 +1,156 @@
+"""Blocks: several vectors side by side, for methods that iterate on all of them. Sees neither arrays nor Dask.
+
+Products of all pairs of vectors and combinations of them are made chunk by chunk in one pass over a block. Where the
+engine has no fields of several columns, a block is as many fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final, Self, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import COMBINE, LOAD, TIMES
+from dsolver.kernels.formats.layout import Layout
+
+F64 = npt.NDArray[np.float64]
+
+WIDTH: Final = 8
+"""Most columns of a group, for which kernels on matrices are compiled."""
+
+
+@final
+class Block:
+    """Vectors of one layout.
+
+    Args:
+        engine: runs the kernels of one vector.
+        layout: the `Layout` of every chunk.
+        count: how many, two or more.
+
+    Attributes:
+        columns: each by itself.
+        together: all, where the engine has such fields; else None.
+    """
+
+    def __init__(self, engine: Engine, layout: PerChunk, count: int) -> None:
+        self._engine, self._layout = engine, layout
+        view = engine.batched(count)
+        self.together: Field | None = None
+        if view is None:
+            self.columns: Sequence[Field] = [engine.field(layout) for _ in range(count)]
+        else:
+            self._view, self.together = view, view.field(layout)
+            self.columns = [view.column(self.together, number) for number in range(count)]
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def part(self, first: int, last: int) -> Self:
+        """Columns first .. last, in the same memory."""
+        made = type(self).__new__(type(self))
+        made.__dict__ |= self.__dict__
+        made.columns = self.columns[first:last]
+        if self.together is not None:
+            made.together = self._view.columns(self.together, first, last)
+        return made
+
+    def clear(self) -> None:
+        """Set all of it to zero."""
+        for column in self.columns:
+            self._engine.fill(self._layout, 0.0, column)
+
+    def copy(self, to: Block) -> None:
+        """to = this, as many vectors."""
+        for column, target in zip(self.columns, to.columns, strict=True):
+            self._engine.copy(column, target)
+
+    def products(self, other: Block) -> F64:
+        """Dot products of each column with each of the other block, (columns, others): the same on all ranks."""
+        if self.together is not None and other.together is not None:
+            found = self._engine.per_chunk(_products, self.together, other.together)
+        else:
+            found = self._engine.per_chunk(partial(_products_of, len(self)), *self.columns, *other.columns)
+        return np.array(self._engine.sums(found)).reshape(len(self), len(other))
+
+    def squares(self) -> F64:
+        """Dot product of each column with itself, (columns,)."""
+        return np.array(self._engine.sums(self._engine.per_chunk(_squares, *self.columns)))
+
+    def combine(self, coefficients: F64, to: Block, keep: float = 0.0) -> None:
+        """to = keep to + this times coefficients (columns, columns of to); to may be some of these where keep is 0."""
+        if self.together is not None and to.together is not None:
+            numbers: Any = coefficients  # of the host, as all numbers that engines pass on as they are
+            self._engine.run(COMBINE, keep, self.together, numbers, to.together)
+            return
+        make = partial(_combined, coefficients, keep)
+        made = self._engine.per_chunk(make, self._layout, *self.columns, *(to.columns if keep else ()))
+        for number, column in enumerate(to.columns):
+            self._engine.run(LOAD, self._layout, made.at(number), column)
+
+    def times(self, diagonal: Field, to: Block) -> None:
+        """to = this, each column item by item times a vector."""
+        if self.together is not None and to.together is not None:
+            self._engine.run(TIMES, diagonal, self.together, to.together)
+            return
+        for column, target in zip(self.columns, to.columns, strict=True):
+            self._engine.run(TIMES, diagonal, column, target)
+
+
+def width_for(count: int) -> int:
+    """Columns of a group, for so many that are all as wide but for the last."""
+    return -(-count // -(-count // WIDTH))
+
+
+def groups_of(count: int, width: int) -> list[tuple[int, int]]:
+    """Ranges of so many columns."""
+    return [(first, min(first + width, count)) for first in range(0, count, width)]
+
+
+def agreed(engine: Engine, *values: F64) -> list[F64]:
+    """Arrays of the first chunk's owner on all ranks, whose libraries may round otherwise."""
+    if len(engine.partition) == 1:
+        return list(values)
+    flat = np.concatenate([array.ravel() for array in values])
+    found = np.array(engine.sums(engine.per_chunk(partial(_of_first, tuple(flat.tolist())))))
+    ends = np.cumsum([array.size for array in values])[:-1]
+    return [part.reshape(array.shape) for part, array in zip(np.split(found, ends), values, strict=True)]
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _products(backend: Backend, _: int, s: Any, t: Any) -> tuple[float, ...]:
+    return tuple(backend.to_host(backend.vectors.gram(s, t)).ravel().tolist())
+
+
+def _products_of(count: int, backend: Backend, number: int, *vectors: Any) -> tuple[float, ...]:
+    s, t = (backend.xp.stack(part) for part in (vectors[:count], vectors[count:]))
+    return _products(backend, number, s, t)
+
+
+def _squares(backend: Backend, _: int, *vectors: Any) -> tuple[float, ...]:
+    out = backend.scalars(len(vectors))
+    for number, vector in enumerate(vectors):
+        backend.kernel("dot")(vector, vector, out[number : number + 1])
+    return tuple(backend.to_host(out).tolist())
+
+
+def _combined(
+    coefficients: F64, keep: float, backend: Backend, _: int, layout: Layout, *vectors: Any
+) -> tuple[Any, ...]:
+    """Blocks (nx, ny, nz) of combinations of vectors, to which those behind them are added."""
+    count, width = coefficients.shape
+    s = backend.xp.stack(vectors[:count])
+    t = backend.xp.stack(vectors[count:]) if keep else backend.xp.zeros((width, s.shape[1]))
+    backend.kernel("combine")(keep, s, coefficients, t)
+    return tuple(backend.vectors.unload(layout, column) for column in t)
+
+
+def _of_first(values: tuple[float, ...], _: Backend, number: int) -> tuple[float, ...]:
+    return values if number == 0 else (0.0,) * len(values)

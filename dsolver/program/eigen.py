@@ -1,0 +1,314 @@
+"""Program for eigenvalues: a system that is set up with its preconditioner, and LOBPCG on blocks of vectors beside it.
+
+As for `Solve`, every rank makes its own instance and runs the same commands at the same time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, final
+
+import numpy as np
+
+from dsolver.distributed.matrix import Matrix
+from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.engines.running_program import Blocks
+from dsolver.grid.partition import Partition
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import LOAD, TIMES
+from dsolver.krylov.blocks.block import Block, groups_of, width_for
+from dsolver.krylov.blocks.lobpcg import BlockOperator, Lobpcg, NotFiniteError, Pencil
+from dsolver.krylov.method import ApproximateInverse
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.preconditioners.base import make
+from dsolver.preconditioners.chebyshev import noise
+from dsolver.program.solve import Solve
+from dsolver.status import Status
+
+FALLEN: Final = 0.9
+"""Part of the smallest residuals that counts as smaller ones."""
+STAGNATION: Final = 60
+"""Iterations after which residuals that have not become smaller are given up, where M is multigrid."""
+ONE_LEVEL: Final = 500
+"""Likewise where M has no coarse grid."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class EigenTerms:
+    """Terms on which eigenvalues are sought.
+
+    Attributes:
+        wanted: how many, beside those of known null vectors.
+        size: vectors that are iterated on.
+        highest: whether the highest are wanted, not the lowest.
+        tol: as of `Lobpcg`.
+        maxiter: iterations at most.
+        definite: whether a negative value ends the search, for then the lowest are not those of least magnitude.
+        plain: whether M is left out.
+        probed: iterations after which the search ends where no value is negative; None for no such number.
+    """
+
+    wanted: int
+    size: int
+    highest: bool
+    tol: float
+    maxiter: int
+    definite: bool = False
+    plain: bool = False
+    probed: int | None = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """Eigenvalues as far as they are known.
+
+    Attributes:
+        values: wanted and other ones, in the order of their vectors.
+        residuals: ‖A x - λ B x‖₂ of each, with xᵀBx = 1.
+        limits: what each should become.
+        iterations: that were made.
+        status: how the search has ended; None where it goes on.
+    """
+
+    values: tuple[float, ...]
+    residuals: tuple[float, ...]
+    limits: tuple[float, ...]
+    iterations: int
+    status: Status | None
+
+
+@final
+class EigenProgram(Solve):
+    """Eigenvalues of the matrix that is set up."""
+
+    _mass: Field | None = None
+    _guesses: dict[int, Field]
+    _modes: Lobpcg
+    _terms: EigenTerms
+
+    def set_mass(self, blocks: Blocks) -> None:
+        """Take a diagonal for B: on cells, a density."""
+        self._mass = self._engine.field(self.layout)
+        self._engine.load(blocks, self.layout, self._mass)
+
+    def set_guess(self, blocks: Blocks, column: int) -> None:
+        """Take a first guess of a column."""
+        self._guesses = self.__dict__.get("_guesses", {})
+        self._guesses[column] = self._engine.field(self.layout)
+        self._engine.load(blocks, self.layout, self._guesses[column])
+
+    def null_vectors(self) -> int:
+        """Number of vectors n with A n = 0 that are known."""
+        return len(self.system.null_vectors)
+
+    def search(self, terms: EigenTerms) -> Found:
+        """Begin: from first guesses, and from what M makes of rough vectors; from all vectors where these are few."""
+        engine, known = self._engine, () if terms.highest else self.system.null_vectors
+        rows = math.prod(engine.partition.grid)
+        whole = rows <= 3 * terms.size + len(known)
+        size = rows if whole else terms.size
+        modes = Lobpcg(engine, self.layout, self._pencil(size, terms), size, len(known), terms.tol)
+        if modes.known is not None:
+            for n, column in zip(known, modes.known.columns, strict=True):
+                engine.copy(n, column)
+        for number, column in enumerate(modes.x.columns):
+            made = partial(_unit, engine.partition) if whole else partial(noise, engine.partition)
+            engine.run(LOAD, self.layout, engine.per_chunk(partial(_seeded, made, number + (not whole))), column)
+        self._smooth(modes, terms, whole=whole)
+        for column in modes.x.columns:
+            self.system.clear(column)
+        self._modes, self._terms = modes, terms
+        self._best, self._since = math.inf, 0
+        self._status: Status | None = None
+        self._attempt(modes.start)
+        return self.found()
+
+    def advance(self, steps: int) -> Found:
+        """Make so many iterations, or fewer."""
+        for _ in range(steps):
+            if self._status is not None:
+                break
+            self._attempt(self._modes.step)
+        return self.found()
+
+    def found(self) -> Found:
+        """Values and residuals as they are now."""
+        modes = self._modes
+        arrays = {name: tuple(getattr(modes, name).tolist()) for name in ("values", "residuals", "limits")}
+        return Found(**arrays, iterations=modes.iterations, status=self._status)
+
+    def vector(self, column: int, *, known: bool = False, host: bool = False) -> Blocks:
+        """A vector as blocks by chunk number: an iterate, or a null vector; host: NumPy arrays are wanted."""
+        block = self._modes.known if known else self._modes.x
+        assert block is not None
+        return self._unloaded(block.columns[column], host=host)
+
+    def end(self) -> None:
+        """Give the vectors back."""
+        self.__dict__.pop("_modes", None)
+        self.__dict__.pop("_guesses", None)
+
+    def _smooth(self, modes: Lobpcg, terms: EigenTerms, *, whole: bool) -> None:
+        """Have M take from rough vectors what is far from the lowest ones, and set guesses in place of the first."""
+        if not whole and not terms.highest and not terms.plain:
+            made = Block(self._engine, self.layout, terms.size)
+            modes.balance(modes.x)
+            modes.pencil.m.apply(modes.x, made, range(terms.size))
+            made.copy(modes.x)
+        for number, guess in self.__dict__.get("_guesses", {}).items():
+            self._engine.copy(guess, modes.x.columns[number])
+
+    def _pencil(self, size: int, terms: EigenTerms) -> Pencil:
+        width = width_for(size)
+        norm = self.columns.each[0].matrix_norm()
+        a = _Matrix(self._engine, self._site.chunks, self._spec.problem.senders, width)
+        m = _Inverse(self._engine, None, None, 1) if terms.highest or terms.plain else self._inverse(width)
+        return Pencil(a=a, b=self._b(width), m=m, norm=norm, sign=-1.0 if terms.highest else 1.0)
+
+    def _b(self, width: int) -> BlockOperator | None:
+        """B: a mass matrix, volumes of cells, what was given for its diagonal, or both of these; None for ones."""
+        engine, problem, volumes = self._engine, self._spec.problem, self.system.volumes()
+        if self.beside:
+            assert isinstance(problem, MatrixProblem)
+            return _Matrix(engine, self.beside[0], problem.part_senders[0], width)
+        if volumes is None:
+            return None if self._mass is None else _Diagonal(self._mass)
+        diagonal = engine.field(self.layout)
+        engine.run(LOAD, self.layout, volumes, diagonal)
+        if self._mass is None:
+            return _Diagonal(diagonal)
+        made = engine.field(self.layout)
+        engine.run(TIMES, diagonal, self._mass, made)
+        return _Diagonal(made)
+
+    def _inverse(self, width: int) -> _Inverse:
+        """M on groups of columns, if it can be made for them."""
+        spec, engine, single = self._spec, self._engine, self.preconditioner
+        view = engine.batched(width) if width > 1 and spec.preconditioner.can.batched and single is not None else None
+        if view is None:
+            return _Inverse(engine, single, None, 1)
+        matrix = Matrix(view, self._site.chunks, spec.problem.senders)
+        site = replace(self._site, engine=view, matrix=matrix, method=None, single=single)
+        return _Inverse(engine, single, make(spec.preconditioner, site, spec.precond_dtype), width)
+
+    def _attempt(self, work: Any) -> None:
+        """Do some work, and see whether the search has ended."""
+        modes, terms = self._modes, self._terms
+        try:
+            work()
+        except NotFiniteError:
+            self._status = Status.NOT_FINITE
+            return
+        wanted = slice(0, terms.wanted)
+        worst = float(np.max(modes.residuals[wanted] / modes.limits[wanted], initial=0.0))
+        if worst < FALLEN * self._best:
+            self._best, self._since = worst, modes.iterations
+        negative = bool((modes.values < -modes.rounding).any())
+        if terms.definite and negative:
+            self._status = Status.INDEFINITE
+        elif worst <= 1.0 or (terms.probed is not None and modes.iterations >= terms.probed and not negative):
+            self._status = Status.CONVERGED
+        elif modes.iterations - self._since >= (STAGNATION if self._spec.preconditioner.can.multilevel else ONE_LEVEL):
+            self._status = Status.STAGNATED
+        elif modes.iterations >= terms.maxiter:
+            self._status = Status.MAX_ITERATIONS
+
+
+# -- operators on blocks -------------------------------------------------------------------------------------------
+
+
+@final
+class _Matrix(BlockOperator):
+    """A distributed matrix, which is read once for each group of columns where the engine has fields of several.
+
+    Args:
+        engine: runs the kernels of one vector.
+        chunks: the `ChunkMatrix` of every chunk.
+        senders: as of `Matrix`.
+        width: columns of a group.
+    """
+
+    def __init__(self, engine: Engine, chunks: PerChunk, senders: Any, width: int) -> None:
+        view = engine.batched(width) if width > 1 else None
+        self._one = Matrix(engine, chunks, senders)
+        self._wide = None if view is None else Matrix(view, chunks, senders)
+        self._width = width
+
+    def apply(self, x: Block, y: Block, wanted: Collection[int]) -> None:
+        """As in `BlockOperator`."""
+        wide = None if self._wide is None else self._wide.multiply
+        _in_groups(x, y, wanted, self._one.multiply, wide, self._width)
+
+
+@final
+class _Inverse(BlockOperator):
+    """A preconditioner, likewise.
+
+    Args:
+        engine: runs the kernels of one vector.
+        one: M; None for the identity.
+        wide: M for groups of columns, if there is such.
+        width: columns of a group.
+    """
+
+    def __init__(
+        self, engine: Engine, one: ApproximateInverse | None, wide: ApproximateInverse | None, width: int
+    ) -> None:
+        self._one = engine.copy if one is None else one.apply
+        self._wide = None if wide is None else wide.apply
+        self._width = width
+
+    def apply(self, x: Block, y: Block, wanted: Collection[int]) -> None:
+        """As in `BlockOperator`."""
+        _in_groups(x, y, wanted, self._one, self._wide, self._width)
+
+
+@final
+class _Diagonal(BlockOperator):
+    """A diagonal matrix."""
+
+    def __init__(self, diagonal: Field) -> None:
+        self._diagonal = diagonal
+
+    def apply(self, x: Block, y: Block, wanted: Collection[int]) -> None:  # noqa: ARG002  # all cost less than a choice
+        """As in `BlockOperator`."""
+        x.times(self._diagonal, y)
+
+
+Apply = Callable[[Field, Field], None]
+
+
+def _in_groups(x: Block, y: Block, wanted: Collection[int], one: Apply, wide: Apply | None, width: int) -> None:
+    """y = an operator times x: groups with a column that is wanted at once, where that can be, others by columns."""
+    for first, last in groups_of(len(x), width):
+        needed = [number for number in range(first, last) if number in wanted]
+        if wide is not None and last - first == width and len(needed) > 1:
+            source, target = x.part(first, last).together, y.part(first, last).together
+            assert source is not None
+            assert target is not None
+            wide(source, target)
+            continue
+        for number in needed:
+            one(x.columns[number], y.columns[number])
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _seeded(make: Callable[..., Any], seed: int, backend: Backend, number: int) -> Any:
+    return make(backend, number, seed)
+
+
+def _unit(partition: Partition, backend: Backend, number: int, row: int) -> Any:
+    """A chunk's part of the vector that is 1 in one row, in the order of the whole grid, and 0 elsewhere."""
+    x, y, z = np.unravel_index(row, partition.grid)
+    box = partition[number].box
+    block = np.zeros(box.shape)
+    if all(low <= i < high for i, low, high in zip((x, y, z), box.lo, box.hi, strict=True)):
+        block[x - box.lo[0], y - box.lo[1], z - box.lo[2]] = 1.0
+    return backend.asarray(block)

@@ -1,0 +1,318 @@
+"""Eigenvalues and vectors: those of SciPy's dense `eigh`, on grids and matrices of many kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+
+import dsolver
+from dsolver import problems
+
+HERE: dict[str, Any] = {"client": False, "device": "cpu"}
+
+
+def exact(A: Any, B: Any = None) -> Any:
+    return scipy.linalg.eigh(A.toarray(), None if B is None else B.toarray(), eigvals_only=True)
+
+
+def check(found: dsolver.Eigenpairs, A: Any, B: Any = None) -> None:
+    """Vectors are B-orthonormal, and residuals are what is said."""
+    w, v = found
+    bv = v if B is None else B @ v
+    np.testing.assert_allclose(v.T @ bv, np.eye(len(w)), atol=1e-9)
+    residuals = np.linalg.norm(A @ v - bv * w, axis=0)
+    np.testing.assert_allclose(residuals, found.residuals, rtol=0.1, atol=1e-12 * abs(A).max())
+
+
+def random_matrix(n: int, rng: np.random.Generator) -> Any:
+    return sp.random_array((n, n), density=3 / n, rng=rng).tocsr()
+
+
+def definite(n: int, rng: np.random.Generator) -> Any:
+    r = random_matrix(n, rng)
+    return r @ r.T + 0.1 * sp.eye_array(n)
+
+
+def of_low_rank(n: int, rng: np.random.Generator) -> Any:
+    """Three values are zero; the others are some decades."""
+    q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    return sp.csr_array((q * np.concatenate([np.zeros(3), 10.0 ** rng.uniform(-1, 2, n - 3)])) @ q.T)
+
+
+def graph_laplacian(n: int, rng: np.random.Generator) -> Any:
+    r = random_matrix(n, rng)
+    r = r + r.T
+    return sp.diags_array(r.sum(axis=1)) - r
+
+
+def clustered(n: int, rng: np.random.Generator) -> Any:
+    """Three values within 1e-9 of each other, again and again."""
+    q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    values = np.repeat(np.arange(1.0, n + 1.0), 3)[:n] + 1e-9 * rng.standard_normal(n)
+    return sp.csr_array((q * values) @ q.T)
+
+
+def dominant(n: int, rng: np.random.Generator) -> Any:
+    r = random_matrix(n, rng)
+    return sp.diags_array(rng.uniform(1.0, 1000.0, n)) + 0.1 * (r + r.T)
+
+
+KINDS = [definite, of_low_rank, graph_laplacian, clustered, dominant]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_pencils(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(12, 160)), int(rng.integers(1, 7))
+    A = sp.csr_array(KINDS[seed % len(KINDS)](n, rng))
+    A = sp.csr_array((A + A.T) / 2.0)
+    B = None
+    if seed % 2:
+        s = random_matrix(n, rng)
+        B = sp.csr_array(s @ s.T + 0.5 * sp.eye_array(n))
+    found = dsolver.eigsh(A, k, B=B, **HERE)
+    assert found.converged
+    expected = exact(A, B)
+    np.testing.assert_allclose(found.values, expected[:k], rtol=1e-8, atol=1e-12 * expected[-1])
+    check(found, A, B)
+
+
+# -- which ones --------------------------------------------------------------------------------------------------------
+
+
+def chain(n: int) -> Any:
+    return sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n)).tocsr()
+
+
+@pytest.mark.parametrize(
+    ("which", "sigma"), [("SM", None), ("SA", None), ("LA", None), ("LM", None), ("SM", -0.3), ("SM", 1.3)]
+)
+def test_which_ones(which: Any, sigma: float | None) -> None:
+    A = chain(150)
+    w = exact(A)
+    found = dsolver.eigsh(A, 4, which=which, sigma=sigma, **HERE)
+    assert found.converged
+    nearest = np.sort(w[np.argsort(abs(w - (sigma or 0.0)))[:4]])
+    expected = nearest if sigma is not None else w[:4] if which in ("SM", "SA") else w[-4:]
+    np.testing.assert_allclose(found.values, expected, rtol=1e-9)
+    check(found, A)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("which", ["SM", "SA", "LA", "LM"])
+def test_of_an_indefinite_or_negated_matrix(which: Any, sign: float) -> None:
+    A = sign * (chain(120) - (2.5 if sign > 0.0 else 0.0) * sp.eye_array(120))
+    w = exact(A)
+    found = dsolver.eigsh(A, 3, which=which, **HERE)
+    assert found.converged
+    by_size = w[np.argsort(abs(w))]
+    expected = {"SM": np.sort(by_size[:3]), "SA": w[:3], "LA": w[-3:], "LM": np.sort(by_size[-3:])}[which]
+    np.testing.assert_allclose(found.values, expected, rtol=1e-8)
+    if which == "SM" and sign > 0.0:
+        assert "ARPACK" in found.solved_by
+        assert found.notes
+
+
+def test_a_matrix_out_of_range_and_one_with_rows_of_their_own() -> None:
+    A = chain(100)
+    scaled = dsolver.eigsh(A * 2.0**500, 2, **HERE)
+    np.testing.assert_allclose(scaled.values * 2.0**-500, exact(A)[:2], rtol=1e-9)
+    own = A.tolil()
+    own[4, :], own[:, 4] = 0.0, 0.0
+    own[4, 4] = -3.0
+    found = dsolver.eigsh(own.tocsr(), 2, which="SA", **HERE)
+    np.testing.assert_allclose(found.values, exact(own)[:2], rtol=1e-9)
+
+
+# -- null vectors and masses -----------------------------------------------------------------------------------------
+
+
+def test_fiedler_vector_cuts_a_graph_of_two_cliques() -> None:
+    half = np.ones((30, 30)) - np.eye(30)
+    graph = np.block([[half, np.zeros((30, 30))], [np.zeros((30, 30)), half]])
+    graph[29, 30] = graph[30, 29] = 0.5
+    A = sp.csr_array(np.diag(graph.sum(axis=1)) - graph)
+    (zero, value), v = dsolver.eigsh(A, 2, **HERE)
+    assert zero == 0.0
+    assert value == pytest.approx(exact(A)[1], rel=1e-9)
+    assert np.ptp(v[:, 0]) < 1e-14
+    assert len(set(np.sign(v[:30, 1]))) == len(set(np.sign(v[30:, 1]))) == 1
+    assert v[0, 1] * v[-1, 1] < 0.0
+
+
+def plate(n: int) -> tuple[Any, np.ndarray]:
+    """Stiffness of a free square of springs, nodes (n, n), displacements side by side; its nodes."""
+    at = np.stack(np.meshgrid(np.arange(n), np.arange(n), indexing="ij"), axis=-1).reshape(-1, 2).astype(float)
+    rows = []
+    for i, j in ((1, 0), (0, 1), (1, 1), (1, -1)):
+        for a in range(n * n):
+            x, y = divmod(a, n)
+            if 0 <= x + i < n and 0 <= y + j < n:
+                row = np.zeros(2 * n * n)
+                along, b = np.array([i, j]) / np.hypot(i, j), (x + i) * n + y + j
+                row[2 * a : 2 * a + 2], row[2 * b : 2 * b + 2] = -along, along
+                rows.append(row)
+    stretch = sp.csr_array(np.array(rows))
+    return sp.csr_array(stretch.T @ stretch), at
+
+
+@pytest.mark.parametrize("mass", [False, True])
+def test_modes_of_a_free_elastic_body(mass: bool) -> None:
+    A, at = plate(8)
+    modes = dsolver.rigid_body_modes(at)
+    problem = dsolver.matrix(A, nullspace=modes, near_nullspace=modes, block_size=2)
+    m = sp.diags_array(np.repeat(np.linspace(1.0, 3.0, len(at)), 2)).tocsr() if mass else None
+    found = dsolver.eigsh(problem, 6, B=m, **HERE)
+    assert found.converged
+    assert (found.values[:3] == 0.0).all()
+    np.testing.assert_allclose(found.values[3:], exact(A, m)[3:6], rtol=1e-9)
+    check(found, A, m)
+
+
+@pytest.mark.parametrize("form", ["array", "number", "sparse"])
+def test_a_mass_in_any_form(form: str) -> None:
+    A, rng = chain(90), np.random.default_rng(1)
+    diagonal = np.full(90, 2.5) if form == "number" else rng.uniform(1.0, 4.0, 90)
+    B = {"array": diagonal, "number": 2.5, "sparse": sp.diags_array(diagonal)}[form]
+    found = dsolver.eigsh(A, 3, B=B, **HERE)
+    np.testing.assert_allclose(found.values, exact(A, sp.diags_array(diagonal))[:3], rtol=1e-9)
+    check(found, A, sp.diags_array(diagonal).tocsr())
+
+
+@pytest.mark.parametrize("options", [{"order": "rcm"}, {"partition": "graph", "chunks": 3}, {"chunks": 4}])
+def test_a_mass_follows_the_order_of_the_rows(options: Any) -> None:
+    if options.get("partition"):
+        pytest.importorskip("pymetis")
+    rng = np.random.default_rng(2)
+    A, s = chain(120), random_matrix(120, rng)
+    shuffled = rng.permutation(120)
+    A = sp.csr_array(A[shuffled][:, shuffled])
+    B = sp.csr_array(s @ s.T + sp.eye_array(120))
+    found = dsolver.eigsh(dsolver.matrix(A, **options), 3, B=B, **HERE)
+    np.testing.assert_allclose(found.values, exact(A, B)[:3], rtol=1e-9)
+    check(found, A, B)
+
+
+# -- grids -------------------------------------------------------------------------------------------------------------
+
+
+def fluxes(kappa: np.ndarray, *, closed: bool) -> np.ndarray:
+    """-∇·(κ∇) on cells of size 1, dense."""
+    n, number = kappa.size, np.arange(kappa.size).reshape(kappa.shape)
+    A = np.zeros((n, n))
+    for axis in range(kappa.ndim):
+        low, high = np.moveaxis(number, axis, 0)[:-1].ravel(), np.moveaxis(number, axis, 0)[1:].ravel()
+        k = kappa.ravel()
+        between = 2.0 * k[low] * k[high] / (k[low] + k[high])
+        for i, j, g in zip(low, high, between, strict=True):
+            A[i, i] += g
+            A[j, j] += g
+            A[i, j] -= g
+            A[j, i] -= g
+        for end in () if closed else (0, -1):
+            at = np.moveaxis(number, axis, 0)[end].ravel()
+            A[at, at] += 2.0 * k[at]
+    return A
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("chunks", [None, (2, 1, 2)])
+def test_modes_of_a_grid_with_jumps(closed: bool, chunks: Any) -> None:
+    kappa = 10.0 ** np.random.default_rng(3).uniform(-2, 2, (8, 7, 6))
+    problem = problems.diffusion(kappa.shape, kappa, bc="neumann" if closed else None, chunks=chunks)
+    density = np.random.default_rng(4).uniform(1.0, 2.0, kappa.shape)
+    w, v = dsolver.eigsh(problem, 4, B=density, **HERE)
+    A = fluxes(kappa, closed=closed)
+    expected = scipy.linalg.eigh(A, np.diag(density.ravel()), eigvals_only=True)
+    np.testing.assert_allclose(w, expected[:4], rtol=1e-8, atol=1e-10)
+    assert v.shape == (4, 8, 7, 6)
+    flat = v.reshape(4, -1).T
+    np.testing.assert_allclose(A @ flat, density.reshape(-1, 1) * flat * w, atol=1e-5)
+
+
+def test_values_are_those_of_the_differential_operator() -> None:
+    """On cells of any size: π² (1 + 1/4) on a rectangle of 1 by 2, to the order of the cells."""
+    width = np.full(24, 2.0 / 24) * np.linspace(0.9, 1.1, 24)
+    problem = problems.diffusion((20, 24), spacing=(1.0 / 20, width))
+    (lowest,), v = dsolver.eigsh(problem, 1, **HERE)
+    assert lowest == pytest.approx(np.pi**2 * 1.25, rel=5e-3)
+    assert v.shape == (1, 20, 24)
+    assert (v > 0.0).all() or (v < 0.0).all()
+
+
+def test_cells_that_are_left_out_have_no_modes() -> None:
+    mask = np.zeros((9, 8, 1), dtype=bool)
+    mask[4, 2:6] = True
+    found = dsolver.eigsh(problems.diffusion(mask.shape, mask=mask, bc="neumann"), 3, **HERE)
+    assert found.values[0] == pytest.approx(0.0, abs=1e-12)
+    assert (found.values[1:] > 1e-3).all()
+    assert (found.vectors[:, mask] == 0.0).all()
+
+
+# -- guesses, preconditioners, ends ------------------------------------------------------------------------------------
+
+
+def test_a_guess_of_the_vectors_ends_at_once() -> None:
+    A = chain(200)
+    first = dsolver.eigsh(A, 3, M="jacobi", maxiter=2000, **HERE)
+    again = dsolver.eigsh(A, 3, M="jacobi", v0=first.vectors, **HERE)
+    assert again.iterations < first.iterations / 3
+
+
+@pytest.mark.parametrize("M", ["amg", "direct", "jacobi", None, lambda r: r / 2.0])
+def test_any_preconditioner(M: Any) -> None:
+    A = chain(60)
+    found = dsolver.eigsh(A, 2, M=M, **HERE)
+    assert found.converged
+    np.testing.assert_allclose(found.values, exact(A)[:2], rtol=1e-9)
+
+
+def test_too_few_iterations_are_told() -> None:
+    found = dsolver.eigsh(chain(500), 4, M=None, maxiter=3, **HERE)
+    assert found.status is dsolver.Status.MAX_ITERATIONS
+    assert found.iterations == 3
+    assert not found.converged
+    assert (found.residuals > found.limits).any()
+
+
+def test_nearly_all_values_of_a_small_matrix() -> None:
+    A = chain(9)
+    found = dsolver.eigsh(A, 8, **HERE)
+    np.testing.assert_allclose(found.values, exact(A)[:8], rtol=1e-12)
+    check(found, A)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"k": 10}, "k must be an integer from 1 to 9"),
+        ({"k": 0}, "k must be"),
+        ({"k": 2.5}, "k must be"),
+        ({"which": "BE"}, "which must be one of 'SM', 'SA', 'LA', 'LM'"),
+        ({"sigma": np.nan}, "sigma must be"),
+        ({"sigma": 1j}, "sigma must be"),
+        ({"tol": -1.0}, "tol must be"),
+        ({"maxiter": -1}, "maxiter must be"),
+        ({"A": sp.eye_array(10, dtype=complex).tocsr()}, "A is complex"),
+        ({"A": sp.csr_array(np.triu(np.ones((10, 10))))}, "A is not symmetric"),
+        ({"A": np.eye(10)}, "A is a ndarray"),
+        ({"B": sp.eye_array(9).tocsr()}, "B has shape"),
+        ({"B": np.eye(10)}, "makes a sparse matrix of an array"),
+        ({"B": np.zeros(10)}, "B must be positive"),
+        ({"B": sp.csr_array(np.triu(np.ones((10, 10))))}, "B is not symmetric"),
+        ({"B": sp.csr_array(np.diag([-1.0, *[1.0] * 9]))}, "B is not positive definite"),
+        ({"B": sp.csr_array(np.ones((10, 10)) + 1e-3 * np.eye(10) * np.arange(-4, 6))}, "B is not positive definite"),
+        ({"B": "mass"}, "B must be a sparse matrix, an array"),
+        ({"v0": np.ones(7)}, "v0 has shape"),
+        ({"A": problems.poisson7((4, 4, 4)), "B": sp.csr_array(np.eye(64) + 0.1)}, "on a grid B is diagonal"),
+        ({"A": problems.poisson7((4, 4, 4)), "sigma": 0.5}, "sigma= is for a sparse matrix"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(arguments: dict[str, Any], told: str) -> None:
+    A = arguments.pop("A", chain(10))
+    with pytest.raises(dsolver.InputError, match=told):
+        dsolver.eigsh(A, **{"k": 2, **arguments, **HERE})
