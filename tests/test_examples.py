@@ -11,7 +11,9 @@ import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.linalg import eigh
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -107,6 +109,17 @@ def test_microstrip(tmp_path: Path) -> None:
     assert found["status"] == "converged"
     assert number(found, "iterations") <= 12
     assert number(found, "impedance in Ω") == pytest.approx(number(found, "Hammerstad's formula"), rel=0.04)
+
+
+def test_bracket(tmp_path: Path) -> None:
+    found = printed_here("bracket.py", tmp_path, "--grid", "8")
+    assert found["status"] == "converged"
+    made = runpy.run_path(str(EXAMPLES / "bracket.py"))
+    matrix, mass, *_ = made["assembled"](made["bracket"](8), made["LENGTH"] / 8)
+    exact = eigh(matrix.toarray(), np.diag(mass), eigvals_only=True, subset_by_index=[0, 3])
+    frequencies = [float(each) for each in found["frequencies in Hz"].split()]
+    assert frequencies == pytest.approx((np.sqrt(exact) / (2.0 * np.pi)).tolist(), rel=1e-6)
+    assert number(found, "departure from orthonormality") < 1e-10
 
 
 def test_matrix_file(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def _usual(M: Any, problem: Problem) -> Any:
 
     None where the diagonal tells that A is indefinite.
     """
-    if not (isinstance(M, str) and M == AUTO) or problem.lattice:
+    if not (isinstance(M, str) and M == AUTO) or problem.lattice or problem.operator is not None:
         return M
     if problem.indefinite or problem.hollow:
         return None

@@ -52,7 +52,8 @@ class GivenPencil:
     def matrices(self) -> tuple[Any, Any] | None:
         """A and B as CSR arrays of SciPy, B None for the identity; None where A is no matrix in this process."""
         problem = self.problem
-        if not isinstance(problem, MatrixProblem) or problem.matrix is None or problem.numbers is not None:
+        here = isinstance(problem, MatrixProblem) and problem.matrix is not None and problem.operator is None
+        if not isinstance(problem, MatrixProblem) or not here or problem.numbers is not None:
             return None
         b = problem.parts[0] if problem.parts else None
         if self.diagonal is not None:
@@ -110,8 +111,8 @@ def given_pencil(A: Any, B: Any, *, gpu: bool) -> GivenPencil:
         rows = problem.given  # for solves unknowns were taken out, or signs of rows were turned
         turned = SolvedMatrix(rows=rows, look=look_at(rows), negated=problem.negated, exponent=problem.exponent)
         problem = problem_of(turned, problem.name, order=problem.order, formats=problem.formats, block=problem.block)
-    if problem.asymmetry:
-        raise InputError(f"A is not symmetric: {problem.asymmetry}; eigsh needs A = Aᵀ")
+    if problem.unsymmetric:
+        raise InputError(f"A is not symmetric: {problem.unsymmetric}; eigsh needs A = Aᵀ")
     if B is None:
         return GivenPencil(problem=problem)
     if is_matrix(B):

@@ -21,7 +21,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, TIMES
 from dsolver.krylov.blocks.block import Block, groups_of, width_for
 from dsolver.krylov.blocks.lobpcg import BlockOperator, Lobpcg, NotFiniteError, Pencil
-from dsolver.krylov.method import ApproximateInverse
+from dsolver.krylov.method import ApproximateInverse, Operator
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import make
 from dsolver.preconditioners.chebyshev import noise
@@ -166,16 +166,20 @@ class EigenProgram(Solve):
     def _pencil(self, size: int, terms: EigenTerms) -> Pencil:
         width = width_for(size)
         norm = self.columns.each[0].matrix_norm()
-        a = _Matrix(self._engine, self._site.chunks, self._spec.problem.senders, width)
+        problem = self._spec.problem
+        at_once = width if problem.operator is None else 1
+        a = _Matrix(self._engine, self.method.operator, self._site.chunks, problem.senders, at_once)
         m = _Inverse(self._engine, None, None, 1) if terms.highest or terms.plain else self._inverse(width)
         return Pencil(a=a, b=self._b(width), m=m, norm=norm, sign=-1.0 if terms.highest else 1.0)
 
     def _b(self, width: int) -> BlockOperator | None:
         """B: a mass matrix, volumes of cells, what was given for its diagonal, or both of these; None for ones."""
-        engine, problem, volumes = self._engine, self._spec.problem, self.system.volumes()
+        engine, problem = self._engine, self._spec.problem
+        volumes = self.system.volumes() if problem.operator is None else None  # a function is A as it is
         if self.beside:
             assert isinstance(problem, MatrixProblem)
-            return _Matrix(engine, self.beside[0], problem.part_senders[0], width)
+            one = Matrix(engine, self.beside[0], problem.part_senders[0])
+            return _Matrix(engine, one, self.beside[0], problem.part_senders[0], width)
         if volumes is None:
             return None if self._mass is None else _Diagonal(self._mass)
         diagonal = engine.field(self.layout)
@@ -228,14 +232,15 @@ class _Matrix(BlockOperator):
 
     Args:
         engine: runs the kernels of one vector.
+        one: the matrix for one vector, which may be a function.
         chunks: the `ChunkMatrix` of every chunk.
         senders: as of `Matrix`.
-        width: columns of a group.
+        width: columns of a group; 1 for none.
     """
 
-    def __init__(self, engine: Engine, chunks: PerChunk, senders: Any, width: int) -> None:
+    def __init__(self, engine: Engine, one: Operator, chunks: PerChunk, senders: Any, width: int) -> None:
         view = engine.batched(width) if width > 1 else None
-        self._one = Matrix(engine, chunks, senders)
+        self._one = one
         self._wide = None if view is None else Matrix(view, chunks, senders)
         self._width = width
 

@@ -271,6 +271,23 @@ def test_any_preconditioner(M: Any) -> None:
     np.testing.assert_allclose(found.values, exact(A)[:2], rtol=1e-9)
 
 
+def test_of_a_function_with_a_matrix_near_it() -> None:
+    A = chain(120)
+    near = dsolver.operator(lambda x: A @ x + 0.01 * x, M_from=A, symmetric=True)
+    found = dsolver.eigsh(near, 3, **HERE)
+    np.testing.assert_allclose(found.values, exact(A)[:3] + 0.01, rtol=1e-9)
+    alone = dsolver.eigsh(sp.linalg.aslinearoperator(A), 2, which="LA", **HERE)
+    np.testing.assert_allclose(alone.values, exact(A)[-2:], rtol=1e-9)
+
+
+def test_cells_that_are_held_have_no_part_in_modes() -> None:
+    where = np.zeros((10, 9, 1), dtype=bool)
+    where[5] = True
+    found = dsolver.eigsh(problems.diffusion(where.shape, bc="neumann", fixed=(where, 3.0)), 2, **HERE)
+    assert (found.vectors[:, where] == 0.0).all()
+    assert found.values[0] > 0.01
+
+
 def test_too_few_iterations_are_told() -> None:
     found = dsolver.eigsh(chain(500), 4, M=None, maxiter=3, **HERE)
     assert found.status is dsolver.Status.MAX_ITERATIONS
