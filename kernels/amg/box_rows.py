@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 
 Triple = tuple[int, int, int]
@@ -59,11 +59,11 @@ def box_rows(
     given = (np.array(order), np.ascontiguousarray(weights, dtype=np.float64).reshape(len(offsets), -1))
     compared = box.shape == box.grid and mirrored(box, [offsets[k] for k in order])
     start = np.zeros(rows + 1, dtype=np.int64)
-    unequal = sum(team.run(_count, 0, rows, *where, *given, compared, start[1:]))
+    unequal = sum(team.run(_count, 0, rows, *where, *given, compared, start[1:], worth=ROWS_WORTH_A_THREAD))
     np.cumsum(start, out=start)
     columns = np.empty(start[-1], dtype=np.int32 if prod(box.grid) <= MOST_POINTS else np.int64)
     out, share = Csr(start, columns, np.empty(start[-1])), np.empty(rows)
-    team.run(_fill, 0, rows, *where, *given, out, share)
+    team.run(_fill, 0, rows, *where, *given, out, share, worth=ROWS_WORTH_A_THREAD)
     return out, share, compared and not unequal
 
 

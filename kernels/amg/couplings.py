@@ -15,7 +15,7 @@ from numba import njit, uint64
 from dsolver.kernels.amg.sorting import sort_short
 from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 
 DEPENDS: Final = 1
@@ -40,7 +40,7 @@ def row_measures(a: Csr, below: int, team: Team) -> tuple[Any, Any, Any]:
         three arrays, float64 (rows,).
     """
     largest, diagonal, sizes = np.empty(a.size), np.empty(a.size), np.empty(a.size)
-    team.run(_measure, 0, a.size, a, below, largest, diagonal, sizes)
+    team.run(_measure, 0, a.size, a, below, largest, diagonal, sizes, worth=ROWS_WORTH_A_THREAD)
     return largest, diagonal, sizes
 
 
@@ -61,7 +61,7 @@ def couplings(a: Csr, below: int, largest: Any, theta: float, team: Team) -> tup
         bits, uint8 (entries,); counts, int64 (rows,).
     """
     bits, counts = np.empty(len(a.columns), dtype=np.uint8), np.empty(a.size, dtype=np.int64)
-    team.run(_couple, 0, a.size, a, below, largest, theta, bits, counts)
+    team.run(_couple, 0, a.size, a, below, largest, theta, bits, counts, worth=ROWS_WORTH_A_THREAD)
     return bits, counts
 
 

@@ -22,7 +22,7 @@ from dsolver.kernels.amg.couplings import DEPENDS, LEADS, coded
 from dsolver.kernels.amg.pmis import COARSE, FINE
 from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
 
@@ -75,7 +75,7 @@ def interpolation(
         team: shares the rows.
     """
     sums = np.empty(seen.size)
-    team.run(_add_up, 0, seen.size, seen, sums)
+    team.run(_add_up, 0, seen.size, seen, sums, worth=ROWS_WORTH_A_THREAD)
     points = np.arange(a.size) if points is None else points
     pieces = (points, a, bits, state, below, seen, sums, coarse, columns, most, NEGLIGIBLE)
     return _kept(len(points), most, _interpolate, pieces, team)
@@ -90,7 +90,7 @@ def renamed(seen: Csr, names: Any, team: Team) -> Csr:
         team: shares the entries.
     """
     columns, values = np.empty_like(seen.columns), np.empty_like(seen.values)
-    team.run(_rename, 0, len(columns), seen, names, columns, values)
+    team.run(_rename, 0, len(columns), seen, names, columns, values, worth=ROWS_WORTH_A_THREAD)
     return Csr(seen.start, columns, values)
 
 

@@ -15,7 +15,7 @@ from numba import uint64
 
 from dsolver.kernels.amg.products import ONE, count_columns, fill_mirrored, transposed
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 
 
@@ -81,11 +81,13 @@ def completed(half: Halves, before: Images | None, below: int, team: Team) -> Cs
         team: shares the rows.
     """
     turned, rows = half.turned, half.rows
-    parts = team.run(count_columns, 0, turned.size, turned, rows)
+    parts = team.run(count_columns, 0, turned.size, turned, rows, worth=ROWS_WORTH_A_THREAD)
     counts = [of for *_, of in parts]
     lengths = np.zeros(rows, dtype=np.int64) if before is None else np.bincount(before.rows, minlength=rows)
     start, first = np.zeros(rows + 1, dtype=np.int64), np.empty(rows, dtype=np.int64)
-    team.run(_lengths, 0, rows, turned, lengths, sum(counts[1:], counts[0]), start[1:], first)
+    team.run(
+        _lengths, 0, rows, turned, lengths, sum(counts[1:], counts[0]), start[1:], first, worth=ROWS_WORTH_A_THREAD
+    )
     np.cumsum(start, out=start)
     first += start[:-1]
     out = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))

@@ -9,7 +9,7 @@ import numpy as np
 
 from dsolver.kernels.amg.box_rows import Triple, ascending
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 
 
@@ -52,10 +52,10 @@ def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Any, team: Team)
     where = (box.shape[0], box.shape[1], box.numbering.reshape(-1), box.names, box.cells)
     given = (*where, *box.steps(offsets), np.ascontiguousarray(weights).reshape(len(offsets), -1))
     start = np.zeros(rows + 1, dtype=np.int64)
-    team.run(_count, 0, rows, *given, start[1:])
+    team.run(_count, 0, rows, *given, start[1:], worth=ROWS_WORTH_A_THREAD)
     np.cumsum(start, out=start)
     out = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))
-    team.run(_fill, 0, rows, *given, out)
+    team.run(_fill, 0, rows, *given, out, worth=ROWS_WORTH_A_THREAD)
     return out
 
 

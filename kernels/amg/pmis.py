@@ -8,7 +8,7 @@ order of their keys, whatever threads and chunks know of each other meanwhile.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import njit, uint64
@@ -24,7 +24,7 @@ HASHED: Final = 48
 LEAST: Final = uint64(0)
 MOST: Final = uint64(2**64 - 1)
 ONE: Final = uint64(1)
-POINTS_WORTH_A_THREAD: Final = 1024
+POINTS_WORTH_A_THREAD: Final = 4096
 SALT: Final = 0x632BE59BD9B4E019
 """Factor of the level's number, so that a point's hash differs from level to level."""
 
@@ -54,7 +54,21 @@ def mixed(z: Any) -> Any:
     return z ^ (z >> np.uint64(31))
 
 
-def settle(a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, team: Team) -> int:
+class Open(NamedTuple):
+    """Points that `settle` has left undecided.
+
+    Attributes:
+        points: int64, own ones, ascending.
+        rank: uint64, of every point of the window, see `_rank`.
+    """
+
+    points: Any
+    rank: Any
+
+
+def settle(
+    a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, team: Team, before: Open | None = None
+) -> Open:
     """Decide which own points are coarse as far as what is known of the ghosts allows.
 
     Args:
@@ -65,21 +79,26 @@ def settle(a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, tea
         origin: int64, likewise.
         state: int8, likewise; those of own points are changed.
         team: shares the points.
+        before: what was left when less was known of the ghosts; None at first.
 
     Returns:
-        how many own points are left undecided.
+        what is left undecided.
     """
-    rank = np.empty(len(key), dtype=np.uint64)
-    worth = POINTS_WORTH_A_THREAD
-    team.run(_rank, 0, len(key), key, state, rank, worth=worth)
-    todo = np.flatnonzero(state[below : below + a.size] == UNDECIDED)
+    worth, end = POINTS_WORTH_A_THREAD, below + a.size
+    if before is None:
+        rank, todo = np.empty(len(key), dtype=np.uint64), np.flatnonzero(state[below:end] == UNDECIDED)
+        team.run(_rank, 0, len(key), key, state, rank, worth=4 * worth)
+    else:
+        rank, todo = before.rank.copy(), before.points.copy()
+        _rank(0, below, key, state, rank)
+        _rank(end, len(key), key, state, rank)
     while len(todo):
         parts = team.run(_settle, 0, len(todo), todo, a, below, bits, key, origin, state, rank, worth=worth)
         left = np.concatenate([todo[first : first + count] for first, count in parts])
-        if len(left) == len(todo):
+        decided, todo = len(todo) - len(left), left
+        if not decided or len(parts) == 1:  # no thread has found what another one has left
             break
-        todo = left
-    return len(todo)
+    return Open(todo, rank)
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------

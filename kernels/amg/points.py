@@ -17,7 +17,7 @@ from dsolver.kernels.cpu.csr.rows import ALONE
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 
-WORTH: Final = 1 << 14
+WORTH: Final = 1 << 16
 """Points that are worth a thread."""
 
 

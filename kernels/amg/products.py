@@ -12,7 +12,7 @@ from dsolver.kernels.amg.sorting import sort_short
 from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.prefetch import prefetch
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.team import PRODUCTS_WORTH_A_THREAD, ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
 
@@ -28,7 +28,7 @@ ONE, LINE, AHEAD = uint64(1), uint64(8), uint64(8)
 
 def transposed(a: Csr, columns: int, team: Team) -> Csr:
     """Aᵀ of a matrix with so many columns."""
-    parts = team.run(count_columns, 0, a.size, a, columns)
+    parts = team.run(count_columns, 0, a.size, a, columns, worth=ROWS_WORTH_A_THREAD)
     counts = [of for *_, of in parts]
     start = np.zeros(columns + 1, dtype=np.int64)
     np.cumsum(sum(counts[1:], counts[0]), out=start[1:])
@@ -94,7 +94,7 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, team: Team) -> Csr:
         a matrix that shares start and columns with the pattern.
     """
     out = pattern._replace(values=np.empty(len(pattern.columns)))
-    team.run(_numeric, 0, a.size, a, b, columns, out)
+    team.run(_numeric, 0, a.size, a, b, columns, out, worth=PRODUCTS_WORTH_A_THREAD)
     return out
 
 
@@ -113,7 +113,7 @@ def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any, team: Team) -> Non
     """
     weights, centers = (max(team.run(_largest, 0, len(of), of, worth=WORTH)) for of in (r.values, diagonal))
     largest = MARGIN * weights * weights * centers  # of the terms of a sum
-    team.run(_fill_lost, 0, coarse.size, coarse, below, r, diagonal, largest, NEGLIGIBLE)
+    team.run(_fill_lost, 0, coarse.size, coarse, below, r, diagonal, largest, NEGLIGIBLE, worth=ROWS_WORTH_A_THREAD)
 
 
 def symmetrize(a: Csr, below: int) -> None:
@@ -137,7 +137,7 @@ def mirrored(a: Csr, team: Team) -> tuple[Csr, int]:
         the rows, and the number of entries whose mirror image is not there, with which the rows are wrong.
     """
     out = transposed(a, a.size, team)
-    return out, sum(team.run(_take_upper, 0, a.size, a, out))
+    return out, sum(team.run(_take_upper, 0, a.size, a, out, worth=ROWS_WORTH_A_THREAD))
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------

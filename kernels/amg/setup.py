@@ -126,11 +126,16 @@ class AlgebraicSetup:
         """See `pmis.begun`."""
         return pmis.begun(counts, origin, level, lone, self.team)
 
-    def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any) -> tuple[int, Any, int]:
-        """See `pmis.settle`; and of own points `points.coarse_before`, and how many are coarse."""
-        left = pmis.settle(a, below, bits, key, origin, state, self.team)
+    def settled(
+        self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None
+    ) -> tuple[int, Any, int, Any]:
+        """See `pmis.settle`: how many are left; of own points `points.coarse_before`, and how many are coarse.
+
+        opened: what this told last of the same points, its last item; None at first.
+        """
+        left = pmis.settle(a, below, bits, key, origin, state, self.team, opened)
         before = points.coarse_before(state[below : below + a.size], self.team)
-        return left, before, int(before[-1])
+        return len(left.points), before, int(before[-1]), left
 
     def paths(
         self, a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int

@@ -14,7 +14,7 @@ import numpy as np
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 
-WORTH: Final = 1 << 15
+WORTH: Final = 1 << 16
 """Numbers that are worth a thread."""
 SPREAD: Final = 16
 """The most that numbers may lie apart, for each of them, where tables tell them apart; beyond that they are sorted."""

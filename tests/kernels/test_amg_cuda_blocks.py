@@ -14,7 +14,7 @@ from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 
 pytestmark = pytest.mark.gpu
-TEAM = Team(2)
+TEAM = Team(2, worth=8)
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ def settled(a: Csr, below: int, size: int, whole: tuple[Any, Any], bits: Any) ->
     state[ghosts] = np.resize([UNDECIDED, FINE, UNDECIDED, COARSE, FINE], len(ghosts))
     its_a, its_bits, its_state = there(a, bits, state)
     left, before, coarse = on_gpu.settled(its_a, below, its_bits, there(key), there(origin), its_state)
-    assert left == pmis.settle(a, below, bits, key, origin, state, TEAM)
+    assert left == len(pmis.settle(a, below, bits, key, origin, state, TEAM).points)
     assert (left > 0) == (below > 0)
     assert coarse == int(before[-1]) == np.count_nonzero(state[below : below + a.size] == COARSE)
     same([its_state], [state])

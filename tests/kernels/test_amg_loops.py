@@ -22,7 +22,7 @@ from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 
 F64 = npt.NDArray[np.float64]
-TEAM = Team(2)
+TEAM = Team(2, worth=8)
 THETA = 0.25
 
 
@@ -93,7 +93,7 @@ def coarsened(matrix: Any) -> tuple[Csr, Any, Any, list[int]]:
     numbers = np.arange(a.size)
     key, state = begun(counts, numbers, 0, FINE)
     assert np.array_equal(state, np.where(counts > 0, 0, FINE))
-    assert settle(a, 0, bits, key, numbers, state, TEAM) == 0
+    assert not len(settle(a, 0, bits, key, numbers, state, TEAM).points)
     order = sorted(range(a.size), key=lambda i: (int(key[i]), i), reverse=True)
     return a, bits, state, order
 

@@ -67,3 +67,11 @@ def test_rooms_are_used_again_until_they_are_let_go() -> None:
     team.leave(room)
     team.clear()
     assert team.room(5) is not room
+
+
+def test_a_team_may_tell_what_is_worth_a_thread_in_place_of_loops() -> None:
+    def ends(first: int, last: int) -> tuple[int, int]:
+        return first, last
+
+    assert Team(3).run(ends, 0, 6, worth=4) == [(0, 6)]
+    assert Team(3, worth=2).run(ends, 0, 6, worth=4) == [(0, 2), (2, 4), (4, 6)]

@@ -31,7 +31,6 @@ from dsolver.multigrid.algebraic.rows.window import (
     I64,
     Bounds,
     Window,
-    others,
     own_bounds,
     owners_in,
     received,
@@ -198,15 +197,14 @@ def _ap(
         made = amg.begun_galerkin(rows.a, whole.matrix, columns)
     else:
         made = amg.product(rows.a, whole.matrix, columns, ascending=False, blocks=blocks)
+    least = window.before(bounds)
     lists, sent = {}, {}
-    if len(bounds) > 2:
-        entries, owners = p.rows.elsewhere(amg, bounds)
-        of_entry, least = p.rows.rows_at(entries), window.before(bounds) if halves else []
-        for other in others(bounds, number, owners):
-            sent[other] = wanted = amg.distinct(of_entry[owners == other])
-            weights = p.rows.rows(amg, wanted).selected(amg, columns=(bounds[other], bounds[other + 1]))
-            part = amg.rows_of_ap(made, wanted, least[other]) if halves else amg.selected(made, wanted)
-            lists[other] = *weights.message, *Rows.at(amg, part, window).message, diagonal[wanted]
+    for other, weights in p.rows.of_others(amg, bounds):
+        sent[other] = wanted = np.flatnonzero(weights.start[1:] > weights.start[:-1])
+        taken = weights._replace(start=np.append(weights.start[:1], weights.start[1:][wanted]))
+        part = amg.rows_of_ap(made, wanted, least[other]) if halves else amg.selected(made, wanted)
+        messages = Rows.at(amg, taken, p.rows.window).message, Rows.at(amg, part, window).message
+        lists[other] = *messages[0], *messages[1], diagonal[wanted]
     return _ApRows(window=window, made=made, lists=lists, sent=sent, named=tuple(sorted(lists)), factor=whole.matrix)
 
 

@@ -113,11 +113,11 @@ class CoarsePoints(Method):
             return None
         bits, fewer, twice = graph.at("bits"), None, level.depth < self.aggressive_levels
         del graph  # and the numbers of rows that depend on each
-        couplings = couplings_to(level, bits, numbers, every=twice)
+        couplings = couplings_to(level, bits, numbers, bounds, every=twice)
         if twice:
             fewer = aggressive(level, bits, numbers, bounds, most, couplings)
         if fewer is None:
-            p = interpolated(level, bits, numbers, bounds, most, couplings)
+            p = interpolated(level, bits, most, couplings)
         else:
             numbers, bounds, p = fewer
         kept = engine.per_chunk(partial(_kept, bounds=bounds), rows, numbers)

@@ -11,7 +11,7 @@ from numba import uint64
 
 from dsolver.kernels.cpu.csr.loops import ONE
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.team import Room, Team
+from dsolver.kernels.cpu.loops.team import PRODUCTS_WORTH_A_THREAD, ROWS_WORTH_A_THREAD, Room, Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.general.rows import SplitRows, whole
@@ -22,7 +22,7 @@ ALONE = Team()
 def tabulated(rows: Csr, width: int, team: Team = ALONE) -> Ell:
     """A matrix as a table of so many entries a row, at least as many as the longest one has."""
     columns, values = np.empty((width, rows.size), dtype=np.int32), np.empty((width, rows.size))
-    team.run(_tabulate, 0, rows.size, rows, columns, values)
+    team.run(_tabulate, 0, rows.size, rows, columns, values, worth=ROWS_WORTH_A_THREAD)
     return Ell(columns=columns, values=values, halo=False)
 
 
@@ -40,7 +40,7 @@ def written(team: Team, rows: int, most: Callable[[int, int], int], write: Calla
         write: writes rows first .. last with these arguments: int64 lengths, int32 columns, float64 values of theirs.
             Returns the number of their entries.
     """
-    bounds = team.run(lambda first, last: (first, last, int(most(first, last))), 0, rows)
+    bounds = team.run(lambda first, last: (first, last, int(most(first, last))), 0, rows, worth=PRODUCTS_WORTH_A_THREAD)
     parts: list[tuple[int, int, Room]] = [(first, last, team.room(entries)) for first, last, entries in bounds]
     start = np.zeros(rows + 1, dtype=np.int64)
 
@@ -70,7 +70,7 @@ def split(rows: Csr, own_columns: int, team: Team) -> SplitRows:
     """A chunk's rows in two parts: see `dsolver.kernels.general.rows.split`."""
     start, columns, values = rows
     own = np.zeros(rows.size + 1, dtype=np.int64)
-    team.run(_count_own, 0, rows.size, start, columns, own_columns, own[1:])
+    team.run(_count_own, 0, rows.size, start, columns, own_columns, own[1:], worth=ROWS_WORTH_A_THREAD)
     np.cumsum(own, out=own)
     before = start - own  # entries in slots before each row
     ghosts = int(before[-1])
@@ -78,7 +78,20 @@ def split(rows: Csr, own_columns: int, team: Team) -> SplitRows:
         return whole(np, rows)
     local = Csr(own, np.empty(own[-1], np.int32), np.empty(own[-1], values.dtype))
     slots, ghost_values = np.empty(ghosts, np.int32), np.empty(ghosts, values.dtype)
-    team.run(_split, 0, rows.size, start, columns, values, own_columns, *local, before, slots, ghost_values)
+    team.run(
+        _split,
+        0,
+        rows.size,
+        start,
+        columns,
+        values,
+        own_columns,
+        *local,
+        before,
+        slots,
+        ghost_values,
+        worth=ROWS_WORTH_A_THREAD,
+    )
     boundary = np.flatnonzero(before[1:] > before[:-1])
     ghost = Csr(np.append(before[boundary], before[-1:]), slots, ghost_values)
     return SplitRows(local, boundary, ghost)

@@ -85,6 +85,13 @@ def worth_of(entries: int, count: int, held: int) -> int:
     return max(1, entries * count // max(1, held))
 
 
+ROWS_WORTH_A_THREAD: Final = 4096
+"""Rows of a matrix that are worth a thread where a loop goes through their entries once, 50 us or more: to give one its
+part and to wait for it costs 30 us."""
+PRODUCTS_WORTH_A_THREAD: Final = 512
+"""Rows of a product that are worth a thread."""
+
+
 @final
 class Team:
     """Cuts a range among a fixed number of threads.
@@ -95,15 +102,16 @@ class Team:
 
     Args:
         threads: how many threads share a range, the caller's own included; at least 1.
+        worth: items that are worth a thread in every loop; those that each loop tells where there is none.
     """
 
     # Waking a thread costs about as much as streaming this many slices of 26 entries (7 KB each).
     SLICES_WORTH_A_THREAD = 32
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int = 1, worth: int | None = None) -> None:
         if threads < 1:
             raise ValueError(f"a team needs at least one thread, not {threads}")
-        self.threads = threads
+        self.threads, self._worth = threads, worth
         self._rooms: list[Room] = []
         self._end: finalize[..., Team] | None = None
         self.gather()
@@ -156,7 +164,7 @@ class Team:
         Returns:
             what the loop returned for each range, in their order.
         """
-        parts = min(self.threads, (last - first) // worth)
+        parts = min(self.threads, (last - first) // (self._worth or worth))
         if parts <= 1 or not (helpers := self._taken(parts - 1)):
             return [loop(first, last, *args)]
         parts = len(helpers) + 1

@@ -72,8 +72,10 @@ class CudaAlgebra(AlgebraicSetup):
     def begun(self, counts: Any, origin: Any, level: int, lone: int) -> tuple[Any, Any]:
         return pmis.begun(counts, origin, level, lone)
 
-    def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any) -> tuple[int, Any, int]:
-        return pmis.settled(a, below, bits, key, origin, state)
+    def settled(
+        self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None
+    ) -> tuple[int, Any, int, Any]:
+        return *pmis.settled(a, below, bits, key, origin, state), None
 
     def paths(
         self, a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int

@@ -32,9 +32,8 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.classical.coarse_couplings import (
     CoarseCouplings,
     Couplings,
+    CouplingsAround,
     coarse_couplings,
-    coarse_places,
-    seen_by,
     shared,
 )
 from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, split
@@ -42,8 +41,8 @@ from dsolver.multigrid.algebraic.classical.interpolation import interpolated
 from dsolver.multigrid.algebraic.classical.strength import Graph
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, sent, stacked
-from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, sent
+from dsolver.multigrid.algebraic.rows.global_rows import ROWS
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import (
     I64,
@@ -131,9 +130,10 @@ def aggressive(
     if found is None:
         return None
     fewer, bounds_left, points, left = found
-    among = shared(level, engine.per_chunk(_to_fewer, level.rows, bits, fewer, couplings.own, left))
-    p2 = interpolated(level, bits, fewer, bounds_left, most, among, points)
-    p1 = interpolated(level, bits, numbers, bounds, most, couplings)
+    make = partial(_to_fewer, bounds=bounds_left)
+    among = shared(level, engine.per_chunk(make, level.rows, bits, fewer, couplings.own, left))
+    p2 = interpolated(level, bits, most, among, points)
+    p1 = interpolated(level, bits, most, couplings)
     seen = engine.per_chunk(partial(_columns, bounds=bounds), p1)
     read, wanted = _asked(engine, seen)
     around = engine.deliver(engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted), read, ROWS)
@@ -162,7 +162,7 @@ def _second_pass(
     """
     engine, rows = level.engine, level.rows
     make = partial(_second_graph, bounds=bounds)
-    second = engine.per_chunk(make, rows, bits, numbers, couplings.own, couplings.around)
+    second = engine.per_chunk(make, rows, bits, numbers, couplings.around)
     read, wanted = _asked(engine, second.at("seen"))
     points = engine.per_chunk(partial(_points, bounds=bounds), second, wanted)
     among = GhostExchange(engine, points.at("plan"), points, read)
@@ -186,20 +186,27 @@ def _asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
 
 def _count(_: Backend, __: int, couplings: CoarseCouplings) -> float:
     """The number of strong couplings of own points to coarse ones."""
-    return float(couplings.rows.start[-1])  # a chunk that is alone has room for more of them
+    return float(couplings.rows.matrix.start[-1])  # a chunk that is alone has room for more of them
 
 
 def _to_fewer(
-    backend: Backend, number: int, rows: LevelRows, bits: Any, fewer: I64, couplings: CoarseCouplings, left: I64
+    backend: Backend,
+    number: int,
+    rows: LevelRows,
+    bits: Any,
+    fewer: I64,
+    couplings: CoarseCouplings,
+    left: I64,
+    *,
+    bounds: Bounds,
 ) -> CoarseCouplings:
     """Strong couplings of own points to those that are left, of which a chunk that is alone knows all."""
     if not rows.window.whole:
-        return coarse_couplings(backend, number, rows, bits, fewer)
-    states, names = backend.amg.states_of(fewer)
-    own = couplings.rows
-    found = backend.amg.renamed(Csr(own.start, own.columns, own.values), left)
-    made = Rows(start=found.start, columns=found.columns, values=found.values)
-    return CoarseCouplings(rows=made, lists={}, states=states, names=names)
+        return coarse_couplings(backend, number, rows, bits, fewer, bounds=bounds)
+    states, places = backend.amg.states_of(fewer)
+    window = window_of(backend.amg, bounds, number, fewer)
+    found = DistributedRows(window=window, matrix=backend.amg.renamed(couplings.rows.matrix, left))
+    return CoarseCouplings(rows=found, lists={}, numbers=fewer, states=states, places=places)
 
 
 def _second_graph(
@@ -208,15 +215,11 @@ def _second_graph(
     rows: LevelRows,
     bits: Any,
     numbers: I64,
-    couplings: CoarseCouplings,
-    around: Mapping[int, Message],
+    couplings: CouplingsAround,
     *,
     bounds: Bounds,
 ) -> SecondGraph:
-    window, amg = rows.window, backend.amg
-    whole = stacked(number, couplings.rows, around)
-    coarse_window = seen_by(amg, bounds, number, numbers, whole)
-    coarse = couplings.names if window.whole else coarse_places(amg, coarse_window, numbers)
+    window, amg, around = rows.window, backend.amg, couplings.rows
     (first, last), own = own_bounds(bounds, number), own_of(window, numbers)
     chosen = amg.of_coarse(own, first, last - first, np.arange(rows.rows, like=rows.origin))
     found = amg.paths(
@@ -224,20 +227,19 @@ def _second_graph(
         chosen,
         window.below,
         bits,
-        coarse,
-        whole.within(amg, coarse_window),
-        coarse_window.size,
+        couplings.places,
+        around.matrix,
+        around.window.size,
         PATHS,
     )
-    made = Rows.at(amg, found, coarse_window)
-    seen = _seen(bounds, window_of(amg, bounds, number, made.columns))
-    among, leads = amg.leads(made.start, made.values)
+    made = DistributedRows(window=around.window, matrix=found).tight(amg)
+    among, leads = amg.leads(found.start, found.values)
     return SecondGraph(
-        matrix=made.within(amg, seen.window)._replace(values=made.values[:0]),
-        graph=Graph(bits=among, counts=for_exchange(backend, seen.window, leads)),
+        matrix=made.matrix._replace(values=found.values[:0]),
+        graph=Graph(bits=among, counts=for_exchange(backend, made.window, leads)),
         points=chosen,
         origin=amg.of_coarse(own, first, last - first, rows.origin),
-        seen=seen,
+        seen=_seen(bounds, made.window),
     )
 
 

@@ -14,28 +14,46 @@ from dsolver.engines.base import Message, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.multigrid.algebraic.fine_level import FineLevel
-from dsolver.multigrid.algebraic.rows.ghost_rows import ghost_rows
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
+from dsolver.multigrid.algebraic.rows.ghost_rows import around_it, ghost_rows, sent
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, window_of
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, own_bounds, window_of
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class CoarseCouplings:
-    """Strong couplings of a chunk's points to coarse ones, by these points' numbers, and what they were found with.
+    """Strong couplings of a chunk's points to coarse ones, and what they were found with.
 
     Attributes:
-        rows: of the chunk.
+        rows: of the chunk; their window is of coarse points, those of the window of all points.
         lists: for each chunk that gets some, a message.
-        states: int8, of every point of the window.
-        names: int32, what the kernels call each of these points: its number where there is one chunk, else its place.
+        numbers: int64, of every point of the window of all points the number among coarse ones, -1 for fine ones.
+        states: int8, of these points.
+        places: int32, of these points the place in the window of coarse ones, -1 for fine ones.
     """
 
-    rows: Rows
+    rows: DistributedRows
     lists: Mapping[int, Message]
+    numbers: I64
     states: npt.NDArray[np.int8]
-    names: npt.NDArray[np.int32]
+    places: npt.NDArray[np.int32]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CouplingsAround:
+    """Strong couplings of all points of a chunk's window to coarse ones.
+
+    Attributes:
+        rows: of these points; their window is of coarse points.
+        states: int8, of these points.
+        places: int32, of these points the place in that window, -1 for fine ones.
+    """
+
+    rows: DistributedRows
+    states: npt.NDArray[np.int8]
+    places: npt.NDArray[np.int32]
 
 
 @final
@@ -45,58 +63,70 @@ class Couplings:
 
     Attributes:
         own: the `CoarseCouplings` of every chunk.
-        around: rows of its ghosts, from their owners.
+        around: the `CouplingsAround`.
     """
 
     own: PerChunk
     around: PerChunk
 
 
-def couplings_to(level: FineLevel, bits: PerChunk, numbers: PerChunk, *, every: bool = False) -> Couplings:
+def couplings_to(
+    level: FineLevel, bits: PerChunk, numbers: PerChunk, bounds: Bounds, *, every: bool = False
+) -> Couplings:
     """The `Couplings` of a level.
 
     Args:
         level: with fine and coarse points.
         bits: of the `Graph`.
         numbers: int64, of the coarse points of every window, -1 for fine ones.
+        bounds: of the coarse points.
         every: whether couplings are wanted in both directions, which values tell: see
             `dsolver.kernels.amg.couplings.coded`.
     """
-    own = level.engine.per_chunk(partial(coarse_couplings, every=every), level.rows, bits, numbers)
-    return shared(level, own)
+    make = partial(coarse_couplings, bounds=bounds, every=every)
+    return shared(level, level.engine.per_chunk(make, level.rows, bits, numbers))
 
 
 def shared(level: FineLevel, own: PerChunk) -> Couplings:
     """The `Couplings` of a level, of the `CoarseCouplings` of every chunk."""
-    return Couplings(own=own, around=ghost_rows(level.engine, level.senders, own))
+    engine = level.engine
+    return Couplings(own=own, around=engine.per_chunk(_around, own, ghost_rows(engine, level.senders, own)))
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
 def coarse_couplings(
-    backend: Backend, _: int, rows: LevelRows, bits: Any, numbers: I64, *, every: bool = False
+    backend: Backend, number: int, rows: LevelRows, bits: Any, numbers: I64, *, bounds: Bounds, every: bool = False
 ) -> CoarseCouplings:
     """The `CoarseCouplings` of a chunk; arguments as of `couplings_to`."""
     window, amg = rows.window, backend.amg
     states, names = amg.states_of(numbers)
-    if not window.whole:
-        names = np.arange(window.size, dtype=np.int32, like=numbers)
-    found = amg.coarse_couplings(rows.matrix, bits, states, window.below, names, every=every, loose=window.whole)
-    columns = found.columns if window.whole else numbers[found.columns]
-    made = Rows(start=found.start, columns=columns, values=found.values)
-    lists = {to: made.selected(amg, wanted).message for to, wanted in rows.plan.sends}
-    return CoarseCouplings(rows=made, lists=lists, states=states, names=names)
+    coarse = _coarse_points(amg, bounds, number, window, numbers)
+    places = _places(amg, coarse, numbers, names)
+    found = amg.coarse_couplings(rows.matrix, bits, states, window.below, places, every=every, loose=window.whole)
+    made = sent(amg, rows, DistributedRows(window=coarse, matrix=found))
+    return CoarseCouplings(rows=made.rows, lists=made.lists, numbers=numbers, states=states, places=places)
 
 
-def seen_by(amg: AlgebraicSetup, bounds: Bounds, number: int, numbers: I64, rows: Rows) -> Window:
-    """The window of coarse points that a chunk sees: those of a window of fine ones, and the columns of some rows."""
-    seen = numbers if len(bounds) == 2 else np.concatenate([numbers[numbers >= 0], rows.columns])
-    return window_of(amg, bounds, number, seen)
-
-
-def coarse_places(amg: AlgebraicSetup, window: Window, numbers: I64) -> npt.NDArray[np.int32]:
-    """Places in a window of coarse points, int32, of their numbers; -1 for fine ones."""
+def _coarse_points(amg: AlgebraicSetup, bounds: Bounds, number: int, window: Window, numbers: I64) -> Window:
+    """The window of the coarse points among those of a window."""
     if window.whole:
-        return numbers.astype(np.int32)
-    return np.where(numbers >= 0, window.places(amg, numbers), -1).astype(np.int32)
+        return window_of(amg, bounds, number, numbers)
+    first, last = own_bounds(bounds, number)
+    ghosts = np.concatenate([numbers[: window.below], numbers[window.below + window.rows :]])
+    return Window(first=first, rows=last - first, ghosts=ghosts[ghosts >= 0])
+
+
+def _places(amg: AlgebraicSetup, coarse: Window, numbers: I64, names: Any) -> npt.NDArray[np.int32]:
+    """Places in a window of coarse points, int32, of their numbers, which are names, too; -1 for fine ones."""
+    found: npt.NDArray[np.int32] = names if coarse.whole else np.where(names >= 0, coarse.places(amg, numbers), names)
+    return found
+
+
+def _around(backend: Backend, number: int, own: CoarseCouplings, around: Mapping[int, Message]) -> CouplingsAround:
+    rows = own.rows.among(backend.amg, *around_it(number, around))
+    places = own.places
+    if rows.window is not own.rows.window:
+        places = _places(backend.amg, rows.window, own.numbers, own.places)
+    return CouplingsAround(rows=rows, states=own.states, places=places)

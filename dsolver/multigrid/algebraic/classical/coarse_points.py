@@ -33,6 +33,7 @@ class Splitting:
         left: the number of own points that are undecided.
         before: int64 (rows + 1,), the number of own coarse points before each own one, and of all.
         coarse: the number of own points that are coarse.
+        opened: what `dsolver.kernels.amg.setup.AlgebraicSetup.settled` takes where it goes on.
     """
 
     key: npt.NDArray[np.uint64]
@@ -42,6 +43,7 @@ class Splitting:
     left: tuple[float]
     before: I64
     coarse: float
+    opened: Any = None
 
 
 def split(
@@ -94,13 +96,16 @@ def _begun(
 
 
 def _continued(backend: Backend, _: int, rows: LevelRows, graph: Graph, before: Splitting, ghosts: Any) -> Splitting:
-    state = in_window(backend, rows, own_of(rows.window, before.state), ghosts).astype(np.int8)
-    return _settled(backend, rows, graph, before.key, before.origin, state)
+    ghosts = backend.amg.asarray(ghosts).astype(np.int8)
+    state = rows.window.joined(own_of(rows.window, before.state), ghosts)
+    return _settled(backend, rows, graph, before.key, before.origin, state, before.opened)
 
 
-def _settled(backend: Backend, rows: LevelRows, graph: Graph, key: Any, origin: Any, state: Any) -> Splitting:
+def _settled(
+    backend: Backend, rows: LevelRows, graph: Graph, key: Any, origin: Any, state: Any, opened: Any = None
+) -> Splitting:
     window, amg = rows.window, backend.amg
-    left, before, coarse = amg.settled(rows.matrix, window.below, graph.bits, key, origin, state)
+    left, before, coarse, opened = amg.settled(rows.matrix, window.below, graph.bits, key, origin, state, opened)
     return Splitting(
         key=key,
         origin=origin,
@@ -109,6 +114,7 @@ def _settled(backend: Backend, rows: LevelRows, graph: Graph, key: Any, origin: 
         left=(float(left),),
         before=before,
         coarse=float(coarse),
+        opened=opened,
     )
 
 

@@ -6,49 +6,33 @@ points come from their owners.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from dsolver.engines.base import Message, PerChunk
+from dsolver.engines.base import PerChunk
 from dsolver.kernels import Backend
-from dsolver.multigrid.algebraic.classical.coarse_couplings import (
-    CoarseCouplings,
-    Couplings,
-    coarse_places,
-    seen_by,
-)
+from dsolver.multigrid.algebraic.classical.coarse_couplings import Couplings, CouplingsAround
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import I64, Bounds
+from dsolver.multigrid.algebraic.rows.window import I64
 
 
 def interpolated(
-    level: FineLevel,
-    bits: PerChunk,
-    numbers: PerChunk,
-    bounds: Bounds,
-    most: int,
-    couplings: Couplings,
-    points: PerChunk | None = None,
+    level: FineLevel, bits: PerChunk, most: int, couplings: Couplings, points: PerChunk | None = None
 ) -> PerChunk:
     """The rows of P of every chunk: `SentRows` with a message for each chunk that has ghosts among them.
 
     Args:
         level: with fine and coarse points.
         bits: of the `Graph`.
-        numbers: int64, of the coarse points of every window, -1 for fine ones.
-        bounds: of the coarser level.
         most: entries of a row.
-        couplings: to these coarse points.
+        couplings: to coarse points.
         points: int64, the own points whose rows are wanted, ascending, if not all; then there are no messages.
     """
-    engine, rows = level.engine, level.rows
-    make = partial(_interpolated, bounds=bounds, most=most)
     wanted = () if points is None else (points,)
-    return engine.per_chunk(make, rows, bits, numbers, couplings.own, couplings.around, *wanted)
+    return level.engine.per_chunk(partial(_interpolated, most=most), level.rows, bits, couplings.around, *wanted)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -56,31 +40,25 @@ def interpolated(
 
 def _interpolated(
     backend: Backend,
-    number: int,
+    _: int,
     rows: LevelRows,
     bits: Any,
-    numbers: I64,
-    couplings: CoarseCouplings,
-    around: Mapping[int, Message],
+    couplings: CouplingsAround,
     points: I64 | None = None,
     *,
-    bounds: Bounds,
     most: int,
 ) -> SentRows:
-    window, amg = rows.window, backend.amg
-    whole = stacked(number, couplings.rows, around)
-    coarse_window = seen_by(amg, bounds, number, numbers, whole)
-    coarse = couplings.names if window.whole else coarse_places(amg, coarse_window, numbers)
+    seen, amg = couplings.rows, backend.amg
     p = amg.interpolation(
         rows.matrix,
         points,
         bits,
         couplings.states,
-        window.below,
-        whole.within(amg, coarse_window),
-        coarse,
-        coarse_window.size,
+        rows.window.below,
+        seen.matrix,
+        couplings.places,
+        seen.window.size,
         most,
     )
-    made = DistributedRows(window=coarse_window, matrix=p).tight(amg)
+    made = DistributedRows(window=seen.window, matrix=p).tight(amg)
     return sent(amg, rows, made) if points is None else SentRows(rows=made, lists={})

@@ -9,7 +9,7 @@ Arrays are of the chunk's device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -18,7 +18,7 @@ import numpy as np
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr, joined
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
-from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, owners_of, window_of
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, owners_of, received, window_of
 
 
 @final
@@ -66,6 +66,12 @@ class DistributedRows:
             return self.matrix
         found = amg.selected(self.matrix, None, (below, below + rows))
         return found._replace(columns=found.columns - np.int32(below)) if below else found
+
+    def of_others(self, amg: AlgebraicSetup, bounds: Bounds) -> Iterator[tuple[int, Csr]]:
+        """The entries in columns of each other chunk that owns some, ascending; bounds: of the columns."""
+        ends = self.window.before(bounds)
+        for other, _ in received(bounds, self.window):
+            yield other, amg.selected(self.matrix, None, (ends[other], ends[other + 1]))
 
     def elsewhere(self, amg: AlgebraicSetup, bounds: Bounds) -> tuple[I64, I64]:
         """The entries in ghosts' columns, int64, ascending, and the chunks that own these; bounds: of the columns."""

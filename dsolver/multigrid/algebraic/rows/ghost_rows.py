@@ -44,12 +44,6 @@ def ghost_rows(engine: Engine, senders: Senders, made: PerChunk) -> PerChunk:
     return engine.deliver(made.at("lists"), senders, ROWS)
 
 
-def stacked(number: int, own: Rows, around: Mapping[int, Message]) -> Rows:
-    """Rows of a whole window: own ones of this chunk among those of ghosts, which their owners have sent."""
-    before, after = around_it(number, around)
-    return Rows.joined([*before, own, *after])
-
-
 def around_it(number: int, around: Mapping[int, Message]) -> tuple[list[Rows], list[Rows]]:
     """Rows of the chunks before this one, and behind it, of messages that begin with rows."""
     found = {sender: Rows.of_message(around[sender]) for sender in sorted(around)}
