@@ -1,11 +1,13 @@
 """Processor time of a default call against the best of all methods and preconditioners, on a folder of matrices.
 
     python bench/default_against_best.py FOLDER [--only NAME ...] [--methods cg ...] [--M amg ...] [--repeat 3]
+        [--maxiter 1000]
 
 FOLDER has matrices of `scipy.sparse.save_npz`; those that are not square or not real are left out. b = A x with a
 random x (seed 0). A call counts if its true residual, worked out here, is at most rtol ‖b‖, or 1.01 times what least
-squares leave where A is singular. Each call is made once before it is timed, and the quickest of `--repeat` counts; the
-default and the best of the others are then made five times more in turns, and the quickest of these counts.
+squares leave where A is singular. The others have `--maxiter` iterations at most. Each call is made once before it is
+timed, and the quickest of `--repeat` counts; the default and the best of the others are then made five times more in
+turns, and the quickest of these counts.
 Prints a line for each matrix, worst last, then the geometric mean of default / best, and the worst.
 """
 
@@ -97,7 +99,7 @@ LEAST: dict[int, float] = {}
 """Least residual of the matrix at hand."""
 
 
-def compared(a: Any, repeat: int, rtol: float, methods: list[str], names: list[str]) -> tuple[Call, Call]:
+def compared(a: Any, repeat: int, rtol: float, methods: list[str], names: list[str], maxiter: int) -> tuple[Call, Call]:
     """The default call, and the quickest of all."""
     b = a @ np.random.default_rng(0).standard_normal(a.shape[0])
     default = timed(a, b, math.inf, repeat, "default", rtol=rtol)
@@ -105,7 +107,7 @@ def compared(a: Any, repeat: int, rtol: float, methods: list[str], names: list[s
     for method in methods:
         for m in names:
             most = min(SLOWEST * default.seconds, best.seconds)
-            call = timed(a, b, most, repeat, f"{method} {m}", rtol=rtol, method=method, M=m)
+            call = timed(a, b, most, repeat, f"{method} {m}", rtol=rtol, method=method, M=m, maxiter=maxiter)
             best = min(best, call, key=lambda each: each.seconds)
     if best is default or math.isinf(default.seconds):
         return default, best
@@ -126,6 +128,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--M", nargs="+", default=[name for name in NAMED if name not in GRIDS])
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--maxiter", type=int, default=1000)
     parser.add_argument("--rtol", type=float, default=1e-8)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -136,7 +139,7 @@ def main() -> None:
         a = sparse.csr_array(sparse.load_npz(path))
         if a.shape[0] != a.shape[1] or np.iscomplexobj(a.data) or (np.diff(a.indptr) == 0).any():
             continue
-        default, best = compared(a, options.repeat, options.rtol, options.methods, options.M)
+        default, best = compared(a, options.repeat, options.rtol, options.methods, options.M, options.maxiter)
         if math.isinf(best.seconds):
             none.append(path.stem)
             continue

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.matrices.canonical import imported
+
+STEP: Final = 2.0**-20
+"""Costs are multiples of it, so that sums of them are exact: with rounding SciPy's matching may go round for ever."""
 
 
 def has_zeros(backend: Backend, a: Csr) -> bool:
@@ -34,9 +37,8 @@ def with_largest_diagonal(backend: Backend, a: Csr) -> tuple[Csr, Any] | None:
     sizes = abs(rows)
     sizes.eliminate_zeros()
     largest = sizes.max(axis=0).toarray().ravel()
-    costs = sparse.csr_array(
-        (1.0 + np.log(largest[sizes.indices] / sizes.data), sizes.indices, sizes.indptr), shape=rows.shape
-    )
+    logs = 1.0 + np.log(largest[sizes.indices] / sizes.data)
+    costs = sparse.csr_array((STEP * np.round(logs / STEP), sizes.indices, sizes.indptr), shape=rows.shape)
     try:
         row, column = graph.min_weight_full_bipartite_matching(costs)
     except ValueError:  # there is no such order
