@@ -39,9 +39,12 @@ def test_costs_are_such_that_sums_of_them_are_exact(monkeypatch: pytest.MonkeyPa
     """With rounding SciPy's matching went round for ever, as it did for a cavity's 317 rows."""
     seen: list[Any] = []
     match = sp.csgraph.min_weight_full_bipartite_matching
-    monkeypatch.setattr(
-        sp.csgraph, "min_weight_full_bipartite_matching", lambda costs: seen.append(costs) or match(costs)
-    )
+
+    def matched(costs: Any) -> Any:
+        seen.append(costs)
+        return match(costs)
+
+    monkeypatch.setattr(sp.csgraph, "min_weight_full_bipartite_matching", matched)
     a = shuffled(60)
     assert dsolver.solve(a, np.ones(60), M="ilu0", device="cpu").converged
     (costs,) = seen
