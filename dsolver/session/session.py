@@ -801,5 +801,5 @@ class Session:
             owners = owners_of(self.partition, self.runtime.workers, self.given.places)
             blocks: Mapping[int, Any] = values.blocks(self.partition, host=self._on_host, owners=owners)
         else:
-            blocks = container_of(name, values, self.partition, self.runtime.client).blocks()
+            blocks = container_of(name, values, self.partition, self.runtime.client).boxes()
         self.program.load(name, blocks, Solve.load_coefficient, name)

@@ -148,7 +148,7 @@ class InMemory(Container):
     def boxes(self) -> Mapping[int, Any]:
         """Of NumPy in C order: layers along x, which have no gaps in memory, where chunks have."""
         parts, (nx, ny, nz) = len(self._partition), self._partition.grid
-        large = self._values.size > MANY and self._values.dtype.kind in "fiub"
+        large = self._values.size > MANY and self._values.dtype.kind in "fiu"
         gaps = large and self._partition.counts[1] * self._partition.counts[2] > 1
         if self._client is None or self._xp is not np or not gaps or not self._values.flags.c_contiguous or nx < parts:
             return self.blocks()
@@ -191,7 +191,7 @@ class InDask(Container):
     def boxes(self) -> Mapping[int, Any]:
         """The array's own blocks, where they are not those of the chunks."""
         values = self._values
-        if values.chunks == self._partition.sizes or values.dtype.kind == "c":
+        if values.chunks == self._partition.sizes or values.dtype.kind not in "fiu":
             return self.blocks()
         boxes = [
             Box(lo=lo, hi=hi) for lo, hi in (zip(*sides, strict=True) for sides in product(*map(_sides, values.chunks)))

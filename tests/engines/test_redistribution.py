@@ -83,6 +83,14 @@ def test_arrays_are_taken_as_they_lie(apart: Client, cuts: list[OtherCut]) -> No
     b, guess = np.random.default_rng(2).standard_normal((2, *grid))
     there = da.from_array(b, chunks=(25, 30, 31)).persist()
     wait(there)
+    kappa = 1.0 + guess * guess
+    with dsolver.Solver(diffusion(grid, np.asfortranarray(kappa), chunks=(1, 1, 2)), client=apart, device="cpu") as one:
+        known = one.solve(np.asfortranarray(b), maxiter=5).x
+        assert not cuts
+    with dsolver.Solver(diffusion(grid, kappa, chunks=(1, 1, 2)), client=apart, device="cpu") as other:
+        assert [len(cut.boxes) for cut in cuts] == [2]
+        assert np.array_equal(other.solve(b, maxiter=5).x, known)
+        cuts.clear()
     with dsolver.Solver(diffusion(grid, 2.0, chunks=(1, 1, 2)), client=apart, device="cpu") as solver:
         expected = solver.solve(np.asfortranarray(b), x0=np.asfortranarray(guess), maxiter=5).x
         assert not cuts
