@@ -32,6 +32,7 @@ if _TYPE_CHECKING:
         WorkerLostError,
     )
     from dsolver.linalg import bicgstab, cg, cgls, cocg, fcg, fgmres, gmres, lsmr, minres
+    from dsolver.matrices.composed.blocks import block
     from dsolver.matrices.composed.operators import operator
     from dsolver.matrices.matrix import matrix
     from dsolver.matrices.null_vectors import rigid_body_modes
@@ -69,6 +70,7 @@ _HOMES = {
     "linalg": ("bicgstab", "cg", "cgls", "cocg", "fcg", "fgmres", "gmres", "lsmr", "minres"),
     "matrices.matrix": ("matrix",),
     "matrices.null_vectors": ("rigid_body_modes",),
+    "matrices.composed.blocks": ("block",),
     "matrices.composed.operators": ("operator",),
     "monitor.notebook": ("Live",),
     "problems": ("Problem",),
@@ -108,6 +110,7 @@ __all__ = [
     "Tortuosity",
     "WorkerLostError",
     "bicgstab",
+    "block",
     "by_chunk",
     "cg",
     "cgls",

@@ -246,7 +246,7 @@ def estimate(
     available: Sequence[int] = (gpu.memory,) * len(runtime.workers) if on_gpus and isinstance(gpu, devices.Gpu) else ()
     if on_gpus and there:
         available = devices.free_memory_of(client, runtime.workers)
-    problem = problem.planned(max(1, len(runtime.workers)), cuda=on_gpus)
+    problem = m.with_fields(problem).planned(max(1, len(runtime.workers)), cuda=on_gpus)
     chunks = problem.chunks or runtime.chunks_for(problem.grid, m.divisor, slabs=m.slabs)
     taken = value_type(precond_dtype, m, method_for(problem, method, m), cuda=on_gpus)
     spec = SolveSpec.plan(problem, chunks, chosen, m, method, restart, precond_dtype=taken)

@@ -21,7 +21,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, WAXPBY
 from dsolver.kernels.formats.layout import Layout
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import FED, GIVEN, MASS, PARTS, ROWS, RowBlock
+from dsolver.matrices.row_block import FED, FIELD_ROWS, GIVEN, MASS, PARTS, ROWS, RowBlock
 from dsolver.problems import Problem
 from dsolver.problems.discretization import CellRule, Patch, Source
 from dsolver.problems.finite_volumes import HELD
@@ -65,6 +65,7 @@ class System:
         self._negated = isinstance(problem, MatrixProblem) and problem.negated
         self._knows = isinstance(problem, MatrixProblem) and problem.known
         self._inverses: PerChunk | None = None
+        self._fields: dict[int, Mapping[int, Any]] = {}
         self._null_space: NullSpace | None = None
         self._layout: PerChunk | None = None
 
@@ -77,6 +78,9 @@ class System:
         """Set a coefficient from blocks by chunk number."""
         if name in FED:
             self.fed.append(self._engine.place(blocks))
+            return
+        if name in FIELD_ROWS:
+            self._fields[FIELD_ROWS.index(name)] = blocks
             return
         if isinstance(self._problem, MatrixProblem) and name not in (ROWS, GIVEN, MASS, *PARTS):
             self._given.append(blocks)
@@ -136,6 +140,7 @@ class System:
         self._layout = layout
         rule, coefficients, ones = self._problem.rule, self._coefficients, self._ones
         self._coefficients = self._ones = None
+        self._fields = {}
         if self._knows and isinstance(coefficients, LoadedRows):
             assert coefficients.given is not None
             self._inverses = self._engine.per_chunk(_inverses, coefficients.given)
@@ -206,6 +211,17 @@ class System:
             self._rebuilt(b, right=True)
         found = Inconsistency() if self._null_space is None else self._null_space.project(b)
         return replace(found, sealed=self._sealed)
+
+    def of_field(self, number: int) -> System:
+        """The system of a field's matrix, prepared; its rows are let go."""
+        assert isinstance(self._problem, MatrixProblem)
+        inner = self._problem.inner[number]
+        assert inner.chunks is not None
+        partition = Partition(inner.grid, inner.chunks)
+        made = System(self._engine.on(partition), inner, partition)
+        made.load(ROWS, self._fields.pop(number))
+        made.prepare()
+        return made
 
     def turn(self, b: Field) -> None:
         """b = -b, where -A is solved."""

@@ -13,8 +13,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, TypeVar, final
+from typing import Any, Self, TypeVar, final
 
 from dsolver.grid.partition import Partition, Triple
 from dsolver.kernels import Backend
@@ -174,6 +175,15 @@ class Engine(ABC):
     def column_of(self, x: Scalar, number: int) -> Scalar:
         """A column of a scalar, as a scalar of the engine with one column."""
         return x
+
+    def on(self, partition: Partition) -> Self:
+        """This engine, for vectors of another length, cut into as many chunks, which have the same owners.
+
+        It shares all, as `lowered` does.
+        """
+        view = copy(self)
+        view.partition = partition
+        return view
 
     # -- one chunk that all owners have ------------------------------------------------------------------------------
 

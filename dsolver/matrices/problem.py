@@ -22,7 +22,7 @@ from dsolver.matrices.checked import on_host
 from dsolver.matrices.cut import CutMatrix
 from dsolver.matrices.elimination import Elimination
 from dsolver.matrices.null_vectors import to_host
-from dsolver.matrices.row_block import GIVEN, MASS, PARTS, ROWS, ChunkCounts, CutRows
+from dsolver.matrices.row_block import FIELD_ROWS, GIVEN, MASS, PARTS, ROWS, ChunkCounts, CutRows, RowsOfField
 from dsolver.monitor.notebook import facts, view
 from dsolver.problems.problem import Problem
 
@@ -75,6 +75,11 @@ class MatrixProblem(Problem):
         negated: whether `matrix` and `given` are those of -A.
         exponent: of two, by which the entries of `matrix` and `given` were multiplied.
         known: whether rows tell their unknown alone, which is then set before a solve begins.
+        fields: rows of each field, one after the other, where A was made of blocks; else ().
+        diagonal: of each field the problem that its block on the diagonal came as; None where it was no problem.
+        inner: matrices from which the preconditioner of each field is made, in the order of the field's rows.
+        signs: of each field's pivot, over that of its `inner`; see `dsolver.matrices.composed.blocks.FieldMatrix`.
+        cut_fields: rows of each field in each chunk, once they are cut.
         elimination: tells how large the factors of `matrix` are, where that is here.
     """
 
@@ -105,6 +110,11 @@ class MatrixProblem(Problem):
     negated: bool = field(repr=False, default=False)
     exponent: int = field(repr=False, default=0)
     known: bool = field(repr=False, default=False)
+    fields: tuple[int, ...] = ()
+    diagonal: tuple[MatrixProblem | None, ...] = field(repr=False, compare=False, default=())
+    inner: tuple[MatrixProblem, ...] = field(repr=False, compare=False, default=())
+    signs: tuple[float, ...] = field(repr=False, default=())
+    cut_fields: tuple[tuple[int, ...], ...] = field(repr=False, default=())
 
     def __repr__(self) -> str:
         return f"<MatrixProblem {self.name}: {self.grid[0]} rows>"
@@ -228,6 +238,8 @@ class MatrixProblem(Problem):
         """
         if self.matrix is None or ROWS in self.coefficients:  # it was cut before it came
             return self
+        if self.fields and self.chunks is None and min(chunks, *self.fields) > 1:
+            return self.in_fields(min(chunks, *self.fields)).planned(chunks, cuda=cuda, cut=cut)
         if self.chunks is None and self.partition == "graph":
             return self.in_parts(min(chunks, self.grid[0] // self.block)).planned(chunks, cuda=cuda, cut=cut)
         if self.chunks is None:
@@ -253,6 +265,8 @@ class MatrixProblem(Problem):
             senders=made_of.senders,
             counts=made_of.counts,
         )
+        if self.fields:
+            made = made._with_fields(cuda=cuda, cut=cut)
         parts = [cutter(part, rows, None, None, blocks) for part in self.parts]
         if parts:
             made = replace(
@@ -270,6 +284,52 @@ class MatrixProblem(Problem):
             given_senders=given.senders,
             given_counts=given.counts,
         )
+
+    def in_fields(self, chunks: int) -> MatrixProblem:
+        """The matrix with so many chunks, each of which has consecutive rows of every field.
+
+        Raises:
+            InputError: a field has fewer rows.
+        """
+        pointers, first = on_host(self.matrix).indptr, 0
+        parts = []
+        for size in self.fields:
+            of_field = RowPartition.by_entries(pointers[first : first + size + 1], chunks)
+            parts.append(np.repeat(np.arange(chunks), of_field.sizes[0]))
+            first += size
+        return self.grouped(np.concatenate(parts))
+
+    def _with_fields(self, *, cuda: bool | None, cut: Cutter | None) -> MatrixProblem:
+        """The matrix, which is cut, with those of its fields in chunks of the same owners.
+
+        Raises:
+            InputError: a chunk has no row of a field.
+        """
+        assert self.chunks is not None
+        (sizes, *_), fields = self.chunks, len(self.fields)
+        assert isinstance(sizes, tuple)
+        of_row = np.repeat(np.arange(fields), self.fields)
+        of_row = of_row if self.numbers is None else of_row[self.numbers]
+        chunk = np.repeat(np.arange(len(sizes)), sizes)
+        counts = np.zeros((fields, len(sizes)), dtype=np.int64)
+        np.add.at(counts, (of_row, chunk), 1)
+        if not counts.all():
+            field, number = map(int, np.argwhere(counts == 0)[0])
+            raise InputError(f"chunk {number} has no row of field {field}: each chunk needs rows of every field")
+        inner, coefficients = [], dict(self.coefficients)
+        for number, each in enumerate(self.inner):
+            if len(sizes) > 1:
+                numbers = np.arange(len(of_row)) if self.numbers is None else self.numbers
+                mine = of_row == number
+                parts = np.empty(self.fields[number], dtype=np.int64)
+                parts[numbers[mine] - sum(self.fields[:number])] = chunk[mine]
+                each = each.grouped(parts)
+            made = each.planned(len(sizes), cuda=cuda, cut=cut)
+            assert made.chunks is not None
+            coefficients[FIELD_ROWS[number]] = RowsOfField(made.coefficients[ROWS], Partition(made.grid, made.chunks))
+            inner.append(made)
+        cut_fields = tuple(tuple(map(int, each)) for each in counts)
+        return replace(self, coefficients=coefficients, inner=tuple(inner), cut_fields=cut_fields)
 
     def by_entries(self, chunks: int) -> RowPartition:
         """Chunks of consecutive rows with about as many entries each; nodes stay whole."""
@@ -298,6 +358,8 @@ class MatrixProblem(Problem):
             nullspace=None,
             near=None,
             elimination=None,
+            diagonal=(),
+            inner=tuple(each.without_arrays for each in self.inner),
             of_grid=None if self.of_grid is None else self.of_grid.without_arrays,
             fed={},
         )

@@ -97,6 +97,10 @@ class ChunkCounts:
     local: Statistics
 
 
+FIELD_ROWS: Final = tuple(f"rows of field {number}" for number in range(16))
+"""Names of the matrices of fields, of which preconditioners of blocks are made."""
+
+
 class ChunkRows(ABC):
     """Rows of a matrix by chunk, here or on a cluster."""
 
@@ -109,6 +113,24 @@ class ChunkRows(ABC):
             host: whether they must lie in memory of the host.
             owners: the worker address of each chunk; empty without a cluster.
         """
+
+
+@final
+@dataclass(frozen=True)
+class RowsOfField(ChunkRows):
+    """Rows of a field's matrix, in chunks of their own.
+
+    Attributes:
+        rows: as they were cut.
+        partition: their chunks, as many as those of the whole system.
+    """
+
+    rows: ChunkRows
+    partition: Partition
+
+    def blocks(self, partition: Partition, *, host: bool, owners: Sequence[str]) -> Mapping[int, Any]:  # noqa: ARG002
+        """As of `ChunkRows`, by the numbers of the whole system's chunks."""
+        return self.rows.blocks(self.partition, host=host, owners=owners)
 
 
 class CutRows(ChunkRows):

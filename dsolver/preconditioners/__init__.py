@@ -8,6 +8,7 @@ from dsolver.preconditioners.algebraic import Algebraic
 from dsolver.preconditioners.auto import Auto
 from dsolver.preconditioners.base import Preconditioner
 from dsolver.preconditioners.block_jacobi import BlockJacobi
+from dsolver.preconditioners.blocks.methods import BlockDiagonal, BlockTriangular, Schur
 from dsolver.preconditioners.chebyshev import Chebyshev
 from dsolver.preconditioners.direct import Direct
 from dsolver.preconditioners.function import Function, FunctionByChunk
@@ -22,7 +23,9 @@ __all__ = [
     "ILU0",
     "Algebraic",
     "Auto",
+    "BlockDiagonal",
     "BlockJacobi",
+    "BlockTriangular",
     "Chebyshev",
     "Direct",
     "Function",
@@ -32,6 +35,7 @@ __all__ = [
     "L1Jacobi",
     "Multigrid",
     "Preconditioner",
+    "Schur",
     "SymGS",
     "register",
 ]

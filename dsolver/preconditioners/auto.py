@@ -183,6 +183,8 @@ def usual_preconditioner(problem: Problem, method: str | None = None) -> str | N
         return "auto"
     if suit_at_once(problem, method):
         return "direct"
+    if isinstance(problem, MatrixProblem) and problem.fields and problem.matrix is not None:
+        return "block-diagonal" if method and METHODS[method].symmetric else "block-triangular"
     if problem.hollow:
         return None
     if problem.asymmetry:

@@ -169,6 +169,14 @@ class Preconditioner(ABC):
         """Distance from symmetry, as a part of its size: 0 for all that are ours."""
         return 0.0
 
+    def with_fields(self, problem: Problem) -> Problem:
+        """A system, not cut yet, with matrices that it needs beside A; most need none."""
+        return problem
+
+    def usual_method(self, problem: Problem) -> str | None:
+        """Method that it is made for with a system; None where the system tells."""
+        return None
+
     def informed(self, problem: Problem) -> Preconditioner:
         """The preconditioner with what its forecast has to know of the problem's arrays, before these are dropped."""
         return self

@@ -12,6 +12,8 @@ from dsolver.preconditioners.algebraic import Algebraic
 from dsolver.preconditioners.auto import Auto, usual_preconditioner
 from dsolver.preconditioners.base import Preconditioner
 from dsolver.preconditioners.block_jacobi import BlockJacobi
+from dsolver.preconditioners.blocks.base import BlockPreconditioner
+from dsolver.preconditioners.blocks.methods import BlockDiagonal, BlockTriangular, Schur
 from dsolver.preconditioners.chebyshev import Chebyshev
 from dsolver.preconditioners.direct import Direct
 from dsolver.preconditioners.function import Function, FunctionByChunk
@@ -32,6 +34,9 @@ NAMED: Final[dict[str, Callable[[], Preconditioner]]] = {
     "chebyshev": Chebyshev,
     "l1-jacobi": L1Jacobi,
     "block-jacobi": BlockJacobi,
+    "block-diagonal": BlockDiagonal,
+    "block-triangular": BlockTriangular,
+    "schur": Schur,
     "symgs": SymGS,
     "ic0": IC0,
     "ilu0": ILU0,
@@ -118,7 +123,10 @@ def chosen_for(m: Any, problem: Problem, method: str | None) -> Preconditioner:
         InputError: it is none.
     """
     auto = isinstance(m, str) and m == AUTO
-    return preconditioner_of(usual_preconditioner(problem, method) if auto else m)
+    made = preconditioner_of(usual_preconditioner(problem, method) if auto else m)
+    if isinstance(made, BlockPreconditioner):
+        return made.with_parts(problem, lambda each, inner: chosen_for(each, inner, None))
+    return made
 
 
 def preconditioner_of(m: Any) -> Preconditioner:

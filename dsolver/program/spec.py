@@ -134,6 +134,8 @@ def method_for(problem: Problem, name: str | None, m: Preconditioner | None = No
         InputError: there is no such method, or it needs a symmetric matrix, and this is none.
     """
     if name is None:
+        if m is not None and (own := m.usual_method(problem)):
+            return own
         if m is not None and m.can.any_sign:
             return FOR_FACTORS
         if problem.unsymmetric:

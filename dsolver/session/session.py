@@ -704,6 +704,7 @@ class Session:
             raise InputError(
                 "this matrix lies on a cluster: solve with its client, client=..., and not in this process"
             )
+        problem = self.first.with_fields(problem)
         chunks, cuda = chunks or max(1, len(self.runtime.workers)), self.runtime.device == "cuda"
         if self.runtime.client is None or not isinstance(problem, MatrixProblem):
             return problem.planned(chunks, cuda=cuda)

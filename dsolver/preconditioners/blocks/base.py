@@ -1,0 +1,302 @@
+"""Preconditioners of blocks: what they have in common, their fields, and each field's own preconditioner."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, Final, NamedTuple, Self, final
+
+from dsolver.distributed.forecast import F64, MatrixForecast, Part
+from dsolver.distributed.matrix import Matrix
+from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.errors import InputError
+from dsolver.grid.partition import Partition
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import JACOBI, MOVE, WAXPBY
+from dsolver.kernels.formats.layout import Layout, Route
+from dsolver.krylov.method import ApproximateInverse
+from dsolver.matrices.composed.blocks import FieldMatrix, field_matrices
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.preconditioners.algebraic import Algebraic
+from dsolver.preconditioners.base import BLOCK_BYTES, Built, Capabilities, Forecast, Preconditioner, Site
+from dsolver.preconditioners.builder import Builder
+from dsolver.preconditioners.jacobi import Jacobi
+from dsolver.problems import Problem
+
+AUTO: Final = "auto"
+Chooser = Callable[[Any, Problem], Preconditioner]
+"""Maker of the preconditioner that an argument M stands for with a system."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockPreconditioner(Preconditioner):
+    """Preconditioner of a system that `dsolver.block` has made, from one for each field.
+
+    Attributes:
+        M: of each field, as of `dsolver.solve`: a tuple, or one for all. By default algebraic multigrid where the
+            field's matrix is symmetric, else what suits it; and for a Schur complement the diagonal, unless the fields
+            before it are like theirs, as mass matrices are.
+        matrices: of each field, what that is made from: a sparse matrix or a problem; "block", its block on the
+            diagonal; or "diagonal", its Schur complement with the diagonals of the blocks of the fields before it:
+            A_ff - Σ A_fk diag(A_kk)⁻¹ A_kf. By default "block" for the first field and for those that the ones before
+            do not reach, and "diagonal" for the others. Signs are found.
+        parts: the preconditioner of each field, once they are known.
+        made: the matrix that they are known for, and the matrices of its fields.
+    """
+
+    can: ClassVar[Capabilities] = Capabilities()
+    M: Any = AUTO
+    matrices: Sequence[Any] = ()
+    parts: tuple[Preconditioner, ...] = field(default=(), repr=False, compare=False)
+    made: Any = field(default=None, repr=False, compare=False)
+
+    def with_parts(self, problem: Problem, choose: Chooser) -> Self:
+        """The preconditioner with those of the fields of a system.
+
+        Raises:
+            InputError: the system has no fields, others than this is for, or one whose preconditioner is not for it.
+        """
+        if not isinstance(problem, MatrixProblem) or not problem.fields:
+            raise InputError(f"M={type(self).__name__} is for systems of blocks, as dsolver.block makes them")
+        count = len(problem.fields)
+        given = self.M if isinstance(self.M, tuple | list) else (self.M,) * count
+        if len(given) != count:
+            raise InputError(f"M={type(self).__name__} has {len(given)} preconditioners, but there are {count} fields")
+        matrices = self._matrices(problem)
+        parts: list[Preconditioner] = []
+        for number, (m, each) in enumerate(zip(given, matrices, strict=True)):
+            usual = _usual(each, matrices[:number]) if isinstance(m, str) and m == AUTO else None
+            parts.append(usual or choose(m, each.problem))
+        return replace(self, parts=tuple(parts), made=(problem.matrix, matrices))
+
+    def with_fields(self, problem: Problem) -> Problem:
+        """A system, not cut yet, with the matrices of its fields."""
+        if not isinstance(problem, MatrixProblem) or problem.cut_fields or problem.matrix is None:
+            return problem
+        found = self._matrices(problem)
+        return replace(problem, inner=tuple(f.problem for f in found), signs=tuple(f.sign for f in found))
+
+    def _matrices(self, problem: MatrixProblem) -> tuple[FieldMatrix, ...]:
+        if self.made is not None and self.made[0] is problem.matrix:
+            found: tuple[FieldMatrix, ...] = self.made[1]
+            return found
+        if problem.matrix is None:
+            raise InputError(f"M={type(self).__name__} is made where the matrix is, and this one lies on a cluster")
+        given = tuple(self.matrices) or ("block", *["diagonal"] * (len(problem.fields) - 1))
+        if len(given) != len(problem.fields):
+            raise InputError(f"matrices has {len(given)} entries, but there are {len(problem.fields)} fields")
+        return field_matrices(problem, ["diagonal" if each is None else each for each in given])
+
+    def informed(self, problem: Problem) -> Self:
+        """Without matrices, and with each field's preconditioner informed."""
+        assert isinstance(problem, MatrixProblem)
+        parts = [part.informed(inner) for part, inner in zip(self.parts, problem.inner, strict=True)]
+        made = replace(self, parts=tuple(parts), matrices=(), made=None)
+        made._look_at_parts()
+        return made
+
+    def check(self, problem: Problem, partition: Partition) -> None:
+        """Refuse fields that their preconditioners are not made for."""
+        assert isinstance(problem, MatrixProblem)
+        for part, inner in zip(self.parts, problem.inner, strict=True):
+            part.check(inner, _partition_of(inner))
+        self._look_at_parts()
+
+    def _look_at_parts(self) -> None:
+        """Take notice of parts that cannot be recorded: then an application cannot be."""
+        if not all(part.can.recorded for part in self.parts):
+            object.__setattr__(self, "can", replace(type(self).can, recorded=False))
+
+    @property
+    def asked(self) -> str:
+        """Its name with those of the fields' preconditioners."""
+        return f"{type(self).__name__}({', '.join(part.asked for part in self.parts)})"
+
+    def beside(self, problem: Problem) -> int:
+        """Bytes that the fields' preconditioners take beside what rows and entries tell."""
+        assert isinstance(problem, MatrixProblem)
+        return sum(part.beside(inner) for part, inner in zip(self.parts, problem.inner, strict=True))
+
+    def build(self, builder: Builder) -> Built:
+        """A, and each field's matrix and levels."""
+        chunks = builder.stored()
+        return chunks, tuple(self._built(builder, number) for number in range(len(self.parts)))
+
+    def _built(self, builder: Builder, number: int) -> BuiltField:
+        problem = builder.problem
+        assert isinstance(problem, MatrixProblem)
+        inner = problem.inner[number]
+        partition = _partition_of(inner)
+        engine = builder.engine.on(partition)
+        of_field = Builder(
+            engine=engine,
+            system=builder.system.of_field(number),
+            problem=inner,
+            partition=partition,
+            order=builder.order,
+        )
+        chunks, levels = self.parts[number].build(of_field)
+        return BuiltField(
+            engine=engine,
+            problem=inner,
+            chunks=chunks,
+            levels=levels,
+            first=tuple(sum(counts) for counts in zip(*problem.cut_fields[:number], strict=True))
+            or (0,) * len(partition),
+            sign=problem.signs[number],
+            exponent=inner.exponent - problem.exponent,
+        )
+
+    def on(self, site: Site) -> ApproximateInverse:
+        """The fields' preconditioners, as they work together."""
+        return self._together(BlockSystem(self, site))
+
+    @abstractmethod
+    def _together(self, system: BlockSystem) -> ApproximateInverse: ...
+
+    def forecast(self, part: Part) -> Forecast:
+        """Bytes of A, and of each field's preconditioner with a residual and a correction."""
+        problem, a = part.problem, part.stored()
+        assert isinstance(problem, MatrixProblem)
+        shared, moved = 0, 4 * F64 * a.rows
+        for each, inner in zip(self.parts, problem.inner, strict=True):
+            of_field = replace(part, problem=inner, partition=_partition_of(inner))
+            made = each.forecast(of_field)
+            first: MatrixForecast = made.levels[0]
+            levels = sum(level.matrix + level.way + level.halo_matrix for level in made.levels)
+            shared += levels + first.halo + made.exact + made.shared + made.vectors + 2 * F64 * first.size
+            moved += made.moved
+        return Forecast(levels=(a,), vectors=2 * F64 * a.size, shared=shared, blocks=BLOCK_BYTES, moved=moved)
+
+
+def _partition_of(inner: MatrixProblem) -> Partition:
+    assert inner.chunks is not None
+    return Partition(inner.grid, inner.chunks)
+
+
+def _usual(of_field: FieldMatrix, before: Sequence[FieldMatrix]) -> Preconditioner | None:
+    """The preconditioner that suits a field where none was asked for; None where its matrix alone tells."""
+    problem = of_field.problem
+    if problem.asymmetry or problem.hollow or problem.indefinite or not problem.mirrored:
+        return None
+    if of_field.coupled and not all(each.like_diagonal for each in before):
+        return Jacobi()
+    return Algebraic()
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class BuiltField:
+    """A field's matrix and the levels of its preconditioner.
+
+    Attributes:
+        engine: of the field's vectors.
+        problem: the matrix, without its arrays.
+        chunks: the `ChunkMatrix` of every chunk.
+        levels: of the preconditioner.
+        first: the field's first row in each chunk.
+        sign: of its pivot, over that of the matrix.
+        exponent: of two, by which its entries were multiplied, over those of A.
+    """
+
+    engine: Engine
+    problem: MatrixProblem
+    chunks: PerChunk
+    levels: Sequence[Any]
+    first: tuple[int, ...]
+    sign: float
+    exponent: int
+
+
+@final
+class BlockField:
+    """A field of a system: its part of vectors, and its preconditioner.
+
+    Args:
+        built: what was built for it.
+        m: the preconditioner.
+        whole: the `Layout` of every chunk of the system's vectors.
+        positive: whether M is to be as of a positive definite matrix, else it has the sign of the pivot.
+    """
+
+    def __init__(self, built: BuiltField, m: Preconditioner, whole: PerChunk, *, positive: bool) -> None:
+        engine, layout = built.engine, built.chunks.at("layout")
+        self._engine, self._scale = engine, math.ldexp(1.0 if positive else built.sign, built.exponent)
+        self._matrix = Matrix(engine, built.chunks, built.problem.senders)
+        site = Site(
+            engine=engine,
+            chunks=built.chunks,
+            levels=built.levels,
+            matrix=self._matrix,
+            symmetric=not built.problem.asymmetry,
+            method=None,
+        )
+        self._m = m.on(site)
+        routes = engine.per_chunk(partial(_routes, first=built.first), whole, layout)
+        self._gather, self._scatter = routes.at("gather"), routes.at("scatter")
+        self._r, self._z = engine.field(layout), engine.field(layout)
+
+    def apply(self, r: Field, z: Field) -> None:
+        """z = M r in the rows of the field; the others stay."""
+        engine = self._engine
+        engine.run(MOVE, self._gather, r, self._r)
+        if self._m is None:
+            engine.copy(self._r, self._z)
+        else:
+            self._m.apply(self._r, self._z)
+        if self._scale != 1.0:
+            engine.run(WAXPBY, self._scale, self._z, 0.0, self._z, self._z)
+        engine.run(MOVE, self._scatter, self._z, z)
+
+    def apply_diagonal(self, r: Field, z: Field) -> None:
+        """z = D⁻¹ r in the rows of the field, with the diagonal D of its matrix; the others stay."""
+        engine = self._engine
+        engine.run(MOVE, self._gather, r, self._r)
+        engine.run(JACOBI, self._matrix.local, self._r, self._scale, self._z)
+        engine.run(MOVE, self._scatter, self._z, z)
+
+
+@final
+class BlockSystem:
+    """A system of blocks and the preconditioners of its fields, for those that apply them.
+
+    Args:
+        m: the preconditioner.
+        site: where it is made.
+
+    Attributes:
+        engine: of the system's vectors.
+        matrix: A.
+        layout: of the system's vectors.
+    """
+
+    def __init__(self, m: BlockPreconditioner, site: Site) -> None:
+        self._m, self._site = m, site
+        self.engine, self.matrix, self.layout = site.engine, site.matrix, site.matrix.layout
+
+    def fields(self, *, positive: bool) -> tuple[BlockField, ...]:
+        """The fields; positive: as of `BlockField`."""
+        each = zip(self._site.levels, self._m.parts, strict=True)
+        return tuple(BlockField(built, m, self.layout, positive=positive) for built, m in each)
+
+    def field(self) -> Field:
+        """A vector of the whole system."""
+        return self.engine.field(self.layout)
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+class Routes(NamedTuple):
+    """Ways of a chunk's part of a field from vectors of the system, and back."""
+
+    gather: Route
+    scatter: Route
+
+
+def _routes(_: Backend, number: int, whole: Layout, own: Layout, *, first: tuple[int, ...]) -> Routes:
+    places = whole.position[first[number] : first[number] + len(own.position)]
+    return Routes(Route(source=places, target=own.position), Route(source=own.position, target=places))

@@ -1,0 +1,245 @@
+"""Systems of blocks and their preconditioners: Stokes flow by the MAC scheme, Darcy flow by faces and cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse as sp
+from distributed import Client
+
+import dsolver
+from dsolver import problems
+from dsolver.errors import InputError
+from dsolver.matrices.composed.blocks import field_matrices
+from dsolver.preconditioners import Algebraic, BlockDiagonal, BlockTriangular, Jacobi, Schur
+from tests.clusters import cluster
+
+F64 = npt.NDArray[np.float64]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with cluster(2) as made:
+        yield made
+
+
+def line(points: int, ends: float) -> Any:
+    """-d²/dx² h² of points with a wall behind both ends, which adds to the diagonal there."""
+    diagonal = np.full(points, 2.0)
+    diagonal[[0, -1]] += ends
+    return sp.diags_array([np.full(points - 1, -1.0), diagonal, np.full(points - 1, -1.0)], offsets=[-1, 0, 1])
+
+
+def stokes(n: int) -> tuple[Any, Any]:
+    """Blocks of the flow in a closed square of n² cells (Harlow and Welch 1965): Laplacians of both components, -∇."""
+    eye = sp.eye_array
+    across = sp.diags_array([-np.ones(n - 1), np.ones(n - 1)], offsets=[0, 1], shape=(n - 1, n))
+    u = sp.kron(line(n - 1, 0.0), eye(n)) + sp.kron(eye(n - 1), line(n, 1.0))
+    v = sp.kron(line(n, 1.0), eye(n - 1)) + sp.kron(eye(n), line(n - 1, 0.0))
+    gradient = sp.vstack([sp.kron(across, eye(n)), sp.kron(eye(n), across)]) / n
+    return sp.csr_array(sp.block_diag([u, v])), sp.csr_array(gradient)
+
+
+def darcy(n: int) -> tuple[Any, Any]:
+    """Blocks of the flow through a medium in a square, whose permeability jumps: mass of fluxes, -∇."""
+    a, gradient = stokes(n)
+    resistance = np.exp(2.0 * np.random.default_rng(1).standard_normal(a.shape[0]))
+    side = np.full(a.shape[0] - 1, 0.1)
+    return sp.csr_array(sp.diags_array([side, resistance + 0.2, side], offsets=[-1, 0, 1])), gradient
+
+
+def system(blocks: tuple[Any, Any], **options: Any) -> tuple[Any, F64]:
+    """The problem, and a right-hand side in its reach: pressures are known up to a constant."""
+    a, bt = blocks
+    rows, cells = bt.shape
+    null = np.concatenate([np.zeros(rows), np.ones(cells)])
+    b = np.random.default_rng(0).standard_normal(rows + cells)
+    b[rows:] -= b[rows:].mean()
+    return dsolver.block([[a, bt], [bt.T, None]], nullspace=null, **options), b
+
+
+KINDS = {"stokes": stokes, "darcy": darcy}
+METHODS = [BlockDiagonal(), BlockTriangular(), BlockTriangular(upper=True), Schur(), Schur(correction="diagonal")]
+
+
+@pytest.mark.parametrize("m", METHODS, ids=lambda m: f"{type(m).__name__}-{len(repr(m))}")
+@pytest.mark.parametrize("kind", KINDS)
+def test_iterations_hardly_depend_on_the_size(kind: str, m: Any) -> None:
+    counts = []
+    for n in (24, 48):
+        problem, b = system(KINDS[kind](n))
+        found = dsolver.solve(problem, b, M=m)
+        assert found.converged
+        assert np.linalg.norm(b - problem.to_scipy() @ found.x) <= 1.01e-8 * np.linalg.norm(b)
+        assert found.solved_by.startswith("minres" if isinstance(m, BlockDiagonal) else "fgmres")
+        counts.append(found.iterations)
+    assert counts[1] <= 1.25 * counts[0]
+    assert counts[1] <= (80 if isinstance(m, BlockDiagonal) else 45)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_default_call_takes_a_preconditioner_of_blocks(kind: str) -> None:
+    problem, b = system(KINDS[kind](32))
+    found = dsolver.solve(problem, b)
+    assert found.converged
+    assert found.iterations <= 60
+    other = "Jacobi" if kind == "stokes" else "Algebraic"
+    assert found.solved_by == f"fgmres with BlockTriangular(Algebraic(), {other}())"
+    assert dsolver.solve(problem, b, method="minres").solved_by.startswith("minres with BlockDiagonal")
+
+
+@pytest.mark.parametrize("m", [BlockDiagonal(), BlockTriangular(), Schur()])
+def test_workers_have_the_same_bits(m: Any, client: Client) -> None:
+    """Every owner has rows of each field."""
+    problem, b = system(stokes(10), chunks=3)
+    found = [
+        dsolver.solve(problem, b, M=m, rtol=1e-6, device="cpu", **where)
+        for where in ({"engine": "reference"}, {"client": client})
+    ]
+    alone = dsolver.solve(system(stokes(10))[0], b, M=m, rtol=1e-6, device="cpu")
+    assert all(each.converged for each in found)
+    assert found[0].residuals == found[1].residuals
+    assert (found[0].x == found[1].x).all()
+    assert abs(found[0].iterations - alone.iterations) <= 5
+    assert np.linalg.norm(b - problem.to_scipy() @ found[1].x) <= 1.01e-6 * np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("kind", [BlockDiagonal, BlockTriangular, Schur])
+def test_tasks_have_the_same_bits(kind: Any, client: Client) -> None:
+    problem, b = system(stokes(8), chunks=2)
+    found = [
+        dsolver.solve(problem, b, M=kind(M="jacobi"), maxiter=3, device="cpu", **where)
+        for where in ({"engine": "reference"}, {"client": client, "engine": "graph"})
+    ]
+    assert found[0].residuals == found[1].residuals
+    assert (found[0].x == found[1].x).all()
+
+
+def test_a_worker_has_a_chunk_with_rows_of_both_fields(client: Client) -> None:
+    problem, b = system(stokes(10))
+    with dsolver.Solver(problem, client=client, device="cpu") as solver:
+        assert solver.solve(b).converged
+        assert "2 workers" in repr(solver)
+    parts = np.concatenate([np.zeros(180, dtype=int), np.ones(100, dtype=int)])
+    problem, _ = system(stokes(10), partition=parts)
+    with pytest.raises(InputError, match="chunk 1 has no row of field 0"):
+        dsolver.solve(problem, b)
+
+
+def exact_inverse(rows: Any) -> Any:
+    return sp.csr_array(np.linalg.inv(rows.toarray()))
+
+
+def test_exact_blocks_end_after_few_iterations() -> None:
+    """Three of MINRES and two of GMRES (Murphy, Golub and Wathen 2000), one with all factors."""
+    a, bt = stokes(6)
+    bt = bt[:, 1:]  # a pressure is known
+    problem = dsolver.block([[a, bt], [bt.T, None]])
+    s = sp.csr_array(bt.T @ np.linalg.inv(a.toarray()) @ bt)
+    b = np.random.default_rng(0).standard_normal(problem.shape)
+    parts: dict[str, Any] = {"M": (exact_inverse(a), exact_inverse(s)), "matrices": ("block", s)}
+    for m, most in ((BlockDiagonal, 3), (BlockTriangular, 2), (Schur, 1)):
+        assert dsolver.solve(problem, b, M=m(**parts)).iterations <= most
+    turned = dsolver.block([[a, bt], [-bt.T, None]])  # not symmetric, and its pivot is positive
+    assert dsolver.solve(turned, b, M=Schur(**parts)).iterations == 1
+
+
+def test_complements_and_signs_are_those_of_the_text_books() -> None:
+    a, bt = stokes(16)
+    problem = dsolver.block([[a, bt], [bt.T, None]])
+    first, second = field_matrices(problem, ["block", "diagonal"])
+    expected = bt.T @ sp.diags_array(1.0 / a.diagonal()) @ bt
+    assert abs(second.problem.matrix - expected).max() <= 1e-14
+    assert (first.sign, second.sign) == (1.0, -1.0)
+    assert second.problem.negated
+    assert not first.like_diagonal
+    assert field_matrices(system(darcy(16))[0], ["block", "diagonal"])[0].like_diagonal
+    mass = sp.eye_array(bt.shape[1])
+    assert field_matrices(problem, ["block", mass])[1].sign == -1.0
+    assert field_matrices(problem, ["block", -mass])[1].sign == -1.0
+
+
+def test_three_fields_and_parts_that_are_problems() -> None:
+    """Two components of a velocity, of which each is a grid, and a pressure; parts bring options."""
+    n = 16
+    a, bt = stokes(n)
+    half = a.shape[0] // 2
+    u, v = a[:half, :half], a[half:, half:]
+    parts = [
+        [dsolver.matrix(u, near_nullspace=np.ones(half)), None, bt[:half]],
+        [None, v, bt[half:]],
+        [bt[:half].T, bt[half:].T, -1e-3 * sp.eye_array(n * n)],
+    ]
+    problem = dsolver.block(parts)
+    b = np.ones(problem.shape)
+    for m in (BlockDiagonal(), BlockTriangular()):
+        found = dsolver.solve(problem, b, M=m)
+        assert found.converged
+        assert "Algebraic(), Algebraic(), Jacobi()" in found.solved_by
+    grid = problems.poisson5((6, 6))
+    coupled = dsolver.block([[grid, sp.eye_array(36)], [-1.0 * sp.eye_array(36), grid]])
+    found = dsolver.solve(coupled, np.ones(72), M=BlockTriangular(M=(Jacobi(), "amg")))
+    assert found.converged
+    assert found.solved_by == "fgmres with BlockTriangular(Jacobi(), Algebraic())"
+
+
+def test_another_matrix_and_several_right_hand_sides() -> None:
+    problem, b = system(stokes(12))
+    other, _ = system(tuple(-1.0 * each for each in darcy(12)))
+    with dsolver.Solver(problem, M=BlockTriangular()) as solver:
+        first, second = solver.solve([b, 2.0 * b])
+        assert first.converged
+        assert second.converged
+        assert "one after the other" in first.notes[-1]
+        solver.update(other)
+        found = solver.solve(b)
+        kept = BlockTriangular(M=("amg", "jacobi"))  # as was chosen for the first
+        assert found.residuals == dsolver.solve(other, b, M=kept).residuals
+        assert np.linalg.norm(solver @ found.x - b) <= 1.01e-8 * np.linalg.norm(b)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    a, bt = stokes(5)
+    for parts, message in (
+        ([[a]], "block needs as many rows of blocks as columns, 2 to 16"),
+        ([[a, bt], [bt, None]], r"the blocks of field 0 have \[25, 40\] rows and columns"),
+        ([[a, None], [None, None]], "the blocks of field 1 are all None"),
+        ([[a, bt * 1j], [bt.T, None]], "a block is complex"),
+        ([[a, bt.toarray()], [bt.T, None]], "a block must be a sparse matrix, a problem or None"),
+    ):
+        with pytest.raises(InputError, match=message):
+            dsolver.block(parts)
+    problem, b = system((a, bt))
+    for m, message in (
+        (BlockDiagonal(M=("amg", "amg", "amg")), "3 preconditioners, but there are 2 fields"),
+        (BlockDiagonal(matrices=("block", sp.eye_array(3))), "matrix of field 1 has 3 rows, but the field has 25"),
+        (BlockDiagonal(matrices=("block", "block")), "block of field 1 has 25 empty rows"),
+        (BlockDiagonal(matrices=("block", "mass")), "must be a sparse matrix, a problem, 'block' or 'diagonal'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            dsolver.solve(problem, b, M=m)
+    with pytest.raises(InputError, match="is for systems of blocks"):
+        dsolver.solve(a, b[:40], M=BlockDiagonal())
+    with pytest.raises(InputError, match="correction must be 'full' or 'diagonal'"):
+        Schur(correction="none")  # type: ignore[arg-type]
+
+
+def test_memory_is_forecast() -> None:
+    problem, _ = system(stokes(48))
+    whole = dsolver.estimate(problem, M=BlockTriangular(), device="cpu")
+    assert whole.workers[0].total > dsolver.estimate(problem, M=None, device="cpu").workers[0].total
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("m", [BlockDiagonal(M=(Algebraic(), "jacobi")), BlockTriangular(M=("chebyshev", "jacobi"))])
+def test_on_a_gpu(m: Any) -> None:
+    problem, b = system(stokes(8))
+    found = dsolver.solve(problem, b, M=m, rtol=1e-6, device="cuda")
+    expected = dsolver.solve(problem, b, M=m, rtol=1e-6, device="cpu")
+    assert found.converged
+    assert abs(found.iterations - expected.iterations) <= 2
+    assert np.linalg.norm(b - problem.to_scipy() @ found.x) <= 1.01e-6 * np.linalg.norm(b)
