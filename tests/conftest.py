@@ -25,7 +25,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+UNHEARD: Final = {
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
+}
+"""What schedulers and workers measure of themselves, hundreds of times a second each, and no test looks at."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ |= UNHEARD
     if (seed := config.getoption("--emulated")) is not None:
         from tests.emulated import compiler
 
