@@ -47,18 +47,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 LONG: Final = ("test_examples.py", "test_readme.py")
-"""Files whose tests start programs as users do, each for many seconds."""
+"""Files whose tests start programs as users do, each for many seconds. They share no fixtures."""
+EARLY: Final = 0.75
+"""The part of each process's share of the tests by which its long ones have begun."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     slow = [] if config.getoption("--slow") else [item for item in items if item.get_closest_marker("slow")]
     if slow:
         config.hook.pytest_deselected(items=slow)
-    # Spread among the others: at the end of the list they would be left alone, each on one of many processes.
+    # Spread among the others: together they would want more than there is. At the end of a share of the list they would
+    # be left alone, each on one of many processes.
     kept = [item for item in items if item not in slow]
     long = [item for item in kept if item.path.name in LONG]
     others = [item for item in kept if item not in long]
-    places = [*enumerate(others), *((n * len(others) / len(long), item) for n, item in enumerate(long))]
+    shares = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    size = len(others) / shares
+
+    def place(n: int) -> float:
+        share, within = divmod(n * shares / len(long), 1.0)
+        return (share + EARLY * within) * size
+
+    places = [*enumerate(others), *((place(n), item) for n, item in enumerate(long))]
     items[:] = [item for _, item in sorted(places, key=lambda place: place[0])]
 
 
