@@ -9,16 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dsolver.kernels.contract import FAN_IN
 from dsolver.kernels.formats.layout import Array
 
+T = TypeVar("T", float, Array)
 
-def tree_sum(parts: list[float]) -> float:
+
+def tree_sum(parts: list[T]) -> T:
     """The fixed tree of the kernel `total`: groups of `FAN_IN` are added in order, then their sums likewise.
+
+    Of arrays item by item.
 
     Not the built-in sum, which compensates rounding from Python 3.12 on and so would not give a device's bits.
     """

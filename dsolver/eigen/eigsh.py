@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -177,7 +178,7 @@ class _Seeker:
             m = "none" if ends[0].highest else session.chosen.asked
             return Eigenpairs(
                 values=numbers[:, 0],
-                vectors=stacked([row[3] for row in rows], self.like, axis=int(pencil.problem.flat)),
+                vectors=_together([row[3] for row in rows], self.like, axis=int(pencil.problem.flat)),
                 residuals=abs(pencil.factor) * numbers[:, 1],
                 limits=abs(pencil.factor) * numbers[:, 2],
                 status=failed[0] if failed else Status.CONVERGED,
@@ -203,6 +204,13 @@ def _usual(M: Any, problem: Problem) -> Any:
     if problem.indefinite or problem.hollow:
         return None
     return "amg" if coarsens(problem) else M
+
+
+def _together(vectors: list[Any], like: Any, axis: int) -> Any:
+    """Vectors as one array of their kind; of xarray with a dimension "mode" in front."""
+    if type(like).__module__.partition(".")[0] == "xarray":
+        return sys.modules["xarray"].concat(vectors, "mode")
+    return stacked(vectors, like, axis)
 
 
 def _check(pencil: GivenPencil, k: Any, which: Any, sigma: Any) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse as sp
+import xarray as xr
 
 import dsolver
 from dsolver import problems
@@ -173,6 +175,15 @@ def test_modes_of_a_free_elastic_body(mass: bool) -> None:
     check(found, A, m)
 
 
+def test_motions_that_are_not_named_are_found() -> None:
+    A, at = plate(8)
+    near = dsolver.matrix(A, near_nullspace=dsolver.rigid_body_modes(at), block_size=2)
+    for given in (A, near):
+        found = dsolver.eigsh(given, 5, **HERE)
+        assert found.converged
+        np.testing.assert_allclose(found.values, exact(A)[:5], rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("form", ["array", "number", "sparse"])
 def test_a_mass_in_any_form(form: str) -> None:
     A, rng = chain(90), np.random.default_rng(1)
@@ -261,6 +272,17 @@ def test_a_guess_of_the_vectors_ends_at_once() -> None:
     first = dsolver.eigsh(A, 3, M="jacobi", maxiter=2000, **HERE)
     again = dsolver.eigsh(A, 3, M="jacobi", v0=first.vectors, **HERE)
     assert again.iterations < first.iterations / 3
+
+
+def test_vectors_come_in_the_kind_of_the_guess() -> None:
+    grid = problems.diffusion((6, 5, 4))
+    plain = dsolver.eigsh(grid, 2, **HERE).vectors
+    labeled = xr.DataArray(plain[0], dims=("x", "y", "z"))
+    found = dsolver.eigsh(grid, 2, v0=labeled, **HERE).vectors
+    assert found.dims == ("mode", "x", "y", "z")
+    for guess in (plain, da.from_array(plain[0])):
+        v = np.asarray(dsolver.eigsh(grid, 2, v0=guess, **HERE).vectors)
+        np.testing.assert_allclose(abs(np.einsum("mijk,nijk->mn", v, plain)), np.eye(2), atol=1e-7)
 
 
 @pytest.mark.parametrize("M", ["amg", "direct", "jacobi", None, lambda r: r / 2.0])

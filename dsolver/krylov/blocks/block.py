@@ -17,6 +17,7 @@ from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import COMBINE, LOAD, TIMES
 from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.reductions import tree_sum
 
 F64 = npt.NDArray[np.float64]
 
@@ -76,11 +77,11 @@ class Block:
             found = self._engine.per_chunk(_products, self.together, other.together)
         else:
             found = self._engine.per_chunk(partial(_products_of, len(self)), *self.columns, *other.columns)
-        return np.array(self._engine.sums(found)).reshape(len(self), len(other))
+        return _summed(self._engine, found).reshape(len(self), len(other))
 
     def squares(self) -> F64:
         """Dot product of each column with itself, (columns,)."""
-        return np.array(self._engine.sums(self._engine.per_chunk(_squares, *self.columns)))
+        return _summed(self._engine, self._engine.per_chunk(_squares, *self.columns))
 
     def combine(self, coefficients: F64, to: Block, keep: float = 0.0) -> None:
         """to = keep to + this times coefficients (columns, columns of to); to may be some of these where keep is 0."""
@@ -117,9 +118,15 @@ def agreed(engine: Engine, *values: F64) -> list[F64]:
     if len(engine.partition) == 1:
         return list(values)
     flat = np.concatenate([array.ravel() for array in values])
-    found = np.array(engine.sums(engine.per_chunk(partial(_of_first, tuple(flat.tolist())))))
+    found = np.array(engine.known(engine.per_chunk(partial(_of_first, tuple(flat.tolist()))))[0])
     ends = np.cumsum([array.size for array in values])[:-1]
     return [part.reshape(array.shape) for part, array in zip(np.split(found, ends), values, strict=True)]
+
+
+def _summed(engine: Engine, numbers: PerChunk) -> F64:
+    """As `Engine.sums`, of hundreds of numbers."""
+    total: F64 = tree_sum(list(np.array(engine.known(numbers))))
+    return total
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

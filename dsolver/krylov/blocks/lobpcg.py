@@ -102,6 +102,7 @@ class Lobpcg:
         self.known = self._of(self._y) if known else None
         self.x = self._of(self._x)
         self.values = self.residuals = self.limits = self.rounding = np.zeros(0)
+        self._inverse: F64 | None = None  # of the products of Y
         self._iterates: list[int] = []
         self._directions: list[int] = []
         self._projected, self._largest = np.zeros((0, 0)), np.zeros(1)
@@ -110,14 +111,18 @@ class Lobpcg:
     def start(self) -> None:
         """Begin from the X that is set: the best vectors in its span."""
         self._orthonormal([], self._y, self._y)
+        self._inverse = None
         self._renew()
 
     def balance(self, r: Block) -> None:
         """Take from vectors their parts along Y, which rounding leaves in residuals and no x can reach."""
-        if self.known is not None:
-            parts = np.linalg.solve(self.known.products(self.known), self.known.products(r))
-            (parts,) = agreed(self._engine, parts.astype(np.float64))
-            self.known.combine(-parts, r, keep=1.0)
+        if self.known is None:
+            return
+        if self._inverse is None:
+            inverse = np.linalg.inv(self.known.products(self.known)).astype(np.float64)
+            (self._inverse,) = agreed(self._engine, inverse)
+        (parts,) = agreed(self._engine, self._inverse @ self.known.products(r))
+        self.known.combine(-parts, r, keep=1.0)
 
     @property
     def unfinished(self) -> list[int]:
