@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from dsolver.problems import Problem
-from dsolver.session.arguments import on_gpu_here, prepared, problem_of
+from dsolver.session.arguments import client_of, on_gpu_here, prepared, problem_of
 from dsolver.session.options import Arguments, Options, Setup, spelled_out, split_arguments
 from dsolver.session.session import Session
 from dsolver.session.solves import solve_all
@@ -33,7 +33,8 @@ def solve(problem: Problem | Any, b: Any, *, x0: Any = None, **arguments: Unpack
         ClusterError: the cluster cannot be reached, or failed during the solve.
     """
     setup, options = split_arguments(**arguments)
-    problem = problem_of(problem, gpu=on_gpu_here(setup), near=setup.M_from, b=b)
+    near, client = setup.M_from, client_of(setup)
+    problem = problem_of(problem, gpu=on_gpu_here(setup), near=near, b=b, client=client)
     with Session(problem, prepared(problem, b, x0, setup)) as session:
         (solution,) = solve_all(session, [(b, x0)], options)
     return solution

@@ -18,7 +18,7 @@ from dsolver.matrices.canonical import imported
 from dsolver.problems import Dirichlet, Problem, diffusion
 from dsolver.problems.coordinates import Cells
 from dsolver.problems.finite_volumes import Diffusion
-from dsolver.problems.fluxes import FaceFluxes
+from dsolver.problems.fluxes.faces import FaceFluxes
 from dsolver.session.options import Arguments
 from dsolver.solution import Solution
 

@@ -16,7 +16,7 @@ from dsolver.least_squares.solve import (
     solve_least_squares,
 )
 from dsolver.problems import Problem
-from dsolver.session.arguments import on_gpu_here, prepared, problem_of
+from dsolver.session.arguments import client_of, on_gpu_here, prepared, problem_of
 from dsolver.session.follower import State
 from dsolver.session.options import Options, Setup, spelled_out
 from dsolver.session.session import Session
@@ -286,7 +286,8 @@ def _solved(
     """x and info of a method; maxiter counts bases where restart says how long these are, and SciPy's so counts."""
     where: Any = {"client": given.client, "engine": given.engine, "device": given.device}
     setup = Setup(**where, M=given.M, M_from=given.M_from, method=method)
-    A, callback = problem_of(A, gpu=on_gpu_here(setup), near=given.M_from, b=b), given.callback
+    near, callback = given.M_from, given.callback
+    A = problem_of(A, gpu=on_gpu_here(setup), near=near, b=b, client=client_of(setup))
     if not isinstance(A, Problem):
         raise InputError(
             f"A is {_called(A)}, but must be a sparse matrix of SciPy or CuPy, or a problem of dsolver.problems, for "

@@ -10,7 +10,7 @@ from dsolver.errors import InputError
 from dsolver.monitor.curve import curve, curves
 from dsolver.monitor.notebook import facts, table, view
 from dsolver.monitor.spans import Exposure, Span, exposed_text
-from dsolver.problems.fluxes import FaceFluxes
+from dsolver.problems.fluxes.faces import FaceFluxes
 from dsolver.problems.problem import Problem
 from dsolver.status import Status
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, Self, Unpack, final, overload
 
+from dsolver.cluster.grid_rows import matrix_of
 from dsolver.errors import InputError, in_a_line
-from dsolver.matrices.complex.grids import as_matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
@@ -16,6 +16,7 @@ from dsolver.session.arguments import (
     are_several,
     check_guess,
     check_shapes,
+    client_of,
     columns,
     on_gpu_here,
     pairs_of,
@@ -49,7 +50,8 @@ class Solver:
 
     def __init__(self, problem: Problem | Any, **arguments: Unpack[SetupArguments]) -> None:
         setup = Setup(**arguments)
-        self._session = Session(problem_of(problem, gpu=on_gpu_here(setup), near=setup.M_from), setup)
+        near, client = setup.M_from, client_of(setup)
+        self._session = Session(problem_of(problem, gpu=on_gpu_here(setup), near=near, client=client), setup)
 
     @property
     def problem(self) -> Problem:
@@ -180,6 +182,7 @@ class Solver:
         kappa: Any = None,
         sigma: Any = None,
         fixed: Any = None,
+        velocity: Any = None,
         reuse: str | None = None,
     ) -> None:
         """Set up another matrix of the same structure in place of this one.
@@ -194,6 +197,7 @@ class Solver:
             sigma: likewise.
             fixed: other values in the cells that are fixed, for which nothing is set up anew if nothing else is given;
                 or a pair (where, values) for other cells.
+            velocity: another flow of a problem with one.
             reuse: "interpolation": algebraic multigrid ("amg", or "auto" where it takes that) keeps coarse points and
                 interpolation, and makes coarse matrices, smoothers and the coarsest inverse of the new values, in about
                 a third of the time for a matrix, and half for a grid. A has to have entries in the same places; else,
@@ -211,16 +215,23 @@ class Solver:
             raise InputError(f"reuse must be 'interpolation' or None, not {in_a_line(reuse)}")
         runtime = self._session.runtime
         cuda = runtime.device == "cuda"
-        if problem is None and kappa is None and sigma is None and not isinstance(fixed, tuple | list | None):
+        values_alone = problem is None and kappa is None and sigma is None and velocity is None
+        if values_alone and not isinstance(fixed, tuple | list | None) and self.problem.lattice:
             self._session.take_values(changed(self._session.given, fixed=fixed))
             return
-        problem = self._session.given if problem is None else problem_of(problem, gpu=cuda and runtime.client is None)
+        client, count = runtime.client, len(self._session.partition)
+        if problem is None:
+            problem = self._session.given
+        else:
+            problem = problem_of(problem, gpu=cuda and client is None, client=client, chunks=count)
         check_problem(problem)
         problem = self._session.cut(problem)
-        if kappa is not None or sigma is not None or fixed is not None:
+        if any(each is not None for each in (kappa, sigma, fixed, velocity)):
             before = problem.of_grid if isinstance(problem, MatrixProblem) and problem.of_grid else problem
-            problem = as_matrix(changed(before, kappa=kappa, sigma=sigma, fixed=fixed))
-            problem = problem.planned(len(self._session.partition), cuda=cuda)
+            problem = matrix_of(
+                changed(before, kappa=kappa, sigma=sigma, fixed=fixed, velocity=velocity), client, count
+            )
+            problem = problem.planned(count, cuda=cuda)
         if problem.shape != self.problem.shape:
             raise InputError(
                 f"the new problem has shape {problem.shape}, but the one that is set up has {self.problem.shape}: open "

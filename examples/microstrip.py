@@ -30,20 +30,12 @@ def cross_section(n):
     return board, strip
 
 
-def held(strip, epsilon):
-    """Coupling of each cell to the strip beside it: ε through half a cell, for σ and, times 1 V, for the source."""
-    joined = np.zeros(strip.shape)
-    for axis, step in ((0, 1), (0, -1), (1, 1), (1, -1)):
-        joined += 2.0 * epsilon * (np.roll(strip, step, axis) & ~strip)
-    return joined
-
-
 def charge(strip, epsilon, client):
-    """The strip's charge at 1 V over ε₀, for each meter, and the solution, whose x has 1 V in the strip."""
-    joined = held(strip, epsilon)
-    solution = dsolver.solve(diffusion(strip.shape, epsilon, joined, mask=strip), joined, client=client, rtol=1e-10)
+    """The strip's charge at 1 V over ε₀, for each meter, and the solution."""
+    problem = diffusion(strip.shape, np.where(strip, np.inf, epsilon), fixed=(strip, 1.0))
+    solution = dsolver.solve(problem, np.zeros(strip.shape), client=client, rtol=1e-10)
     assert solution.converged, solution.status.advice
-    return float((joined * (1.0 - solution.x)).sum()), solution
+    return -solution.flux(strip), solution
 
 
 def hammerstad(ratio, epsilon):
@@ -52,14 +44,13 @@ def hammerstad(ratio, epsilon):
     return 120 * np.pi / np.sqrt(effective) / (ratio + 1.393 + 0.667 * np.log(ratio + 1.444))
 
 
-def draw(u, strip, residuals, path):
+def draw(u, residuals, path):
     import matplotlib.pyplot as plt  # not above: each worker process imports this script
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.2), width_ratios=(2, 1), layout="constrained")
-    potential = np.where(strip, 1.0, u)
-    seen = left.imshow(potential.T, origin="lower", extent=(0, 1, 0, 0.5), cmap="viridis")
+    seen = left.imshow(u.T, origin="lower", extent=(0, 1, 0, 0.5), cmap="viridis")
     x, y = ((np.arange(n) + 0.5) / u.shape[0] for n in u.shape)
-    left.contour(x, y, potential.T, levels=np.linspace(0.1, 0.9, 9), colors="white", linewidths=0.6)
+    left.contour(x, y, u.T, levels=np.linspace(0.1, 0.9, 9), colors="white", linewidths=0.6)
     left.axhline(HEIGHT, color="white", linestyle=":")
     left.set(title="potential; dotted: the board", xlabel="x", ylabel="y")
     figure.colorbar(seen, ax=left, label="V")
@@ -85,7 +76,7 @@ def main():
     print("capacitance in pF/m:", 1e12 * EPSILON_0 * filled)
     print("impedance in Ω:", 1.0 / (LIGHT * EPSILON_0 * np.sqrt(filled * empty)))
     print("Hammerstad's formula:", hammerstad(WIDTH / HEIGHT, EPSILON))
-    draw(solution.x, strip, solution.residuals, args.out)
+    draw(solution.x, solution.residuals, args.out)
 
 
 if __name__ == "__main__":

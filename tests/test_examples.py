@@ -123,6 +123,24 @@ def test_bracket(tmp_path: Path) -> None:
     assert number(found, "departure from orthonormality") < 1e-10
 
 
+def test_rock(tmp_path: Path) -> None:
+    found = printed_here("rock.py", tmp_path, "--grid", "40")
+    for axis in "xyz":
+        assert number(found, f"tortuosity along {axis}") > 1.3
+        assert number(found, f"passed along {axis}") <= number(found, "porosity")
+        assert number(found, f"out over in along {axis}") == pytest.approx(1.0, rel=1e-7)
+        assert number(found, f"iterations along {axis}") <= 40
+    assert number(found, "largest difference between layers") < 1e-6
+
+
+def test_plume(tmp_path: Path) -> None:
+    found = printed_here("plume.py", tmp_path, "--grid", "48")
+    for peclet in ("1", "100", "10000"):
+        assert number(found, f"iterations, {peclet}") <= 50  # to 1e-10
+        assert number(found, f"left over fed, {peclet}") == pytest.approx(1.0, rel=1e-6)
+        assert number(found, f"least over largest, {peclet}") >= 0.0
+
+
 def test_matrix_file(tmp_path: Path) -> None:
     found = printed_here("matrix_file.py", tmp_path, "--points", "2000", "--workers", "1")
     assert found["status"] == "converged"

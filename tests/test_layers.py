@@ -53,6 +53,7 @@ ALLOWED = {
             "dsolver.cluster.nannies",
             "dsolver.cluster.row_blocks",  # a matrix that lies there
             "dsolver.cluster.file_rows",  # and one that is read there
+            "dsolver.cluster.grid_rows",  # or made of a grid
             "dsolver.cluster.host_memory",  # workers have a limit of their own
         ),
     ),

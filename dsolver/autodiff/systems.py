@@ -23,7 +23,7 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
 from dsolver.problems.diffusion_problem import changed
 from dsolver.problems.finite_volumes import KAPPA, SIGMA, Diffusion
-from dsolver.problems.flux_form import FluxForm, kappa_of
+from dsolver.problems.fluxes.form import FluxForm, kappa_of
 from dsolver.problems.problem import check_problem
 
 
@@ -259,8 +259,9 @@ def cells_of(
     """
     check_problem(problem)
     if isinstance(problem.rule, Diffusion):
-        if problem.rule.fixed:
-            raise InputError(f"{problem.name} has fixed cells, through which nothing is differentiated yet")
+        if problem.rule.fixed or problem.rule.velocity:
+            what = "fixed cells" if problem.rule.fixed else "a flow"
+            raise InputError(f"{problem.name} has {what}, through which nothing is differentiated yet")
         kappas = [] if kappa is None else list(kappa) if isinstance(kappa, list | tuple) else [kappa]
         if len(kappas) not in (0, 1, len(KAPPA)):
             raise InputError(f"kappa has {len(kappas)} entries: give one for all axes, or three, along x, y and z")

@@ -24,7 +24,7 @@ from dsolver.errors import DeviceMemoryError, InputError, check_tolerance, float
 from dsolver.grid.coloring import Order
 from dsolver.grid.cut import owners_of
 from dsolver.grid.partition import Triple
-from dsolver.matrices.complex.grids import as_matrix
+from dsolver.matrices.composed.grids import as_matrix
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.monitor.notebook import facts, table, view

@@ -10,9 +10,6 @@ from dsolver.discretize.system import System
 from dsolver.distributed.nullspace import Inconsistency, dots
 from dsolver.engines.base import PerChunk
 from dsolver.engines.complex import ComplexEngine, ComplexField
-from dsolver.kernels import Backend
-from dsolver.kernels.contract import LOAD
-from dsolver.kernels.formats.layout import Layout
 
 
 @final
@@ -32,13 +29,10 @@ class ComplexSystem:
     def assemble(self, b: Any) -> Inconsistency:
         """b, which may hold the source on a grid, becomes the right-hand side; returns its inconsistent part."""
         real = self._engine.real
-        if self._system.fed:
-            volumes, *added = self._system.fed
-            for number, part in enumerate((b.re, b.im)):
-                blocks = real.per_chunk(_fed, self._layout, part, volumes, *added[number : number + 1])
-                real.run(LOAD, self._layout, blocks, part)
+        for number, part in enumerate((b.re, b.im)):
+            self._system.feed(part, number)
         squares = dots(real, real.partial_sums(), (b.re, b.re), (b.im, b.im))
-        found = [self._system.assemble(part) for part in (b.re, b.im)]
+        found = [self._system.balanced(part) for part in (b.re, b.im)]
         lost = [each.part * math.sqrt(square) for each, square in zip(found, squares, strict=True)]
         worse = found[lost.index(max(lost))]
         return replace(worse, part=math.hypot(*lost) / math.sqrt(sum(squares)) if any(squares) else 0.0)
@@ -70,9 +64,3 @@ class ComplexSystem:
         self._engine.real.copy(found, self._centered.re)
         self._engine.real.copy(self._system.centered(x.im), self._centered.im)
         return self._centered
-
-
-def _fed(backend: Backend, _: int, layout: Layout, source: Any, volumes: Any, *added: Any) -> Any:
-    """A block of the source times the volumes, and what faces add."""
-    found = backend.vectors.unload(layout, source) * backend.asarray(volumes)
-    return found + backend.asarray(added[0]) if added else found

@@ -39,9 +39,6 @@ class System:
         engine: runs the kernels.
         problem: what is solved; of its coefficients only the names matter here.
         partition: the chunks.
-
-    Attributes:
-        fed: blocks of the volumes, and of what faces add to right-hand sides, for the rows of a complex grid; else ().
     """
 
     def __init__(self, engine: Engine, problem: Problem, partition: Partition) -> None:
@@ -61,7 +58,7 @@ class System:
         self._held_cells: PerChunk | None = None
         self._held_values: PerChunk | None = None
         self._given: list[Mapping[int, Any]] = []  # null vectors
-        self.fed: list[PerChunk] = []
+        self._fed: list[PerChunk] = []  # volumes, and what is added to right-hand sides, of a grid's rows as a matrix
         self._negated = isinstance(problem, MatrixProblem) and problem.negated
         self._knows = isinstance(problem, MatrixProblem) and problem.known
         self._inverses: PerChunk | None = None
@@ -77,7 +74,7 @@ class System:
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
         """Set a coefficient from blocks by chunk number."""
         if name in FED:
-            self.fed.append(self._engine.place(blocks))
+            self._fed.append(self._engine.place(blocks))
             return
         if name in FIELD_ROWS:
             self._fields[FIELD_ROWS.index(name)] = blocks
@@ -206,6 +203,22 @@ class System:
 
     def assemble(self, b: Field) -> Inconsistency:
         """b, which holds the source, becomes the right-hand side. Returns its inconsistent part."""
+        self.feed(b)
+        return self.balanced(b)
+
+    def feed(self, b: Field, part: int = 0) -> None:
+        """b, the source on a grid whose rows are those of a matrix, becomes the right-hand side; of others it stays.
+
+        part: 0, or 1 for the imaginary part.
+        """
+        if self._fed:
+            assert self._layout is not None
+            volumes, *added = self._fed
+            blocks = self._engine.per_chunk(_with_feeds, self._layout, b, volumes, *added[part : part + 1])
+            self._engine.run(LOAD, self._layout, blocks, b)
+
+    def balanced(self, b: Field) -> Inconsistency:
+        """`assemble` of a right-hand side that is fed already."""
         self.turn(b)
         if self._source is not None and self._problem.operator is None:
             self._rebuilt(b, right=True)
@@ -345,6 +358,13 @@ def _filled(backend: Backend, _: int, layout: Layout, x: Any, held: HeldValues) 
     values = cells(backend, layout, x)
     held.fill(values)
     return values.T
+
+
+def _with_feeds(backend: Backend, _: int, layout: Layout, source: Any, volumes: Any, *added: Any) -> Any:
+    """A block of the source times the volumes, where these are not zero, and what is added."""
+    volumes = backend.asarray(volumes)
+    found = backend.xp.where(volumes > 0.0, backend.vectors.unload(layout, source) * volumes, 0.0)
+    return found + backend.asarray(added[0]) if added else found
 
 
 def _inverses(backend: Backend, _: int, block: RowBlock) -> Any:

@@ -154,6 +154,11 @@ class MatrixProblem(Problem):
         return self.of_grid is None
 
     @property
+    def all_count(self) -> bool:
+        """Whether every value of b counts; see `Problem`."""
+        return self.of_grid is None or self.of_grid.all_count
+
+    @property
     def entries(self) -> int:
         """Entries of the matrix, once it is cut."""
         return sum(count.local.entries + count.ghost_entries for count in self.counts)

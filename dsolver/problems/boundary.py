@@ -80,6 +80,10 @@ class Condition(ABC):
         """
 
     @abstractmethod
+    def at_face(self, xp: Any, resistance: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        """The value at the face as a multiple of that in the cell, and what is added to it; arguments as of `terms`."""
+
+    @abstractmethod
     def __str__(self) -> str:
         """The condition in words, such as "u = 1"."""
 
@@ -118,6 +122,9 @@ class Dirichlet(Condition):
         conductance = area / resistance
         return conductance, conductance * values["value"]
 
+    def at_face(self, xp: Any, resistance: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        return xp.zeros_like(resistance), values["value"]
+
     def __str__(self) -> str:
         return f"u = {_in_words(self.value)}"
 
@@ -144,6 +151,9 @@ class Neumann(Condition):
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         nothing = xp.zeros_like(area * resistance)
         return nothing, nothing + area * values["flux"]
+
+    def at_face(self, xp: Any, resistance: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        return xp.ones_like(resistance), resistance * values["flux"]
 
     def __str__(self) -> str:
         return f"κ ∂u/∂n = {_in_words(self.flux)}" if self.feeds else "no flux"
@@ -180,6 +190,10 @@ class Robin(Condition):
         share = area / (1.0 + xp.where(alpha > 0.0, alpha * resistance, 0.0))
         return alpha * share, values["value"] * share
 
+    def at_face(self, xp: Any, resistance: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        share = 1.0 / (1.0 + values[ALPHA] * resistance)
+        return share, resistance * values["value"] * share
+
     def __str__(self) -> str:
         return f"κ ∂u/∂n + {_in_words(self.alpha)} u = {_in_words(self.value)}"
 
@@ -198,6 +212,9 @@ class Periodic(Condition):
         return True
 
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        raise AssertionError("a periodic axis has no faces")
+
+    def at_face(self, xp: Any, resistance: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         raise AssertionError("a periodic axis has no faces")
 
     def __str__(self) -> str:

@@ -15,7 +15,18 @@ from dsolver.grid.partition import STAR_OFFSETS, Cut, Partition
 from dsolver.problems.boundary import Boundary, boundary_of, check_unmasked
 from dsolver.problems.coordinates import F64, Cells, agreed, centers_of, check_order
 from dsolver.problems.embedding import WORDS, Embedding
-from dsolver.problems.finite_volumes import FIXED, HELD, KAPPA, MASK, SIGMA, Diffusion
+from dsolver.problems.finite_volumes import (
+    FIXED,
+    HELD,
+    KAPPA,
+    MASK,
+    SCHEMES,
+    SIGMA,
+    UPWIND,
+    VELOCITY,
+    Diffusion,
+)
+from dsolver.problems.fluxes.flow import velocities_of
 from dsolver.problems.problem import Problem, wrapping
 
 LARGEST: Final = 1e50
@@ -36,10 +47,12 @@ def diffusion(
     mask: Any = None,
     active: Any = None,
     fixed: Any = None,
+    velocity: Any = None,
+    scheme: str = UPWIND,
     chunks: Sequence[Any] | None = None,
     name: str = "diffusion",
 ) -> Problem:
-    """−∇·(κ∇u) + σu = f on a box of cells, by finite volumes with 7 points a row.
+    """−∇·(κ∇u) + σu = f on a box of cells, by finite volumes with 7 points a row; with a velocity v, + ∇·(vu) too.
 
     Unknowns are at the cells' centers. A face's κ is the harmonic average of its two cells', boundary conditions hold
     at the faces of the grid, and the order of the error in the cell size is 2. Rows are multiplied by their cell's
@@ -78,6 +91,12 @@ def diffusion(
             number, an array or a function, which do not matter elsewhere. x has these values; f and σ there do not
             matter. Other cells see the value through the half cell of κ that a fixed cell has, and where κ there is
             infinite at its faces, as those of an electrode. Cells that are left out stay so.
+        velocity: v of a flow that carries u, one for each axis: a number; an array of the grid's shape, at the cells'
+            centers, or with one more along its axis, at the faces; or a function, called with the faces' centers. A is
+            not symmetric then, and is solved by GMRES with algebraic multigrid. Its rows are those of a matrix, made in
+            this process, or by the workers of a cluster. At faces of the grid u is that of the condition where the flow
+            comes in, and with "upwind" that of the cell where it goes out.
+        scheme: "upwind" (of first order, stable for any velocity) or "central" (of second order, for |v| h < 2 κ).
         chunks: how many chunks along x, y, z, or their extents along each; by default one for each worker.
         name: for reports.
 
@@ -96,11 +115,16 @@ def diffusion(
     axes = [_embedded(space, name, values) for name, values in kappas]
     others = [(SIGMA, sigma), (MASK, mask), (FIXED, where), (HELD, values)]
     embedded = {called: _embedded(space, called, value) for called, value in others}
+    if scheme not in SCHEMES:
+        raise InputError(f"scheme must be one of {', '.join(SCHEMES)}, not {in_a_line(scheme)}")
     cells = _cells(space, spacing, [*kappas, *others])
-    return _diffusion(space, axes, embedded, cells, boundary_of(space, bc, cells), cut, name)
+    flow = velocities_of(space, cells, velocity)
+    return _diffusion(space, axes, embedded, cells, boundary_of(space, bc, cells), cut, name, flow, scheme)
 
 
-def changed(problem: Problem, *, kappa: Any = None, sigma: Any = None, fixed: Any = None) -> Problem:
+def changed(
+    problem: Problem, *, kappa: Any = None, sigma: Any = None, fixed: Any = None, velocity: Any = None
+) -> Problem:
     """A diffusion problem with other coefficients; see `diffusion` for what they may be.
 
     Args:
@@ -108,6 +132,7 @@ def changed(problem: Problem, *, kappa: Any = None, sigma: Any = None, fixed: An
         kappa: another κ.
         sigma: another σ.
         fixed: as of `diffusion`, or other values alone for the cells that are fixed.
+        velocity: another one.
 
     Raises:
         InputError: it is no problem of `diffusion`, or a coefficient cannot be right.
@@ -142,7 +167,10 @@ def changed(problem: Problem, *, kappa: Any = None, sigma: Any = None, fixed: An
     for name, values in new.items():
         rule.cells.check(centers_of(name, values, space.numbers))
         others[name] = _embedded(space, name, values)
-    return _diffusion(space, axes, others, rule.cells, rule.boundary, problem.chunks, problem.name)
+    flow: Sequence[Any] = [given(name, number) for name, number in zip(VELOCITY, rule.velocity, strict=False)]
+    flow = flow if velocity is None else velocities_of(space, rule.cells, velocity)
+    about = rule.cells, rule.boundary, problem.chunks, problem.name
+    return _diffusion(space, axes, others, *about, flow, rule.scheme)
 
 
 def _diffusion(
@@ -153,6 +181,8 @@ def _diffusion(
     boundary: Boundary,
     chunks: Cut | None,
     name: str,
+    velocity: Sequence[Any],
+    scheme: str,
 ) -> Problem:
     grid = space.grid
     numbers: dict[str, Any] = {}
@@ -168,8 +198,8 @@ def _diffusion(
         raise InputError(f"the values of fixed must be finite real numbers, not {in_a_line(others[HELD])}")
     _check_numbers(numbers)
     is_complex = any(_is_complex(value) for value in (*numbers.values(), *arrays.values()))
-    if is_complex and fixed:
-        raise InputError("fixed= is for real kappa and sigma: mask such cells, and have their values at faces as bc")
+    flow = tuple(value if isinstance(value, float) else None for value in velocity)
+    arrays |= {called: v for called, v in zip(VELOCITY, velocity, strict=False) if not isinstance(v, float)}
     x, y, z = (numbers.get(called) for called in fields)
     rule = Diffusion(
         grid=grid,
@@ -179,6 +209,8 @@ def _diffusion(
         mask=mask,
         fixed=fixed,
         held=held,
+        velocity=flow,
+        scheme=scheme,
         cells=cells,
         boundary=boundary,
         functions=functions,
@@ -194,6 +226,7 @@ def _diffusion(
         rule=rule,
         coefficients=arrays,
         complex=is_complex,
+        asymmetry="a flow carries u" if flow else "",
     )
 
 

@@ -26,6 +26,11 @@ MASK: Final = "mask"
 FIXED: Final = "fixed"
 """The field of cells where u is held."""
 HELD: Final = "fixed values"
+VELOCITY: Final = ("velocity_x", "velocity_y", "velocity_z")
+"""Velocities along x, y, z: of the grid's shape at the cells' centers, or with one more along the axis at faces."""
+UPWIND: Final = "upwind"
+SCHEMES: Final = (UPWIND, "central")
+"""Values of u that a flow carries through a face: that of the cell it comes from, or one between both."""
 
 Sizes = tuple[Array, Array, Array]
 """Cell sizes along z, y, x, as arrays that broadcast."""
@@ -47,6 +52,9 @@ class Diffusion(CellRule):
         mask: whether there is a field of masked cells.
         fixed: whether there is one of cells where u is held.
         held: u there: a number, or None where it is a field.
+        velocity: along x, y, z, numbers, or None where it is a field; () where nothing flows. Rows with a flow are
+            those of a matrix: see `dsolver.matrices.composed.grids`.
+        scheme: one of `SCHEMES`.
         cells: their sizes and places.
         boundary: the conditions at the faces.
         functions: as in `CellRule`.
@@ -59,6 +67,8 @@ class Diffusion(CellRule):
     mask: bool
     fixed: bool = False
     held: float | None = 0.0
+    velocity: tuple[float | None, ...] = ()
+    scheme: str = UPWIND
     cells: Cells = field(repr=False)
     boundary: Boundary
     functions: Mapping[str, Callable[..., Any]]

@@ -166,6 +166,11 @@ class Problem:
         return isinstance(self.rule, CellRule) and self.rule.masked
 
     @property
+    def all_count(self) -> bool:
+        """Whether every value of b counts: not those of cells that are no unknowns, which may be anything."""
+        return not self.masked
+
+    @property
     def _closed(self) -> str:
         """Kinds of cells that are no unknowns, in words."""
         rule = self.rule

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,8 @@ import numpy.typing as npt
 from dsolver.grid.partition import Partition, Triple
 from dsolver.kernels import load
 from dsolver.problems.discretization import CellRule, Patch, Rule, evaluated
-from dsolver.problems.finite_volumes import MASK, SIGMA, Diffusion
-from dsolver.problems.flux_form import FluxForm, field_of, kappa_of
+from dsolver.problems.finite_volumes import MASK
+from dsolver.problems.fluxes.rows import flux_rows, is_by_fluxes
 
 if TYPE_CHECKING:
     from dsolver.problems.problem import Problem
@@ -25,9 +24,8 @@ def rows_of(problem: Problem) -> Any:
     Raises:
         InputError: a coefficient makes no sense.
     """
-    if problem.complex:
-        form, kappa = FluxForm(problem, np, np.asarray), kappa_of(problem)
-        return rows_of_fluxes(problem, form, kappa)
+    if is_by_fluxes(problem):
+        return flux_rows(problem).matrix
     if problem.rule is None:
         values = np.asarray(problem.weights)[:, None]
     else:
@@ -43,38 +41,6 @@ def rows_of(problem: Problem) -> Any:
         columns.append(there[kept])
         entries.append(whole[kept])
     return _csr(np.concatenate(entries), np.concatenate(rows), np.concatenate(columns), numbers.size)
-
-
-def rows_of_fluxes(problem: Problem, form: FluxForm, kappa: Any) -> Any:
-    """Rows of a diffusion problem, a CSR array of complex numbers; a diagonal of 1 where cells are left out, or closed.
-
-    Args:
-        problem: whose σ it is.
-        form: its fluxes.
-        kappa: its κ along x, y, z.
-    """
-    assert isinstance(problem.rule, Diffusion)
-    sigma = field_of(problem, SIGMA) if problem.rule.sigma is None else problem.rule.sigma
-    numbers = np.arange(math.prod(problem.grid)).reshape(problem.grid)
-    diagonal = np.zeros(problem.grid, dtype=np.complex128)
-    here: list[npt.NDArray[Any]] = []
-    there: list[npt.NDArray[Any]] = []
-    values: list[npt.NDArray[Any]] = []
-    for low, high, faces in form.faces(kappa):
-        diagonal[low] += faces
-        diagonal[high] += faces
-        for one, other in ((low, high), (high, low)):
-            here.append(numbers[one].ravel())
-            there.append(numbers[other].ravel())
-            values.append(-np.broadcast_to(faces, numbers[one].shape).ravel())
-    for where, faces in form.ends(kappa):
-        diagonal[where] += faces
-    volumes = form.volumes()
-    diagonal += np.where(volumes > 0.0, volumes * sigma, 0.0)
-    diagonal[diagonal == 0.0] = 1.0
-    entries = np.concatenate([*values, diagonal.ravel()])
-    rows, columns = (np.concatenate([*each, numbers.ravel()]) for each in (here, there))
-    return _csr(entries, rows, columns, numbers.size)
 
 
 def _whole(problem: Problem, rule: Rule) -> Patch:

@@ -12,9 +12,9 @@ from typing import Any, Final, Literal
 
 from dsolver.cluster import default_client
 from dsolver.cluster.devices import Gpu, find_gpu
+from dsolver.cluster.grid_rows import matrix_of
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.partition import Partition
-from dsolver.matrices.complex.grids import as_matrix
 from dsolver.matrices.composed.operators import operator
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.preconditioners import Preconditioner
@@ -37,14 +37,20 @@ Pairs = Sequence[tuple[Any, Any]]
 """Right-hand sides, each with its first guess."""
 
 
-def problem_of(A: Any, *, gpu: bool, near: Any = None, b: Any = None) -> Any:
-    """A matrix or a function as a problem, and a grid with complex coefficients as a matrix; anything else as it is.
+def problem_of(
+    A: Any, *, gpu: bool, near: Any = None, b: Any = None, client: Any = None, chunks: int | None = None
+) -> Any:
+    """A matrix or a function as a problem, and a grid with complex coefficients or a flow as a matrix.
+
+    Anything else stays as it is.
 
     Args:
         A: a matrix, a function, or a problem.
         gpu: whether it is solved on the GPU of this process, where a matrix is then looked at.
         near: of a function, the matrix of which M is made; None for none.
         b: whose shape A has where nothing else tells it; None for none.
+        client: of the cluster where it is solved, or None.
+        chunks: as of `matrix_of`.
 
     Raises:
         InputError: A is none that can be solved with: see `dsolver.matrix` and `dsolver.operator`.
@@ -58,7 +64,7 @@ def problem_of(A: Any, *, gpu: bool, near: Any = None, b: Any = None) -> Any:
             "scipy.sparse.linalg.aslinearoperator(A)"
         )
     if isinstance(A, Problem) or not is_matrix(A):
-        return as_matrix(A)
+        return matrix_of(A, client, chunks)
     return matrix(A, device="cuda" if gpu else "cpu")
 
 
@@ -170,7 +176,7 @@ def check_shapes(problem: Problem, b: Any, x0: Any) -> None:
             parts = (given.real, given.imag) if is_complex(given) and not problem.complex else (given,)
             for part in parts:  # of a complex b of a real matrix each is a right-hand side
                 container = container_of(name, part, whole, None, problem)
-                if not problem.masked:  # at masked cells there may be anything
+                if problem.all_count:
                     container.check()
     # Coefficients were given the axes that the user's grid does not have.
     check_agreement(

@@ -100,7 +100,7 @@ def _looked_at(session: Session, given: GivenColumn, begun: Begun) -> LoadedColu
     right, guess = given.right, given.guess
     for name, norm, values in (("b", begun.b_norm, right), ("x0", begun.x_norm, guess)):
         if not np.isfinite(norm):
-            if isinstance(values, Container) and not session.problem.masked:
+            if isinstance(values, Container) and session.problem.all_count:
                 values.examine()
             message = f"{name} has values that are NaN or infinite, or so large that its norm is"
             if name == "b" and math.isinf(norm) and _is_linear(session.problem):
@@ -118,7 +118,8 @@ def _looked_at(session: Session, given: GivenColumn, begun: Begun) -> LoadedColu
 
 def _is_linear(problem: Problem) -> bool:
     """Whether nothing is added to b, such as values at faces, or taken from it, such as null vectors."""
-    return not (problem.lattice and problem.loaded) and problem.singular is False and not problem.null_vectors
+    fed = problem.loaded if problem.lattice else isinstance(problem, MatrixProblem) and problem.of_grid is not None
+    return not fed and problem.singular is False and not problem.null_vectors
 
 
 def _warn_inconsistent(excess: Inconsistency, problem: Problem) -> None:

@@ -26,7 +26,7 @@ from dsolver.grid.partition import Partition, Triple
 from dsolver.preconditioners import Identity
 from dsolver.problems import Dirichlet, Neumann, Problem, Robin, diffusion
 from dsolver.problems.discretization import Patch
-from dsolver.problems.flux_form import FluxForm, field_of, kappa_of
+from dsolver.problems.fluxes.form import FluxForm, field_of, kappa_of
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.status import Status

@@ -12,8 +12,8 @@ import numpy as np
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.canonical import imported
-from dsolver.matrices.complex.grids import as_matrix
 from dsolver.matrices.complex.parts import is_complex
+from dsolver.matrices.composed.grids import as_matrix
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import GIVEN

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -20,8 +20,10 @@ from dsolver.problems.boundary import FACES
 from dsolver.problems.discretization import evaluated
 from dsolver.problems.embedding import Embedding
 from dsolver.problems.finite_volumes import Diffusion
-from dsolver.problems.flux_form import FluxForm, field_of
-from dsolver.problems.problem import Problem
+from dsolver.problems.fluxes.form import FluxForm, field_of
+
+if TYPE_CHECKING:
+    from dsolver.problems.problem import Problem
 
 
 def _any_kappa() -> Any:
@@ -31,7 +33,7 @@ def _any_kappa() -> Any:
 
 @final
 class FaceFluxes:
-    """Fluxes through faces of cells, −κ ∂u/∂n times their area.
+    """Fluxes through faces of cells, −κ ∂u/∂n, and v u where there is a velocity v, times their area.
 
     With u = x they and σ u V balance f V in each cell up to its residual.
 
@@ -94,8 +96,8 @@ class FaceFluxes:
         inside = 1.0 * (self._asarray(Embedding.of(self._problem.shape).array(flags)) != 0)
         total: Any = 0.0
         with _any_kappa():
-            for low, high, faces in self._form.faces(self._kappa):
-                flux = faces * (self._u[low] - self._u[high]) * (inside[high] - inside[low])
+            for low, high, a, b in self._form.couplings(self._kappa):
+                flux = (a * self._u[low] - b * self._u[high]) * (inside[high] - inside[low])
                 total = total + self._xp.where(inside[high] == inside[low], 0.0, flux).sum()
         return _number(total)
 

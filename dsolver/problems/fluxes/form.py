@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.layout import Array
 from dsolver.problems.discretization import evaluated
-from dsolver.problems.finite_volumes import FIXED, MASK, Diffusion
+from dsolver.problems.finite_volumes import FIXED, MASK, UPWIND, VELOCITY, Diffusion
 
 if TYPE_CHECKING:
     from dsolver.problems.problem import Problem
@@ -71,6 +71,7 @@ class FluxForm:
         self._solid = None if solid is None else asarray(solid)
         self._open = None if solid is None else asarray(1.0 - solid)
         self._held = asarray(field(FIXED) != 0.0) if problem.rule.fixed else None
+        self._flows = [self._flow(axis, field) for axis in AXES] if problem.rule.velocity else None
 
     def volumes(self) -> Array:
         """Volumes of the cells, zero where they are left out."""
@@ -97,6 +98,20 @@ class FluxForm:
         for axis in AXES:
             yield from self._faces(kappa, axis)
 
+    def couplings(self, kappa: Sequence[Any]) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...], Array, Array]]:
+        """Faces between cells: indices of the cells on both sides, low and high, and numbers a and b of each.
+
+        The flux from low to high is a u_low - b u_high, with the flow's part. Kappa is as in `of_fluxes`.
+        """
+        for axis in AXES:
+            n, periodic = self._rule.grid[axis], self._rule.boundary.periodic[axis]
+            if n > 1:
+                low, high = _index(axis, slice(None, -1)), _index(axis, slice(1, None))
+                yield low, high, *self._coupled(kappa, axis, low, high, slice(1, -1))
+            if n > 1 and periodic:
+                low, high = _index(axis, slice(-1, None)), _index(axis, slice(None, 1))
+                yield low, high, *self._coupled(kappa, axis, low, high, slice(0, 1))
+
     def ends(self, kappa: Sequence[Any]) -> Iterator[tuple[tuple[Any, ...], Array]]:
         """Faces of the domain with a condition: indices of the cells at them, and D of each."""
         return ((end.where, end.diagonal) for end in self._ends(kappa))
@@ -109,7 +124,7 @@ class FluxForm:
         """
         low, high = (self.outflow(kappa, u, axis, side) for side in (0, 1))
         below, above = _index(axis, slice(None, -1)), _index(axis, slice(1, None))
-        return self._xp.concatenate([-low, self._flux(kappa, u, axis, below, above), high], axis=axis)
+        return self._xp.concatenate([-low, self._flux(kappa, u, axis, below, above, slice(1, -1)), high], axis=axis)
 
     def flux_across(self, kappa: Sequence[Any], u: Array, axis: int, face: int) -> Array:
         """A layer of `flux_along`, by its number from 0 or, negative, from the end."""
@@ -119,12 +134,8 @@ class FluxForm:
             return -self.outflow(kappa, u, axis, 0)
         if face == n:
             return self.outflow(kappa, u, axis, 1)
-        return self._flux(kappa, u, axis, _index(axis, slice(face - 1, face)), _index(axis, slice(face, face + 1)))
-
-    def _flux(self, kappa: Sequence[Any], u: Array, axis: int, low: tuple[Any, ...], high: tuple[Any, ...]) -> Array:
-        """Flux from cells to others behind them."""
-        resistance = self._resistance(kappa, axis, low) + self._resistance(kappa, axis, high)
-        return self._between(axis, resistance, low, high, 1.0) * (u[low] - u[high])
+        low, high = _index(axis, slice(face - 1, face)), _index(axis, slice(face, face + 1))
+        return self._flux(kappa, u, axis, low, high, slice(face, face + 1))
 
     def outflow(self, kappa: Sequence[Any], u: Array, axis: int, side: int) -> Array:
         """Flux out of the domain at one end (0 or 1) of an axis, an array with one cell along it.
@@ -134,7 +145,8 @@ class FluxForm:
         if not self._rule.boundary.periodic[axis]:
             end = self._end(kappa, axis, side)
             return end.diagonal * u[end.where] - end.right
-        around = self._flux(kappa, u, axis, _index(axis, slice(-1, None)), _index(axis, slice(None, 1)))
+        last, first = _index(axis, slice(-1, None)), _index(axis, slice(None, 1))
+        around = self._flux(kappa, u, axis, last, first, slice(0, 1))
         return around if side else -around
 
     def of_sigma(self, sigma: Any, left: Array, right: Array) -> Array:
@@ -161,6 +173,11 @@ class FluxForm:
         boundary = self._rule.boundary
         return any(not condition.periodic and condition.feeds for condition in boundary.conditions)
 
+    @property
+    def held(self) -> Array | None:
+        """Whether u is held in cells; None where it is in none."""
+        return self._held
+
     # -- parts ---------------------------------------------------------------------------------------------------------
 
     def _faces(self, kappa: Sequence[Any], axis: int) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...], Array]]:
@@ -168,6 +185,53 @@ class FluxForm:
         resistance = self._resistance(kappa, axis, ())
         for low, high, times in self._pairs(axis):
             yield low, high, self._between(axis, resistance[low] + resistance[high], low, high, times)
+
+    def _flux(
+        self, kappa: Sequence[Any], u: Array, axis: int, low: tuple[Any, ...], high: tuple[Any, ...], faces: slice
+    ) -> Array:
+        """Flux from cells to others behind them; faces: between these, of those along the axis."""
+        a, b = self._coupled(kappa, axis, low, high, faces)
+        return a * u[low] - b * u[high]
+
+    def _coupled(
+        self, kappa: Sequence[Any], axis: int, low: tuple[Any, ...], high: tuple[Any, ...], faces: slice
+    ) -> tuple[Array, Array]:
+        """a and b of `couplings` for some faces along an axis."""
+        resistance = self._resistance(kappa, axis, low) + self._resistance(kappa, axis, high)
+        conducted = self._between(axis, resistance, low, high, 1.0)
+        if self._flows is None:
+            return conducted, conducted
+        flow = self._opened(self._opened(self._flows[axis][_index(axis, faces)], low), high)
+        if self._held is not None:
+            flow = self._xp.where(self._held[low] & self._held[high], 0.0, flow)
+        if self._rule.scheme == UPWIND:
+            return conducted + self._xp.maximum(flow, 0.0), conducted + self._xp.maximum(-flow, 0.0)
+        here, there = self._sizes[axis][low], self._sizes[axis][high]
+        return conducted + flow * (there / (here + there)), conducted - flow * (here / (here + there))
+
+    def _flow(self, axis: int, field: Callable[[str], Any]) -> Array:
+        """Volume that flows through each face along an axis, in its direction: of the grid's shape with one more."""
+        rule, xp = self._rule, self._xp
+        assert rule.velocity is not None
+        number, n = rule.velocity[axis], rule.grid[axis]
+        if number is not None:
+            shape = [size + (other == axis) for other, size in enumerate(rule.grid)]
+            return xp.broadcast_to(self._asarray(np.array(number)) * self._area(axis), shape)
+        velocity = self._asarray(field(VELOCITY[axis]))
+        if velocity.shape[axis] == n:  # at centers
+            ends = _index(axis, slice(None, 1)), _index(axis, slice(-1, None))
+            first, last = velocity[ends[0]], velocity[ends[1]]
+            if rule.boundary.periodic[axis]:
+                first = last = self._interpolated(velocity, axis, ends[1], ends[0])
+            between = self._interpolated(velocity, axis, _index(axis, slice(None, -1)), _index(axis, slice(1, None)))
+            velocity = xp.concatenate([first, between, last], axis=axis)
+        flow: Array = velocity * self._area(axis)
+        return flow
+
+    def _interpolated(self, values: Array, axis: int, low: tuple[Any, ...], high: tuple[Any, ...]) -> Array:
+        """Values at faces by those at the centers on both sides."""
+        here, there = self._sizes[axis][low], self._sizes[axis][high]
+        return (values[low] * there + values[high] * here) / (here + there)
 
     def _between(
         self, axis: int, resistance: Array, low: tuple[Any, ...], high: tuple[Any, ...], times: float
@@ -220,7 +284,13 @@ class FluxForm:
         }
         resistance = self._xp.broadcast_to(self._resistance(kappa, axis, where), face)
         area = self._xp.broadcast_to(self._area(axis), face)
-        diagonal, right = (self._opened(term, where) for term in condition.terms(self._xp, resistance, area, values))
+        terms = condition.terms(self._xp, resistance, area, values)
+        if self._flows is not None:
+            flow = self._flows[axis][where] * (1.0 if side else -1.0)
+            share, value = condition.at_face(self._xp, resistance, values)
+            given = self._xp.minimum(flow, 0.0) if rule.scheme == UPWIND else flow
+            terms = terms[0] + (flow - given) + given * share, terms[1] - given * value
+        diagonal, right = (self._opened(term, where) for term in terms)
         if self._held is not None:
             diagonal, right = (self._xp.where(self._held[where], 0.0, term) for term in (diagonal, right))
         at = _along(axis, np.arange(rule.grid[axis]) == (0 if side == 0 else rule.grid[axis] - 1))

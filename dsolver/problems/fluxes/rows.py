@@ -1,0 +1,191 @@
+"""Rows of a diffusion problem from its fluxes, as a matrix of SciPy: complex ones, and those of a flow."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.errors import InputError
+from dsolver.kernels.general.look import CANCELED
+from dsolver.problems.finite_volumes import HELD, MASK, SIGMA, Diffusion
+from dsolver.problems.fluxes.form import FluxForm, field_of, kappa_of
+
+if TYPE_CHECKING:
+    from dsolver.problems.fluxes.slabs import Slab
+    from dsolver.problems.problem import Problem
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Anchors:
+    """Findings about rows, for those who do not have them.
+
+    Attributes:
+        feeds: whether something is added to right-hand sides.
+        anchored: whether a column adds up to more than zero, by σ, a face of the grid or a fixed cell.
+        balanced: whether every row adds up to zero.
+        positive: couplings that are positive.
+    """
+
+    feeds: bool
+    anchored: bool
+    balanced: bool
+    positive: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FluxRows:
+    """Rows of a problem on a grid, or of a slab of it.
+
+    Attributes:
+        matrix: a CSR array of SciPy.
+        volumes: float64 (rows,), by which sources are multiplied: zero where cells are no unknowns.
+        right: (rows,), what is added to right-hand sides; None for nothing.
+        loose: bool (rows,), whether nothing but couplings of unknowns is in a row's diagonal.
+    """
+
+    matrix: Any
+    volumes: npt.NDArray[np.float64]
+    right: npt.NDArray[Any] | None
+    loose: npt.NDArray[np.bool_]
+
+    def of_slab(self, slab: Slab) -> FluxRows:
+        """A slab's own rows, with the numbers of the whole grid for columns."""
+        own = np.arange(slab.below * slab.layer, slab.below * slab.layer + slab.rows)
+        numbers = (slab.layers[:, None] * slab.layer + np.arange(slab.layer)).ravel()
+        rows = self.matrix[own]
+        places = (rows.data, numbers[rows.indices], rows.indptr)
+        made = import_module("scipy.sparse").csr_array(places, shape=(len(own), math.prod(slab.grid)))
+        made.sum_duplicates()
+        right = None if self.right is None else self.right[own]
+        return FluxRows(matrix=made, volumes=self.volumes[own], right=right, loose=self.loose[own])
+
+    @property
+    def anchors(self) -> Anchors:
+        """Findings about them."""
+        sums, sizes = (np.asarray(each.sum(axis=1)).ravel() for each in (self.matrix, abs(self.matrix)))
+        unknown = self.volumes > 0.0
+        return Anchors(
+            feeds=self.right is not None and bool(self.right.any()),
+            anchored=bool((unknown & ~self.loose).any()),
+            balanced=bool((abs(sums) <= CANCELED * sizes)[unknown].all()),
+            positive=int((self.matrix.data > 0.0).sum()) - len(self.volumes),
+        )
+
+
+def is_by_fluxes(problem: Problem) -> bool:
+    """Whether a problem's rows are made here: it has complex coefficients or a flow."""
+    return isinstance(problem.rule, Diffusion) and (problem.complex or bool(problem.rule.velocity))
+
+
+def flux_rows(problem: Problem) -> FluxRows:
+    """The rows of a problem on a grid.
+
+    Raises:
+        InputError: a coefficient makes no sense.
+    """
+    assert isinstance(problem.rule, Diffusion)
+    form, kappa, sigma = FluxForm(problem, np, np.asarray), kappa_of(problem), problem.rule.sigma
+    sigma = field_of(problem, SIGMA) if sigma is None else sigma
+    if not problem.complex:
+        _check_signs(problem, kappa, sigma)
+    numbers = np.complex128 if problem.complex else np.float64
+    volumes = np.broadcast_to(form.volumes(), problem.grid)
+    with np.errstate(all="ignore"):
+        right = form.right_hand_side(kappa, np.zeros(problem.grid, dtype=numbers)) if form.fed else None
+        added = np.where(volumes > 0.0, volumes * sigma, 0.0).astype(numbers)
+        for where, faces in form.ends(kappa):
+            added[where] += faces
+        rows, right = _rows(problem, form, kappa, added.copy(), right)
+    if not np.isfinite(rows.data).all() or (right is not None and not np.isfinite(right).all()):
+        raise InputError(
+            "kappa and sigma must be finite, and kappa such that none of it, nor the sum of two neighbors, "
+            "is 0: mend their values, or leave such cells out with mask="
+        )
+    loose = abs(added) <= CANCELED * abs(rows.diagonal()).reshape(problem.grid)
+    if form.held is not None:
+        volumes = np.where(form.held, 0.0, volumes)
+        loose = loose & ~_beside(form, kappa)
+    return FluxRows(
+        matrix=rows,
+        volumes=np.ascontiguousarray(volumes).ravel(),
+        right=None if right is None else right.ravel(),
+        loose=loose.ravel(),
+    )
+
+
+def _beside(form: FluxForm, kappa: Any) -> npt.NDArray[np.bool_]:
+    """Cells with a neighbor where u is held."""
+    assert form.held is not None
+    out = np.zeros(form.held.shape, dtype=np.bool_)
+    for low, high, _, __ in form.couplings(kappa):
+        out[low] |= form.held[high]
+        out[high] |= form.held[low]
+    return out
+
+
+def _rows(problem: Problem, form: FluxForm, kappa: Any, diagonal: Any, right: Any) -> tuple[Any, Any]:
+    """Rows of A, a CSR array of SciPy, and what is added to right-hand sides, None for nothing.
+
+    Cells that are left out, held or closed all around have a row of their diagonal alone.
+
+    Args:
+        problem: on a grid.
+        form: its own.
+        kappa: along x, y, z.
+        diagonal: what σ and faces of the grid have added to it, which becomes the whole.
+        right: what faces add to right-hand sides; None for nothing.
+    """
+    numbers = np.arange(math.prod(problem.grid)).reshape(problem.grid)
+    here: list[npt.NDArray[Any]] = []
+    there: list[npt.NDArray[Any]] = []
+    values: list[npt.NDArray[Any]] = []
+    for low, high, a, b in form.couplings(kappa):
+        diagonal[low] += a
+        diagonal[high] += b
+        for one, other, coupling in ((low, high, b), (high, low, a)):
+            here.append(numbers[one].ravel())
+            there.append(numbers[other].ravel())
+            values.append(-np.broadcast_to(coupling, numbers[one].shape).ravel())
+    diagonal[diagonal == 0.0] = 1.0
+    rows, columns, entries = (np.concatenate(parts) for parts in (here, there, values))
+    if form.held is not None:
+        right = np.zeros_like(diagonal) if right is None else right
+        held, known = form.held.ravel(), np.where(form.held, _held_values(problem), 0.0)
+        fed = held[columns] & ~held[rows]
+        np.add.at(right.reshape(-1), rows[fed], -entries[fed] * known.ravel()[columns[fed]])
+        beside = np.zeros_like(diagonal)  # of the size of neighbors, so that b is
+        np.add.at(beside.reshape(-1), columns[fed], -entries[fed])
+        diagonal[form.held] = np.where(beside == 0.0, 1.0, beside)[form.held]
+        right[form.held] = (diagonal * known)[form.held]
+        open_too = ~(held[rows] | held[columns])
+        rows, columns, entries = rows[open_too], columns[open_too], entries[open_too]
+    entries = np.concatenate([entries, diagonal.ravel()])
+    places = (np.concatenate([rows, numbers.ravel()]), np.concatenate([columns, numbers.ravel()]))
+    made = import_module("scipy.sparse").csr_array((entries, places), shape=(numbers.size, numbers.size))
+    made.sum_duplicates()
+    made.eliminate_zeros()
+    return made, right
+
+
+def _held_values(problem: Problem) -> Any:
+    assert isinstance(problem.rule, Diffusion)
+    return field_of(problem, HELD) if problem.rule.held is None else problem.rule.held
+
+
+def _check_signs(problem: Problem, kappa: Any, sigma: Any) -> None:
+    """Refuse κ that is not positive and σ that is negative, outside of cells that are left out; raises InputError."""
+    assert isinstance(problem.rule, Diffusion)
+    solid = field_of(problem, MASK) != 0.0 if problem.rule.mask else np.zeros(1, dtype=np.bool_)
+    for what, good in (
+        ("kappa must be positive", [np.asarray(along) > 0.0 for along in kappa]),
+        ("sigma must not be negative", [np.asarray(sigma) >= 0.0]),
+    ):
+        if not all((each | solid).all() for each in good):
+            raise InputError(f"{what}: mend its values, or leave such cells out with mask=")

@@ -1,0 +1,227 @@
+"""Convection: rows and fluxes against a text of their own, exact solutions, order of the error, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse
+
+import dsolver
+from dsolver.errors import InputError
+from dsolver.problems import Dirichlet, Neumann, Robin, diffusion
+from dsolver.problems.fluxes.rows import flux_rows
+from dsolver.problems.fluxes.slabs import slab_of, slabs
+from tests.clusters import cluster
+
+F64 = npt.NDArray[np.float64]
+RANDOM = np.random.default_rng(3)
+CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "box": ((9, 7, 8), {"x-": Dirichlet(1.0), "x+": Robin(2.0, 3.0), "y-": Neumann(0.3), "z": "periodic"}),
+    "plane": ((7, 6), {"x-": Dirichlet(1.0)}),
+    "two periodic cells": ((2, 6), {"x": "periodic", "y": Robin(1.0, 0.4)}),
+}
+
+
+def rotating(dimensions: int) -> Any:
+    """A flow around the middle of a box of size 1, whose speed at the middle of the faces is 1; no divergence."""
+
+    def along_x(x: Any, y: Any, z: Any = 0.0) -> Any:
+        return 1.0 - 2.0 * y + 0.0 * (x + z)
+
+    def along_y(x: Any, y: Any, z: Any = 0.0) -> Any:
+        return 2.0 * x - 1.0 + 0.0 * (y + z)
+
+    return [along_x, along_y, 0.0][:dimensions]
+
+
+@pytest.mark.parametrize("number", [1.0, 1.0 + 0.3j], ids=["real", "complex"])
+@pytest.mark.parametrize("scheme", ["upwind", "central"])
+@pytest.mark.parametrize("case", CASES)
+def test_fluxes_balance_in_each_cell(case: str, scheme: str, number: complex) -> None:
+    """With all that a problem may have. Fluxes are not made of the matrix, so they tell whether that is right."""
+    grid, bc = CASES[case]
+    shapes = [tuple(n + (other == axis) for other, n in enumerate(grid)) for axis in range(len(grid))]
+    velocity: list[Any] = [RANDOM.standard_normal(shape) for shape in shapes]
+    velocity[0] = lambda x, y, z=0.0: y + 0.3 * x + 0.0 * z
+    velocity[1] = RANDOM.standard_normal(grid)
+    where = RANDOM.random(grid) < 0.1
+    mask, sizes = (RANDOM.random(grid) < 0.15) & ~where, [RANDOM.uniform(0.5, 1.5, n) for n in grid]
+    where.flat[0], mask.flat[0] = True, False
+    values = RANDOM.standard_normal(grid)
+    f = np.where(where | mask, np.nan, RANDOM.standard_normal(grid))
+    about: dict[str, Any] = {"bc": bc, "fixed": (where, values), "mask": mask, "spacing": sizes, "scheme": scheme}
+    kappa = number * np.exp(RANDOM.standard_normal(grid))
+    for chunks in (None, (2,) * len(grid)):
+        problem = diffusion(grid, kappa, 2.0, velocity=velocity, chunks=chunks, **about)
+        solution = dsolver.solve(problem, f, rtol=1e-12, device="cpu")
+        assert solution.converged
+        volumes = np.ones(())
+        for along in sizes:
+            volumes = volumes[..., None] * along
+        sources = np.where(where | mask, 0.0, volumes * (np.nan_to_num(f) - 2.0 * solution.x))
+        size = abs(sources).sum()
+        divergence = sum(np.diff(flux, axis=axis) for axis, flux in enumerate(solution.face_fluxes()))
+        assert abs(np.where(where, 0.0, divergence - sources)).max() <= 1e-10 * size
+        faces = [axis + end for axis in "xyz"[: len(grid)] for end in "-+"]
+        total = sum(solution.flux(face) for face in faces) + solution.flux(where)
+        assert abs(total - sources.sum()) <= 1e-10 * size
+        assert np.allclose(solution.x[where], values[where], rtol=1e-14)
+        assert not solution.x[mask].any()
+
+
+@pytest.mark.parametrize("scheme", ["upwind", "central"])
+def test_rows_in_one_dimension(scheme: str) -> None:
+    """κ = 2, v = 3, cells of size 1/2: T = 4, and 8 at faces; from u = 5 at the left to u = 7 at the right."""
+    line = diffusion(
+        4, 2.0, velocity=[3.0], spacing=0.5, bc={"x-": Dirichlet(5.0), "x+": Dirichlet(7.0)}, scheme=scheme
+    )
+    upwind = scheme == "upwind"
+    lower, upper = (4.0 + 3.0, 4.0) if upwind else (4.0 + 1.5, 4.0 - 1.5)
+    rows = np.diag(np.full(4, lower + upper)) - np.diag(np.full(3, lower), -1) - np.diag(np.full(3, upper), 1)
+    rows[0, 0], rows[3, 3] = lower + 8.0, upper + 8.0 + (3.0 if upwind else 0.0)
+    right = np.array([(8.0 + 3.0) * 5.0, 0.0, 0.0, (8.0 - (0.0 if upwind else 3.0)) * 7.0])
+    x = dsolver.solve(line, np.zeros(4), rtol=1e-13).x
+    np.testing.assert_allclose(x, np.linalg.solve(rows, right), rtol=1e-11)
+
+
+@pytest.mark.parametrize(("scheme", "order"), [("upwind", 1.0), ("central", 2.0)])
+def test_the_order_of_the_error(scheme: str, order: float) -> None:
+    """Of u = (exp(v x / κ) - 1) / (exp(v / κ) - 1), from 0 to 1 along a line."""
+    errors = []
+    for n in (32, 64):
+        ends = {"x-": Dirichlet(0.0), "x+": Dirichlet(1.0)}
+        line = diffusion(n, 0.5, velocity=[2.0], spacing=1.0 / n, bc=ends, scheme=scheme)
+        x = (np.arange(n) + 0.5) / n
+        errors.append(abs(dsolver.solve(line, np.zeros(n), rtol=1e-12).x - np.expm1(4.0 * x) / np.expm1(4.0)).max())
+    assert abs(np.log2(errors[0] / errors[1]) - order) < 0.2
+
+
+def test_what_comes_in_is_carried_out() -> None:
+    """Hardly any κ: u at the inlet is u everywhere, and the flux is v u."""
+    tube = diffusion((8, 4, 4), 1e-9, velocity=(2.0, 0.0, 0.0), bc={"x-": Dirichlet(3.0)})
+    solution = dsolver.solve(tube, np.zeros((8, 4, 4)))
+    assert np.allclose(solution.x, 3.0)
+    assert np.isclose(solution.flux("x+"), 2.0 * 3.0 * 16)
+    assert np.isclose(solution.flux("x-"), -2.0 * 3.0 * 16)
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+@pytest.mark.parametrize("peclet", [0.1, 10.0, 1e4])
+def test_a_rotating_flow_takes_few_iterations(peclet: float, dimensions: int) -> None:
+    n = {2: 64, 3: 24}[dimensions]
+    flow = diffusion((n,) * dimensions, 1.0 / (n * peclet), velocity=rotating(dimensions), spacing=1.0 / n)
+    b = np.ones(flow.shape)
+    solution = dsolver.solve(flow, b, M="amg", method="bicgstab", device="cpu")
+    assert solution.converged
+    assert solution.iterations <= 40
+    assert solution.x.min() > 0.0, "rows are those of an M-matrix"
+
+
+def test_a_closed_flow_that_nothing_fixes_has_mean_zero() -> None:
+    flow = diffusion((16, 16), 0.1, velocity=_closed(16), spacing=1.0 / 16, bc="neumann")
+    f = RANDOM.standard_normal(flow.shape)
+    solution = dsolver.solve(flow, f - f.mean(), rtol=1e-10)
+    assert solution.converged
+    assert abs(solution.x.mean()) < 1e-9
+
+
+def _closed(n: int) -> list[F64]:
+    """Velocities at faces of a rotating flow through no face of the box, without divergence: of a stream function."""
+    at = np.arange(n + 1) / n
+    stream = np.sin(np.pi * at)[:, None] * np.sin(np.pi * at)
+    return [n * np.diff(stream, axis=1), -n * np.diff(stream, axis=0)]
+
+
+def test_engines_chunks_and_kinds_of_arrays_have_the_same_solution() -> None:
+    grid = (8, 6, 5)
+    kappa, velocity = np.exp(RANDOM.standard_normal(grid)), RANDOM.standard_normal((3, *grid))
+    f = RANDOM.standard_normal(grid)
+    expected = dsolver.solve(diffusion(grid, kappa, 1.0, velocity=velocity), f, rtol=1e-11, M="amg").x
+    lazy = diffusion(grid, da.from_array(kappa), 1.0, velocity=da.from_array(velocity), chunks=(2, 2, 1))
+    with cluster(2) as client:
+        for engine in ("resident", "graph"):
+            found = dsolver.solve(lazy, da.from_array(f), rtol=1e-11, M="amg", client=client, engine=engine)
+            np.testing.assert_allclose(np.asarray(found.x), expected, rtol=0.0, atol=1e-8)
+            assert found.x.shape == grid
+        with dsolver.Solver(lazy, M="amg", client=client) as solver:
+            solver.update(velocity=da.from_array(2.0 * velocity), kappa=2.0 * kappa, sigma=2.0)
+            np.testing.assert_allclose(solver.solve(2.0 * f, rtol=1e-11).x, expected, rtol=0.0, atol=1e-8)
+        closed = diffusion((16, 16), 0.1, velocity=_closed(16), spacing=1.0 / 16, bc="neumann")
+        noise = RANDOM.standard_normal(closed.shape)
+        balanced = dsolver.solve(closed, noise - noise.mean(), rtol=1e-10, client=client)
+        assert balanced.converged
+        assert abs(balanced.x.mean()) < 1e-9
+    plane = diffusion(grid[:2], kappa[:, :, 0], velocity=(1.0, velocity[1, :, :, 0]))
+    both = RANDOM.standard_normal((2, *grid[:2]))
+    with dsolver.Solver(plane, M="amg") as solver:
+        several = solver.solve(both, rtol=1e-11)
+        assert several.x.shape == both.shape
+        solver.update(velocity=(-1.0, 2.0), sigma=0.5)
+        changed = solver.solve(both[0], rtol=1e-11).x
+    again = diffusion(grid[:2], kappa[:, :, 0], 0.5, velocity=(-1.0, 2.0))
+    np.testing.assert_allclose(changed, dsolver.solve(again, both[0], rtol=1e-11).x, atol=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("case", [*CASES, "periodic"])
+def test_slabs_make_the_rows_of_the_whole_grid(case: str, count: int) -> None:
+    grid, bc = CASES.get(case) or ((6, 5, 4), {"x": "periodic", "y-": Dirichlet(np.ones((6, 4)))})
+    velocity: list[Any] = [RANDOM.standard_normal(grid), *([0.5] * (len(grid) - 1))]
+    velocity[1] = RANDOM.standard_normal(tuple(n + (axis == 1) for axis, n in enumerate(grid)))
+    where, values = RANDOM.random(grid) < 0.1, RANDOM.standard_normal(grid)
+    mask, kappa = (RANDOM.random(grid) < 0.15) & ~where, np.exp(RANDOM.standard_normal(grid))
+    sizes = [RANDOM.uniform(0.5, 1.5, n) for n in grid]
+    about: dict[str, Any] = {"bc": bc, "fixed": (where, values), "mask": mask, "spacing": sizes, "velocity": velocity}
+    problem = diffusion(grid, kappa, lambda x, y, z=0.0: x + 0.0 * (y + z), **about)
+    whole = flux_rows(problem)
+    parts = [flux_rows(slab_of(problem, slab, slab.arrays(problem))).of_slab(slab) for slab in slabs(problem, count)]
+    assert abs(whole.matrix - scipy.sparse.vstack([part.matrix for part in parts])).max() <= 1e-13
+    assert whole.right is not None
+    for name in ("volumes", "right", "loose"):
+        np.testing.assert_allclose(np.concatenate([getattr(part, name) for part in parts]), getattr(whole, name))
+
+
+@pytest.mark.gpu
+def test_a_flow_on_a_gpu() -> None:
+    cupy = pytest.importorskip("cupy")
+    grid = (8, 6, 5)
+    kappa, velocity = np.exp(RANDOM.standard_normal(grid)), RANDOM.standard_normal((3, *grid))
+    f = RANDOM.standard_normal(grid)
+    expected = dsolver.solve(diffusion(grid, kappa, 1.0, velocity=velocity), f, rtol=1e-11, device="cpu")
+    there = diffusion(grid, cupy.asarray(kappa), 1.0, velocity=cupy.asarray(velocity))
+    found = dsolver.solve(there, cupy.asarray(f), rtol=1e-11, M="amg", device="cuda")
+    np.testing.assert_allclose(cupy.asnumpy(found.x), expected.x, rtol=0.0, atol=1e-8)
+    assert np.isclose(found.flux("y+"), expected.flux("y+"), rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"velocity": 1.0}, "velocity must be three"),
+        ({"velocity": (1.0, 2.0)}, "velocity must be three"),
+        ({"velocity": (1.0, 2.0, np.inf)}, "velocity_z has values that are NaN or infinite"),
+        ({"velocity": (1.0, 2.0, "fast")}, "velocity_z must be a number, a function, or real numbers at the cells'"),
+        ({"velocity": (np.ones((4, 5, 4)), 0.0, 0.0)}, r"velocity_x must be .* at their faces, \(5, 4, 4\)"),
+        ({"velocity": (1.0, 0.0, 0.0), "scheme": "quick"}, "scheme must be one of upwind, central"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        diffusion((4, 4, 4), **arguments)
+
+
+def test_what_a_flow_cannot_have_is_told() -> None:
+    flow = diffusion((6, 6), velocity=(1.0, 0.0))
+    with pytest.raises(InputError, match=r"M='mg' coarsens a grid, .* those of a flow count: use M='amg'"):
+        dsolver.solve(flow, np.ones((6, 6)), M="mg")
+    with pytest.raises(InputError, match=r"M=Chebyshev\(\) is for symmetric matrices"):
+        dsolver.solve(flow, np.ones((6, 6)), M="chebyshev")
+    with pytest.raises(InputError, match="A is not symmetric"):
+        dsolver.solve(flow, np.ones((6, 6)), method="cg")
+    with pytest.raises(InputError, match="kappa must be positive"):
+        dsolver.solve(diffusion((6, 6), np.full((6, 6), -1.0), velocity=(1.0, 0.0)), np.ones((6, 6)))
+    assert "GMRES" in dsolver.solve(flow, np.ones((6, 6)), M="amg").notes[0]
