@@ -276,6 +276,12 @@ def test_fill_is_that_of_the_library() -> None:
     corner[30:, 30:] = 1.0
     assert fill_of(sp.csr_array(corner)) == Fill(entries=130.0, products=float(sum(k * k for k in range(10))))
     assert fill_of(sp.csr_array(np.ones((9, 9)))) == full_fill(9)
+    chain = sp.diags_array([np.ones(59), np.ones(60), np.ones(59)], offsets=[-1, 0, 1])
+    nodes = sp.csr_array(sp.kron(chain, np.ones((3, 3))))  # columns of 5, 4 and 3 entries, at the end of 2, 1 and 0
+    assert fill_of(nodes) == Fill(entries=2.0 * (59 * 12 + 3) + 180, products=59.0 * (25 + 16 + 9) + 5)
+    nodes[7, 10] = 0.0
+    nodes.eliminate_zeros()
+    assert fill_of(nodes, mirrored=False) == fill_of(sp.csr_array(sp.kron(chain, np.ones((3, 3)))))
 
 
 def test_what_memory_cannot_hold_is_refused_before(monkeypatch: pytest.MonkeyPatch) -> None:
