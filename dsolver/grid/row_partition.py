@@ -117,20 +117,3 @@ def ghost_columns(xp: Any, columns: Any, first: int, last: int) -> Any:
         last: behind its last row.
     """
     return xp.unique(columns[(columns < first) | (columns >= last)])
-
-
-def local_numbers(xp: Any, columns: Any, first: int, last: int, ghosts: Any) -> Any:
-    """Columns as a chunk numbers them, int32: its own from 0, then halo slot s as (last - first) + s.
-
-    Args:
-        xp: the array module.
-        columns: global numbers, int64.
-        first: the chunk's first row.
-        last: behind its last row.
-        ghosts: of `ghost_columns`.
-    """
-    numbers = (columns - first).astype(np.int32)
-    if len(ghosts):
-        outside = (columns < first) | (columns >= last)
-        numbers[outside] = (last - first) + xp.searchsorted(ghosts, columns[outside])
-    return numbers

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.grid.partition import HaloPlan, Partition
-from dsolver.grid.row_partition import RowPartition, ghost_columns
+from dsolver.grid.row_partition import RowPartition
+from dsolver.kernels import load
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.matrices.checked import csr_of
 from dsolver.matrices.row_block import ChunkCounts, CutRows, RowBlock, counts_of, row_block
@@ -47,7 +48,8 @@ class CutMatrix(CutRows):
     @cached_property
     def _ghosts(self) -> list[npt.NDArray[np.int64]]:
         spans = zip(pairwise(self._partition.bounds), pairwise(self._read.bounds), strict=True)
-        return [ghost_columns(np, self._columns(*rows), *columns) for rows, columns in spans]
+        amg = load("cpu").amg
+        return [amg.ghosts(self._columns(*rows), *columns) for rows, columns in spans]
 
     @cached_property
     def plans(self) -> tuple[HaloPlan, ...]:

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.grid.partition import HaloPlan, Partition
-from dsolver.grid.row_partition import local_numbers
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.statistics import Statistics
@@ -167,7 +166,8 @@ def row_block(
         plan: its halo exchange.
         formats: as of `matrix`.
     """
-    numbers = local_numbers(backend_of(values).xp, columns, *span, ghosts)
+    (first, last), amg = span, backend_of(values).amg
+    numbers = amg.places(columns, first, last - first, amg.asarray(ghosts), 0)  # own ones from 0, then halo slots
     return RowBlock(start=start, columns=numbers, values=values, plan=plan, formats=formats)
 
 

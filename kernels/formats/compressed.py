@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from dsolver.kernels.formats.base import Format
-from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.csr import Csr, of_entries
 from dsolver.kernels.formats.layout import Array
 
 STEP: Final = 1536
@@ -45,8 +45,7 @@ class CompressedRows(Format):
 
     def places(self) -> tuple[Array, Array]:
         """The row and the column of each entry."""
-        entry = np.arange(len(self.entries.values), like=self.entries.start)
-        return np.searchsorted(self.entries.start[1:], entry, side="right"), self.entries.columns
+        return of_entries(self.entries.start, len(self.entries.values)), self.entries.columns
 
     def times(self, factors: Array) -> Self:
         """Each entry times a factor of its own."""

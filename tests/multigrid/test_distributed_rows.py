@@ -56,3 +56,14 @@ def test_rows_keep_their_entries_in_any_window(example: tuple[Any, tuple[int, ..
         assert np.array_equal(alone.matrix.columns, own.matrix.columns)
         some = np.arange(0, last - first, 2)
         assert np.array_equal(dense(own.rows(AMG, some), n), a[first:last][some].toarray())
+        assert own.window.before(bounds) == np.searchsorted(own.window.numbers, bounds).tolist()
+        left = a[first:last].toarray()
+        for other, part in own.of_others(AMG, bounds):
+            columns = slice(bounds[other], bounds[other + 1])
+            expected = np.zeros_like(left)
+            expected[:, columns] = left[:, columns]
+            assert other != number
+            assert np.array_equal(dense(Rows.at(AMG, part, own.window), n), expected)
+            left[:, columns] = 0.0
+        left[:, first:last] = 0.0
+        assert not left.any()

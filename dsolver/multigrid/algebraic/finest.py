@@ -123,13 +123,14 @@ def _finest_rows(backend: Backend, number: int, block: RowBlock, ghosts: Any = N
     amg, asarray = backend.amg, backend.amg.asarray
     start, columns, values = (asarray(part) for part in (block.start, block.columns, block.values))
     window = window_of(amg, bounds, number, start if ghosts is None else asarray(ghosts).astype(np.int64))
-    if not window.whole or block.order is not None:
-        order = np.arange(last - first, like=start) if block.order is None else asarray(block.order)
-        columns = np.concatenate([first + order, window.ghosts])[columns]
-    rows = Rows(start=start.astype(np.int64, copy=False), columns=columns, values=values)
+    start = start.astype(np.int64, copy=False)
     if block.order is not None:
-        rows = rows.selected(amg, np.argsort(order)).ascending
-    matrix = rows.within(amg, window)
+        order = asarray(block.order)
+        columns = np.concatenate([first + order, window.ghosts])[columns]
+        rows = Rows(start=start, columns=columns, values=values).selected(amg, np.argsort(order)).ascending
+        matrix = rows.within(amg, window)
+    else:
+        matrix = Csr(start, window.places_of_slots(amg, columns), values)
     if isinstance(matrix.values, np.ndarray):
         matrix = Csr(*(np.require(part, requirements="W") for part in matrix))  # loops are compiled for such arrays
     return LevelRows(

@@ -34,7 +34,6 @@ from dsolver.multigrid.algebraic.rows.window import (
     own_bounds,
     owners_in,
     received,
-    window_of,
 )
 
 
@@ -229,7 +228,7 @@ def _coarsened(
     centers = {sender: message[-1] for sender, message in around.items()} | {number: diagonal}
     counts = {sender: len(centers[sender]) for sender in sorted(around)}
     before, after = around_it(number, around)
-    own = window_of(amg, bounds, number, origin[:0])
+    own = Window(first=first, rows=last - first, ghosts=origin[:0])
     parts = [part.within(amg, own) for part in before], [part.within(amg, own) for part in after]
     fine = joined([*parts[0], p.rows.own_columns(amg), *parts[1]])
     sums = around_it(number, {sender: message[3:] for sender, message in around.items()})
@@ -245,7 +244,7 @@ def _coarsened(
     if around:
         lower = sum(part.size for part in before)
         ghosts = [np.arange(*ends, like=origin) for ends in ((0, lower), (lower + rows.rows, fine.size))]
-        places = Window(first=lower, rows=rows.rows, ghosts=np.concatenate(ghosts))
+        places = Window(first=lower, rows=rows.rows, ghosts=np.concatenate(ghosts), lower=lower)
         r = r._replace(columns=places.slots(amg, r.columns))
     return Coarsened(
         restriction=r,

@@ -94,9 +94,14 @@ extern "C" __global__ void relabel_4(
     relabel(places, count, rows, below, base, names, out);
 }
 
-// 1 for the first of equal numbers that ascend, 0 for the others.
-extern "C" __global__ void mark_first(const i64* __restrict__ numbers, i64 count, int* __restrict__ out) {
-    EACH out[i] = i == 0 || numbers[i] != numbers[i - 1];
+// 1 for the first of equal numbers that ascend, if they are not first .. last, 0 for the others.
+extern "C" __global__ void mark_first(
+    const i64* __restrict__ numbers, i64 count, i64 first, i64 last, int* __restrict__ out
+) {
+    EACH {
+        const i64 number = numbers[i];
+        out[i] = (number < first || number >= last) && (i == 0 || number != numbers[i - 1]);
+    }
 }
 
 // The marked numbers, one after the other; before[i]: how many there are before number i.

@@ -25,6 +25,8 @@ FEW: Final = 16
 """One of so many numbers lies outside at most, as a rule: so much room there is for them at first."""
 LEAST: Final = 4096
 """Room at least."""
+SORTED: Final = 1 << 16
+"""Numbers that are sorted with those that do not lie outside, at most: to wait for how many do would take longer."""
 
 
 def outside(numbers: Array, first: int, last: int) -> Array:
@@ -34,21 +36,14 @@ def outside(numbers: Array, first: int, last: int) -> Array:
 
 def ghosts(numbers: Array, first: int, last: int) -> Array:
     """See `dsolver.kernels.amg.windows.ghosts`. It waits, for how many there are, and how many different ones."""
-    return distinct(_outside(numbers, first, last, named=True))
+    if len(numbers) > SORTED:
+        numbers = _outside(numbers, first, last, named=True)
+    return _distinct(numbers, first, last).astype(np.int64, copy=False)
 
 
 def distinct(numbers: Array) -> Array:
     """See `dsolver.kernels.amg.windows.distinct`. It waits, for how many there are."""
-    count = len(numbers)
-    if not count:
-        return numbers
-    ordered = cupy.sort(numbers.astype(np.int64, copy=False))
-    marks, total = cupy.empty(count, dtype=np.int32), counters(1)
-    _launch("mark_first", count, ordered, np.int64(count), marks)
-    before = starts_of(marks, total)
-    found = cupy.empty(int(read_back(total)[0]), dtype=np.int64)
-    _launch("take_first", count, ordered, np.int64(count), before, found)
-    return found.astype(numbers.dtype, copy=False)
+    return _distinct(numbers, 0, 0)
 
 
 def places(numbers: Array, first: int, rows: int, ghosts: Array, below: int) -> Array:
@@ -65,6 +60,20 @@ def relabeled(places: Array, rows: int, below: int, base: int, names: Array) -> 
     window = np.int32(rows), np.int32(below), np.int64(base), names
     _launch(f"relabel_{names.itemsize}", count, places, np.int64(count), *window, found)
     return found
+
+
+def _distinct(numbers: Array, first: int, last: int) -> Array:
+    """The numbers that are not first .. last, each once, ascending: of their type."""
+    count = len(numbers)
+    if not count:
+        return numbers
+    ordered = cupy.sort(numbers.astype(np.int64, copy=False))
+    marks, total = cupy.empty(count, dtype=np.int32), counters(1)
+    _launch("mark_first", count, ordered, np.int64(count), np.int64(first), np.int64(last), marks)
+    before = starts_of(marks, total)
+    found = cupy.empty(int(read_back(total)[0]), dtype=np.int64)
+    _launch("take_first", count, ordered, np.int64(count), before, found)
+    return found.astype(numbers.dtype, copy=False)
 
 
 def _outside(numbers: Array, first: int, last: int, *, named: bool) -> Array:

@@ -114,8 +114,8 @@ def _coarse_points(amg: AlgebraicSetup, bounds: Bounds, number: int, window: Win
     if window.whole:
         return window_of(amg, bounds, number, numbers)
     first, last = own_bounds(bounds, number)
-    ghosts = np.concatenate([numbers[: window.below], numbers[window.below + window.rows :]])
-    return Window(first=first, rows=last - first, ghosts=ghosts[ghosts >= 0])
+    before, after = (ghosts[ghosts >= 0] for ghosts in (numbers[: window.below], numbers[window.below + window.rows :]))
+    return Window(first=first, rows=last - first, ghosts=np.concatenate([before, after]), lower=len(before))
 
 
 def _places(amg: AlgebraicSetup, coarse: Window, numbers: I64, names: Any) -> npt.NDArray[np.int32]:

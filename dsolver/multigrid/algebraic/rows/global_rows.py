@@ -13,7 +13,7 @@ import numpy as np
 
 from dsolver.kernels.amg.selection import EVERY
 from dsolver.kernels.amg.setup import AlgebraicSetup
-from dsolver.kernels.formats.csr import Csr, joined
+from dsolver.kernels.formats.csr import Csr, joined, of_entries
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, own_bounds, owners_of
 
 ROWS: Final = ("int64", "int64", "float64")
@@ -65,7 +65,8 @@ class Rows:
     @property
     def of_entries(self) -> I64:
         """int64, the row of each entry."""
-        return _of_entries(self.start, len(self.columns))
+        found: I64 = of_entries(self.start, len(self.columns))
+        return found
 
     def rows_at(self, entries: I64) -> I64:
         """int64, the rows of a few entries."""
@@ -104,17 +105,3 @@ def starts(lengths: Any) -> I64:
     out = np.zeros_like(lengths, dtype=np.int64, shape=len(lengths) + 1)
     np.cumsum(lengths, out=out[1:])
     return out
-
-
-def _of_entries(start: Any, count: int) -> I64:
-    """The row of each of so many entries.
-
-    Nothing here counts, or asks about, all items of an array: CuPy compiles each function that does for 4 to 5 s when a
-    machine runs it for the first time.
-    """
-    found: I64
-    if isinstance(start, np.ndarray):  # CuPy repeats all items equally often
-        found = np.repeat(np.arange(len(start) - 1), np.diff(start))
-    else:
-        found = np.searchsorted(start[1:], np.arange(count, like=start), side="right")
-    return found

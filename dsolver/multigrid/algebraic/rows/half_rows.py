@@ -66,9 +66,9 @@ class HalfRows:
             near: likewise.
         """
         half, used = amg.tight(half)
-        window, found = Window(first=first, rows=len(origin), ghosts=columns[used]), amg.behind(half)
+        window, found = Window(first=first, rows=len(origin), ghosts=columns[used], lower=0), amg.behind(half)
         behind = Rows(start=found.start, columns=found.columns, values=found.values)
-        ends = found.start[np.searchsorted(window.ghosts, np.asarray(bounds, like=window.ghosts))].tolist()
+        ends = found.start[np.asarray(window.ghosts_before(bounds), like=found.start)].tolist()
         entries = window.ghosts[behind.of_entries], found.columns.astype(np.int64) + first, found.values
         parts = [(c, slice(*of)) for c, of in enumerate(pairwise(ends)) if of[0] < of[1]]
         return cls(
@@ -110,7 +110,8 @@ def _completed(backend: Backend, _: int, half: HalfRows, around: Mapping[int, Me
     if around:
         rows, columns, values = (np.concatenate(parts) for parts in zip(*around.values(), strict=True))
         ghosts = amg.distinct(columns)
-        window = Window(first=window.first, rows=window.rows, ghosts=np.concatenate([ghosts, window.ghosts]))
+        seen = np.concatenate([ghosts, window.ghosts])
+        window = Window(first=window.first, rows=window.rows, ghosts=seen, lower=len(ghosts))
         images = Images(rows - window.first, window.places(amg, columns), values)
         sends = [(sender, amg.distinct(entries[0]) - window.first) for sender, entries in around.items()]
     return LevelRows(

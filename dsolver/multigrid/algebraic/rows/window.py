@@ -36,12 +36,14 @@ class Window:
         rows: how many are its own, one after the other.
         ghosts: int64, all others.
         whole: whether the chunk is the only one: global numbers are places in the window.
+        lower: number of ghosts before the own rows where it is known, so that a device is not asked; else None.
     """
 
     first: int
     rows: int
     ghosts: I64
     whole: bool = False
+    lower: int | None = None
 
     @classmethod
     def around(cls, amg: AlgebraicSetup, first: int, rows: int, seen: I64) -> Window:
@@ -51,7 +53,11 @@ class Window:
     @cached_property
     def below(self) -> int:
         """Number of ghosts before the own rows."""
-        return 0 if self.whole else int(np.searchsorted(self.ghosts, np.asarray([self.first], like=self.ghosts))[0])
+        if self.whole or not len(self.ghosts):
+            return 0
+        if self.lower is not None:
+            return self.lower
+        return int(np.searchsorted(self.ghosts, np.asarray([self.first], like=self.ghosts))[0])
 
     @property
     def size(self) -> int:
@@ -91,12 +97,35 @@ class Window:
         found = amg.relabeled(places, self.rows, self.below, 0, slots)
         return found
 
+    def places_of_slots(self, amg: AlgebraicSetup, slots: Any) -> npt.NDArray[np.int32]:
+        """Places in the window, int32, of columns as of `slots`."""
+        found: npt.NDArray[np.int32]
+        if not self.below:
+            found = slots.astype(np.int32, copy=False)
+            return found
+        ghosts = np.arange(len(self.ghosts), dtype=np.int32, like=self.ghosts)
+        ghosts[self.below :] += np.int32(self.rows)
+        found = amg.relabeled(slots.astype(np.int32, copy=False), self.rows, 0, self.below, ghosts)
+        return found
+
     def before(self, bounds: Bounds) -> list[int]:
         """Places before the first number of each chunk that the window holds, and their number in all."""
         if self.whole:
             return list(bounds)
-        ghosts = np.searchsorted(self.ghosts, np.asarray(bounds, like=self.ghosts)).tolist()
+        ghosts = self.ghosts_before(bounds)
         return [count + self.rows * (bound > self.first) for count, bound in zip(ghosts, bounds, strict=True)]
+
+    def ghosts_before(self, bounds: Bounds) -> list[int]:
+        """Number of ghosts before the first number of each chunk, and of all. A device is asked once."""
+        if not len(self.ghosts):
+            return [0] * len(bounds)
+        if bounds not in self._before:
+            self._before[bounds] = np.searchsorted(self.ghosts, np.asarray(bounds, like=self.ghosts)).tolist()
+        return self._before[bounds]
+
+    @cached_property
+    def _before(self) -> dict[Bounds, list[int]]:
+        return {}
 
     def moved(self, amg: AlgebraicSetup, places: Any, to: Window) -> npt.NDArray[np.int32]:
         """Places in another window of the chunk, int32, of places in this one, that has all that are named."""
@@ -111,10 +140,7 @@ class Window:
         """The window that sees the numbers of some arrays, too: itself if it does already."""
         if not seen:
             return self
-        more = amg.ghosts(np.concatenate(seen), self.first, self.first + self.rows)
-        if not len(more):
-            return self
-        ghosts = amg.distinct(np.concatenate([self.ghosts, more]))
+        ghosts = amg.ghosts(np.concatenate([self.ghosts, *seen]), self.first, self.first + self.rows)
         return self if len(ghosts) == len(self.ghosts) else Window(first=self.first, rows=self.rows, ghosts=ghosts)
 
 
@@ -153,8 +179,5 @@ def others(bounds: Bounds, number: int, owners: I64) -> tuple[int, ...]:
 
 def received(bounds: Bounds, window: Window) -> tuple[tuple[int, int], ...]:
     """The chunks that own ghosts of a window, ascending, each with the number of its ghosts."""
-    if not len(window.ghosts):
-        return ()
-    before = np.searchsorted(window.ghosts, np.asarray(bounds, like=window.ghosts)).tolist()
-    counts = enumerate(end - begin for begin, end in pairwise(before))
+    counts = enumerate(end - begin for begin, end in pairwise(window.ghosts_before(bounds)))
     return tuple((owner, count) for owner, count in counts if count)
