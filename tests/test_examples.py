@@ -105,6 +105,16 @@ def test_live(tmp_path: Path) -> None:
     assert found["dashboard"].endswith("/dsolver")
 
 
+def test_stokes(tmp_path: Path) -> None:
+    found = printed_here("stokes.py", tmp_path, "--grid", "32")
+    assert found["status"] == "converged"
+    assert number(found, "iterations") <= 80
+    assert number(found, "flow in") == pytest.approx(2.0 / 3.0, rel=1e-3)
+    assert number(found, "flow out") == pytest.approx(number(found, "flow in"), rel=1e-6)
+    assert number(found, "largest divergence") < 1e-5
+    assert number(found, "pressure drop") > 100.0  # without obstacles it is 8 times the length
+
+
 def test_microstrip(tmp_path: Path) -> None:
     found = printed_here("microstrip.py", tmp_path, "--grid", "64")
     assert found["status"] == "converged"

@@ -19,7 +19,7 @@ from dsolver.preconditioners.algebraic import Algebraic
 from dsolver.preconditioners.base import Built, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.chebyshev import Chebyshev
-from dsolver.preconditioners.direct import Direct, may_take_over, suit_at_once
+from dsolver.preconditioners.direct import Direct, cost_little, may_take_over, suit_at_once
 from dsolver.preconditioners.jacobi import Identity, Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
 from dsolver.preconditioners.sweeps import ILU0
@@ -181,10 +181,12 @@ def usual_preconditioner(problem: Problem, method: str | None = None) -> str | N
         return None
     if problem.lattice:
         return "auto"
+    if isinstance(problem, MatrixProblem) and problem.fields and problem.matrix is not None:
+        if method is None and cost_little(problem):
+            return "direct"
+        return "block-diagonal" if method and METHODS[method].symmetric else "block-triangular"
     if suit_at_once(problem, method):
         return "direct"
-    if isinstance(problem, MatrixProblem) and problem.fields and problem.matrix is not None:
-        return "block-diagonal" if method and METHODS[method].symmetric else "block-triangular"
     if problem.hollow:
         return None
     if problem.asymmetry:

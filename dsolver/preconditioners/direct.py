@@ -217,6 +217,11 @@ def suit_at_once(problem: Problem, method: str | None) -> bool:
     return problem.singular is False and _fits(problem, CHEAP)
 
 
+def cost_little(problem: MatrixProblem) -> bool:
+    """Whether factors of a matrix that is here cost less than iterations of any kind."""
+    return problem.singular is False and not problem.null_vectors and _fits(problem, CHEAP)
+
+
 def may_take_over(problem: Problem, device: str) -> bool:
     """Whether to make factors of a matrix that is here where iterations are slow on a device."""
     return isinstance(problem, MatrixProblem) and _fits(problem, _as_products(problem, INSTEAD[device]))

@@ -48,6 +48,7 @@ class BlockPreconditioner(Preconditioner):
     """
 
     can: ClassVar[Capabilities] = Capabilities()
+    basis: ClassVar[int | None] = 60  # with 30, flows around obstacles take twice as many iterations
     M: Any = AUTO
     matrices: Sequence[Any] = ()
     parts: tuple[Preconditioner, ...] = field(default=(), repr=False, compare=False)
