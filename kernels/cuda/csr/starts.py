@@ -59,8 +59,9 @@ def starts_of_halves(lengths: Array, counts: Array, totals: Array) -> tuple[Arra
         totals: int64 (3,) of zeros, where the sum of all lengths comes, that of the other parts, and, in the first half
             of the number, the length of the longest row.
     """
-    start, begin = (cupy.empty(len(lengths) + 1, dtype=np.int64) for _ in range(2))
-    _launch("halves", 2, (lengths, counts, np.int64(len(lengths))), len(lengths), (start, begin, totals))
+    start, begin = ((cupy.empty if len(lengths) else cupy.zeros)(len(lengths) + 1, dtype=np.int64) for _ in range(2))
+    if len(lengths):
+        _launch("halves", 2, (lengths, counts, np.int64(len(lengths))), len(lengths), (start, begin, totals))
     return start, begin
 
 
