@@ -27,10 +27,12 @@ class CellWeights(Rule):
         offsets: of the rows' columns.
         names: of the field of each offset's weights, or None where they are zero: multigrid compares the couplings
             along all axes, so a row has its six nearest neighbors among its columns even where nothing couples them.
+        symmetric: whether opposite weights are to be equal. Others are rows of a matrix.
     """
 
     offsets: Offsets
     names: tuple[str | None, ...]
+    symmetric: bool = True
 
     @property
     def loaded(self) -> tuple[str, ...]:
@@ -52,7 +54,7 @@ class CellWeights(Rule):
             bad = int((~xp.isfinite(out[k])).sum())
             if bad:
                 raise InputError(f"the weights at offset {offset} have {bad} values that are NaN or infinite")
-            if offset != (0, 0, 0):
+            if self.symmetric and offset != (0, 0, 0):
                 theirs = self._opposite(patch, offset, outside)
                 if offset > (0, 0, 0):
                     _check_symmetry(offset, out[k], theirs)

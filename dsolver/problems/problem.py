@@ -17,9 +17,7 @@ from dsolver.monitor.notebook import facts, view
 from dsolver.problems.discretization import CellRule, Patch, Rule
 from dsolver.problems.functions import UserFunction
 
-UNSYMMETRIC: Final = (
-    "problems on grids need A = Aᵀ; give A as a sparse matrix of SciPy, which is solved by GMRES where it is not"
-)
+UNSYMMETRIC: Final = "with symmetric=False it need not be, and is solved by GMRES, as a sparse matrix of SciPy is"
 """Advice on a matrix that is not symmetric, for messages."""
 
 
@@ -234,7 +232,8 @@ class Problem:
             raise InputError(f"the stencil has a weight that is not finite: {self.weights}")
         if (0, 0, 0) not in self.offsets or self.weights[self.offsets.index((0, 0, 0))] == 0.0:
             raise InputError("the stencil has a zero diagonal: Gauss-Seidel and multigrid divide by it")
-        check_symmetry(dict(zip(self.offsets, self.weights, strict=True)))
+        if not self.asymmetry:
+            check_symmetry(dict(zip(self.offsets, self.weights, strict=True)))
 
     def values(self, xp: Any, patch: Patch | None = None) -> Any:
         """The weights of a chunk's rows: float64 (K, rows), or (K,) for a constant stencil.

@@ -47,7 +47,8 @@ def _whole(problem: Problem, rule: Rule) -> Patch:
     """The coefficients of the whole grid."""
     partition, backend = Partition(problem.grid, (1, 1, 1), problem.periodic), load("numpy")
     box = partition[0].box
-    own = {name: _lattice_order(np.asarray(values)) for name, values in problem.coefficients.items()}
+    arrays = {name: v.get() if hasattr(v, "get") else v for name, v in problem.coefficients.items()}
+    own = {name: _lattice_order(np.asarray(values)) for name, values in arrays.items()}
     if isinstance(rule, CellRule):
         for name, function in rule.functions.items():
             own[name] = _lattice_order(evaluated(np, name, function, rule.centers(np, box), box.shape))

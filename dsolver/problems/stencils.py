@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 from numbers import Real
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,12 +16,15 @@ from dsolver.problems.cell_weights import CellWeights
 from dsolver.problems.embedding import WORDS, Embedding
 from dsolver.problems.problem import UNSYMMETRIC, Problem, check_symmetry, wrapping
 
+ONE_SIDED: Final = "the weights of a stencil may differ from those of opposite offsets"
+
 
 def stencil(
     grid: int | Sequence[int],
     weights: Any,
     *,
     periodic: Sequence[bool] | bool = False,
+    symmetric: bool = True,
     chunks: Sequence[Any] | None = None,
     name: str = "stencil",
 ) -> Problem:
@@ -42,6 +45,8 @@ def stencil(
             The weight of row (i, j, k) at an offset must be that of the row at the offset for the opposite one.
             Weights at offsets that leave the grid are not looked at.
         periodic: along which axes (or all) the last point is followed by the first.
+        symmetric: whether A = Aᵀ, which is checked. With False weights may be any, as those of convection; this process
+            makes rows of a matrix of them, which GMRES solves.
         chunks: how many chunks along x, y, z, or their extents along each; by default one for each worker.
         name: for reports.
 
@@ -55,12 +60,13 @@ def stencil(
     check_computed("weights", weights)
     by_offset = _cell_weights(space, weights)
     if by_offset is not None:
-        return _varying(space, by_offset, flags, cut, name)
+        return _varying(space, by_offset, flags, cut, name, symmetric=symmetric)
     used = _constant_weights(space, weights)
     closed = all(flags[axis] or not any(w for o, w in used.items() if o[axis]) for axis in range(3))
     singular = closed and abs(sum(used.values())) <= 1e-14 * sum(map(abs, used.values()))
-    check_symmetry(used)
-    used = _folded(space.grid, flags, used)
+    if symmetric:
+        check_symmetry(used)
+    used = _folded(space.grid, flags, used, symmetric=symmetric)
     star = all(weight == 0.0 for o, weight in used.items() if o not in STAR_OFFSETS)
     offsets = STAR_OFFSETS if star else BOX_OFFSETS
     return Problem(
@@ -72,6 +78,7 @@ def stencil(
         weights=tuple(used[o] for o in offsets),
         periodic=wrapping(space.grid, flags),
         singular=singular,
+        asymmetry="" if symmetric else ONE_SIDED,
     )
 
 
@@ -138,7 +145,7 @@ def _centered(
     return stencil(grid, weights, chunks=chunks, name=name)
 
 
-def _folded(grid: Triple, periodic: Flags, weights: dict[Triple, float]) -> dict[Triple, float]:
+def _folded(grid: Triple, periodic: Flags, weights: dict[Triple, float], *, symmetric: bool) -> dict[Triple, float]:
     """Weights without steps around periodic axes of one or two points.
 
     Around one point every step ends where it began; of two points each is the other's neighbor on both sides.
@@ -151,6 +158,9 @@ def _folded(grid: Triple, periodic: Flags, weights: dict[Triple, float]) -> dict
             for step in (0,) if n == 1 or offset[axis] == 0 else (-1, 1):
                 i, j, k = (step if a == axis else o for a, o in enumerate(offset))
                 found[i, j, k] += weight
+        if not symmetric:
+            weights = found
+            continue
         # Sums of the same numbers in another order: the two of a pair must be equal to the last bit.
         weights = {(i, j, k): 0.5 * (w + found[-i, -j, -k]) for (i, j, k), w in found.items()}
     return weights
@@ -206,7 +216,9 @@ def _check_offsets(weights: Mapping[Triple, Any]) -> None:
         raise InputError(f"offsets must be in -1 .. 1, not {sorted(set(weights) - set(BOX_OFFSETS))[0]}")
 
 
-def _varying(space: Embedding, arrays: dict[Triple, Any], periodic: Flags, chunks: Cut | None, name: str) -> Problem:
+def _varying(
+    space: Embedding, arrays: dict[Triple, Any], periodic: Flags, chunks: Cut | None, name: str, *, symmetric: bool
+) -> Problem:
     """A problem with weights for each row."""
     grid = space.grid
     _check_offsets(arrays)
@@ -215,7 +227,7 @@ def _varying(space: Embedding, arrays: dict[Triple, Any], periodic: Flags, chunk
         raise InputError(f"the stencil has no diagonal, offset {center}: Gauss-Seidel and multigrid divide by it")
     for offset, values in arrays.items():
         i, j, k = offset
-        if (-i, -j, -k) not in arrays:
+        if symmetric and (-i, -j, -k) not in arrays:
             raise InputError(
                 f"the stencil has offset {offset[: space.dimensions]} but not the opposite one: {UNSYMMETRIC}"
             )
@@ -241,6 +253,7 @@ def _varying(space: Embedding, arrays: dict[Triple, Any], periodic: Flags, chunk
         offsets=offsets,
         periodic=periodic,
         singular=None,
-        rule=CellWeights(offsets=offsets, names=tuple(map(names.get, offsets))),
+        rule=CellWeights(offsets=offsets, names=tuple(map(names.get, offsets)), symmetric=symmetric),
+        asymmetry="" if symmetric else ONE_SIDED,
         coefficients={called: space.array(arrays[o]) for o, called in names.items()},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any
 
@@ -226,3 +227,46 @@ def test_a_pair_of_which_rounding_has_left_one_is_none(chunks: Triple) -> None:
 def test_thin_periodic_axes_need_other_weights() -> None:
     with pytest.raises(InputError, match="y has fewer than 3 points"):
         problems.stencil((4, 2, 4), star((4, 2, 4), 6.0), periodic=True)
+
+
+# -- weights that are not symmetric ------------------------------------------------------------------------------------
+
+ONE_SIDED = {(0, 0): 4.5, (-1, 0): -2.0, (1, 0): -0.5, (0, 1): -1.0, (0, -1): -0.75}
+
+
+@pytest.mark.parametrize("varying", [False, True])
+@pytest.mark.parametrize(("grid", "periodic"), [((20, 15), False), ((20, 15), True), ((2, 15), (True, False))])
+def test_any_weights_are_those_of_a_matrix(grid: tuple[int, int], periodic: Any, varying: bool) -> None:
+    """Row by row: what is taken from where, around the ends or from nowhere."""
+    rng = np.random.default_rng(4)
+    weights: dict[Any, Any] = {o: np.full(grid, w) for o, w in ONE_SIDED.items()}
+    if varying:
+        if min(grid) < 3:
+            pytest.skip("a periodic axis of two points is refused where weights differ")
+        weights = {o: w * rng.uniform(0.9, 1.0, grid) if o != (0, 0) else w for o, w in weights.items()}
+        weights[1, 1] = np.full(grid, -0.125)
+    around = periodic if isinstance(periodic, tuple) else (periodic, periodic)
+    dense = np.zeros((*grid, *grid))
+    for (i, j), values in weights.items():
+        for row in np.ndindex(*grid):
+            column = [row[0] + i, row[1] + j]
+            if all(wraps or 0 <= at < n for at, n, wraps in zip(column, grid, around, strict=True)):
+                dense[(*row, column[0] % grid[0], column[1] % grid[1])] += values[row]
+    matrix, b = dense.reshape(math.prod(grid), -1), rng.standard_normal(grid)
+    given = weights if varying else ONE_SIDED
+    for chunks in (None, (2, 3)):
+        problem = problems.stencil(grid, given, periodic=periodic, symmetric=False, chunks=chunks)
+        assert np.array_equal(problem.to_scipy().toarray(), matrix)
+        solution = dsolver.solve(problem, b, rtol=1e-12, device="cpu")
+        assert solution.converged
+        np.testing.assert_allclose(solution.x.ravel(), np.linalg.solve(matrix, b.ravel()), atol=1e-9)
+
+
+def test_without_a_word_weights_have_to_be_symmetric() -> None:
+    with pytest.raises(InputError, match=r"not symmetric at .*: with symmetric=False it need not be"):
+        problems.stencil((6, 5), ONE_SIDED)
+    arrays = {offset: np.full((6, 5), weight) for offset, weight in ONE_SIDED.items()}
+    with pytest.raises(InputError, match=r"not symmetric: .* with symmetric=False it need not be"):
+        dsolver.solve(problems.stencil((6, 5), arrays), np.ones((6, 5)))
+    with pytest.raises(InputError, match="A is not symmetric"):
+        dsolver.solve(problems.stencil((6, 5), ONE_SIDED, symmetric=False), np.ones((6, 5)), method="cg")

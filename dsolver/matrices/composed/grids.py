@@ -19,31 +19,45 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import FED
 from dsolver.problems.fluxes.rows import flux_rows, is_by_fluxes
 from dsolver.problems.problem import Problem
+from dsolver.problems.rows import rows_of
 
 
 def as_matrix(problem: Any) -> Any:
-    """A problem on a grid with complex coefficients, or a flow, as one of a matrix; anything else as it is.
+    """A problem on a grid with complex coefficients, a flow or an unsymmetric stencil as one of a matrix.
+
+    Anything else stays as it is.
 
     Raises:
         InputError: a coefficient makes no sense.
     """
-    if not (isinstance(problem, Problem) and is_by_fluxes(problem)):
+    if not (isinstance(problem, Problem) and problem.lattice and problem.operator is None):
         return problem
+    if is_by_fluxes(problem):
+        return _of_fluxes(problem)
+    return _on_grid(_of(rows_of(problem), problem), problem) if problem.asymmetry else problem
+
+
+def _of_fluxes(problem: Problem) -> MatrixProblem:
     made_of = flux_rows(problem)
     if problem.complex:
         made = problem_of_complex(complex_parts(problem.name, made_of.matrix), problem.name)
     else:
-        found = matrix(made_of.matrix, name=problem.name, symmetric=False)
-        assert isinstance(found, MatrixProblem)
-        made = found
+        made = _of(made_of.matrix, problem)
     right = made_of.right
     parts = (made_of.volumes, *(() if right is None else (right.real, right.imag) if problem.complex else (right,)))
-    made = replace(
-        made,
-        of_grid=problem,
-        dimensions=problem.dimensions,
-        fed=dict(zip(FED, (np.ascontiguousarray(part, dtype=np.float64) for part in parts), strict=False)),
-    )
+    fed = dict(zip(FED, (np.ascontiguousarray(part, dtype=np.float64) for part in parts), strict=False))
+    return _on_grid(replace(made, fed=fed), problem)
+
+
+def _of(rows: Any, problem: Problem) -> MatrixProblem:
+    found = matrix(rows, name=problem.name, symmetric=False)
+    assert isinstance(found, MatrixProblem)
+    return found
+
+
+def _on_grid(made: MatrixProblem, problem: Problem) -> MatrixProblem:
+    """With vectors of the grid's shape, in as many chunks."""
+    made = replace(made, of_grid=problem, dimensions=problem.dimensions)
     return made if problem.chunks is None else replace(made, chunks=_cut(made, problem.chunks))
 
 
