@@ -93,7 +93,7 @@ class Bytes:
 
 def part_of(spec: SolveSpec, number: int, *, cuda: bool, first: bool = True) -> Part:
     """A chunk of a system, to forecast its bytes; see `Part`."""
-    dtype = spec.precond_dtype if spec.lowered else "float64"
+    dtype = spec.precond_dtype if spec.lowered else spec.dtype
     return Part(spec.problem, spec.partition, spec.order, number, cuda, np.dtype(dtype).itemsize, first)
 
 
@@ -111,7 +111,8 @@ def of_chunk(spec: SolveSpec, number: int, *, cuda: bool, first: bool = True, to
     made = spec.preconditioner.forecast(part)
     parts = 1 + spec.problem.complex
     a, singular = made.levels[0], spec.problem.singular is not False
-    vectors = F64 * spec.vectors * a.size + made.vectors + 2 * part.value * a.size * (part.value != F64)
+    own = np.dtype(spec.dtype).itemsize
+    vectors = own * spec.vectors * a.size + made.vectors + 2 * part.value * a.size * (part.value != own)
     vectors = parts * vectors + 4 * F64 * a.size * spec.problem.complex  # a product, and what is centered
     null_space = F64 * (NULL_VECTORS + part.may_close) * a.size * singular
     if spec.problem.null_vectors:
@@ -122,7 +123,7 @@ def of_chunk(spec: SolveSpec, number: int, *, cuda: bool, first: bool = True, to
     halos, blocks, words = parts * halos, parts * blocks, [parts * size for size in words]
     matrices = [level.matrix + level.way for level in made.levels]
     return Bytes(
-        matrices=(matrices[0] + made.exact + part.given, *matrices[1:]),
+        matrices=(matrices[0] + made.exact * (own == F64) + part.given, *matrices[1:]),
         halos=(1 + together) * halos + sum(n.halo_matrix for n in made.levels),
         vectors=(1 + together) * vectors + null_space + made.shared,
         blocks=(blocks + F64 * together) * a.rows,  # each solution, until all are there

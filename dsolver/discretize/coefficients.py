@@ -106,13 +106,13 @@ class Coefficients:
     """The coefficients of one problem.
 
     Args:
-        engine: holds them.
+        engine: holds them, in float64.
         rule: says which there are.
         partition: the chunks.
     """
 
     def __init__(self, engine: Engine, rule: Rule, partition: Partition) -> None:
-        self._engine = engine
+        self.engine = engine
         self._rule = rule
         self._partition = partition
         self._offsets: Offsets = rule.offsets if len(rule.offsets) > len(STAR_OFFSETS) else STAR_OFFSETS
@@ -122,7 +122,7 @@ class Coefficients:
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
         """Set a coefficient from blocks by chunk number."""
-        self._engine.load(blocks, self.lattice.at("layout"), self._field(name))
+        self.engine.load(blocks, self.lattice.at("layout"), self._field(name))
 
     def prepare(self) -> None:
         """Evaluate functions, check values, and exchange what rows need of neighbors.
@@ -134,7 +134,7 @@ class Coefficients:
         if isinstance(rule, CellRule):
             for name in rule.functions:
                 make = partial(_evaluated, rule=rule, name=name, partition=self._partition)
-                self.fill(self._field(name), self._engine.per_chunk(make))
+                self.fill(self._field(name), self.engine.per_chunk(make))
         prepared = {name: self.per_chunk(partial(_prepared, rule=rule, name=name)) for name in rule.exchanged}
         for name, made in prepared.items():
             self.fill(self._field(name), made)
@@ -163,20 +163,20 @@ class Coefficients:
         wrapped = WithPatch(
             make=make, partition=self._partition, own=tuple(own), halos=tuple(around), offsets=self._offsets
         )
-        return (engine or self._engine).per_chunk(wrapped, self.lattice, *own.values(), *around.values(), *operands)
+        return (engine or self.engine).per_chunk(wrapped, self.lattice, *own.values(), *around.values(), *operands)
 
     def field(self) -> Field:
         """Zeros, one for each cell, in lattice order."""
-        return self._engine.field(self.lattice.at("layout"))
+        return self.engine.field(self.lattice.at("layout"))
 
     def fill(self, x: Field, blocks: PerChunk) -> None:
         """x = blocks that were built, each (nx, ny, nz)."""
-        self._engine.run(LOAD, self.lattice.at("layout"), blocks, x)
+        self.engine.run(LOAD, self.lattice.at("layout"), blocks, x)
 
     def exchanged(self, x: Field) -> Halo:
         """The halo of x, in lattice order."""
-        halo = self._engine.halo(self.lattice.at("halo"))
-        self._engine.exchange(x, halo)
+        halo = self.engine.halo(self.lattice.at("halo"))
+        self.engine.exchange(x, halo)
         return halo
 
     def _field(self, name: str) -> Field:

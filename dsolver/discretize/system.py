@@ -48,7 +48,7 @@ class System:
         rule = problem.rule
         self._coefficients: Coefficients | LoadedRows | None = None
         if rule is not None:
-            self._coefficients = Coefficients(engine, rule, partition)
+            self._coefficients = Coefficients(engine.lowered("float64"), rule, partition)  # whatever A is in
         elif isinstance(problem, MatrixProblem):
             self._coefficients = LoadedRows(engine, problem.order)
         self._ones: PerChunk | None = None
@@ -94,7 +94,8 @@ class System:
         rule, coefficients, singular = self._problem.rule, self._coefficients, self._problem.singular
         if rule is not None and isinstance(coefficients, Coefficients):
             coefficients.prepare()
-            if isinstance(rule, CellRule) and rule.masked and not any_kept(self._engine, coefficients, rule):
+            engine = coefficients.engine
+            if isinstance(rule, CellRule) and rule.masked and not any_kept(engine, coefficients, rule):
                 fixed = "" if rule.holding is None else " or fixed"
                 raise InputError(
                     f"every cell is left out{fixed}: mask is true at the cells to leave out, and active at those to "
@@ -102,17 +103,17 @@ class System:
                 )
             if singular is not False and isinstance(rule, CellRule) and rule.masked:
                 links = links_of(coefficients, rule)
-                labels = labelled(self._engine, coefficients, rule, links)
-                if not any_closed(self._engine, coefficients, labels):
+                labels = labelled(engine, coefficients, rule, links)
+                if not any_closed(engine, coefficients, labels):
                     return
-                found = closed_cells(self._engine, coefficients, rule, links, labels)
+                found = closed_cells(engine, coefficients, rule, links, labels)
                 self._sealed = rule.grounds and found.free == 0
                 if found.whole:
                     self._ones = coefficients.per_chunk(partial(_unmasked, rule=rule))
                 elif found.count:
                     self._closed = found
                 return
-            singular = singular is not False and not is_grounded(self._engine, coefficients, rule)
+            singular = singular is not False and not is_grounded(engine, coefficients, rule)
         problem = self._problem
         if singular is not False and isinstance(coefficients, LoadedRows) and not problem.asymmetry:
             found = closed_pieces(self._engine, coefficients.blocks, problem.senders or [()])
@@ -130,7 +131,7 @@ class System:
         """
         if self._coefficients is None:
             return (engine or self._engine).per_chunk(make)
-        return self._coefficients.per_chunk(make, engine=engine)
+        return self._coefficients.per_chunk(make, engine=engine or self._engine)
 
     def settle(self, layout: PerChunk) -> None:
         """Make what right-hand sides and solutions in this layout need, and let the coefficients go."""
@@ -161,7 +162,7 @@ class System:
         assert isinstance(problem.rule, CellRule)
         assert problem.rule.holding is not None
         self._problem = problem
-        self._coefficients = Coefficients(self._engine, problem.rule.holding, self._partition)
+        self._coefficients = Coefficients(self._engine.lowered("float64"), problem.rule.holding, self._partition)
 
     def hold(self) -> None:
         """Have the values that were taken stand in held cells, for right-hand sides that are assembled from now on.
@@ -344,7 +345,7 @@ def _assembled(
     backend: Backend, _: int, layout: Layout, x: Any, source: Source, held: HeldValues | None = None, *, right: bool
 ) -> Any:
     """A chunk's part of b from the source x, or x with zeros at cells that are no unknowns."""
-    values = cells(backend, layout, x)
+    values = cells(backend, layout, x).astype("float64", copy=False)  # kernels of faces take these
     if not right:
         return source.cleared(values).T
     values = source.assembled(backend.lattice, values)

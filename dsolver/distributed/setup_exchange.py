@@ -24,18 +24,18 @@ class GhostExchange:
     """Exchange of one value a row, for the ghosts of every chunk.
 
     Args:
-        engine: of the chunks, in float64.
+        engine: of the chunks.
         plans: the `HaloPlan` of every chunk.
         rows: an object of every chunk with `rows`, how many it has.
         senders: the chunks that each chunk's plan names.
     """
 
     def __init__(self, engine: Engine, plans: PerChunk, rows: PerChunk, senders: Senders) -> None:
-        self._engine, self._alone = engine, not engine.coupled
+        self._engine, self._alone = engine.lowered("float64"), not engine.coupled  # values are, whatever A is in
         if self._alone:
             self._none = engine.per_chunk(_nothing)
         else:
-            self._halo = engine.halo(engine.per_chunk(_vector_layout, plans, rows), senders)
+            self._halo = self._engine.halo(engine.per_chunk(_vector_layout, plans, rows), senders)
 
     def __call__(self, values: PerChunk) -> PerChunk:
         """The ghosts' values on every chunk's device, float64 in the order of its slots; None where there is one chunk.

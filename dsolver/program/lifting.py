@@ -13,6 +13,7 @@ from dsolver.errors import InputError
 
 FAR: Final = 400
 """Exponents of two beyond which, up or down, a right-hand side is lifted."""
+FAR_IN_FLOAT32: Final = 60
 UNKNOWN: Final = 700
 """The exponent of a lift where b's norm is no number."""
 
@@ -31,12 +32,15 @@ class OutOfRangeError(InputError):
         self.exponent = exponent
 
 
-def exponent_for(norm: float) -> int:
-    """Exponent of two by which b comes into range, from its norm, neither zero nor NaN; 0 where it is in range."""
+def exponent_for(norm: float, dtype: str = "float64") -> int:
+    """Exponent of two by which b comes into range, from its norm, neither zero nor NaN; 0 where it is in range.
+
+    dtype: the value type of vectors.
+    """
     if math.isinf(norm):
         return -UNKNOWN
     exponent = math.frexp(norm)[1]
-    return -exponent if abs(exponent) > FAR else 0
+    return -exponent if abs(exponent) > (FAR if dtype == "float64" else FAR_IN_FLOAT32) else 0
 
 
 def times(values: Any, exponent: int) -> Any:

@@ -78,7 +78,7 @@ class Solve:
     _widths: dict[int, Batch]
 
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
-        self._engine = engine
+        self._engine = engine if spec.dtype == "float64" else engine.lowered(spec.dtype)
         self._reuse: Reuse | None = None
         self._begin(spec)
 
@@ -341,7 +341,7 @@ class Solve:
         levels = self._site.levels
         if not all(isinstance(level, Level) for level in levels):
             return ()
-        values = self._spec.precond_dtype if self._spec.lowered else "float64"
+        values = self._spec.precond_dtype if self._spec.lowered else self._spec.dtype
         return tuple(replace(summary_of(level), values=values) for level in levels)
 
     def formats(self) -> Blocks:

@@ -40,7 +40,8 @@ class SolveSpec:
         partition: its chunks.
         order: in which smoothers visit the rows of matrices that are stored.
         preconditioner: M.
-        precond_dtype: the value type of M, "float64" or "float32". A itself is in float64 always.
+        dtype: the value type of the system and of M, "float64" or "float32".
+        precond_dtype: the value type of M where it is narrower, "float32" beside a float64 `dtype`; else "float64".
         method: the Krylov method, one of `dsolver.krylov.methods.METHODS`.
         restart: vectors of its first basis, where it has one.
         most: vectors to which a basis may grow.
@@ -51,6 +52,7 @@ class SolveSpec:
     partition: Partition
     order: Order
     preconditioner: Preconditioner = field(default_factory=Multigrid)
+    dtype: str = "float64"
     precond_dtype: str = "float64"
     method: str = FOR_SYMMETRIC
     restart: int = RESTART

@@ -67,11 +67,14 @@ def given_column(session: Session, b: Any, x0: Any) -> GivenColumn:
         InputError: one is no array that it can be, or has values in this process that are NaN or infinite.
     """
     partition, client = session.partition, session.runtime.client
-    right = container_of("b", b, partition, client, session.given)
+    dtype = np.dtype(session.spec.dtype)
+    right = container_of("b", b, partition, client, session.given, dtype=dtype)
     guess: FirstGuess = None
     if x0 is not None:
         values = x0 if isinstance(x0, str) else times(x0, -session.shift)
-        guess = FMG if isinstance(x0, str) else container_of("x0", values, partition, client, session.given)
+        guess = (
+            FMG if isinstance(x0, str) else container_of("x0", values, partition, client, session.given, dtype=dtype)
+        )
     check_guess(session.first, x0)
     if isinstance(guess, str) and not session.preconditioner.can.guesses:  # it has taken the place of the first one
         guess = None
@@ -104,14 +107,14 @@ def _looked_at(session: Session, given: GivenColumn, begun: Begun) -> LoadedColu
                 values.examine()
             message = f"{name} has values that are NaN or infinite, or so large that its norm is"
             if name == "b" and math.isinf(norm) and _is_linear(session.problem):
-                raise OutOfRangeError(message, exponent_for(norm))
+                raise OutOfRangeError(message, exponent_for(norm, session.spec.dtype))
             raise InputError(message)
     _warn_inconsistent(begun.excess, session.given)
     if _is_linear(session.problem):
         message = "b is so small that its norm has lost its digits: scale it, and x in return"
         if begun.b_norm == 0.0 and not right.is_zero():
             raise OutOfRangeError(message, UNKNOWN)
-        if begun.b_norm and (exponent := exponent_for(begun.b_norm)):
+        if begun.b_norm and (exponent := exponent_for(begun.b_norm, session.spec.dtype)):
             raise OutOfRangeError(message, exponent)
     return LoadedColumn(right=right, guess=guess, begun=begun)
 

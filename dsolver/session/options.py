@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from numbers import Integral
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpack, final, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpack, final, get_args, get_type_hints
 
 from dsolver.cluster.runtime import DeviceName, EngineName, KernelsName
 from dsolver.errors import SHORT, InputError, check_tolerance, in_a_line
@@ -42,6 +42,7 @@ ELSEWHERE: Final = {"preconditioner": "M", "precond": "M", "rhs": "b", "guess": 
 """Names that arguments have in other packages and in the command."""
 
 PrecondDtype = Literal["auto", "float64", "float32"]
+ValueType = Literal["float64", "float32"]
 Store = Checkpoint | str | os.PathLike[str]
 """A checkpoint as an argument gives it: its folder will do."""
 
@@ -57,6 +58,7 @@ class SetupArguments(TypedDict, total=False):
     M: Any
     M_from: Any
     precond_dtype: PrecondDtype
+    dtype: ValueType
     method: str | None
     restart: int | None
 
@@ -107,6 +109,10 @@ class Setup:
             and so does what can be reached. Should the solve stall for that, it goes on with "float64", warns, and
             says so in `Solution.notes`. "auto", the default, is "float32" for "mg" and "amg" on GPUs, without a
             warning, except for method="gmres"; else "float64".
+        dtype: the value type of the whole system, "float64" or "float32". With "float32" A, M and vectors take half the
+            memory and x is float32; dot products are added up in float64. What rounding leaves of b - A x is then about
+            1e-7 ‖A‖ ‖x‖, so an rtol below 1e-7, as the default is, becomes 1e-5, and `Solution.notes` say so. For real
+            systems.
         method: for symmetric matrices "cg" (conjugate gradients, the default), "fcg" (flexible ones, for an M that
             changes) or "minres" (indefinite matrices); for any matrix "gmres" (the default where A is not symmetric),
             "fgmres" (flexible, likewise) or "bicgstab". docs/theory.md tells what each needs.
@@ -127,6 +133,7 @@ class Setup:
     M: Any = "auto"
     M_from: Any = None
     precond_dtype: PrecondDtype = AUTO
+    dtype: ValueType = "float64"
     method: str | None = None
     restart: int | None = None
 
@@ -136,6 +143,10 @@ class Setup:
         most: object = self.restart
         if most is not None and not (isinstance(most, Integral) and int(most) >= 1):
             raise InputError(f"restart must be an integer >= 1, not {in_a_line(most)}")
+        if self.dtype not in get_args(ValueType):
+            raise InputError(f"dtype must be 'float64' or 'float32', not {in_a_line(self.dtype)}")
+        if self.dtype == "float32" and self.precond_dtype == "float64":
+            raise InputError("dtype='float32' is the value type of M, too: leave precond_dtype= out")
         Order.parse(self.order)
         check_dtype(None, self.precond_dtype)
 

@@ -104,6 +104,9 @@ class Session:
         self._program: RunningProgram[Solve] | None = None
         check_problem(problem)
         method_for(problem, setup.method)
+        if setup.dtype != "float64" and (problem.complex or problem.operator is not None):
+            what = "is complex" if problem.complex else "is a function"
+            raise InputError(f"A {what}, and dtype={setup.dtype!r} is for real matrices and grids: leave it out")
         self.setup = setup
         self._method, self.restart = setup.method, setup.restart
         self.preconditioner = setup.preconditioner(problem)
@@ -504,7 +507,7 @@ class Session:
 
     def _preconditioned_by(self, dtype: str | None, m: Preconditioner | None, method: str | None) -> SolveSpec:
         m, method = (m or self.preconditioner).informed(self.given), method or self.spec.method
-        taken = value_type(dtype or self._asked, m, method, cuda=self.runtime.device == "cuda")
+        taken = self._narrowed(dtype or self._asked, m, method)
         sizes: dict[str, Any] = {**bases(self.given, self.restart or m.basis)}
         return replace(self.spec, precond_dtype=taken, preconditioner=m, method=method, **sizes)
 
@@ -710,11 +713,16 @@ class Session:
             return problem.planned(chunks, cuda=cuda)
         return problem.planned(chunks, cuda=cuda, cut=partial(SentMatrix, self.runtime))
 
+    def _narrowed(self, asked: str, m: Preconditioner, method: str) -> str:
+        """The value type of M beside that of the system."""
+        alike = self.setup.dtype != "float64"
+        return "float64" if alike else value_type(asked, m, method, cuda=self.runtime.device == "cuda")
+
     def _planned(self, problem: Problem) -> SolveSpec:
         m = self.first
         chunks = problem.chunks or self.runtime.chunks_for(problem.grid, m.divisor, slabs=m.slabs)
-        method, cuda = method_for(problem, self._method, m), self.runtime.device == "cuda"
-        more: dict[str, Any] = {"precond_dtype": value_type(self._asked, m, method, cuda=cuda)}
+        method = method_for(problem, self._method, m)
+        more: dict[str, Any] = {"dtype": self.setup.dtype, "precond_dtype": self._narrowed(self._asked, m, method)}
         return SolveSpec.plan(problem, chunks, self._order, m, self._method, self.restart, **more)
 
     def _launch(self, *, first: bool = False) -> None:

@@ -40,6 +40,10 @@ from dsolver.session.user_arrays import is_complex
 from dsolver.solution import Solution
 from dsolver.status import Status
 
+LEAST_RTOL: Final = 2.0**-23
+"""Smallest rtol of systems in float32: half a unit in the last place of each item of x."""
+FLOAT32_RTOL: Final = 1e-5
+"""Tolerance in place of smaller ones."""
 ASYMMETRY: Final = 1e-6
 """From where on a preconditioner is not symmetric, as a part of its size: more than rounding, or a solver inside that
 stops at a tolerance."""
@@ -52,7 +56,12 @@ def solve_all(session: Session, pairs: Pairs, options: Options) -> list[Solution
         InputError: values cannot be right, or the session is closed or in use.
         ClusterError: the cluster failed during the solve.
     """
+    notes: tuple[str, ...] = ()
+    if session.spec.dtype == "float32" and options.rtol < LEAST_RTOL and not options.atol:
+        notes = (f"rtol={options.rtol:g} is out of reach in float32: {FLOAT32_RTOL:g} was taken",)
+        options = replace(options, rtol=FLOAT32_RTOL)
     solutions = _solved_all(session, pairs, options)
+    solutions = [replace(each, notes=(*notes, *each.notes)) for each in solutions] if notes else solutions
     return [replace(each, remade=Residual(session, b)) for each, (b, _) in zip(solutions, pairs, strict=True)]
 
 

@@ -57,7 +57,7 @@ class Container(ABC):
     def __init__(self, name: str, values: Any, partition: Partition, dtype: Vectors = np.float64) -> None:
         if tuple(values.shape) != partition.grid:
             raise InputError(_misshapen(name, tuple(values.shape), partition.grid))
-        check_real(name, np.dtype(values.dtype), "fiu" if dtype == np.float64 else "fiuc")
+        check_real(name, np.dtype(values.dtype), "fiuc" if np.dtype(dtype).kind == "c" else "fiu")
         self._name = name
         self._dtype = dtype
         self._values = values

@@ -45,7 +45,7 @@ def test_an_argument_that_is_none_is_refused() -> None:
         dsolver.cg(problem, None, **given)
     with pytest.raises(
         TypeError,
-        match=r"^Solver\(\) got .* 'tol': it takes problem, client, engine, .*precond_dtype, method, restart$",
+        match=r"^Solver\(\) got .* 'tol': it takes problem, client, engine, .*precond_dtype, dtype, method, restart$",
     ):
         dsolver.Solver(problem, **given)
 
