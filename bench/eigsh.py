@@ -1,7 +1,7 @@
 """Ten lowest eigenvalues: seconds of dsolver's eigsh beside those of CuPy, or of SciPy and PyAMG.
 
     python bench/eigsh.py --points 64 128 --device cuda --rivals
-    python bench/eigsh.py --points 24 48 --device cpu --rivals
+    python bench/eigsh.py --points 24 48 --device cpu --rivals --without sigma
     python bench/eigsh.py --points 128 --gpus 1 2
 
 "jumps" is a diffusion whose κ is log-normal (σ = 2, four decades) in blocks of eight cells along an edge, "elastic" a
@@ -157,7 +157,7 @@ def on_cpu(case: Case, most: int) -> dict[str, Callable[[], Any]]:
     }
 
 
-def against(name: str, case: Case, device: str, runs: int, rivals: bool, most: int) -> None:
+def against(name: str, case: Case, device: str, runs: int, rivals: bool, most: int, without: list[str]) -> None:
     """Print the times of a case."""
     mass = None if name == "jumps" else case.mass  # a grid has its volumes
     seconds, found = timed(lambda: dsolver.eigsh(case.problem, WANTED, B=mass, tol=TOL, device=device), device, runs)
@@ -170,6 +170,8 @@ def against(name: str, case: Case, device: str, runs: int, rivals: bool, most: i
     if not rivals:
         return
     for what, run in (on_gpu if device == "cuda" else on_cpu)(case, most).items():
+        if any(word in what for word in without):
+            continue
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -211,6 +213,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--rivals", action="store_true")
     parser.add_argument("--most", type=int, default=2000)
+    parser.add_argument("--without", nargs="+", default=[], help="rivals to leave out, by words of their names")
     options = parser.parse_args()
     for points in options.points:
         for name in options.cases:
@@ -218,7 +221,15 @@ def main() -> None:
             if options.gpus:
                 over_gpus(name, points, options.gpus, options.runs)
             else:
-                against(name, CASES[name](points), options.device, options.runs, options.rivals, options.most)
+                against(
+                    name,
+                    CASES[name](points),
+                    options.device,
+                    options.runs,
+                    options.rivals,
+                    options.most,
+                    options.without,
+                )
 
 
 if __name__ == "__main__":

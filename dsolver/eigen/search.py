@@ -118,7 +118,7 @@ def _search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any,
         definite=wanted.definite,
         plain=wanted.plain,
     )
-    _check_memory(session, terms.size)
+    check_memory(session, terms.size)
     found = program.call(EigenProgram.search, terms)
     steps = 1
     while found.status is None:
@@ -163,7 +163,7 @@ def _vector(session: Session, kind: Container, column: int, *, known: bool) -> A
     return kind.like(gather_blocks(session.runtime.client, blocks, session.runtime.workers))
 
 
-def _check_memory(session: Session, size: int) -> None:
+def check_memory(session: Session, size: int) -> None:
     """Refuse what a GPU has no room for.
 
     Raises:
@@ -173,9 +173,11 @@ def _check_memory(session: Session, size: int) -> None:
         return
     vectors = 6 * size * 8 * math.prod(session.problem.grid) / max(1, len(session.runtime.workers))
     needed = max(bytes_of(session, min(size, WIDTH))) + vectors
-    free = min(devices.free_memory_of(session.runtime.client, session.runtime.workers, reclaim=True))
-    if needed > SPARE * free:
-        raise DeviceMemoryError(
-            f"{size} vectors beside the system need {amount(int(needed))} of GPU memory, {amount(free)} are free: ask "
-            f"for fewer values, or take more GPUs"
-        )
+    for reclaim in (False, True):  # as for several right-hand sides
+        free = min(devices.free_memory_of(session.runtime.client, session.runtime.workers, reclaim=reclaim))
+        if needed <= SPARE * free:
+            return
+    raise DeviceMemoryError(
+        f"{size} vectors beside the system need {amount(int(needed))} of GPU memory, {amount(free)} are free: ask for "
+        f"fewer values, or take more GPUs"
+    )
