@@ -23,7 +23,7 @@ from dsolver.preconditioners.registry import AUTO, check_matrix
 from dsolver.problems import Problem
 from dsolver.problems.coordinates import agreed, centers_of, check_order
 from dsolver.problems.finite_volumes import Diffusion
-from dsolver.problems.functions import ByChunk
+from dsolver.problems.functions import ByChunk, UserFunction
 from dsolver.problems.problem import check_problem
 from dsolver.program.spec import method_for
 from dsolver.session.options import Setup
@@ -93,10 +93,13 @@ def check_sendable(m: Preconditioner, problem: Problem) -> None:
     Raises:
         InputError: one has what cannot be pickled.
     """
-    functions = {"A": problem.operator, "M": m if isinstance(m, Function | FunctionByChunk) else None}
-    for name, function in functions.items():
+    kinds = Function | FunctionByChunk
+    functions = [("A", problem.operator), *(("M", each) for each in (m, *getattr(m, "parts", ())))]
+    for name, function in functions:
+        if not isinstance(function, kinds | UserFunction):
+            continue
         try:
-            import_module("cloudpickle").dumps(function and function.function)  # as Dask does, which brings it
+            import_module("cloudpickle").dumps(function.function)  # as Dask does, which brings it
         except Exception as error:
             raise InputError(
                 f"{name} cannot be sent to workers ({error}): leave that out of it, or make it there; or solve in this "

@@ -340,8 +340,9 @@ class Session:
     @property
     def _functions(self) -> tuple[UserFunction, ...]:
         """Functions of the user's."""
-        called = getattr(self.preconditioner, "called", None)
-        return tuple(each for each in (self.spec.problem.operator, called) if each is not None)
+        m = self.preconditioner
+        called = [getattr(each, "called", None) for each in (m, *getattr(m, "parts", ()))]
+        return tuple(each for each in (self.spec.problem.operator, *called) if each is not None)
 
     def expect(self, *, host: bool) -> None:
         """Take notice of whether right-hand sides come in NumPy arrays."""

@@ -202,6 +202,22 @@ def test_another_matrix_and_several_right_hand_sides() -> None:
         assert np.linalg.norm(solver @ found.x - b) <= 1.01e-8 * np.linalg.norm(b)
 
 
+def test_parts_may_be_functions_and_in_float32(client: Client) -> None:
+    problem, b = system(stokes(10), chunks=2)
+    diagonal = problem.to_scipy().diagonal()[:180]
+    m = BlockTriangular(M=(lambda r: r / diagonal, "jacobi"))
+    found = [dsolver.solve(problem, b, M=m, maxiter=5, device="cpu", client=where) for where in (False, client)]
+    plain = dsolver.solve(problem, b, M=BlockTriangular(M="jacobi"), maxiter=5, device="cpu")
+    assert found[0].residuals == found[1].residuals
+    assert found[0].residuals == pytest.approx(plain.residuals, rel=1e-10)
+    assert "M is a function of whole arrays" in found[1].notes[-1]
+    narrow = dsolver.solve(problem, b, M=BlockTriangular(M=(Algebraic(precision="float32"), "jacobi")))
+    wide = dsolver.solve(problem, b, M=BlockTriangular(M=("amg", "jacobi")))
+    assert narrow.converged
+    assert narrow.residuals[1:] != wide.residuals[1:]
+    assert narrow.residuals == pytest.approx(wide.residuals, rel=0.1)
+
+
 def test_what_does_not_fit_is_refused() -> None:
     a, bt = stokes(5)
     for parts, message in (

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, Self, final
 
+import numpy as np
+
 from dsolver.distributed.forecast import F64, MatrixForecast, Part
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PerChunk
@@ -21,7 +23,7 @@ from dsolver.krylov.method import ApproximateInverse
 from dsolver.matrices.composed.blocks import FieldMatrix, field_matrices
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.algebraic import Algebraic
-from dsolver.preconditioners.base import BLOCK_BYTES, Built, Capabilities, Forecast, Preconditioner, Site
+from dsolver.preconditioners.base import BLOCK_BYTES, Built, Capabilities, Forecast, Preconditioner, Site, make
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.jacobi import Jacobi
 from dsolver.problems import Problem
@@ -138,6 +140,7 @@ class BlockPreconditioner(Preconditioner):
             problem=inner,
             partition=partition,
             order=builder.order,
+            dtype=_value_type(self.parts[number]),
         )
         chunks, levels = self.parts[number].build(of_field)
         return BuiltField(
@@ -164,7 +167,8 @@ class BlockPreconditioner(Preconditioner):
         assert isinstance(problem, MatrixProblem)
         shared, moved = 0, 4 * F64 * a.rows
         for each, inner in zip(self.parts, problem.inner, strict=True):
-            of_field = replace(part, problem=inner, partition=_partition_of(inner))
+            value = np.dtype(_value_type(each)).itemsize
+            of_field = replace(part, problem=inner, partition=_partition_of(inner), value=value)
             made = each.forecast(of_field)
             first: MatrixForecast = made.levels[0]
             levels = sum(level.matrix + level.way + level.halo_matrix for level in made.levels)
@@ -176,6 +180,11 @@ class BlockPreconditioner(Preconditioner):
 def _partition_of(inner: MatrixProblem) -> Partition:
     assert inner.chunks is not None
     return Partition(inner.grid, inner.chunks)
+
+
+def _value_type(m: Preconditioner) -> str:
+    """The value type of a field's preconditioner: the one that it names, where it has levels of its own."""
+    return (m.can.lowered and m.precision) or "float64"
 
 
 def _usual(of_field: FieldMatrix, before: Sequence[FieldMatrix]) -> Preconditioner | None:
@@ -235,7 +244,7 @@ class BlockField:
             symmetric=not built.problem.asymmetry,
             method=None,
         )
-        self._m = m.on(site)
+        self._m = make(m, site, _value_type(m))
         routes = engine.per_chunk(partial(_routes, first=built.first), whole, layout)
         self._gather, self._scatter = routes.at("gather"), routes.at("scatter")
         self._r, self._z = engine.field(layout), engine.field(layout)
