@@ -93,6 +93,9 @@ class Column(Protocol):
     def magnitude(self) -> float:
         """About ‖A‖ ‖x‖, the size of what rounding is relative to in b - A x."""
 
+    def rounding(self) -> float:
+        """About what rounding makes of b - A x, in another order of its sums."""
+
     def true_residual(self) -> float:
         """‖b - A x‖, computed anew; the recursion goes on from it."""
 
@@ -279,7 +282,7 @@ class Control:
         if not self.true_residual <= self._kept:
             column.recall()
             self.true_residual, self.at = self._kept, self._kept_at
-        if not self.true_residual <= self.b_norm:
+        if not self.true_residual + column.rounding() <= self.b_norm:  # x may have grown beyond all digits
             column.keep_zero()
             column.recall()
             self.true_residual, self.at = self.b_norm, 0

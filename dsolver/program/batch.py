@@ -16,6 +16,7 @@ from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.engines.complex import ComplexEngine
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
+from dsolver.kernels.contract import LOAD
 from dsolver.kernels.formats.layout import Layout
 from dsolver.krylov.breakdown import by_rounding
 from dsolver.krylov.cg import ConjugateGradient
@@ -40,6 +41,8 @@ SHORT: Final = 0.06
 """Seconds of a superstep, an eighth of what one should take, below which ranks do not agree anew how long it took."""
 TRUSTED: Final = 200
 """Iterations after which they do in any case: a machine may have become slower."""
+EPS: Final = 2.0**-51
+"""Part of the terms of a sum by which orders of it differ: some units in the last place."""
 ROUNDED_UP: Final = 1.05
 """A vector's length over its rows, at most, for chunks whose size matters."""
 
@@ -86,6 +89,16 @@ class Column:
     def magnitude(self) -> float:
         """About ‖A‖ ‖x‖: what rounding errors of b - A x are relative to."""
         return self.matrix_norm() * math.sqrt(*self._squares(self.method.x)[1])
+
+    def rounding(self) -> float:
+        """About what rounding makes of b - A x, from ‖A y‖ of a y with items as large as those of x and other signs."""
+        engine, method = self.engine, self.method
+        if engine.is_complex:
+            return 0.0
+        y, ay = method.work
+        engine.run(LOAD, self.layout, engine.per_chunk(partial(_roughened, engine.partition), self.layout, method.x), y)
+        (method.given or method.operator).multiply(y, ay)
+        return EPS * math.sqrt(*self._squares(ay)[1])
 
     def true_residual(self) -> float:
         """‖b - A x‖, computed anew; the recursion goes on from it."""

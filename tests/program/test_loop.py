@@ -71,6 +71,9 @@ class Alone:
     def keep(self) -> None:
         self.written.kept[self.number] = self.written.norms[self.number]
 
+    def rounding(self) -> float:
+        return 0.0
+
     def keep_zero(self) -> None:
         self.written.kept[self.number] = 1.0
 

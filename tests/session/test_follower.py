@@ -93,6 +93,9 @@ class Script:
         self.calls.append(("asymmetry",))
         return self.unsymmetric
 
+    def rounding(self) -> float:
+        return 0.0
+
     def magnitude(self) -> float:
         self.calls.append(("magnitude",))
         return self._next(self.truths)
@@ -494,6 +497,9 @@ class Drifting(Script):
         norms = [self.norm * self.rate**k for k in range(1, steps + 1)]
         self.norm = norms[-1]
         return [[(norm, 1.0)] for norm in norms]
+
+    def rounding(self) -> float:
+        return 0.0
 
     def magnitude(self) -> float:
         self.calls.append(("magnitude",))
