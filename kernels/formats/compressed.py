@@ -120,16 +120,16 @@ class Chunks(Format):
         """The row and the column of each entry."""
         table = self.chunks.astype(np.int64)
         first = table[:, 0] + (table[:, 1] << 32)
-        entry, row = (np.arange(count, like=self.chunks) for count in (len(self.values), self.shape[0]))
+        count, row = len(self.values), np.arange(self.shape[0], like=self.chunks)
         ends = (
             first[np.searchsorted(table[1:, 2], row, side="right")] + self.ends
             if self.start is None
             else self.start[1:]
         )
-        base = table[np.searchsorted(first[1:], entry, side="right"), 3]
+        base = table[of_entries(first, count), 3]
         near = base if self.near is None else base + self.near
         columns = near if self.columns is None else np.where(base == NO_BASE, self.columns, near)
-        return np.searchsorted(ends, entry, side="right"), columns
+        return of_entries(np.append(first[:1], ends), count), columns
 
     def times(self, factors: Array) -> Self:
         """Each entry times a factor of its own."""
