@@ -32,7 +32,7 @@ def bracket(n):
 
 
 def stiffness(h):
-    """Of a cube with the edge h, (24, 24): the strain of each unknown at 2 x 2 x 2 points."""
+    """Stiffness (24, 24) of a cube with the edge h, by the strain of each unknown at 2 x 2 x 2 points."""
     elastic = np.zeros((6, 6))
     elastic[:3, :3] = YOUNG * POISSON / ((1 + POISSON) * (1 - 2 * POISSON))
     elastic[range(6), range(6)] += YOUNG / (1 + POISSON) * np.array([1, 1, 1, 0.5, 0.5, 0.5])
