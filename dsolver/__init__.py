@@ -82,6 +82,8 @@ _HOMES = {
     "status": ("Status",),
 }
 """Public names by the module that has them; type checkers read the imports above."""
+_OPTIONAL = ("jax", "torch")
+"""Modules for packages that may be absent: `from dsolver import *` names neither."""
 _TAKING_M = ("api", "conduction", "cost.estimate", "eigen.eigsh", "linalg", "preconditioners", "solver")
 """Modules for which the benchmark's V-cycle needs its name."""
 
@@ -137,7 +139,7 @@ __all__ = [
 
 def __dir__() -> list[str]:
     """The public names, which are all that tab completion is to show."""
-    return [*__all__, "__version__"]
+    return [*__all__, *_OPTIONAL, "__version__"]
 
 
 def __getattr__(name: str) -> _Any:
@@ -147,7 +149,7 @@ def __getattr__(name: str) -> _Any:
             _name_hpcg(module)
             found = globals()[name] = getattr(_import_module(f"dsolver.{module}"), name)
             return found
-    if name in ("jax", "torch"):
+    if name in _OPTIONAL:
         try:
             return _import_module(f"dsolver.autodiff.{name}")
         except ModuleNotFoundError as error:

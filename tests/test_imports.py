@@ -35,3 +35,9 @@ def test_every_public_name_is_found_and_kept() -> None:
     assert dsolver.errors.InputError is dsolver.InputError
     with pytest.raises(AttributeError, match="module 'dsolver' has no attribute 'sovle'"):
         _ = dsolver.sovle
+
+
+def test_what_may_be_absent_is_shown_and_not_loaded() -> None:
+    assert {"torch", "jax", "solve", "__version__"} <= {*dir(dsolver)}
+    assert not {"torch", "jax"} & {*dsolver.__all__}
+    assert loaded("import dsolver; dir(dsolver)") == set()

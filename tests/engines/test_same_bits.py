@@ -112,14 +112,14 @@ def varying(client: Client | None) -> Any:
 def solved(client: Client | None, engine: Any, M: Any) -> Any:
     problem, f = varying(client)
     with pytest.warns(dsolver.InconsistentWarning):
-        solution = dsolver.solve(problem, f, client=client, engine=engine, M=M, maxiter=6, device="cpu")
+        solution = dsolver.solve(problem, f, client=client, engine=engine, M=M, maxiter=3, device="cpu")
     return solution.residuals, np.asarray(solution.x)
 
 
 def test_problems_with_coefficients_give_the_same_bits_too() -> None:
     serial = {M: solved(None, "reference", M) for M in (None, "mg")}
-    assert all(len(residuals) == 7 for residuals, _ in serial.values())
-    assert serial["mg"][0][-1] < 1e-2 * serial[None][0][-1]
+    assert all(len(residuals) == 4 for residuals, _ in serial.values())
+    assert serial["mg"][0][-1] < 0.3 * serial[None][0][-1]
     with cluster(2) as client:
         for engine in ("resident", "graph"):
             for M, (residuals, x) in serial.items():

@@ -111,8 +111,8 @@ def test_an_update_with_another_kappa_keeps_the_interpolation() -> None:
 @pytest.mark.parametrize("engine", ["resident", "graph"])
 def test_workers_have_the_same_bits(engine: Any) -> None:
     given, m = problem("pores", (1, 1, 2)), Algebraic(coarse_rows=20, gathered_rows=20)
-    wanted = dsolver.solve(given, B, M=m, device="cpu", rtol=1e-9)
+    wanted = dsolver.solve(given, B, M=m, device="cpu", maxiter=3)
     with cluster(2) as client:
-        found = dsolver.solve(given, B, M=m, client=client, engine=engine, rtol=1e-9)
+        found = dsolver.solve(given, B, M=m, client=client, engine=engine, maxiter=3)
     assert found.residuals == wanted.residuals
     assert (found.x == wanted.x).all()
