@@ -142,8 +142,7 @@ class Engine(ABC):
 
         It shares all but the kernels: chunks, owners, transport, stream, so handles of one may be operands of the other
         in kernels that take both types, and their operations run in the order of the calls. Halo values travel in its
-        type. Scalars and partial results are float64 in both. Only this engine, not the view, repeats, loads, unloads
-        and closes.
+        type. Scalars and partial results are float64 in both. Only this engine, not the view, is closed.
         """
 
     @property
