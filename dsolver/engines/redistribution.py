@@ -134,7 +134,7 @@ def _empty(backend: Backend, number: int, *, partition: Partition) -> Any:
 def _cut_up(
     backend: Backend, number: int, *, partition: Partition, cut: OtherCut, layers: Sequence[Box | None], blocks: Blocks
 ) -> dict[int, tuple[Any]]:
-    """What a chunk's owner has of each chunk in the boxes that it takes for this one: float64, box after box."""
+    """Values of each chunk in the boxes that an owner takes for this one: float64, box after box."""
     parts: dict[int, list[Any]] = {}
     for n, layer in enumerate(layers):
         if layer is None or cut.holders[n] != number:

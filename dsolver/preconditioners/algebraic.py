@@ -59,7 +59,7 @@ FULL_ROWS_THETA: Final = 0.3
 """Bilinear elements that are stretched have couplings of just above a quarter of the largest one, and no error that is
 smooth along them: 20 iterations in place of 30 to 250."""
 FLOW_THETA: Final = 0.15
-"""Of "aggregation" on a grid with a flow: below 1/6, the size of a coupling in a box without one. Iterations of
+"""Strength of "aggregation" on a grid with a flow: below 1/6, a coupling in a box without one. Iterations of
 BiCGStab at cell Péclet numbers up to 10,000 (`bench/flow.py`): at most 39 in place of 43 on 128², 27 in place of 29 on
 32³."""
 SMOOTHER: Final = {"pmis": "jacobi", "aggregation": "chebyshev"}

@@ -146,7 +146,7 @@ class InMemory(Container):
         return {chunk.number: self._values[chunk.box.slices] for chunk in self._partition}
 
     def boxes(self) -> Mapping[int, Any]:
-        """Of NumPy in C order: layers along x, which have no gaps in memory, where chunks have."""
+        """Layers along x of arrays of NumPy in C order, which have no gaps in memory, where chunks have."""
         parts, (nx, ny, nz) = len(self._partition), self._partition.grid
         large = self._values.size > MANY and self._values.dtype.kind in "fiu"
         gaps = large and self._partition.counts[1] * self._partition.counts[2] > 1
@@ -229,7 +229,7 @@ class InDask(Container):
 
 
 def _sides(extents: Sequence[int]) -> list[tuple[int, int]]:
-    """Where blocks of these extents begin and end along an axis."""
+    """Begins and ends of blocks of these extents along an axis."""
     return list(pairwise(accumulate(extents, initial=0)))
 
 

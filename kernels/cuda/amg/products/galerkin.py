@@ -140,7 +140,7 @@ def _result(pieces: Sequence[Rooms], cut: Cut, known: Array, *, symmetric: bool)
 
 
 def _known(result: _Moved | Halves, found: Any) -> Csr | Halves:
-    """What comes of it once its sizes are known."""
+    """Coarse rows or halves, finished with their sizes, which are known now."""
     if isinstance(result, _Moved):
         return result.rows(int(found[0]))
     result.sizes = found[:SIZES].tolist()
