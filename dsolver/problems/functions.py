@@ -169,7 +169,7 @@ def function_for(name: str, function: Any, problem: Problem) -> UserFunction:
         return UserFunction(function=function.function, halo=function.halo, **known)
     function = as_function(function)
     on_gpu = False
-    if isinstance(function, Product):
+    if isinstance(function, OperatorProduct):
         _check_size(name, function.operator, problem)
         on_gpu = any(base.__module__.startswith("cupyx") for base in type(function.operator).__mro__)
     return UserFunction(function=function, host=not on_gpu, fixed=on_gpu, **known)
@@ -182,7 +182,7 @@ def is_operator(given: Any) -> bool:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Product:
+class OperatorProduct:
     """An object of SciPy's kind as a function of arrays."""
 
     operator: Any
@@ -198,7 +198,7 @@ class Product:
 
 def as_function(given: Any) -> Any:
     """An object of SciPy's kind as a function of arrays; a function as it is."""
-    return Product(given) if is_operator(given) else given
+    return OperatorProduct(given) if is_operator(given) else given
 
 
 def _check_size(name: str, operator: Any, problem: Problem) -> None:

@@ -17,7 +17,7 @@ from dsolver.matrices.composed.grids import as_matrix
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import GIVEN
-from dsolver.problems.functions import ByChunk, Product, UserFunction, as_function, function_for
+from dsolver.problems.functions import ByChunk, OperatorProduct, UserFunction, as_function, function_for
 from dsolver.problems.problem import Problem, no_matrix
 from dsolver.problems.stencils import stencil
 
@@ -137,7 +137,7 @@ def _asymmetry(function: UserFunction, symmetric: bool | None) -> str:
         return "" if symmetric else "symmetric=False was given"
     if function.halo is not None:
         return "A is a function by chunk, and symmetric=True was not given"
-    if isinstance(function.function, Product) and not function.host:
+    if isinstance(function.function, OperatorProduct) and not function.host:
         function = replace(function, kind=sys.modules["cupy"].empty(0))
     found = function.difference()
     return f"xᵀAy and yᵀAx of random x and y differ by {found:.1g} of their size" if not found <= ROUNDING else ""

@@ -132,19 +132,11 @@ def _in_rooms(a: Csr, p: Csr, cut: Cut, diagonal: Any, *, symmetric: bool) -> tu
     passed = found[SIZES:].view(np.int32).reshape(3, COUNTERS)
     if passed[0, 1] or passed[1, 1] or passed[2, stages.last]:
         return None
-    return r, _known(result, found)
+    return r, result.known(found)
 
 
 def _result(pieces: Sequence[Rooms], cut: Cut, known: Array, *, symmetric: bool) -> _Moved | Halves:
     return Halves(pieces, cut.below, cut.width, known) if symmetric else _Moved(pieces, known)
-
-
-def _known(result: _Moved | Halves, found: Any) -> Csr | Halves:
-    """Coarse rows or halves, finished with their sizes, which are known now."""
-    if isinstance(result, _Moved):
-        return result.rows(int(found[0]))
-    result.sizes = found[:SIZES].tolist()
-    return result
 
 
 @final
@@ -159,8 +151,9 @@ class _Moved:
     def __init__(self, pieces: Sequence[Rooms], known: Array) -> None:
         self._pieces, self._start = pieces, starts_of(all_lengths(pieces), known)
 
-    def rows(self, entries: int) -> Csr:
-        """The rows, as many entries as were known."""
+    def known(self, found: Any) -> Csr:
+        """The rows, once the number of their entries has been read."""
+        entries = int(found[0])
         out, first = Csr(self._start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries)), 0
         for rooms in self._pieces:
             last = first + rooms.size
@@ -216,7 +209,7 @@ def _in_pieces(
     found = read_back(known, long_wait=True)
     if found[SIZES:].view(np.int32).reshape(-1, COUNTERS)[:, 1].any():
         return None
-    return _known(result, found)
+    return result.known(found)
 
 
 def _piece(a: Csr, p: Csr, r: Csr, expected: Expected, passed: Sequence[Array], begin: int) -> Rooms | None:

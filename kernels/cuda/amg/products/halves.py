@@ -65,9 +65,12 @@ class Halves:
     def of(cls, upper: Csr, below: int, width: int) -> Halves:
         """The half of rows that have no entries before the diagonal. It waits."""
         known = counters(SIZES)
-        found = cls([Rooms(*upper)], below, width, known)
-        found.sizes = read_back(known).tolist()
-        return found
+        return cls([Rooms(*upper)], below, width, known).known(read_back(known))
+
+    def known(self, found: Any) -> Halves:
+        """This, once its sizes have been read."""
+        self.sizes = found[:SIZES].tolist()
+        return self
 
     @property
     def rows(self) -> int:
