@@ -82,11 +82,16 @@ class HeldValues:
     feeds: tuple[tuple[Array, Array], ...]
 
     def add(self, b: Array) -> None:
-        """Add their effect to right-hand sides (nz, ny, nx) in C order."""
-        flat = b.reshape(-1)
+        """Add their effect to right-hand sides (nz, ny, nx)."""
         for cells, values in self.feeds:
-            flat[cells] += values
+            b[_places(cells, b)] += values
 
     def fill(self, x: Array) -> None:
-        """Write the values into x, (nz, ny, nx) in C order."""
-        x.reshape(-1)[self.cells] = self.values
+        """Write the values into x, (nz, ny, nx)."""
+        x[_places(self.cells, x)] = self.values
+
+
+def _places(cells: Array, x: Array) -> tuple[Array, Array, Array]:
+    """Indices of cells in an array (nz, ny, nx) of any order in memory, some of which CuPy flattens as copies."""
+    _, ny, nx = x.shape
+    return cells // (ny * nx), cells // nx % ny, cells % nx

@@ -228,8 +228,6 @@ def test_what_cannot_be_right_is_refused(fixed: Any, message: str) -> None:
 
 
 def test_what_has_no_fixed_cells_is_told() -> None:
-    with pytest.raises(InputError, match="fixed= is for real kappa"):
-        diffusion(GRID, 1j, fixed=(WHERE, 1.0))
     with dsolver.Solver(diffusion(GRID)) as solver, pytest.raises(InputError, match="has no fixed cells"):
         solver.update(fixed=1.0)
     with dsolver.Solver(dsolver.problems.poisson7(GRID)) as solver, pytest.raises(InputError, match="diffusion have"):
