@@ -22,6 +22,8 @@ GROWTH: Final = 8
 OVERSHOOT: Final = 8
 """A superstep may launch a part of 1/OVERSHOOT of the iterations made so far beyond those that the pace so far tells
 are needed: what is launched past the last one costs as much as what is needed."""
+CLEAR: Final = 0.1
+"""Residual over that of x = 0 up to which the difference is no rounding."""
 ATTAINABLE: Final = 2.0**-53
 """Limit down to which the recursion is followed, as a part of ‖b‖ or of the true residual that it begins anew from:
 below what rounding leaves it tells nothing about the truth, and its squares would end at zero."""
@@ -282,11 +284,16 @@ class Control:
         if not self.true_residual <= self._kept:
             column.recall()
             self.true_residual, self.at = self._kept, self._kept_at
-        if not self.true_residual + column.rounding() <= self.b_norm:  # x may have grown beyond all digits
+        if not self._beats_zero(column):
             column.keep_zero()
             column.recall()
             self.true_residual, self.at = self.b_norm, 0
         return self._reached() or status
+
+    def _beats_zero(self, column: Column) -> bool:
+        """Whether the residual is below that of x = 0 in any order of its sums: x may have grown beyond all digits."""
+        clear = self.true_residual <= CLEAR * self.b_norm  # rounding would be in this residual, too
+        return clear or self.true_residual + column.rounding() <= self.b_norm
 
     def _keep(self, column: Column, *, zero: bool = False) -> None:
         """Keep the x that the recursion begins from, unless what is kept is better."""

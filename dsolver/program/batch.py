@@ -351,7 +351,9 @@ def called_operator(engine: Engine, layout: PerChunk, problem: Problem) -> Funct
 
 def _roughened(partition: Partition, backend: Backend, number: int, layout: Layout, x: Any) -> Any:
     """Block (nx, ny, nz) of a chunk's vector, times rough values."""
-    return backend.vectors.unload(layout, x) * noise(partition, backend, number)
+    rough, values = noise(partition, backend, number), backend.vectors.unload(layout, x)
+    values *= rough
+    return values
 
 
 def most_columns(partition: Partition) -> int:
