@@ -97,7 +97,7 @@ def test_a_residual_is_b_less_a_product(name: str) -> None:
     assert (solution.residual == inside).all(), "by another session"
     if isinstance(problem, type(SYSTEMS["matrix"])) and problem.flat:
         expected = b - problem.to_scipy() @ solution.x
-        assert inside == pytest.approx(expected, rel=1e-9, abs=1e-12 * np.linalg.norm(b))
+        assert inside == pytest.approx(expected, rel=1e-9, abs=float(1e-12 * np.linalg.norm(b)))
 
 
 def test_several_and_complex_vectors_have_products() -> None:
