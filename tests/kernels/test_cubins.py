@@ -110,11 +110,12 @@ def test_devices_that_differ_have_their_kernels_compiled(cupy: Any) -> None:
 def test_what_a_solve_needs_soon_is_of_its_kind(kind: str) -> None:
     assert set(loader.KINDS[kind]) <= set(loader.all_sources())
     soon = {made.code for made in loader.wanted_soon(loader.KINDS[kind][-1])}
-    assert soon == {loader.source(file) for file in loader.KINDS[kind]}
+    assert soon == {loader.source(file) for file in (*loader.KINDS[kind], *loader.ALWAYS)}
 
 
-def test_what_many_kinds_need_brings_none() -> None:
-    assert not loader.wanted_soon("vectors.cu")
+@pytest.mark.usefixtures("cupy")
+def test_what_every_kind_needs_brings_no_kind() -> None:
+    assert {made.code for made in loader.wanted_soon("vectors.cu")} == set(map(loader.source, loader.ALWAYS))
 
 
 class Compiled:

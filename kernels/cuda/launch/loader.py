@@ -17,7 +17,7 @@ OPTIONS = ("--std=c++17",)
 
 KINDS: Final = {
     "matrices": (
-        *("block_slices/spmv.cu", "block_slices/build.cu", "csr/glance.cu", "amg/dense.cu"),
+        *("block_slices/spmv.cu", "block_slices/build.cu", "csr/glance.cu"),
         *("amg/extended_interpolation.cu", "csr/rows.cu", "csr/look.cu", "csr/starts.cu"),
         *(f"amg/products/{name}.cu" for name in ("product", "alone", "alone_in_rooms", "mirrors")),
         *(f"amg/{name}.cu" for name in ("couplings", "pmis", "paths", "points")),
@@ -34,10 +34,10 @@ KINDS: Final = {
         *("amg/blocks/rows.cu", "amg/blocks/mirrors.cu"),
     ),
 }
-"""Sources of the kinds of solves, the longest first: where one has to be compiled, so have others of its kind soon.
+"""Sources of the kinds of solves, the longest first: where one has to be compiled, so have others of its kind soon."""
 
-Those that several kinds need are in none.
-"""
+ALWAYS: Final = ("amg/dense.cu", "vectors.cu", "sell/assembly.cu")
+"""Sources that every kind needs."""
 
 WIDTHS = tuple(range(2, 9))
 """Numbers of vectors for which there are kernels: as many as are solved together."""
@@ -124,9 +124,9 @@ def _from_source(file: str, dtype: str, width: int | None) -> Any:
 
 
 def wanted_soon(file: str) -> list[Any]:
-    """Modules that are wanted soon where one of this source is: those of its kind."""
+    """Modules that are wanted soon where one of this source is: those of its kind, and of every one."""
     kind = next((files for files in KINDS.values() if file in files), ())
-    return [module for name in kind for module in _of_source(name)]
+    return [module for name in (*kind, *ALWAYS) for module in _of_source(name)]
 
 
 def _of_source(file: str) -> list[Any]:
