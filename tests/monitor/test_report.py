@@ -206,7 +206,7 @@ def test_problems_estimates_and_hierarchies_have_views() -> None:
 
 
 def test_only_public_names_are_completed() -> None:
-    assert dir(dsolver) == sorted([*dsolver.__all__, "__version__"])
+    assert dir(dsolver) == sorted([*dsolver.__all__, "__version__", "jax", "torch"])
     for module in (dsolver.problems, dsolver.preconditioners):
         assert dir(module) == sorted(module.__all__)
 
