@@ -17,14 +17,13 @@ from typing import Any, Final, final
 import numpy as np
 
 from dsolver.engines.base import Engine
+from dsolver.engines.running_program import Blocks
 from dsolver.errors import InputError, check_block
 from dsolver.grid.partition import Box, Partition
 from dsolver.kernels import Backend
 
 AT_ONCE: Final = 1 << 23
 """Values of a layer at most: 64 MiB."""
-
-Blocks = Mapping[int, Any]
 
 
 @final
@@ -151,7 +150,7 @@ def _taken(backend: Backend, block: Any, box: Box, layer: Box) -> Any:
     check_block(block, "fiub")
     if tuple(block.shape) != box.shape:
         raise InputError(f"a block of an array has shape {tuple(block.shape)}, where the array says {box.shape}")
-    return backend.xp.ascontiguousarray(backend.asarray(block[_within(box, layer)]).astype(np.float64, copy=False))
+    return backend.xp.ascontiguousarray(backend.asarray(block[_within(box, layer)]), dtype=np.float64)
 
 
 def _put(

@@ -196,28 +196,23 @@ class InDask(Container):
         boxes = [
             Box(lo=lo, hi=hi) for lo, hi in (zip(*sides, strict=True) for sides in product(*map(_sides, values.chunks)))
         ]
-        return BlocksInBoxes(boxes, self._held(values, list(product(*map(range, values.numblocks)))), self.blocks)
-
-    def _held(self, values: Any, places: Sequence[tuple[int, ...]]) -> list[Any]:
-        """Futures of the blocks at these places, computed where they are not yet."""
-        from distributed import Future
-
-        held = [values.dask.get((values.name, *place)) for place in places]
-        if all(isinstance(block, Future) and block.client is self._client for block in held):
-            return held
-        made = self._client.persist(_as_promised(self._name, values))
-        return [made.dask[made.name, *place] for place in places]
+        places = list(product(*map(range, values.numblocks)))
+        return BlocksInBoxes(boxes, self._held(values.chunks, places), self.blocks)
 
     def blocks(self) -> Mapping[int, Any]:
+        places = {chunk.number: self._partition.place(chunk.number) for chunk in self._partition}
+        return dict(zip(places, self._held(self._partition.sizes, list(places.values())), strict=True))
+
+    def _held(self, sizes: Sequence[Sequence[int]], places: Sequence[tuple[int, ...]]) -> list[Any]:
+        """Futures of blocks of such sizes, at these places of the array, computed where they are not yet."""
         from distributed import Future
 
-        whole = self._values.rechunk(self._partition.sizes)
-        keys = {chunk.number: (whole.name, *self._partition.place(chunk.number)) for chunk in self._partition}
-        held = dict(whole.dask)
-        if not all(isinstance(held[key], Future) and held[key].client is self._client for key in keys.values()):
-            whole = _as_promised(self._name, self._values).rechunk(self._partition.sizes)
+        whole = self._values.rechunk(sizes)
+        held, keys = dict(whole.dask), [(whole.name, *place) for place in places]
+        if not all(isinstance(held[key], Future) and held[key].client is self._client for key in keys):
+            whole = _as_promised(self._name, self._values).rechunk(sizes)
             held = dict(self._client.persist(whole).dask)  # costs a question to the scheduler, and its answer
-        return {number: held[whole.name, *self._partition.place(number)] for number in keys}
+        return [held[whole.name, *place] for place in places]
 
     def _like(self, blocks: Mapping[int, Any]) -> Any:
         if not _has_futures(blocks):

@@ -78,7 +78,7 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> list[OtherCut]:
 
 
 def test_arrays_are_taken_as_they_lie(apart: Client, cuts: list[OtherCut]) -> None:
-    """Of NumPy without gaps, of workers where they are; both the same to the bit as by chunk."""
+    """Arrays of NumPy without gaps, those of workers where they are: the same to the bit as by chunk."""
     grid = (40, 30, 48)
     b, guess = np.random.default_rng(2).standard_normal((2, *grid))
     there = da.from_array(b, chunks=(25, 30, 31)).persist()
