@@ -20,13 +20,13 @@ import numpy as np
 from amg_csr import elastic
 from timing import best
 
-from dsolver.kernels.amg.setup import BlockSizes
-from dsolver.kernels.cuda.amg.blocks import galerkin as block_galerkin
-from dsolver.kernels.cuda.amg.blocks import mirrors as block_mirrors
-from dsolver.kernels.cuda.amg.blocks import products as block_products
-from dsolver.kernels.cuda.amg.blocks.rows import in_blocks
-from dsolver.kernels.cuda.amg.products import galerkin, mirrors
-from dsolver.kernels.cuda.amg.products import product as scalar
+from dsolver.kernels.amg import BlockSizes
+from dsolver.kernels.cuda.sparse.blocks import galerkin as block_galerkin
+from dsolver.kernels.cuda.sparse.blocks import mirrors as block_mirrors
+from dsolver.kernels.cuda.sparse.blocks import products as block_products
+from dsolver.kernels.cuda.sparse.blocks.rows import in_blocks
+from dsolver.kernels.cuda.sparse.products import galerkin, mirrors
+from dsolver.kernels.cuda.sparse.products import product as scalar
 from dsolver.kernels.formats.csr import Csr
 
 COPIED, OPERATIONS = 4.2e12, 17e12

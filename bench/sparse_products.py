@@ -25,7 +25,7 @@ from scipy import sparse
 from spmv import as_they_come, file_of, maker_of
 from timing import best
 
-from dsolver.kernels.cuda.amg.products.product import numeric, product
+from dsolver.kernels.cuda.sparse.products.product import numeric, product
 from dsolver.kernels.formats.csr import Csr
 
 MOST_PRODUCTS = 2**31 - 1

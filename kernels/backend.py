@@ -19,8 +19,8 @@ from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.vectors import Vectors
 
 if TYPE_CHECKING:
-    from dsolver.kernels.amg.setup import AlgebraicSetup
     from dsolver.kernels.colorings.setup import SweepSetup
+    from dsolver.kernels.cpu.amg.setup import AmgKernels
     from dsolver.kernels.formats.dense import DenseSetup
     from dsolver.kernels.formats.stencil import StencilSetup
     from dsolver.kernels.general.setup import GeneralSetup
@@ -61,7 +61,7 @@ class Backend(ABC):
     vectors: Vectors
     layouts: LayoutSetup
     lattice: LatticeSetup
-    amg: AlgebraicSetup
+    amg: AmgKernels
     dense: DenseSetup
     stencil: StencilSetup
     general: GeneralSetup

@@ -40,7 +40,7 @@ from dsolver.multigrid.algebraic.methods import MOST, STRONG, Aggregation, Coars
 from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, Options
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED, check_diagonal
 from dsolver.multigrid.algebraic.rows.measures import measured
-from dsolver.multigrid.algebraic.setup import LATE, AlgebraicSetup
+from dsolver.multigrid.algebraic.setup import LATE, HierarchySetup
 from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.multigrid.geometric.assembly import chunk_matrix as grid_matrix
 from dsolver.multigrid.geometric.assembly import narrowed_matrix, raised_rows
@@ -208,7 +208,7 @@ class Algebraic(Preconditioner):
             foresight.confirm()
         return made
 
-    def setup(self, builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[[], PerChunk], AlgebraicSetup]:
+    def setup(self, builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[[], PerChunk], HierarchySetup]:
         """A in float64, made when it is called for, and the hierarchy's set-up, which has yet to begin."""
         coarsening, method = self._coarsening(builder.problem), self._method(builder.problem)
         if builder.problem.lattice:
@@ -226,7 +226,7 @@ class Algebraic(Preconditioner):
             coarse_rows=coarse_rows,
             gathered_rows=max(gathered_rows, coarse_rows),
         )
-        return exact, AlgebraicSetup(builder.engine, first, options, builder.dtype, builder.reuse)
+        return exact, HierarchySetup(builder.engine, first, options, builder.dtype, builder.reuse)
 
     def _coarsening(self, problem: Problem) -> str:
         return self.coarsening or ("aggregation" if problem.asymmetry or _has_nodes(problem) else "pmis")

@@ -1,6 +1,135 @@
-"""Algebraic multigrid's set-up: loops over the rows of a level, on the host. `dsolver.kernels.cuda.amg` has a GPU's.
+"""Types and constants that algebraic set-up shares with its kernels, in `cpu.amg` and `cuda.amg`."""
 
-`setup` has all that there is: strong `couplings`, then coarse points (`pmis`) with `extended_interpolation`, or what
-`aggregation` has, and products (`products`). All loops give the same bits whatever the number of
-threads.
-"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, final
+
+import numpy as np
+
+from dsolver.kernels.formats.csr import Csr
+
+Triple = tuple[int, int, int]
+
+UNDECIDED, COARSE, FINE = 0, 1, 2
+"""States of a point (PMIS)."""
+WORD: Final = 52
+"""Bits of a word: float64 holds it, and travels between chunks."""
+OUT, ROOT = 0.0, float(2 << WORD)
+"""States of a node that is decided; others have a word between them."""
+EVERY: Final = (-1, 2**62)
+"""A range of all columns."""
+
+
+class LatticeBox(NamedTuple):
+    """A box of a grid.
+
+    Attributes:
+        grid: points along x, y, z.
+        periodic: whether the grid is, along x, y, z; an axis of one point is not.
+        lower: the box's first point.
+        shape: its points along x, y, z.
+    """
+
+    grid: Triple
+    periodic: tuple[bool, bool, bool]
+    lower: Triple
+    shape: Triple
+
+
+class OpenBox(NamedTuple):
+    """A box of a grid some of whose cells are left out.
+
+    Attributes:
+        shape: its points along x, y, z.
+        numbering: int32 (nz + 2, ny + 2, nx + 2), the numbers of its cells, x fastest, and behind them those of the
+            cells around it that other boxes have; -1 for none.
+        names: int32, the column of each of these numbers; -1 for cells that are left out.
+        cells: int32 (rows,), the numbers of its open cells, ascending.
+    """
+
+    shape: Triple
+    numbering: Any
+    names: Any
+    cells: Any
+
+    def steps(self, offsets: Sequence[Triple]) -> tuple[Any, Any, int]:
+        """Offsets in the order in which points of a lattice ascend.
+
+        int64 (K,) each: how far they lead in `numbering`, and where their weights are; and which one is (0, 0, 0).
+        """
+        order, (nx, ny, _) = ascending(offsets), self.shape
+        ahead = [i + (nx + 2) * (j + (ny + 2) * k) for i, j, k in (offsets[slot] for slot in order)]
+        return np.array(ahead, dtype=np.int64), np.array(order, dtype=np.int64), ahead.index(0)
+
+
+def ascending(offsets: Sequence[Triple]) -> list[int]:
+    """Numbers of the offsets in the order in which columns ascend."""
+    return sorted(range(len(offsets)), key=lambda k: offsets[k][::-1])
+
+
+class Images(NamedTuple):
+    """Entries of a chunk's rows before the diagonal whose mirror images are other chunks'.
+
+    Attributes:
+        rows: integers, the row of each.
+        columns: integers, places in the window, before those of own rows. In a row they ascend.
+        values: float64.
+    """
+
+    rows: Any
+    columns: Any
+    values: Any
+
+
+class BlockSizes(NamedTuple):
+    """Sizes of the full blocks in which rows of the factors of a product A B come.
+
+    Attributes:
+        rows: of a block of A.
+        inner: its columns, which are rows of a block of B.
+        columns: of a block of B.
+    """
+
+    rows: int
+    inner: int
+    columns: int
+
+    @property
+    def restricted(self) -> BlockSizes:
+        """Sizes of the blocks of Bᵀ and A B."""
+        return BlockSizes(self.columns, self.rows, self.columns)
+
+
+class Cut(NamedTuple):
+    """A chunk's part of R A P.
+
+    Attributes:
+        fine: rows of P that are restricted to its rows, in the order of all rows; columns are its rows, from 0.
+        rows: how many these are.
+        width: number of columns of A P.
+        before: rows of A P of chunks before this one; columns are places in the window of its rows.
+        after: of those behind it, likewise.
+        below: number of columns before those of its rows.
+        renamed: makes these places of the columns of its own A P; None where they are.
+    """
+
+    fine: Csr
+    rows: int
+    width: int
+    before: Sequence[Csr] = ()
+    after: Sequence[Csr] = ()
+    below: int = 0
+    renamed: Callable[[Any], Any] | None = None
+
+
+@final
+class Places:
+    """Places of the sums of a product, which `AmgKernels.numeric` may keep for products with the same pattern.
+
+    Attributes:
+        found: what a backend has found; None before that, and where none is kept.
+    """
+
+    def __init__(self) -> None:
+        self.found: Any = None

@@ -6,8 +6,8 @@ from typing import final
 
 import numpy as np
 
-from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.backend import Backend
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.kernels.cpu.csr.general import CpuGeneral
 from dsolver.kernels.cpu.dense import CpuInverse, eliminate
@@ -40,7 +40,7 @@ class CpuBackend(Backend):
         self.dtype = self.vectors.dtype
         self.layouts = CpuLayoutSetup(np, SLICE)
         self.lattice = CpuLattice(self.vectors.team)
-        self.amg = AlgebraicSetup(self.vectors.team)
+        self.amg = AmgKernels(self.vectors.team)
         self.dense = DenseSetup(self.dtype, CpuInverse, eliminate)
         self.stencil = StencilSetup(self.vectors, CpuStencil, CpuTransfer)
         self.general = CpuGeneral(np, self.vectors, SLICE)

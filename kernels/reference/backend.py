@@ -6,8 +6,8 @@ from typing import final
 
 import numpy as np
 
-from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.backend import Backend
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.dense import DenseSetup
@@ -38,7 +38,7 @@ class NumpyBackend(Backend):
         self.dtype = self.vectors.dtype
         self.layouts = NumpyLayoutSetup(np, self.guard)
         self.lattice = LatticeSetup(np)
-        self.amg = AlgebraicSetup(Team())
+        self.amg = AmgKernels(Team())
         self.dense = DenseSetup(self.dtype, TextbookInverse)
         self.stencil = StencilSetup(self.vectors, TextbookStencil, TextbookTransfer)
         self.general = TextbookGeneral(np, self.vectors, self.guard)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dsolver.kernels.amg.aggregation.roots import OUT, ROOT
-from dsolver.kernels.amg.aggregation.setup import AggregationSetup
+from dsolver.kernels.amg import OUT, ROOT
+from dsolver.kernels.cpu.amg.aggregation.setup import AggregationSetup
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 

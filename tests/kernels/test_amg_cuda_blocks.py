@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dsolver.kernels.amg import products as hosts
-from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes
+from dsolver.kernels.amg import BlockSizes
+from dsolver.kernels.cpu.amg import products as hosts
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 
@@ -25,7 +26,7 @@ def cupy() -> Any:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cupy")
-    from dsolver.kernels.cuda.amg.blocks import products
+    from dsolver.kernels.cuda.sparse.blocks import products
 
     monkeypatch.setattr(products, "LEAST", 0)
 
@@ -86,7 +87,7 @@ CASES = [
 @pytest.mark.parametrize("ascending", [False, True])
 @pytest.mark.parametrize(("blocks", "mean", "offset"), CASES)
 def test_products(cupy: Any, blocks: BlockSizes, mean: float, offset: int, ascending: bool) -> None:
-    from dsolver.kernels.cuda.amg.blocks.products import factors, numeric, product
+    from dsolver.kernels.cuda.sparse.blocks.products import factors, numeric, product
 
     a, b, columns = pair(blocks, mean)
     left, right = on(cupy, a), on(cupy, b)
@@ -101,7 +102,7 @@ def test_products(cupy: Any, blocks: BlockSizes, mean: float, offset: int, ascen
 
 @pytest.mark.parametrize("most", [8, 4])
 def test_rows_of_many_blocks(cupy: Any, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    from dsolver.kernels.cuda.amg.blocks import products
+    from dsolver.kernels.cuda.sparse.blocks import products
 
     blocks = BlockSizes(6, 3, 6)
     a, b, columns = pair(blocks)
@@ -136,8 +137,8 @@ def broken(matrix: Csr, how: str, rows: int, columns: int) -> Csr:
 
 @pytest.mark.parametrize("how", ["an entry less", "a block with fewer rows", "beside its place", "out of order"])
 def test_blocks_that_are_not_full(cupy: Any, how: str) -> None:
-    from dsolver.kernels.cuda.amg.blocks.products import factors, product
-    from dsolver.kernels.cuda.amg.blocks.rows import in_blocks
+    from dsolver.kernels.cuda.sparse.blocks.products import factors, product
+    from dsolver.kernels.cuda.sparse.blocks.rows import in_blocks
 
     blocks = BlockSizes(3, 3, 6)
     a, b, columns = pair(blocks)
@@ -154,8 +155,8 @@ def test_blocks_that_are_not_full(cupy: Any, how: str) -> None:
 
 @pytest.mark.parametrize(("rows", "columns"), [(3, 6), (6, 6), (2, 3)])
 def test_transposes(cupy: Any, rows: int, columns: int) -> None:
-    from dsolver.kernels.cuda.amg.blocks.mirrors import transposed
-    from dsolver.kernels.cuda.amg.blocks.rows import in_blocks
+    from dsolver.kernels.cuda.sparse.blocks.mirrors import transposed
+    from dsolver.kernels.cuda.sparse.blocks.rows import in_blocks
 
     a = in_blocks_of(graph(40, 30, 3.0, 4), rows, columns, 5)
     (whole,) = in_blocks((on(cupy, a), rows, columns))
@@ -172,8 +173,8 @@ def without(matrix: Csr, gone: Any) -> Csr:
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("case", ["full", "long rows", "a node is held", "an unknown is held"])
 def test_coarse_rows(cupy: Any, monkeypatch: pytest.MonkeyPatch, symmetric: bool, case: str) -> None:
-    from dsolver.kernels.cuda.amg.blocks import products
-    from dsolver.kernels.cuda.amg.blocks.galerkin import galerkin
+    from dsolver.kernels.cuda.sparse.blocks import products
+    from dsolver.kernels.cuda.sparse.blocks.galerkin import galerkin
 
     if case == "long rows":  # some coarse rows are too long to be made by blocks
         monkeypatch.setattr(products, "ROOMS", (0.2,))
@@ -190,14 +191,14 @@ def test_coarse_rows(cupy: Any, monkeypatch: pytest.MonkeyPatch, symmetric: bool
     diagonal = np.random.default_rng(9).random(180)
     there = on(cupy, a), on(cupy, p), 120, cupy.asarray(diagonal)
     found = galerkin(*there, BlockSizes(3, 3, 6), symmetric=symmetric)
-    expected = AlgebraicSetup(TEAM).galerkin(a, p, 120, diagonal, symmetric=symmetric)
+    expected = AmgKernels(TEAM).galerkin(a, p, 120, diagonal, symmetric=symmetric)
     for one, other in zip(found, expected, strict=True):
         same(one, other)
 
 
 def test_set_up_makes_products_by_blocks(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from dsolver.kernels.cuda.amg import setup
-    from dsolver.kernels.cuda.amg.blocks import products
+    from dsolver.kernels.cuda.sparse.blocks import products
 
     made: list[int] = []
     values = products.values
@@ -209,7 +210,7 @@ def test_set_up_makes_products_by_blocks(cupy: Any, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(products, "values", counted)
     blocks = BlockSizes(3, 3, 6)
     a, b, columns = pair(blocks)
-    device, host = setup.CudaAlgebra(TEAM), AlgebraicSetup(TEAM)
+    device, host = setup.CudaAlgebra(TEAM), AmgKernels(TEAM)
     expected = host.product(a, b, columns)
     same(device.product(on(cupy, a), on(cupy, b), columns, blocks=blocks), expected)
     same(device.numeric(on(cupy, expected), on(cupy, a), on(cupy, b), columns, blocks=blocks), expected)

@@ -10,13 +10,12 @@ import pytest
 import scipy.sparse as sp
 
 from dsolver.kernels import load
-from dsolver.kernels.amg import couplings as on_host
-from dsolver.kernels.amg import pmis
-from dsolver.kernels.amg.box_rows import LatticeBox, box_rows
-from dsolver.kernels.amg.extended_interpolation import coarse_couplings
-from dsolver.kernels.amg.open_rows import OpenBox
-from dsolver.kernels.amg.pmis import COARSE, FINE, UNDECIDED
-from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.amg import COARSE, FINE, UNDECIDED, LatticeBox, OpenBox
+from dsolver.kernels.cpu.amg import couplings as on_host
+from dsolver.kernels.cpu.amg import pmis
+from dsolver.kernels.cpu.amg.box_rows import box_rows
+from dsolver.kernels.cpu.amg.extended_interpolation import coarse_couplings
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from tests.kernels.test_amg_loops import graph, rows_of
@@ -100,7 +99,7 @@ def test_rows_are_measured_coupled_and_settled_as_on_the_host(
     same(on_gpu.begun(its_counts, its_origin, 3, FINE), (key, state))
     for below, last in ((0, size), (size // 5, size - size // 3)):
         a = rows_of(matrix[below:last])
-        same(gpu.row_measures(there(a), below), AlgebraicSetup(TEAM).row_measures(a, below))
+        same(gpu.row_measures(there(a), below), AmgKernels(TEAM).row_measures(a, below))
         bits, counts = on_host.couplings(a, below, largest, THETA, TEAM)
         same(gpu.couplings(there(a), below, there(largest), THETA), (bits, counts))
         settled(a, below, size, (key, origin), bits)

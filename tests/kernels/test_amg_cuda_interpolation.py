@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dsolver.kernels.amg import couplings as on_host
-from dsolver.kernels.amg import extended_interpolation
-from dsolver.kernels.amg.pmis import COARSE, FINE
+from dsolver.kernels.amg import COARSE, FINE
+from dsolver.kernels.cpu.amg import couplings as on_host
+from dsolver.kernels.cpu.amg import extended_interpolation
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from tests.kernels.test_amg_loops import rows_of

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dsolver.kernels.amg import points
-from dsolver.kernels.amg.pmis import COARSE
+from dsolver.kernels.amg import COARSE
+from dsolver.kernels.cpu.amg import points
 
 
 @pytest.mark.gpu

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dsolver.kernels.amg import products as hosts
-from dsolver.kernels.amg.halves import Images
-from dsolver.kernels.amg.setup import AlgebraicSetup, Cut
+from dsolver.kernels.amg import Cut, Images
+from dsolver.kernels.cpu.amg import products as hosts
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 
@@ -88,9 +88,9 @@ def same(found: Csr, expected: Csr) -> None:
 @pytest.mark.parametrize("ascending", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_products(cupy: Any, case: str, ascending: bool) -> None:
-    from dsolver.kernels.amg.setup import Places
-    from dsolver.kernels.cuda.amg.places import products as placed
-    from dsolver.kernels.cuda.amg.products.product import numeric, product
+    from dsolver.kernels.amg import Places
+    from dsolver.kernels.cuda.sparse.places import products as placed
+    from dsolver.kernels.cuda.sparse.products.product import numeric, product
 
     a, b, columns = CASES[case]
     expected = hosts.product(a, b, columns, TEAM, ascending=ascending)
@@ -107,8 +107,8 @@ def test_products(cupy: Any, case: str, ascending: bool) -> None:
 def test_rows_that_outgrow_their_tables_go_to_larger_ones_and_in_the_end_to_blocks(
     cupy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dsolver.kernels.cuda.amg.products import product as gpu
-    from dsolver.kernels.cuda.amg.products import tables
+    from dsolver.kernels.cuda.sparse.products import product as gpu
+    from dsolver.kernels.cuda.sparse.products import tables
 
     for module in (gpu, tables):
         monkeypatch.setattr(module, "LEAST_BITS", 3)
@@ -127,7 +127,7 @@ def test_rows_that_outgrow_their_tables_go_to_larger_ones_and_in_the_end_to_bloc
 def test_rows_with_many_columns_are_made_in_ranges_and_of_many_terms_sorted(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, ascending: bool
 ) -> None:
-    from dsolver.kernels.cuda.amg.products import long_rows
+    from dsolver.kernels.cuda.sparse.products import long_rows
 
     monkeypatch.setattr(long_rows, "AT_ONCE", 700)
     a, b, columns = random(9, 60, 5.0, 12), random(60, 900, 20.0, 13), 900
@@ -146,7 +146,7 @@ def test_rows_with_many_columns_are_made_in_ranges_and_of_many_terms_sorted(
 
 
 def test_sums_of_wide_rows_begin_at_eight_bytes() -> None:
-    from dsolver.kernels.cuda.amg.products import long_rows
+    from dsolver.kernels.cuda.sparse.products import long_rows
 
     for columns in (1000, 26_721, 200_000, 3_000_000):
         room = long_rows._room(columns)
@@ -160,8 +160,8 @@ def test_sums_of_wide_rows_begin_at_eight_bytes() -> None:
 def test_some_rows_of_large_products_are_counted_first(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str, ascending: bool
 ) -> None:
-    from dsolver.kernels.cuda.amg.products import expected_columns
-    from dsolver.kernels.cuda.amg.products import product as gpu
+    from dsolver.kernels.cuda.sparse.products import expected_columns
+    from dsolver.kernels.cuda.sparse.products import product as gpu
 
     monkeypatch.setattr(expected_columns, "LARGE", 0)
     a, b, columns = CASES[case]
@@ -172,8 +172,8 @@ def test_some_rows_of_large_products_are_counted_first(
 
 
 def test_long_rows_of_large_products_are_made_by_blocks_at_once(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dsolver.kernels.cuda.amg.products import expected_columns
-    from dsolver.kernels.cuda.amg.products import product as gpu
+    from dsolver.kernels.cuda.sparse.products import expected_columns
+    from dsolver.kernels.cuda.sparse.products import product as gpu
 
     monkeypatch.setattr(expected_columns, "LARGE", 0)
     monkeypatch.setattr(gpu, "MANY_TERMS", 200)
@@ -186,13 +186,13 @@ def test_long_rows_of_large_products_are_made_by_blocks_at_once(cupy: Any, monke
     ("matrix", "columns"), [*((b, columns) for _, b, columns in CASES.values()), (lattice(6), 216), (arrow(4500), 4500)]
 )
 def test_transposes(cupy: Any, matrix: Csr, columns: int) -> None:
-    from dsolver.kernels.cuda.amg.products.mirrors import transposed
+    from dsolver.kernels.cuda.sparse.products.mirrors import transposed
 
     same(transposed(on(cupy, matrix), columns), hosts.transposed(matrix, columns, TEAM))
 
 
 def test_long_rows_of_a_transpose_are_sorted_elsewhere(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dsolver.kernels.cuda.amg.products import mirrors
+    from dsolver.kernels.cuda.sparse.products import mirrors
 
     monkeypatch.setattr(mirrors, "MOST_SORTED", 40)
     a = random(300, 60, 9.0, 14)
@@ -201,7 +201,7 @@ def test_long_rows_of_a_transpose_are_sorted_elsewhere(cupy: Any, monkeypatch: p
 
 @pytest.mark.parametrize("most", [4096, 40])
 def test_rows_in_another_order_and_their_columns_too(cupy: Any, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    from dsolver.kernels.cuda.amg.products import mirrors
+    from dsolver.kernels.cuda.sparse.products import mirrors
 
     monkeypatch.setattr(mirrors, "MOST_SORTED", most)
     rng = np.random.default_rng(23)
@@ -217,7 +217,7 @@ def test_rows_in_another_order_and_their_columns_too(cupy: Any, monkeypatch: pyt
 
 @pytest.mark.parametrize("count", [0, 1, 4096, 4097, 30000, 200000])
 def test_running_sums(cupy: Any, count: int) -> None:
-    from dsolver.kernels.cuda.csr.starts import add_up, running_sums, starts_of
+    from dsolver.kernels.cuda.sparse.starts import add_up, running_sums, starts_of
 
     lengths = np.random.default_rng(count).integers(0, 2**31, (count, 2), dtype=np.int32)
     expected = np.cumsum(lengths, axis=0, dtype=np.int64)
@@ -236,7 +236,7 @@ def test_running_sums(cupy: Any, count: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 5000, 200000])
 def test_running_sums_of_rows_with_mirror_images(cupy: Any, count: int) -> None:
-    from dsolver.kernels.cuda.csr.starts import starts_of_halves
+    from dsolver.kernels.cuda.sparse.starts import starts_of_halves
 
     lengths, counts = np.random.default_rng(count).integers(0, 2**20, (2, count), dtype=np.int32)
     totals = cupy.zeros(3, dtype=np.int64)
@@ -263,7 +263,7 @@ def ascended(matrix: Csr) -> Csr:
 
 @pytest.mark.parametrize("matrix", [lattice(5), arrow(4500), symmetric(random(300, 300, 8.0, 16))])
 def test_mirror_images_of_entries(cupy: Any, matrix: Csr) -> None:
-    from dsolver.kernels.cuda.amg.products.mirrors import mirrored
+    from dsolver.kernels.cuda.sparse.products.mirrors import mirrored
 
     expected, wrong = hosts.mirrored(matrix, TEAM)
     for given, ascending in ((matrix, False), (ascended(matrix), True)):
@@ -286,9 +286,9 @@ class Chunk:
         self.a, self.p, self._fine, self._coarse = a, p, np.arange(*fine), coarse
         self.diagonal = np.random.default_rng(23).random(a.size)
 
-    def halves(self, amg: AlgebraicSetup, there: Any = lambda part: part, array: Any = np.asarray) -> list[Csr]:
+    def halves(self, amg: AmgKernels, there: Any = lambda part: part, array: Any = np.asarray) -> list[Csr]:
         """R, entries behind, from the diagonal on, and all rows, in a window without what is not there."""
-        (first, last), host = self._coarse, AlgebraicSetup(TEAM)
+        (first, last), host = self._coarse, AmgKernels(TEAM)
         columns = int(self.p.columns.max()) + 1
         taken = host.selected(self.p, None, (first, last))
         rows = np.flatnonzero(np.diff(taken.start))
@@ -322,7 +322,7 @@ class Chunk:
 
 
 def in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool) -> Any:
-    from dsolver.kernels.cuda.amg.products import galerkin
+    from dsolver.kernels.cuda.sparse.products import galerkin
 
     whole = Cut(fine=p, rows=columns, width=columns)
     return galerkin._in_rooms(a, p, whole, diagonal, symmetric=symmetric)
@@ -346,8 +346,8 @@ ROOMS: dict[str, tuple[dict[str, Any], bool]] = {
 def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    from dsolver.kernels.cuda.amg.products import expected_columns, galerkin
-    from dsolver.kernels.cuda.amg.products import product as gpu
+    from dsolver.kernels.cuda.sparse.products import expected_columns, galerkin
+    from dsolver.kernels.cuda.sparse.products import product as gpu
 
     names, fits = ROOMS[case]
     for name, value in names.items():
@@ -358,7 +358,7 @@ def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
     assert (in_rooms(*there, symmetric=False) is not None) == fits
     for whole in (False, True):
         r, coarse = galerkin.galerkin(*there, symmetric=whole)
-        expected = AlgebraicSetup(TEAM).galerkin(a, p, 172, diagonal, symmetric=whole)
+        expected = AmgKernels(TEAM).galerkin(a, p, 172, diagonal, symmetric=whole)
         same(r, expected[0])
         same(coarse, expected[1])
 
@@ -367,8 +367,8 @@ def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
 def test_a_long_coarse_row_has_its_images_and_one_too_long_for_shared_memory_is_sorted_elsewhere(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, last: bool
 ) -> None:
-    from dsolver.kernels.cuda.amg.products import expected_columns, galerkin, mirrors
-    from dsolver.kernels.cuda.amg.products import product as gpu
+    from dsolver.kernels.cuda.sparse.products import expected_columns, galerkin, mirrors
+    from dsolver.kernels.cuda.sparse.products import product as gpu
 
     monkeypatch.setattr(expected_columns, "AMPLE", 200.0)  # also a full row finds room
     monkeypatch.setattr(gpu, "MOST_ALONE", 0)
@@ -378,7 +378,7 @@ def test_a_long_coarse_row_has_its_images_and_one_too_long_for_shared_memory_is_
     p = shuffled(sp.kron(sp.eye_array(n // 2), np.ones((2, 1))))
     diagonal = np.random.default_rng(29).random(n)
     there = on(cupy, a), on(cupy, p), n // 2, cupy.asarray(diagonal)
-    expected = AlgebraicSetup(TEAM).galerkin(a, p, n // 2, diagonal, symmetric=True)
+    expected = AmgKernels(TEAM).galerkin(a, p, n // 2, diagonal, symmetric=True)
     assert np.diff(expected[1].start).max() == n // 2 > 50 * np.median(np.diff(expected[1].start))
     assert in_rooms(*there, symmetric=True) is not None
     for longest in (n // 2, n // 2 - 1):
@@ -391,9 +391,9 @@ def test_a_long_coarse_row_has_its_images_and_one_too_long_for_shared_memory_is_
 def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, apart: int, whole: bool
 ) -> None:
-    from dsolver.kernels.cuda.amg.products import expected_columns, galerkin
-    from dsolver.kernels.cuda.amg.products import product as gpu
-    from dsolver.kernels.cuda.amg.products.stages import Rooms
+    from dsolver.kernels.cuda.sparse.products import expected_columns, galerkin
+    from dsolver.kernels.cuda.sparse.products import product as gpu
+    from dsolver.kernels.cuda.sparse.products.stages import Rooms
 
     monkeypatch.setattr(gpu, "SPARE", 0)  # as of products that are made in pieces
     a, diagonal = symmetric(lattice(7)), np.random.default_rng(23).random(343)
@@ -407,7 +407,7 @@ def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(
     assert gpu.pieces_of(*of_ap, expected) == 2
     assert (in_rooms(*there, symmetric=whole) is not None) == (apart == 7)
     r, coarse = galerkin.galerkin(*there, symmetric=whole)
-    of_host = AlgebraicSetup(TEAM).galerkin(a, p, 172, diagonal, symmetric=whole)
+    of_host = AmgKernels(TEAM).galerkin(a, p, 172, diagonal, symmetric=whole)
     same(r, of_host[0])
     same(coarse, of_host[1])
 
@@ -415,9 +415,9 @@ def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(
 @pytest.mark.parametrize("case", ["rooms", "pieces", "counted", "long rows"])
 def test_halves_of_a_chunk(cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     """Images of other chunks among own ones; columns behind own rows without entries are left out."""
-    from dsolver.kernels.cuda.amg.products import mirrors
-    from dsolver.kernels.cuda.amg.products import product as gpu
     from dsolver.kernels.cuda.amg.setup import CudaAlgebra
+    from dsolver.kernels.cuda.sparse.products import mirrors
+    from dsolver.kernels.cuda.sparse.products import product as gpu
 
     p = shuffled(sp.diags_array([np.ones(343)] * 3, offsets=[0, 7, 49], shape=(343, 343)).tocsr()[:, ::2])
     chunk = Chunk(symmetric(lattice(7)), p, (120, 220), (60, 110))
@@ -428,7 +428,7 @@ def test_halves_of_a_chunk(cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str
         monkeypatch.setattr(gpu, "MOST_ROOM", 0)
     elif case == "long rows":
         monkeypatch.setattr(mirrors, "MOST_SORTED", 12)
-    host, device = AlgebraicSetup(TEAM), CudaAlgebra(TEAM)
+    host, device = AmgKernels(TEAM), CudaAlgebra(TEAM)
     expected, found = chunk.halves(host), chunk.halves(device, lambda part: on(cupy, part), cupy.asarray)
     same(found[0], expected[0])
     for one, other in zip(found[1:], expected[1:], strict=True):
@@ -444,8 +444,8 @@ def test_halves_of_a_chunk(cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str
 def test_new_values_of_short_rows_are_made_by_a_thread_each(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, short: int
 ) -> None:
-    from dsolver.kernels.cuda.amg.products import expected_columns
-    from dsolver.kernels.cuda.amg.products import product as gpu
+    from dsolver.kernels.cuda.sparse.products import expected_columns
+    from dsolver.kernels.cuda.sparse.products import product as gpu
 
     monkeypatch.setattr(expected_columns, "LARGE", 0)
     monkeypatch.setattr(gpu, "SHORT", short)  # read by lanes together, or by the thread
@@ -463,8 +463,8 @@ def test_new_values_of_short_rows_are_made_by_a_thread_each(
 def test_new_values_of_rows_of_all_lengths_have_kept_places(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    from dsolver.kernels.amg.setup import Places
-    from dsolver.kernels.cuda.amg.places import products as placed
+    from dsolver.kernels.amg import Places
+    from dsolver.kernels.cuda.sparse.places import products as placed
 
     monkeypatch.setattr(placed, "ROOM", 2)
     a, b, columns = CASES[case]
@@ -483,8 +483,8 @@ def test_new_values_of_rows_of_all_lengths_have_kept_places(
 def test_places_that_take_more_memory_than_the_matrices_are_not_kept(
     cupy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dsolver.kernels.amg.setup import Places
-    from dsolver.kernels.cuda.amg.places import products as placed
+    from dsolver.kernels.amg import Places
+    from dsolver.kernels.cuda.sparse.places import products as placed
 
     monkeypatch.setattr(placed, "OF_ENTRY", 4)
     a, b, kept = random(200, 300, 40.0, 31), random(300, 60, 40.0, 32), Places()
@@ -494,7 +494,7 @@ def test_places_that_take_more_memory_than_the_matrices_are_not_kept(
 
 
 def test_entries_without_a_mirror_image_are_counted(cupy: Any) -> None:
-    from dsolver.kernels.cuda.amg.products.mirrors import mirrored
+    from dsolver.kernels.cuda.sparse.products.mirrors import mirrored
 
     matrix = random(50, 50, 4.0, 17)
     dense = np.zeros((50, 50), dtype=np.bool_)
@@ -503,7 +503,7 @@ def test_entries_without_a_mirror_image_are_counted(cupy: Any) -> None:
 
 
 def test_symmetrized_windows(cupy: Any) -> None:
-    from dsolver.kernels.cuda.amg.products.mirrors import symmetrize
+    from dsolver.kernels.cuda.sparse.products.mirrors import symmetrize
 
     window = sp.csr_array(hosts.transposed(random(90, 60, 12.0, 18), 60, TEAM)[::-1], shape=(60, 90))
     window.sort_indices()
@@ -515,7 +515,7 @@ def test_symmetrized_windows(cupy: Any) -> None:
 
 
 def test_lost_rows(cupy: Any) -> None:
-    from dsolver.kernels.cuda.amg.products.mirrors import fill_lost
+    from dsolver.kernels.cuda.sparse.products.mirrors import fill_lost
 
     rng = np.random.default_rng(19)
     coarse, r, below = random(60, 80, 9.0, 20), random(60, 200, 9.0, 21), 10
@@ -544,8 +544,8 @@ def test_arrays_that_are_compared(cupy: Any, kind: Any) -> None:
 
 
 def test_rows_find_room_that_their_mean_does_not_foretell(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dsolver.kernels.cuda.amg.products import galerkin
-    from dsolver.kernels.cuda.amg.products import product as gpu
+    from dsolver.kernels.cuda.sparse.products import galerkin
+    from dsolver.kernels.cuda.sparse.products import product as gpu
 
     monkeypatch.setattr(gpu, "FEW", 0)  # as of larger products
     band = sp.diags_array(np.ones(9), offsets=np.arange(-4, 5), shape=(2000, 2000))
@@ -558,7 +558,7 @@ def test_rows_find_room_that_their_mean_does_not_foretell(cupy: Any, monkeypatch
     monkeypatch.setattr(galerkin, "SOME", 1)
     counted = in_rooms(*there, symmetric=True)
     assert counted is not None
-    of_host = AlgebraicSetup(TEAM).galerkin(a, p, rows, np.ones(rows), symmetric=True)
+    of_host = AmgKernels(TEAM).galerkin(a, p, rows, np.ones(rows), symmetric=True)
     same(counted[1].completed(), of_host[1])
     assert foreseen is None
 
@@ -568,9 +568,9 @@ def test_rows_find_room_that_their_mean_does_not_foretell(cupy: Any, monkeypatch
 def test_the_few_rows_that_find_no_room_are_made_by_blocks(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, larger: int, ascending: bool
 ) -> None:
-    from dsolver.kernels.cuda.amg.products import expected_columns
-    from dsolver.kernels.cuda.amg.products import product as gpu
-    from dsolver.kernels.cuda.amg.products.stages import Rooms
+    from dsolver.kernels.cuda.sparse.products import expected_columns
+    from dsolver.kernels.cuda.sparse.products import product as gpu
+    from dsolver.kernels.cuda.sparse.products.stages import Rooms
 
     monkeypatch.setattr(expected_columns, "LARGE", 0)
     monkeypatch.setattr(gpu, "FEW", 0)
@@ -592,8 +592,8 @@ def test_the_few_rows_that_find_no_room_are_made_by_blocks(
 
 @pytest.mark.parametrize("ascending", [False, True])
 def test_rows_without_entries_are_left_out(cupy: Any, monkeypatch: pytest.MonkeyPatch, ascending: bool) -> None:
-    from dsolver.kernels.cuda.amg.products import expected_columns
-    from dsolver.kernels.cuda.amg.products import product as gpu
+    from dsolver.kernels.cuda.sparse.products import expected_columns
+    from dsolver.kernels.cuda.sparse.products import product as gpu
 
     monkeypatch.setattr(expected_columns, "LARGE", 0)
     lengths = np.where(np.arange(900) % 5 < 2, 6, 0)  # of the last rows, too

@@ -10,14 +10,15 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 
-from dsolver.kernels.amg import pmis
-from dsolver.kernels.amg.aggregation.roots import words
-from dsolver.kernels.amg.couplings import DEPENDS, LEADS, couplings, row_measures
-from dsolver.kernels.amg.extended_interpolation import coarse_couplings, interpolation
-from dsolver.kernels.amg.halves import Images, completed, halves, tight
-from dsolver.kernels.amg.pmis import COARSE, FINE, begun, mixed, settle
-from dsolver.kernels.amg.products import mirrored, product, symmetrize, transposed
-from dsolver.kernels.amg.sorting import sort_short
+from dsolver.kernels.amg import COARSE, FINE, Images
+from dsolver.kernels.cpu.amg import pmis
+from dsolver.kernels.cpu.amg.aggregation.roots import words
+from dsolver.kernels.cpu.amg.couplings import DEPENDS, LEADS, couplings, row_measures
+from dsolver.kernels.cpu.amg.extended_interpolation import coarse_couplings, interpolation
+from dsolver.kernels.cpu.amg.halves import completed, halves, tight
+from dsolver.kernels.cpu.amg.pmis import begun, mixed, settle
+from dsolver.kernels.cpu.amg.products import mirrored, product, symmetrize, transposed
+from dsolver.kernels.cpu.amg.sorting import sort_short
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 

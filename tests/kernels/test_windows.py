@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from dsolver.kernels import load
-from dsolver.kernels.amg.windows import SPREAD
+from dsolver.kernels.cpu.amg.windows import SPREAD
 
 BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 FIRST, ROWS = 1000, 300

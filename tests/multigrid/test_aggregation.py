@@ -12,10 +12,11 @@ from scipy.sparse.csgraph import connected_components
 
 import dsolver
 from dsolver.errors import InputError
-from dsolver.kernels.amg import products
-from dsolver.kernels.amg.aggregation.roots import words
-from dsolver.kernels.amg.aggregation.tentative import orthonormal_blocks
-from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes
+from dsolver.kernels.amg import BlockSizes
+from dsolver.kernels.cpu.amg import products
+from dsolver.kernels.cpu.amg.aggregation.roots import words
+from dsolver.kernels.cpu.amg.aggregation.tentative import orthonormal_blocks
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.preconditioners import Algebraic
 from dsolver.program.spec import SolveSpec
@@ -80,12 +81,12 @@ def test_products_are_told_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     told_of: set[BlockSizes | None] = set()
     product = products.product
 
-    def recorded(self: AlgebraicSetup, a: Any, b: Any, columns: int, **options: Any) -> Any:
+    def recorded(self: AmgKernels, a: Any, b: Any, columns: int, **options: Any) -> Any:
         sizes = options.pop("blocks", None)
         told_of.add(sizes)
         return product(a, b, columns, self.team, **options)
 
-    monkeypatch.setattr(AlgebraicSetup, "product", recorded)
+    monkeypatch.setattr(AmgKernels, "product", recorded)
     a, told = elastic(20)
     hierarchy_of_matrix(a, 2, SMALL, **told)
     of_ap = {BlockSizes(2, 2, 3), BlockSizes(3, 3, 3)}

@@ -153,7 +153,7 @@ def test_large_levels_are_stored_late_with_the_same_bits_and_in_less_memory_as_i
         monkeypatch.setattr(f"dsolver.kernels.cuda.amg.{name}", 0)
     digests, most, counted = [], [], []
     for late, room in ((1 << 25, 1 << 28), (1000, 1000)):
-        monkeypatch.setattr("dsolver.kernels.cuda.amg.products.product.MOST_ROOM", room)
+        monkeypatch.setattr("dsolver.kernels.cuda.sparse.products.product.MOST_ROOM", room)
         for module in ("preconditioners.algebraic", "multigrid.algebraic.setup"):
             monkeypatch.setattr(f"dsolver.{module}.LATE", late)
         forecast = memory.of_chunk(spec, 0, cuda=True)

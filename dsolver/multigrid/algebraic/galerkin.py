@@ -18,7 +18,8 @@ from dsolver.distributed.setup_exchange import Senders, receivers_of, senders_of
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes, Cut
+from dsolver.kernels.amg import BlockSizes, Cut
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.formats.csr import Csr, joined
 from dsolver.multigrid.algebraic.galerkin_numeric import Products, bare, bare_rows
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
@@ -157,7 +158,7 @@ class _ApRows:
 
     Attributes:
         window: of their columns.
-        made: the rows; where halves are made of them, what `AlgebraicSetup.begun_galerkin` has made.
+        made: the rows; where halves are made of them, what `AmgKernels.begun_galerkin` has made.
         lists: for each owner of coarse points that own rows are restricted to a message: these rows of P, of A P, and
             their diagonal.
         sent: for each of them, the numbers of the rows within this chunk, ascending.
@@ -260,7 +261,7 @@ def _coarsened(
 
 
 def _half(
-    amg: AlgebraicSetup,
+    amg: AmgKernels,
     bounds: Bounds,
     ap: _ApRows,
     fine: Csr,
@@ -298,7 +299,7 @@ def _half(
 
 
 def _whole(
-    amg: AlgebraicSetup,
+    amg: AmgKernels,
     bounds: Bounds,
     ap: _ApRows,
     r: Csr,

@@ -15,7 +15,7 @@ import numpy as np
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.setup import BlockSizes, Places
+from dsolver.kernels.amg import BlockSizes, Places
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows

@@ -9,7 +9,7 @@ from typing import Final, final
 
 from dsolver.engines.base import PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.setup import BlockSizes
+from dsolver.kernels.amg import BlockSizes
 from dsolver.multigrid.algebraic.aggregation.aggregates import leaders, node_graph
 from dsolver.multigrid.algebraic.aggregation.smoothing import OVER, smoothed
 from dsolver.multigrid.algebraic.aggregation.spectrum import largest_eigenvalue
@@ -62,7 +62,7 @@ class Smoothing:
 
     Attributes:
         scale: of the diagonal that `Measures.share` makes, for Jacobi's method.
-        damped: whether that method takes `dsolver.kernels.amg.points.damped` in its place.
+        damped: whether that method takes `dsolver.kernels.cpu.amg.points.damped` in its place.
         bound: the largest eigenvalue of A divided by that diagonal, at most.
         largest: the largest eigenvalue of D⁻¹A, where it was asked for.
     """

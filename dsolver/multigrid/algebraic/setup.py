@@ -59,7 +59,7 @@ memory as what is stored. With fewer rows it is stored while a GPU makes them, a
 
 
 @final
-class AlgebraicSetup:
+class HierarchySetup:
     """A hierarchy under way: `descend` until there is no coarser level.
 
     Args:

@@ -3,7 +3,7 @@
 constexpr int CAPACITY = 2048;   // entries of a block's rows at most
 constexpr int BATCH = 8;         // weights that a thread requests at a time
 
-// As `dsolver.kernels.amg.box_rows.LatticeBox`; `low` and `high`: how far offsets reach.
+// As `dsolver.kernels.amg.LatticeBox`; `low` and `high`: how far offsets reach.
 struct Box {
     int grid[3], lower[3], shape[3], low[3], high[3];
     int wraps;      // bits 0, 1, 2: the grid is periodic along x, y, z

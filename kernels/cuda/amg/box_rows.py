@@ -9,12 +9,13 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.amg.box_rows import MOST_POINTS, LatticeBox, Triple, ascending, mirrored
-from dsolver.kernels.cuda.csr.starts import add_up
+from dsolver.kernels.amg import LatticeBox, Triple, ascending
+from dsolver.kernels.cpu.amg.box_rows import MOST_POINTS, mirrored
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.tables import table
+from dsolver.kernels.cuda.sparse.starts import add_up
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -27,7 +28,7 @@ _BOX = np.dtype([(name, np.int32, 3) for name in ("grid", "lower", "shape", "low
 
 
 def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tuple[Csr, Array, bool]:
-    """See `dsolver.kernels.amg.box_rows.box_rows`. It waits once, for the number of entries.
+    """See `dsolver.kernels.cpu.amg.box_rows.box_rows`. It waits once, for the number of entries.
 
     Raises:
         ValueError: the grid has 2³¹ points or more, or there are more than 64 offsets.

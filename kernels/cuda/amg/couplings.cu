@@ -1,7 +1,7 @@
 // Strong couplings of rows (dsolver/kernels/cuda/amg/couplings.py): some lanes a row, chosen by the rows' mean length, so
 // that lanes of a warp read what lies together.
 
-#include "amg/table.cuh"
+#include "sparse/table.cuh"
 
 constexpr int THREADS = 256;
 constexpr int TILE = 2048;               // entries of a block that are in shared memory at once
@@ -146,7 +146,7 @@ __device__ __forceinline__ void count_coarse(COARSE_ROWS, long long* __restrict_
     if (row.i < rows && row.group.lane == 0) lengths[row.i] = n;
 }
 
-// These entries, in their order. Of `every` one, the value tells the directions, as in kernels/amg/couplings.py.
+// These entries, in their order. Of `every` one, the value tells the directions, as in kernels/cpu/amg/couplings.py.
 template <int G>
 __device__ __forceinline__ void fill_coarse(
     COARSE_ROWS, const double* __restrict__ values, const int* __restrict__ names, const long long* __restrict__ out_start,

@@ -7,10 +7,10 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.csr.starts import add_up
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.sparse.starts import add_up
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -27,7 +27,7 @@ entries took 1.2 times as long on an H200, with four times as many twice as long
 
 
 def row_measures(a: Csr, below: int) -> tuple[Array, Array, Array]:
-    """See `dsolver.kernels.amg.setup.AlgebraicSetup.row_measures`."""
+    """See `dsolver.kernels.cpu.amg.setup.AmgKernels.row_measures`."""
     largest, diagonal, share = (cupy.empty(a.size) for _ in range(3))
     if a.size:
         fitting = int(TILE / max(1.0, a.mean))  # rows whose entries make a tile
@@ -39,7 +39,7 @@ def row_measures(a: Csr, below: int) -> tuple[Array, Array, Array]:
 
 
 def couplings(a: Csr, below: int, largest: Array, theta: float) -> tuple[Array, Array]:
-    """See `dsolver.kernels.amg.couplings.couplings`."""
+    """See `dsolver.kernels.cpu.amg.couplings.couplings`."""
     bits, counts = cupy.empty(len(a.columns), dtype=np.uint8), cupy.empty(a.size, dtype=np.int64)
     arguments = (*a, np.int32(a.size), np.int32(below), largest, np.float64(theta), bits, counts)
     _launch("couple", a, arguments)
@@ -49,7 +49,7 @@ def couplings(a: Csr, below: int, largest: Array, theta: float) -> tuple[Array, 
 def coarse_couplings(
     a: Csr, bits: Array, state: Array, below: int, names: Array, *, every: bool = False, loose: bool = False
 ) -> Csr:
-    """See `dsolver.kernels.amg.extended_interpolation.coarse_couplings`.
+    """See `dsolver.kernels.cpu.amg.extended_interpolation.coarse_couplings`.
 
     It waits for the number of entries, unless that of A is small and arrays may be longer (`loose`).
     """

@@ -1,10 +1,10 @@
-// Rows of P with at most so many entries each: kernels/amg/extended_interpolation.py says which, and in which order sums are made.
+// Rows of P with at most so many entries each: kernels/cpu/amg/extended_interpolation.py says which, and in which order sums are made.
 //
 // A row is found, truncated and scaled in shared memory, so that what is dropped is never written. A row reads 13 bytes an
 // entry of A, and of each strong fine neighbor 24 and 12 for each coarse point that it sees, on lattices from caches; it
 // writes 12 an entry that is kept.
 
-#include "amg/table.cuh"
+#include "sparse/table.cuh"
 #include "amg/rows.cuh"
 
 constexpr double MOST_SCALING = 10.0;   // as in extended_interpolation.py

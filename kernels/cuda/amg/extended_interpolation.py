@@ -1,4 +1,4 @@
-"""Interpolation "extended+i" on a GPU: the bits of `dsolver.kernels.amg.extended_interpolation`."""
+"""Interpolation "extended+i" on a GPU: the bits of `dsolver.kernels.cpu.amg.extended_interpolation`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def interpolation(
 
 
 def renamed(seen: Csr, names: Any) -> Csr:
-    """See `dsolver.kernels.amg.extended_interpolation.renamed`."""
+    """See `dsolver.kernels.cpu.amg.extended_interpolation.renamed`."""
     count = len(seen.columns)
     out = Csr(seen.start, cupy.empty(count, dtype=np.int32), cupy.empty(count))
     if count:

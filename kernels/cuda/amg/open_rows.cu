@@ -1,6 +1,6 @@
 // Rows of the open cells of a box of a lattice (dsolver/kernels/cuda/amg/open_rows.py), a thread a row.
 
-// As `dsolver.kernels.amg.open_rows.OpenBox`: its cells along x and y, and all of them, open ones, offsets, and which of
+// As `dsolver.kernels.amg.OpenBox`: its cells along x and y, and all of them, open ones, offsets, and which of
 // these is (0, 0, 0).
 struct Open {
     int nx, ny, cells, rows, offsets, center;

@@ -8,13 +8,12 @@ from typing import Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.amg.box_rows import Triple
-from dsolver.kernels.amg.open_rows import OpenBox
-from dsolver.kernels.cuda.csr.starts import add_up
+from dsolver.kernels.amg import OpenBox, Triple
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.tables import table
+from dsolver.kernels.cuda.sparse.starts import add_up
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -25,7 +24,7 @@ _OPEN = np.dtype([(name, np.int32) for name in ("nx", "ny", "cells", "rows", "of
 
 
 def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Array) -> Csr:
-    """See `dsolver.kernels.amg.open_rows.open_rows`. It waits once, for the number of entries."""
+    """See `dsolver.kernels.cpu.amg.open_rows.open_rows`. It waits once, for the number of entries."""
     rows, weights = len(box.cells), cupy.ascontiguousarray(weights).reshape(len(offsets), -1)
     ahead, slots, center = box.steps(offsets)
     steps = table(np.stack([ahead, slots], axis=1).astype(np.int32))

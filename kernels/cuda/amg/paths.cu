@@ -1,13 +1,13 @@
-// Couplings of coarse points by at least so many paths of strong couplings: `paths` in kernels/amg/couplings.py.
+// Couplings of coarse points by at least so many paths of strong couplings: `paths` in kernels/cpu/amg/couplings.py.
 
-#include "amg/table.cuh"
+#include "sparse/table.cuh"
 #include "amg/rows.cuh"
 
 constexpr double LEADING = 67108864.0;   // 2^26: a sum counts paths of the one direction, and this times those of the other
 
 __device__ __forceinline__ double one_path(int bits) { return (bits & 1) + LEADING * (bits >> 1); }
 
-// The bits of a coupling that its value tells, as in kernels/amg/couplings.py.
+// The bits of a coupling that its value tells, as in kernels/cpu/amg/couplings.py.
 __device__ __forceinline__ int bits_of(double value) { return (value != 0.0) + 2 * (value <= 0.0); }
 
 // Rows are counted where there are no columns to write to. Those of a thread are kept until then: columns times four, plus bits.

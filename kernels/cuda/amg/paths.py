@@ -1,4 +1,4 @@
-"""Couplings of coarse points by paths, on a GPU: the same as of kernels/amg/couplings.py."""
+"""Couplings of coarse points by paths, on a GPU: the same as of kernels/cpu/amg/couplings.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THREADS: Final = 256
 
 
 def paths(a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int) -> Csr:
-    """`dsolver.kernels.amg.couplings.paths` of arrays on this device: its arguments but the team, and its result.
+    """`dsolver.kernels.cpu.amg.couplings.paths` of arrays on this device: its arguments but the team, and its result.
 
     Rows are counted first, and then made a second time, but for those of a thread: what is kept of these is few.
     """

@@ -1,6 +1,6 @@
 // Coarse points by keys (dsolver/kernels/cuda/amg/pmis.py).
 
-#include "amg/table.cuh"
+#include "sparse/table.cuh"
 
 constexpr int THREADS = 256;
 constexpr int HASHED = 48;   // low bits of a key, which are a hash

@@ -7,7 +7,7 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.amg.pmis import SALT
+from dsolver.kernels.cpu.amg.pmis import SALT
 from dsolver.kernels.cuda.amg.couplings import lanes_of
 from dsolver.kernels.cuda.amg.points import coarse_before
 from dsolver.kernels.cuda.launch.counters import counters
@@ -30,7 +30,7 @@ SLOTS: Final = 4
 
 
 def begun(counts: Array, origin: Array, level: int, lone: int) -> tuple[Array, Array]:
-    """See `dsolver.kernels.amg.setup.AlgebraicSetup.begun`: in one launch, where CuPy would need a dozen."""
+    """See `dsolver.kernels.cpu.amg.setup.AmgKernels.begun`: in one launch, where CuPy would need a dozen."""
     points = len(counts)
     key, state = cupy.empty(points, dtype=np.uint64), cupy.empty(points, dtype=np.int8)
     if points:
@@ -40,7 +40,7 @@ def begun(counts: Array, origin: Array, level: int, lone: int) -> tuple[Array, A
 
 
 def settled(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: Array) -> tuple[int, Array, int]:
-    """See `dsolver.kernels.amg.setup.AlgebraicSetup.settled`. It waits after every few rounds."""
+    """See `dsolver.kernels.cpu.amg.setup.AmgKernels.settled`. It waits after every few rounds."""
     if not a.size:
         return 0, cupy.zeros(1, dtype=np.int64), 0
     lanes = lanes_of(a)

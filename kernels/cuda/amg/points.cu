@@ -1,4 +1,4 @@
-// Points of a level, one thread each (dsolver.kernels.amg.points is the text).
+// Points of a level, one thread each (dsolver.kernels.cpu.amg.points is the text).
 
 constexpr signed char COARSE = 1, FINE = 2;
 

@@ -1,4 +1,4 @@
-"""Points of a level on a GPU, a launch for each of `dsolver.kernels.amg.points`: the same bits."""
+"""Points of a level on a GPU, a launch for each of `dsolver.kernels.cpu.amg.points`: the same bits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "amg/points.cu", "float64"
@@ -17,41 +17,41 @@ THREADS: Final = 256
 
 
 def damped(share: Array, least: float, dominance: float, factor: float) -> Array:
-    """See `dsolver.kernels.amg.points.damped`."""
+    """See `dsolver.kernels.cpu.amg.points.damped`."""
     numbers = (np.float64(least), np.float64(dominance), np.float64(factor))
     return _each("damped", len(share), cupy.empty(len(share)), share, *numbers)
 
 
 def coarse_before(states: Array, total: Array) -> Array:
-    """See `dsolver.kernels.amg.points.coarse_before`; total: int64 (1,), where the number of all is written too."""
+    """See `dsolver.kernels.cpu.amg.points.coarse_before`; total: int64 (1,), where the number of all is written too."""
     return starts_of(states, total)
 
 
 def numbered(states: Array, before: Array, first: int) -> Array:
-    """See `dsolver.kernels.amg.points.numbered`."""
+    """See `dsolver.kernels.cpu.amg.points.numbered`."""
     out = cupy.empty(len(states), dtype=np.int64)
     return _each("numbered", len(states), out, states, before, np.int64(first))
 
 
 def states_of(numbers: Array) -> tuple[Array, Array]:
-    """See `dsolver.kernels.amg.points.states_of`."""
+    """See `dsolver.kernels.cpu.amg.points.states_of`."""
     names = cupy.empty(len(numbers), dtype=np.int32)
     return _each("states_of", len(numbers), cupy.empty(len(numbers), dtype=np.int8), numbers, names), names
 
 
 def through(numbers: Array, first: int, others: Array) -> Array:
-    """See `dsolver.kernels.amg.points.through`."""
+    """See `dsolver.kernels.cpu.amg.points.through`."""
     return _each("through", len(numbers), cupy.empty_like(numbers), numbers, np.int64(first), others)
 
 
 def leads(start: Array, values: Array) -> tuple[Array, Array]:
-    """See `dsolver.kernels.amg.points.leads`."""
+    """See `dsolver.kernels.cpu.amg.points.leads`."""
     bits, rows = cupy.empty(len(values), dtype=np.uint8), len(start) - 1
     return bits, _each("leads", rows, cupy.empty(rows, dtype=np.int64), start, values, bits)
 
 
 def of_coarse(numbers: Array, first: int, count: int, values: Array) -> Array:
-    """See `dsolver.kernels.amg.points.of_coarse`."""
+    """See `dsolver.kernels.cpu.amg.points.of_coarse`."""
     width = prod(values.shape[1:])
     out = cupy.empty((count, *values.shape[1:]), dtype=values.dtype)
     if count * width:

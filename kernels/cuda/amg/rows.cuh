@@ -1,5 +1,5 @@
 // Rows of sums over two matrices, term by term in the host's order: what amg/extended_interpolation.cu and amg/paths.cu share.
-// Needs amg/table.cuh.
+// Needs sparse/table.cuh.
 //
 // A *task* tells of row p which entries of its left matrix it has (`first`, `last`, `entry`), to what one leads (`terms`), columns
 // and values of the right matrix (`column`, `product`), and what becomes of the sums (`finish`). Groups are in step; those

@@ -7,10 +7,10 @@ from typing import Any, Final, final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.csr.starts import add_up
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.sparse.starts import add_up
 from dsolver.kernels.formats.csr import Csr
 
 DTYPE: Final = "float64"

@@ -8,11 +8,8 @@ from typing import Any, final
 import cupy
 import numpy as np
 
-from dsolver.kernels.amg.box_rows import LatticeBox
-from dsolver.kernels.amg.halves import Images
-from dsolver.kernels.amg.open_rows import OpenBox
-from dsolver.kernels.amg.selection import EVERY
-from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes, Cut, Places
+from dsolver.kernels.amg import EVERY, BlockSizes, Cut, Images, LatticeBox, OpenBox, Places
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.cuda.amg import (
     box_rows,
@@ -24,16 +21,16 @@ from dsolver.kernels.cuda.amg import (
     points,
 )
 from dsolver.kernels.cuda.amg.aggregation.setup import CudaAggregation
-from dsolver.kernels.cuda.amg.blocks import galerkin as block_galerkin
-from dsolver.kernels.cuda.amg.blocks import products as block_products
-from dsolver.kernels.cuda.amg.places import products as placed
-from dsolver.kernels.cuda.amg.products import galerkin, mirrors, product
-from dsolver.kernels.cuda.amg.products.halves import Halves
-from dsolver.kernels.cuda.csr import selection, windows
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.sparse import selection, windows
+from dsolver.kernels.cuda.sparse.blocks import galerkin as block_galerkin
+from dsolver.kernels.cuda.sparse.blocks import products as block_products
+from dsolver.kernels.cuda.sparse.places import products as placed
+from dsolver.kernels.cuda.sparse.products import galerkin, mirrors, product
+from dsolver.kernels.cuda.sparse.products.halves import Halves
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
@@ -44,7 +41,7 @@ BLOCKS = 8
 
 
 @final
-class CudaAlgebra(AlgebraicSetup):
+class CudaAlgebra(AmgKernels):
     """Set-up of levels without a lattice on the device: the bits of the host's loops.
 
     Args:

@@ -3,8 +3,8 @@
 
 #include "slices.cuh"
 #include "block_slices/slices.cuh"
-#include "csr/finish.cuh"
-#include "csr/columns.cuh"
+#include "sparse/finish.cuh"
+#include "sparse/columns.cuh"
 
 constexpr int WARPS = 4;   // of a block
 constexpr int FLIGHT = WIDTH > 4 ? 2 : 4;   // entries that a thread requests at a time, each with WIDTH items

@@ -10,11 +10,11 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.csr.finish import NOTHING, Finished, Launch, TogetherColumns
-from dsolver.kernels.cuda.csr.starts import running_sums
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.readback import Sent
 from dsolver.kernels.cuda.launch.streams import launch_early
+from dsolver.kernels.cuda.sparse.finish import NOTHING, Finished, Launch, TogetherColumns
+from dsolver.kernels.cuda.sparse.starts import running_sums
 from dsolver.kernels.cuda.vectors import vectors
 from dsolver.kernels.formats.block_slices import BlockSlices, require
 from dsolver.kernels.formats.csr import Csr

@@ -2,7 +2,7 @@
 
 #include "slices.cuh"
 #include "block_slices/slices.cuh"
-#include "csr/finish.cuh"
+#include "sparse/finish.cuh"
 #include "block_slices/multiply.cuh"
 
 SPMV(1, , false)

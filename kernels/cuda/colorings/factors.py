@@ -8,10 +8,10 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.colorings.factors import LOST, BreakdownError, Factors
-from dsolver.kernels.cuda.amg.products.mirrors import ascending, reordered
-from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.sparse.products.mirrors import ascending, reordered
+from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 

@@ -2,8 +2,8 @@
 // rows.cu, column by column.
 
 #include "slices.cuh"
-#include "csr/finish.cuh"
-#include "csr/columns.cuh"
+#include "sparse/finish.cuh"
+#include "sparse/columns.cuh"
 
 constexpr int THREADS = 256;
 constexpr int FLIGHT = WIDTH > 4 ? 2 : 4;   // entries that a lane requests at a time, each with WIDTH items

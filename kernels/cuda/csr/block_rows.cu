@@ -3,7 +3,7 @@
 // entry in float32 in place of 8. Sums of a row have the order of csr/rows.cu with as many threads.
 
 #include "slices.cuh"
-#include "csr/finish.cuh"
+#include "sparse/finish.cuh"
 
 constexpr int THREADS = 256;
 

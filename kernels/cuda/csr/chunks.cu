@@ -5,7 +5,7 @@
 // Bytes: 10 an entry (12 where its chunk's columns lie far apart), 2 a row, x and y, 16 a chunk.
 
 #include "slices.cuh"
-#include "csr/finish.cuh"
+#include "sparse/finish.cuh"
 
 constexpr int THREADS = 256;
 constexpr int STEP = 1536;        // rows and entries of a chunk that is cut where its rows end or anywhere

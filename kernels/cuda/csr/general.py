@@ -8,14 +8,15 @@ from typing import Any, ClassVar, final
 
 import cupy
 
-from dsolver.kernels.cuda.amg.products import mirrors
 from dsolver.kernels.cuda.block_slices import products as slices
-from dsolver.kernels.cuda.csr import products, selection
+from dsolver.kernels.cuda.csr import products
 from dsolver.kernels.cuda.csr.ghosts import CudaGhostRows, CudaShortGhostRows, blocks_of, threads_of
 from dsolver.kernels.cuda.csr.look import look
 from dsolver.kernels.cuda.csr.statistics import asked, statistics
 from dsolver.kernels.cuda.csr.transfer import CudaTransfer, measured_transfer, transfer
 from dsolver.kernels.cuda.launch.loader import type_of
+from dsolver.kernels.cuda.sparse import selection
+from dsolver.kernels.cuda.sparse.products import mirrors
 from dsolver.kernels.cuda.vectors import cast, narrowed
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice, few_rows

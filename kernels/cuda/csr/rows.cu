@@ -2,7 +2,7 @@
 
 #include "slices.cuh"
 #include "range.cuh"
-#include "csr/finish.cuh"
+#include "sparse/finish.cuh"
 
 constexpr int THREADS = 256;
 

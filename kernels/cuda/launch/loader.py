@@ -18,8 +18,8 @@ OPTIONS = ("--std=c++17",)
 KINDS: Final = {
     "matrices": (
         *("block_slices/spmv.cu", "block_slices/build.cu", "csr/glance.cu"),
-        *("amg/extended_interpolation.cu", "csr/rows.cu", "csr/look.cu", "csr/starts.cu"),
-        *(f"amg/products/{name}.cu" for name in ("product", "alone", "alone_in_rooms", "mirrors")),
+        *("amg/extended_interpolation.cu", "csr/rows.cu", "csr/look.cu", "sparse/starts.cu"),
+        *(f"sparse/products/{name}.cu" for name in ("product", "alone", "alone_in_rooms", "mirrors")),
         *(f"amg/{name}.cu" for name in ("couplings", "pmis", "paths", "points")),
     ),
     "grids": (
@@ -29,9 +29,9 @@ KINDS: Final = {
         *("lattice/transfers.cu", "lattice/look.cu", "lattice/fluxes.cu"),
     ),
     "aggregates": (
-        *("block_slices/spmv_blocks.cu", "amg/blocks/products.cu"),
+        *("block_slices/spmv_blocks.cu", "sparse/blocks/products.cu"),
         *(f"amg/aggregation/{name}.cu" for name in ("tentative", "roots", "nodes", "spectrum", "smoothing")),
-        *("amg/blocks/rows.cu", "amg/blocks/mirrors.cu"),
+        *("sparse/blocks/rows.cu", "sparse/blocks/mirrors.cu"),
     ),
 }
 """Sources of the kinds of solves, the longest first: where one has to be compiled, so have others of its kind soon."""

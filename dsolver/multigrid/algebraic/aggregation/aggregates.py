@@ -57,7 +57,7 @@ class Roots:
     """Roots of aggregates, as far as they are chosen.
 
     Attributes:
-        own: float64, a word, `OUT` or `ROOT` (`dsolver.kernels.amg.aggregation.roots`), for an exchange.
+        own: float64, a word, `OUT` or `ROOT` (`dsolver.kernels.amg`), for an exchange.
         open: bool (nodes,), the nodes that take part.
         left: float64 (1,), own nodes that are undecided; not read before the first round.
     """

@@ -14,7 +14,7 @@ import numpy as np
 from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.setup import BlockSizes
+from dsolver.kernels.amg import BlockSizes
 from dsolver.multigrid.algebraic.aggregation.aggregates import NodeGraph
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, ghost_rows, sent

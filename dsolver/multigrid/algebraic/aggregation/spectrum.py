@@ -10,7 +10,7 @@ import numpy as np
 from dsolver.distributed.setup_exchange import GhostExchange, values_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.aggregation.roots import WORD
+from dsolver.kernels.amg import WORD
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.measures import Measures
 from dsolver.multigrid.algebraic.rows.window import F64

@@ -27,7 +27,7 @@ from dsolver.distributed.setup_exchange import (
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.pmis import UNDECIDED
+from dsolver.kernels.amg import UNDECIDED
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.classical.coarse_couplings import (
     CoarseCouplings,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dsolver.engines.base import Message, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import around_it, ghost_rows, sent
@@ -81,7 +81,7 @@ def couplings_to(
         numbers: int64, of the coarse points of every window, -1 for fine ones.
         bounds: of the coarse points.
         every: whether couplings are wanted in both directions, which values tell: see
-            `dsolver.kernels.amg.couplings.coded`.
+            `dsolver.kernels.cpu.amg.couplings.coded`.
     """
     make = partial(coarse_couplings, bounds=bounds, every=every)
     return shared(level, level.engine.per_chunk(make, level.rows, bits, numbers))
@@ -109,7 +109,7 @@ def coarse_couplings(
     return CoarseCouplings(rows=made.rows, lists=made.lists, numbers=numbers, states=states, places=places)
 
 
-def _coarse_points(amg: AlgebraicSetup, bounds: Bounds, number: int, window: Window, numbers: I64) -> Window:
+def _coarse_points(amg: AmgKernels, bounds: Bounds, number: int, window: Window, numbers: I64) -> Window:
     """The window of the coarse points among those of a window."""
     if window.whole:
         return window_of(amg, bounds, number, numbers)
@@ -118,7 +118,7 @@ def _coarse_points(amg: AlgebraicSetup, bounds: Bounds, number: int, window: Win
     return Window(first=first, rows=last - first, ghosts=np.concatenate([before, after]), lower=len(before))
 
 
-def _places(amg: AlgebraicSetup, coarse: Window, numbers: I64, names: Any) -> npt.NDArray[np.int32]:
+def _places(amg: AmgKernels, coarse: Window, numbers: I64, names: Any) -> npt.NDArray[np.int32]:
     """Places in a window of coarse points, int32, of their numbers, which are names, too; -1 for fine ones."""
     found: npt.NDArray[np.int32] = names if coarse.whole else np.where(names >= 0, coarse.places(amg, numbers), names)
     return found

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dsolver.distributed.setup_exchange import GhostExchange, numbers_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.pmis import FINE
+from dsolver.kernels.amg import FINE
 from dsolver.multigrid.algebraic.classical.strength import Graph
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, own_bounds
@@ -33,7 +33,7 @@ class Splitting:
         left: the number of own points that are undecided.
         before: int64 (rows + 1,), the number of own coarse points before each own one, and of all.
         coarse: the number of own points that are coarse.
-        opened: what `dsolver.kernels.amg.setup.AlgebraicSetup.settled` takes where it goes on.
+        opened: what `dsolver.kernels.cpu.amg.setup.AmgKernels.settled` takes where it goes on.
     """
 
     key: npt.NDArray[np.uint64]

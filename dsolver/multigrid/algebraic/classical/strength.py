@@ -20,7 +20,7 @@ class Graph:
     """Strong couplings of a chunk's rows.
 
     Attributes:
-        bits: uint8 (entries,), see `dsolver.kernels.amg.couplings`.
+        bits: uint8 (entries,), see `dsolver.kernels.cpu.amg.couplings`.
         counts: the rows that depend on each, for an exchange.
     """
 

@@ -19,7 +19,7 @@ from dsolver.multigrid.algebraic.finest import FinestGrid, FinestLevel
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.algebraic.methods import CoarsePoints
 from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, Options
-from dsolver.multigrid.algebraic.setup import AlgebraicSetup
+from dsolver.multigrid.algebraic.setup import HierarchySetup
 from dsolver.multigrid.geometric.ghost_rows import WIDTH, ghosted_rows
 from dsolver.multigrid.level import Level
 
@@ -97,7 +97,7 @@ def below_lattice(
         coarse_rows=COARSE_ROWS[on_gpu],
         gathered_rows=GATHERED_ROWS[on_gpu],
     )
-    setup = AlgebraicSetup(engine, first, options, dtype)
+    setup = HierarchySetup(engine, first, options, dtype)
     while setup.descend():
         pass
     there, *below = setup.levels

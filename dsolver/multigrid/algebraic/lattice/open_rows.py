@@ -20,7 +20,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.numbering import chunk_numbering, own_number
 from dsolver.grid.partition import HaloPlan, Offsets, Partition
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.open_rows import OpenBox
+from dsolver.kernels.amg import OpenBox
 from dsolver.kernels.formats.layout import Layout
 from dsolver.matrices.row_block import RowBlock
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows

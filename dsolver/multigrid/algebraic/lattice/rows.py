@@ -20,7 +20,7 @@ from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import HaloPlan, Offsets, Partition
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.box_rows import LatticeBox
+from dsolver.kernels.amg import LatticeBox
 from dsolver.multigrid.algebraic.galerkin import Coarsened, Coarsening
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere

@@ -15,7 +15,7 @@ from typing import final
 
 import numpy as np
 
-from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.formats.csr import Csr, joined
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, owners_of, received, window_of
@@ -35,20 +35,20 @@ class DistributedRows:
     matrix: Csr
 
     @classmethod
-    def of(cls, amg: AlgebraicSetup, bounds: Bounds, number: int, rows: Rows) -> DistributedRows:
+    def of(cls, amg: AmgKernels, bounds: Bounds, number: int, rows: Rows) -> DistributedRows:
         """Rows with global columns, as a chunk sees them; bounds: of the columns."""
         window = window_of(amg, bounds, number, rows.columns)
         return cls(window=window, matrix=rows.within(amg, window))
 
-    def rows(self, amg: AlgebraicSetup, wanted: I64 | None = None) -> Rows:
+    def rows(self, amg: AmgKernels, wanted: I64 | None = None) -> Rows:
         """Some of the rows, or all, with global columns."""
         return Rows.at(amg, self.matrix if wanted is None else amg.selected(self.matrix, wanted), self.window)
 
-    def within(self, amg: AlgebraicSetup, window: Window) -> Csr:
+    def within(self, amg: AmgKernels, window: Window) -> Csr:
         """The rows with columns as places in another window that has them all."""
         return self.matrix._replace(columns=self.window.moved(amg, self.matrix.columns, window))
 
-    def tight(self, amg: AlgebraicSetup) -> DistributedRows:
+    def tight(self, amg: AmgKernels) -> DistributedRows:
         """The rows with a window that has nothing but their columns beside the own numbers."""
         old = self.window
         if old.whole or not len(old.ghosts):
@@ -59,7 +59,7 @@ class DistributedRows:
         window = Window(first=old.first, rows=old.rows, ghosts=old.numbers_at(amg, places.astype(np.int32)))
         return DistributedRows(window=window, matrix=self.within(amg, window))
 
-    def own_columns(self, amg: AlgebraicSetup) -> Csr:
+    def own_columns(self, amg: AmgKernels) -> Csr:
         """The entries in own columns, which are numbered from 0."""
         below, rows = self.window.below, self.window.rows
         if not len(self.window.ghosts):
@@ -67,13 +67,13 @@ class DistributedRows:
         found = amg.selected(self.matrix, None, (below, below + rows))
         return found._replace(columns=found.columns - np.int32(below)) if below else found
 
-    def of_others(self, amg: AlgebraicSetup, bounds: Bounds) -> Iterator[tuple[int, Csr]]:
+    def of_others(self, amg: AmgKernels, bounds: Bounds) -> Iterator[tuple[int, Csr]]:
         """The entries in columns of each other chunk that owns some, ascending; bounds: of the columns."""
         ends = self.window.before(bounds)
         for other, _ in received(bounds, self.window):
             yield other, amg.selected(self.matrix, None, (ends[other], ends[other + 1]))
 
-    def elsewhere(self, amg: AlgebraicSetup, bounds: Bounds) -> tuple[I64, I64]:
+    def elsewhere(self, amg: AmgKernels, bounds: Bounds) -> tuple[I64, I64]:
         """The entries in ghosts' columns, int64, ascending, and the chunks that own these; bounds: of the columns."""
         window, columns = self.window, self.matrix.columns
         entries = amg.outside(columns, window.below, window.below + window.rows)
@@ -83,7 +83,7 @@ class DistributedRows:
         """int64, the rows of a few entries."""
         return np.searchsorted(self.matrix.start[1:], entries, side="right")
 
-    def among(self, amg: AlgebraicSetup, before: Sequence[Rows], after: Sequence[Rows]) -> DistributedRows:
+    def among(self, amg: AmgKernels, before: Sequence[Rows], after: Sequence[Rows]) -> DistributedRows:
         """The rows between those that have come from other chunks."""
         others = [*before, *after]
         if not others:

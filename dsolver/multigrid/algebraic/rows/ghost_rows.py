@@ -8,7 +8,7 @@ from typing import final
 
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, PerChunk
-from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
@@ -28,7 +28,7 @@ class SentRows:
     lists: Mapping[int, Message]
 
 
-def sent(amg: AlgebraicSetup, rows: LevelRows, own: DistributedRows) -> SentRows:
+def sent(amg: AmgKernels, rows: LevelRows, own: DistributedRows) -> SentRows:
     """Rows with messages for those that have them as ghosts."""
     return SentRows(rows=own, lists={to: own.rows(amg, wanted).message for to, wanted in rows.plan.sends})
 

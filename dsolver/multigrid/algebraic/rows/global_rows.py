@@ -11,8 +11,8 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.kernels.amg.selection import EVERY
-from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.amg import EVERY
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.formats.csr import Csr, joined, of_entries
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, own_bounds, owners_of
 
@@ -41,7 +41,7 @@ class Rows:
         return cls(start=matrix.start, columns=numbers[matrix.columns], values=matrix.values)
 
     @classmethod
-    def at(cls, amg: AlgebraicSetup, matrix: Csr, window: Window) -> Rows:
+    def at(cls, amg: AmgKernels, matrix: Csr, window: Window) -> Rows:
         """The rows of a matrix whose columns are places in a window."""
         columns = matrix.columns if window.whole else window.numbers_at(amg, matrix.columns)
         return cls(start=matrix.start, columns=columns, values=matrix.values)
@@ -77,7 +77,7 @@ class Rows:
         """The rows as a message: arrays of `ROWS`."""
         return self.start, self.columns, self.values
 
-    def selected(self, amg: AlgebraicSetup, rows: I64 | None = None, columns: tuple[int, int] = EVERY) -> Rows:
+    def selected(self, amg: AmgKernels, rows: I64 | None = None, columns: tuple[int, int] = EVERY) -> Rows:
         """Some of the rows, or all, with their entries in columns columns[0] .. columns[1]."""
         found = amg.selected(Csr(self.start, self.columns, self.values), rows, columns)
         return Rows(start=found.start, columns=found.columns, values=found.values)
@@ -88,12 +88,12 @@ class Rows:
         order = np.lexsort(np.stack((self.columns, self.of_entries)))
         return replace(self, columns=self.columns[order], values=self.values[order])
 
-    def within(self, amg: AlgebraicSetup, window: Window) -> Csr:
+    def within(self, amg: AmgKernels, window: Window) -> Csr:
         """The rows with columns as places in a window that has them all."""
         return Csr(self.start, window.places(amg, self.columns), self.values)
 
 
-def elsewhere(amg: AlgebraicSetup, bounds: Bounds, number: int, columns: I64) -> tuple[I64, I64]:
+def elsewhere(amg: AmgKernels, bounds: Bounds, number: int, columns: I64) -> tuple[I64, I64]:
     """Places of the columns of other chunks among those of some rows, int64, and the chunks that own them."""
     first, last = own_bounds(bounds, number)
     entries = amg.outside(columns, first, last)

@@ -17,8 +17,8 @@ from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.halves import Images
-from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.amg import Images
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, received
@@ -34,7 +34,7 @@ class HalfRows:
 
     Attributes:
         window: own numbers, and those of columns behind them.
-        half: what `dsolver.kernels.amg.setup.AlgebraicSetup.completed` makes rows of.
+        half: what `dsolver.kernels.cpu.amg.setup.AmgKernels.completed` makes rows of.
         origin: as of `dsolver.multigrid.algebraic.rows.level_rows.LevelRows`.
         near: likewise.
         lists: for each chunk that has rows behind, a message with the entries that it lacks.
@@ -52,7 +52,7 @@ class HalfRows:
 
     @classmethod
     def of(
-        cls, amg: AlgebraicSetup, bounds: Bounds, half: Any, columns: I64, first: int, origin: I64, near: F64
+        cls, amg: AmgKernels, bounds: Bounds, half: Any, columns: I64, first: int, origin: I64, near: F64
     ) -> HalfRows:
         """The rows that a half has.
 
@@ -81,7 +81,7 @@ class HalfRows:
             sends=tuple((to, amg.distinct(found.columns[of].astype(np.int64))) for to, of in parts),
         )
 
-    def rows_to_send(self, amg: AlgebraicSetup) -> Rows:
+    def rows_to_send(self, amg: AmgKernels) -> Rows:
         """The rows with global columns."""
         upper = amg.upper(self.half)
         own = np.arange(self.window.first, self.window.first + self.window.rows, like=self.window.ghosts)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import final
 
 from dsolver.grid.partition import HaloPlan
-from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
@@ -35,7 +35,7 @@ class BroughtRows:
     named: tuple[int, ...] = ()
     mirrored: bool = False
 
-    def rows_to_send(self, amg: AlgebraicSetup) -> Rows:
+    def rows_to_send(self, amg: AmgKernels) -> Rows:
         """The rows with global columns."""
         return self.rows.rows(amg)
 

@@ -17,7 +17,7 @@ from dsolver.distributed.setup_exchange import Senders, mutual_senders, receiver
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows, starts
@@ -132,7 +132,7 @@ def _summed(weights: Sequence[float], rows: int, like: I64) -> Csr:
     )
 
 
-def _sends(amg: AlgebraicSetup, bounds: Bounds, number: int, rows: DistributedRows) -> tuple[tuple[int, Any], ...]:
+def _sends(amg: AmgKernels, bounds: Bounds, number: int, rows: DistributedRows) -> tuple[tuple[int, Any], ...]:
     """The own rows that each other chunk reads: those in whose columns it has entries, as places have mirrored ones."""
     if len(bounds) == 2:
         return ()

@@ -18,7 +18,7 @@ from typing import Any, cast, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -46,7 +46,7 @@ class Window:
     lower: int | None = None
 
     @classmethod
-    def around(cls, amg: AlgebraicSetup, first: int, rows: int, seen: I64) -> Window:
+    def around(cls, amg: AmgKernels, first: int, rows: int, seen: I64) -> Window:
         """The window of a chunk with these own rows that sees these numbers, own ones among them."""
         return cls(first=first, rows=rows, ghosts=amg.ghosts(seen, first, first + rows))
 
@@ -74,20 +74,20 @@ class Window:
         """Values of own rows and of ghosts, in the window's order."""
         return np.concatenate([ghosts[: self.below], own, ghosts[self.below :]])
 
-    def places(self, amg: AlgebraicSetup, numbers: I64) -> npt.NDArray[np.int32]:
+    def places(self, amg: AmgKernels, numbers: I64) -> npt.NDArray[np.int32]:
         """Places in the window, int32, of global numbers that it holds."""
         if self.whole:
             return numbers.astype(np.int32, copy=False)
         found: npt.NDArray[np.int32] = amg.places(numbers, self.first, self.rows, self.ghosts, self.below)
         return found
 
-    def numbers_at(self, amg: AlgebraicSetup, places: Any) -> I64:
+    def numbers_at(self, amg: AmgKernels, places: Any) -> I64:
         """Global numbers, int64, at places in the window."""
         if self.whole:
             return cast("I64", places.astype(np.int64))
         return cast("I64", amg.relabeled(places, self.rows, self.below, self.first, self.ghosts))
 
-    def slots(self, amg: AlgebraicSetup, places: Any) -> npt.NDArray[np.int32]:
+    def slots(self, amg: AmgKernels, places: Any) -> npt.NDArray[np.int32]:
         """Columns as matrices of chunks number them: own ones from 0, then ghosts; int32, of places in the window."""
         found: npt.NDArray[np.int32]
         if not len(self.ghosts):
@@ -97,7 +97,7 @@ class Window:
         found = amg.relabeled(places, self.rows, self.below, 0, slots)
         return found
 
-    def places_of_slots(self, amg: AlgebraicSetup, slots: Any) -> npt.NDArray[np.int32]:
+    def places_of_slots(self, amg: AmgKernels, slots: Any) -> npt.NDArray[np.int32]:
         """Places in the window, int32, of columns as of `slots`."""
         found: npt.NDArray[np.int32]
         if not self.below:
@@ -127,7 +127,7 @@ class Window:
     def _before(self) -> dict[Bounds, list[int]]:
         return {}
 
-    def moved(self, amg: AlgebraicSetup, places: Any, to: Window) -> npt.NDArray[np.int32]:
+    def moved(self, amg: AmgKernels, places: Any, to: Window) -> npt.NDArray[np.int32]:
         """Places in another window of the chunk, int32, of places in this one, that has all that are named."""
         found: npt.NDArray[np.int32]
         if to is self or self.whole:
@@ -136,7 +136,7 @@ class Window:
             found = amg.relabeled(places, self.rows, self.below, to.below, to.places(amg, self.ghosts))
         return found
 
-    def joined_with(self, amg: AlgebraicSetup, seen: Sequence[I64]) -> Window:
+    def joined_with(self, amg: AmgKernels, seen: Sequence[I64]) -> Window:
         """The window that sees the numbers of some arrays, too: itself if it does already."""
         if not seen:
             return self
@@ -150,7 +150,7 @@ def own_bounds(bounds: Bounds, number: int) -> tuple[int, int]:
     return bounds[own], bounds[own + 1]
 
 
-def window_of(amg: AlgebraicSetup, bounds: Bounds, number: int, seen: I64) -> Window:
+def window_of(amg: AmgKernels, bounds: Bounds, number: int, seen: I64) -> Window:
     """The window of a chunk that sees these numbers, own ones among them."""
     first, last = own_bounds(bounds, number)
     if len(bounds) == 2:

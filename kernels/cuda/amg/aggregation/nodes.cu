@@ -1,10 +1,10 @@
 // Couplings of nodes (dsolver/kernels/cuda/amg/aggregation/nodes.py), some lanes a node.
 //
 // Columns ascend in each row, so entries of one node lie together there. The lane that has the first of them in the first of
-// its own node's rows that has some adds up those of all rows, in the order of the host's loop (kernels/amg/aggregation/nodes.py):
+// its own node's rows that has some adds up those of all rows, in the order of the host's loop (kernels/cpu/amg/aggregation/nodes.py):
 // no table is needed, and rows may be of any length. In full blocks each row has them at the same place, which is tried first.
 
-#include "amg/table.cuh"
+#include "sparse/table.cuh"
 
 constexpr int THREADS = 256;
 

@@ -1,4 +1,4 @@
-"""Couplings of nodes on a GPU: the bits of `dsolver.kernels.amg.aggregation.nodes`."""
+"""Couplings of nodes on a GPU: the bits of `dsolver.kernels.cpu.amg.aggregation.nodes`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.amg.products.mirrors import ascending
-from dsolver.kernels.cuda.csr.starts import add_up
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.sparse.products.mirrors import ascending
+from dsolver.kernels.cuda.sparse.starts import add_up
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -26,7 +26,7 @@ LANES_OF_MOVE: Final = 8
 
 
 def strong_nodes(a: Csr, below: int, scale: Array, size: int, node: Array, nodes: int, theta: float) -> Csr:
-    """See `dsolver.kernels.amg.aggregation.nodes.strong_nodes`. It waits for the number of couplings.
+    """See `dsolver.kernels.cpu.amg.aggregation.nodes.strong_nodes`. It waits for the number of couplings.
 
     Rows of full blocks take one pass. Whether they are, that pass finds out; where they are not, there are two more.
     """

@@ -1,7 +1,7 @@
 // Roots of aggregates among nodes (dsolver/kernels/cuda/amg/aggregation/roots.py), some lanes a node.
-// dsolver.kernels.amg.aggregation.roots is the text.
+// dsolver.kernels.cpu.amg.aggregation.roots is the text.
 
-#include "amg/table.cuh"
+#include "sparse/table.cuh"
 
 constexpr int THREADS = 256;
 constexpr int BITS = 52;                               // of a word

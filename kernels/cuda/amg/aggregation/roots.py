@@ -1,4 +1,4 @@
-"""Roots of aggregates on a GPU: the passes of `dsolver.kernels.amg.aggregation.roots`, a launch each: the same bits."""
+"""Roots of aggregates on a GPU: a launch for each pass of `dsolver.kernels.cpu.amg.aggregation.roots`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.amg.aggregation.roots import salt_of
-from dsolver.kernels.cuda.csr.finish import NOTHING
-from dsolver.kernels.cuda.csr.starts import starts_of
+from dsolver.kernels.cpu.amg.aggregation.roots import salt_of
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.sparse.finish import NOTHING
+from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -27,38 +27,38 @@ ROUNDS: Final = 4
 
 
 def words(origin: Array, level: int) -> Array:
-    """See `dsolver.kernels.amg.aggregation.roots.words`."""
+    """See `dsolver.kernels.cpu.amg.aggregation.roots.words`."""
     return _words(origin, NOTHING, level)
 
 
 def first_words(graph: Csr, origin: Array, level: int) -> Array:
-    """See `dsolver.kernels.amg.aggregation.roots.first_words`."""
+    """See `dsolver.kernels.cpu.amg.aggregation.roots.first_words`."""
     return _words(origin, graph.start, level)
 
 
 def second_words(graph: Csr, below: int, found: Array, origin: Array, level: int) -> tuple[Array, Array]:
-    """See `dsolver.kernels.amg.aggregation.roots.second_words`."""
+    """See `dsolver.kernels.cpu.amg.aggregation.roots.second_words`."""
     own, open_ = cupy.empty(graph.size), cupy.empty(graph.size, dtype=np.bool_)
     _launch("second", graph, (np.int32(below), found, origin, np.uint64(salt_of(level)), own, open_))
     return own, open_
 
 
 def largest_around(graph: Csr, below: int, values: Array, open_: Array) -> Array:
-    """See `dsolver.kernels.amg.aggregation.roots.largest_around`."""
+    """See `dsolver.kernels.cpu.amg.aggregation.roots.largest_around`."""
     out = cupy.empty(graph.size)
     _launch("around", graph, (np.int32(below), values, open_, NOTHING, np.int32(0), out))
     return out
 
 
 def decided(graph: Csr, below: int, own: Array, near: Array, open_: Array) -> tuple[Array, Array]:
-    """See `dsolver.kernels.amg.aggregation.roots.decided`."""
+    """See `dsolver.kernels.cpu.amg.aggregation.roots.decided`."""
     out, left = cupy.empty(graph.size), counters(1)
     _launch("decide", graph, (np.int32(below), near, open_, left, np.int32(0), own, out))
     return out, left.astype(np.float64)
 
 
 def settled(graph: Csr, own: Array, open_: Array) -> Array:
-    """See `dsolver.kernels.amg.aggregation.roots.settled`. It waits after every few rounds."""
+    """See `dsolver.kernels.cpu.amg.aggregation.roots.settled`. It waits after every few rounds."""
     own, near = own.copy(), cupy.empty(graph.size)
     while graph.size:
         left = counters(ROUNDS)
@@ -71,7 +71,7 @@ def settled(graph: Csr, own: Array, open_: Array) -> Array:
 
 
 def joined(graph: Csr, below: int, states: Array, numbers: Any, open_: Array, before: Any) -> Array:
-    """See `dsolver.kernels.amg.aggregation.roots.joined`."""
+    """See `dsolver.kernels.cpu.amg.aggregation.roots.joined`."""
     out = cupy.empty(graph.size)
     numbers, before = (NOTHING if one is None else one for one in (numbers, before))
     _launch("join", graph, (np.int32(below), states, numbers, open_, before, out))
@@ -79,14 +79,14 @@ def joined(graph: Csr, below: int, states: Array, numbers: Any, open_: Array, be
 
 
 def strayed(graph: Csr, below: int, found: Array) -> Array:
-    """See `dsolver.kernels.amg.aggregation.roots.strayed`."""
+    """See `dsolver.kernels.cpu.amg.aggregation.roots.strayed`."""
     out = cupy.empty(graph.size, dtype=np.int64)
     _launch("stray", graph, (np.int32(below), found, out), weighed=True)
     return out
 
 
 def own_roots(led: Array, first: int) -> tuple[Array, Array, int]:
-    """See `dsolver.kernels.amg.aggregation.roots.own_roots`. It waits."""
+    """See `dsolver.kernels.cpu.amg.aggregation.roots.own_roots`. It waits."""
     nodes, known = len(led), counters(2)
     if not nodes:
         return cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int64), 0

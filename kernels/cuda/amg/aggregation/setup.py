@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from dsolver.kernels.amg.aggregation.setup import AggregationSetup
+from dsolver.kernels.cpu.amg.aggregation.setup import AggregationSetup
 from dsolver.kernels.cuda.amg.aggregation import nodes, roots, smoothing, spectrum, tentative
 from dsolver.kernels.formats.csr import Csr
 

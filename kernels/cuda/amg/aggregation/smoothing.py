@@ -1,4 +1,4 @@
-"""Smoother of a tentative prolongation on a GPU: the bits of `dsolver.kernels.amg.aggregation.smoothing`."""
+"""Smoother of a tentative prolongation on a GPU: the bits of `dsolver.kernels.cpu.amg.aggregation.smoothing`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.csr.starts import add_up
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.sparse.starts import add_up
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -21,7 +21,7 @@ MANY: Final = 12
 
 
 def prolongation_smoother(a: Csr, below: int, keep: Any, near: Any, damping: Array, diagonal: Array) -> Csr:
-    """See `dsolver.kernels.amg.aggregation.smoothing.prolongation_smoother`."""
+    """See `dsolver.kernels.cpu.amg.aggregation.smoothing.prolongation_smoother`."""
     numbers = np.int32(a.size), np.int32(below)
     if keep is None:
         out, lanes = a._replace(values=cupy.empty(len(a.columns))), 16 if len(a.columns) >= MANY * a.size else 2
@@ -37,7 +37,7 @@ def prolongation_smoother(a: Csr, below: int, keep: Any, near: Any, damping: Arr
 
 
 def kept_entries(a: Csr, below: int, graph: Csr) -> Array:
-    """See `dsolver.kernels.amg.aggregation.smoothing.kept_entries`."""
+    """See `dsolver.kernels.cpu.amg.aggregation.smoothing.kept_entries`."""
     keep = cupy.empty(len(a.columns), dtype=np.bool_)
     _launch("keep_entries", a.size, (*a[:2], np.int32(a.size), np.int32(below), *graph[:2], keep))
     return keep

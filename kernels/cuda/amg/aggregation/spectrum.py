@@ -1,4 +1,4 @@
-"""Steps of the power method on a GPU: the bits of `dsolver.kernels.amg.aggregation.spectrum`."""
+"""Steps of the power method on a GPU: the bits of `dsolver.kernels.cpu.amg.aggregation.spectrum`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.csr.finish import NOTHING
 from dsolver.kernels.cuda.csr.products import BlockPlaces, blocks_of_rows
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.sparse.finish import NOTHING
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -45,19 +45,19 @@ class SoughtRows(NamedTuple):
 
 
 def sought(a: Csr, columns: int, size: int) -> SoughtRows:
-    """See `dsolver.kernels.amg.aggregation.setup.AggregationSetup.sought`. It may wait."""
+    """See `dsolver.kernels.cpu.amg.aggregation.setup.AggregationSetup.sought`. It may wait."""
     return SoughtRows(a, blocks_of_rows(a, columns, (SIZE, SIZE)) if size % SIZE == 0 else None)
 
 
 def scaled_product(a: SoughtRows, diagonal: Array, x: Array) -> Array:
-    """See `dsolver.kernels.amg.aggregation.spectrum.scaled_product`."""
+    """See `dsolver.kernels.cpu.amg.aggregation.spectrum.scaled_product`."""
     out = cupy.empty(a.size)
     _multiply(a, 0, diagonal, x, (out, NOTHING, NOTHING))
     return out
 
 
 def terms(a: SoughtRows, below: int, diagonal: Array, x: Array) -> tuple[Array, tuple[float, float]]:
-    """See `dsolver.kernels.amg.aggregation.spectrum.terms`. It waits."""
+    """See `dsolver.kernels.cpu.amg.aggregation.spectrum.terms`. It waits."""
     made, largest = cupy.empty((2, a.size)), counters(2)
     _multiply(a, below, diagonal, x, (NOTHING, made, largest))
     first, second = read_back(largest).view(np.float64).tolist()
@@ -65,7 +65,7 @@ def terms(a: SoughtRows, below: int, diagonal: Array, x: Array) -> tuple[Array, 
 
 
 def scaled_sums(made: Array, shifts: tuple[int, int]) -> tuple[float, float]:
-    """See `dsolver.kernels.amg.aggregation.spectrum.scaled_sums`. It waits."""
+    """See `dsolver.kernels.cpu.amg.aggregation.spectrum.scaled_sums`. It waits."""
     sums, rows = counters(2), made.shape[1]
     if rows:
         blocks = min(-(-rows // THREADS), BLOCKS * device_property("multiProcessorCount"))

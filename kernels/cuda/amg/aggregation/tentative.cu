@@ -1,6 +1,6 @@
 // Q and R of aggregates, a warp each (dsolver/kernels/cuda/amg/aggregation/tentative.py).
 //
-// Sums have the order of the rows, as on the host (kernels/amg/aggregation/tentative.py): lanes make 32 terms together, and each of
+// Sums have the order of the rows, as on the host (kernels/cpu/amg/aggregation/tentative.py): lanes make 32 terms together, and each of
 // them adds these up one after the other. Rows are in shared memory, column after column, or where they are many in q itself.
 
 constexpr int THREADS = 128;   // of a block, at most

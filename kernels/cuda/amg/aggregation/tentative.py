@@ -1,4 +1,4 @@
-"""Q and R of aggregates on a GPU: the bits of `dsolver.kernels.amg.aggregation.tentative`."""
+"""Q and R of aggregates on a GPU: the bits of `dsolver.kernels.cpu.amg.aggregation.tentative`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.amg.aggregation.tentative import DEPENDENT
+from dsolver.kernels.cpu.amg.aggregation.tentative import DEPENDENT
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.layout import Array
 
@@ -20,7 +20,7 @@ AMPLE: Final = 2.0
 
 
 def blocks_of_nodes(start: Array, order: Array, near: Array, vectors: int) -> tuple[Array, Array]:
-    """See `dsolver.kernels.amg.aggregation.tentative.blocks_of_nodes`; order: int32."""
+    """See `dsolver.kernels.cpu.amg.aggregation.tentative.blocks_of_nodes`; order: int32."""
     aggregates = len(start) - 1
     q, r = cupy.empty_like(near), cupy.zeros((aggregates * vectors, vectors))
     if aggregates:

@@ -1,0 +1,173 @@
+"""Rows of a box of a grid, columns ascending, from weights offset after offset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dsolver.kernels.amg import LatticeBox, Triple, ascending
+from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
+from dsolver.kernels.formats.csr import Csr
+
+MOST_POINTS: Final = 2**31 - 1
+"""Points of a grid whose numbers fit in 32 bits."""
+
+
+def box_rows(
+    box: LatticeBox, offsets: Sequence[Triple], weights: Any, team: Team
+) -> tuple[Csr, npt.NDArray[np.float64], bool]:
+    """The rows of a box's points, x fastest, without entries that are zero beside the diagonal.
+
+    Args:
+        box: the points.
+        offsets: the K offsets of the columns, (0, 0, 0) among them.
+        weights: float64 (K rows,), offset after offset, or (K,) where they are the same for all rows.
+        team: shares the rows.
+
+    Returns:
+        the rows, with the points' numbers in the grid as columns (int64 where the grid has 2³¹ points and more);
+        float64 (rows,), (a_ii + Σ_j |a_ij|) / 2 as a part of a_ii; and whether mirrored entries are known to be equal.
+    """
+    order, rows = ascending(offsets), prod(box.shape)
+    steps = np.array([offsets[k] for k in order], dtype=np.int64)
+    reach, ahead = abs(steps).max(axis=0), steps @ np.array([1, box.grid[0], box.grid[0] * box.grid[1]])
+    bounds = (np.array(part, dtype=np.int64) for part in (box.grid, box.lower, box.shape))
+    where = (*bounds, np.array(box.periodic), reach, steps, ahead)
+    given = (np.array(order), np.ascontiguousarray(weights, dtype=np.float64).reshape(len(offsets), -1))
+    compared = box.shape == box.grid and mirrored(box, [offsets[k] for k in order])
+    start = np.zeros(rows + 1, dtype=np.int64)
+    unequal = sum(team.run(_count, 0, rows, *where, *given, compared, start[1:], worth=ROWS_WORTH_A_THREAD))
+    np.cumsum(start, out=start)
+    columns = np.empty(start[-1], dtype=np.int32 if prod(box.grid) <= MOST_POINTS else np.int64)
+    out, share = Csr(start, columns, np.empty(start[-1])), np.empty(rows)
+    team.run(_fill, 0, rows, *where, *given, out, share, worth=ROWS_WORTH_A_THREAD)
+    return out, share, compared and not unequal
+
+
+def mirrored(box: LatticeBox, offsets: Sequence[Triple]) -> bool:
+    """Whether offset q and the one as far from the end are opposite to each other, and none has another's column."""
+    opposite = [tuple(-step for step in offset) for offset in reversed(offsets)]
+    reach = 2 * np.abs(offsets).max(axis=0)
+    wide = all(not around or n > most for around, n, most in zip(box.periodic, box.grid, reach, strict=True))
+    return wide and opposite == [tuple(offset) for offset in offsets]
+
+
+# -- loops -------------------------------------------------------------------------------------------------------------
+
+
+@njit(inline="always")
+def _column(x: Any, y: Any, z: Any, step: Any, grid: Any, periodic: Any) -> Any:
+    """The number of the point at a step of a point of the grid; -1 where there is none."""
+    i, j, k = x + step[0], y + step[1], z + step[2]
+    nx, ny, nz = grid[0], grid[1], grid[2]
+    if not 0 <= i < nx:
+        if not periodic[0]:
+            return -1
+        i %= nx
+    if not 0 <= j < ny:
+        if not periodic[1]:
+            return -1
+        j %= ny
+    if not 0 <= k < nz:
+        if not periodic[2]:
+            return -1
+        k %= nz
+    return i + nx * (j + ny * k)
+
+
+@njit(inline="always")
+def _is_inner(x: Any, y: Any, z: Any, grid: Any, reach: Any) -> Any:
+    """Whether all of a point's columns are inside the grid."""
+    along_x, along_y = reach[0] <= x < grid[0] - reach[0], reach[1] <= y < grid[1] - reach[1]
+    return along_x and along_y and reach[2] <= z < grid[2] - reach[2]
+
+
+@njit(inline="always")
+def _place(row: Any, lower: Any, shape: Any) -> Any:
+    nx, ny = shape[0], shape[1]
+    return lower[0] + row % nx, lower[1] + row // nx % ny, lower[2] + row // (nx * ny)
+
+
+@compiled()
+def _count(
+    first: Any,
+    last: Any,
+    grid: Any,
+    lower: Any,
+    shape: Any,
+    periodic: Any,
+    reach: Any,
+    steps: Any,
+    ahead: Any,
+    slots: Any,
+    weights: Any,
+    compared: Any,
+    lengths: Any,
+) -> int:
+    """Entries of each row; the number of entries that are not equal to those that mirror them, where compared."""
+    unequal, count, varied = 0, len(slots), weights.shape[1] > 1
+    for row in range(first, last):
+        x, y, z = _place(row, lower, shape)
+        number, inner = x + grid[0] * (y + grid[1] * z), _is_inner(x, y, z, grid, reach)
+        n, at = 0, row if varied else 0
+        for q in range(count):
+            column = number + ahead[q] if inner else _column(x, y, z, steps[q], grid, periodic)
+            if column < 0:
+                continue
+            weight = weights[slots[q], at]
+            if weight != 0.0 or column == number:
+                n += 1
+            if compared and 2 * q >= count and weight != weights[slots[count - 1 - q], column if varied else 0]:
+                unequal += 1
+        lengths[row] = n
+    return unequal
+
+
+@compiled(error_model="numpy")
+def _fill(
+    first: Any,
+    last: Any,
+    grid: Any,
+    lower: Any,
+    shape: Any,
+    periodic: Any,
+    reach: Any,
+    steps: Any,
+    ahead: Any,
+    slots: Any,
+    weights: Any,
+    rows: Any,
+    share: Any,
+) -> None:
+    """The entries, columns ascending, and of each row (a_ii + Σ_j |a_ij|) / (2 a_ii)."""
+    start, columns, values = rows
+    varied, around = weights.shape[1] > 1, periodic[0] or periodic[1] or periodic[2]
+    for row in range(first, last):
+        x, y, z = _place(row, lower, shape)
+        number, inner = x + grid[0] * (y + grid[1] * z), _is_inner(x, y, z, grid, reach)
+        begin, at = start[row], row if varied else 0
+        end = begin
+        for q in range(len(slots)):
+            column = number + ahead[q] if inner else _column(x, y, z, steps[q], grid, periodic)
+            if column < 0:
+                continue
+            weight = weights[slots[q], at]
+            if weight != 0.0 or column == number:
+                k = end
+                while around and k > begin and columns[k - 1] > column:  # they do not ascend around the grid's ends
+                    columns[k], values[k] = columns[k - 1], values[k - 1]
+                    k -= 1
+                columns[k], values[k] = column, weight
+                end += 1
+        size = center = 0.0
+        for k in range(begin, end):
+            size += abs(values[k])
+            if columns[k] == number:
+                center = values[k]
+        share[row] = (center + size) / (2.0 * center)

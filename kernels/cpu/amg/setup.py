@@ -1,0 +1,287 @@
+"""Set-up of levels without a lattice: what algebraic multigrid does with rows, where their arrays lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dsolver.kernels.amg import EVERY, BlockSizes, Cut, Images, LatticeBox, OpenBox, Places
+from dsolver.kernels.cpu.amg import (
+    box_rows,
+    couplings,
+    extended_interpolation,
+    halves,
+    open_rows,
+    pmis,
+    points,
+    products,
+    selection,
+    windows,
+)
+from dsolver.kernels.cpu.amg.aggregation.setup import AggregationSetup
+from dsolver.kernels.cpu.csr.rows import tabulated
+from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.formats.csr import Csr, joined
+from dsolver.kernels.formats.ell import Ell
+
+
+class AmgKernels:
+    """Set-up of levels without a lattice, on the host. Methods are what the functions of their names are there.
+
+    Args:
+        team: shares the loops; the number of its threads changes no bit.
+        asarray: makes an array of the host of one that may lie on the backend's device.
+
+    Attributes:
+        asarray: makes an array of this set-up of one that may lie elsewhere; no copy where it does not.
+        aggregation: what smoothed aggregation needs beside this.
+    """
+
+    aggregation: AggregationSetup
+
+    def __init__(self, team: Team, asarray: Callable[[Any], Any] = np.asarray) -> None:
+        self.team, self.asarray = team, asarray
+        self.aggregation = AggregationSetup(team)
+
+    def leave(self) -> None:
+        """Let go of the memory that loops of a set-up have left to each other."""
+        self.team.clear()
+
+    # -- coarse points -------------------------------------------------------------------------------------------------
+
+    def box_rows(self, box: LatticeBox, offsets: Sequence[tuple[int, int, int]], weights: Any) -> tuple[Csr, Any, bool]:
+        """See `box_rows.box_rows`."""
+        return box_rows.box_rows(box, offsets, weights, self.team)
+
+    def open_rows(self, box: OpenBox, offsets: Sequence[tuple[int, int, int]], weights: Any) -> Csr:
+        """See `open_rows.open_rows`."""
+        return open_rows.open_rows(box, offsets, weights, self.team)
+
+    def row_measures(self, a: Csr, below: int) -> tuple[Any, Any, Any]:
+        """See `couplings.row_measures`; in place of the sums of sizes `points.shares` of them."""
+        largest, diagonal, sizes = couplings.row_measures(a, below, self.team)
+        return largest, diagonal, points.shares(diagonal, sizes, self.team)
+
+    def couplings(self, a: Csr, below: int, largest: Any, theta: float) -> tuple[Any, Any]:
+        """See `couplings.couplings`."""
+        return couplings.couplings(a, below, largest, theta, self.team)
+
+    def begun(self, counts: Any, origin: Any, level: int, lone: int) -> tuple[Any, Any]:
+        """See `pmis.begun`."""
+        return pmis.begun(counts, origin, level, lone, self.team)
+
+    def settled(
+        self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None
+    ) -> tuple[int, Any, int, Any]:
+        """See `pmis.settle`: how many are left; of own points `points.coarse_before`, and how many are coarse.
+
+        opened: what this told last of the same points, its last item; None at first.
+        """
+        left = pmis.settle(a, below, bits, key, origin, state, self.team, opened)
+        before = points.coarse_before(state[below : below + a.size], self.team)
+        return len(left.points), before, int(before[-1]), left
+
+    def paths(
+        self, a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int
+    ) -> Csr:
+        """See `couplings.paths`."""
+        return couplings.paths(a, points, below, bits, coarse, seen, columns, least, self.team)
+
+    # -- points ------------------------------------------------------------------------------------------------------
+
+    def damped(self, share: Any, least: float, dominance: float, factor: float) -> Any:
+        """See `points.damped`."""
+        return points.damped(share, least, dominance, factor, self.team)
+
+    def numbered(self, states: Any, before: Any, first: int) -> Any:
+        """See `points.numbered`."""
+        return points.numbered(states, before, first, self.team)
+
+    def states_of(self, numbers: Any) -> tuple[Any, Any]:
+        """See `points.states_of`."""
+        return points.states_of(numbers, self.team)
+
+    def through(self, numbers: Any, first: int, others: Any) -> Any:
+        """See `points.through`."""
+        return points.through(numbers, first, others, self.team)
+
+    def leads(self, start: Any, values: Any) -> tuple[Any, Any]:
+        """See `points.leads`."""
+        return points.leads(start, values, self.team)
+
+    def of_coarse(self, numbers: Any, first: int, count: int, values: Any) -> Any:
+        """See `points.of_coarse`."""
+        return points.of_coarse(numbers, first, count, values, self.team)
+
+    # -- windows -------------------------------------------------------------------------------------------------------
+
+    def outside(self, numbers: Any, first: int, last: int) -> Any:
+        """See `windows.outside`."""
+        return windows.outside(numbers, first, last, self.team)
+
+    def distinct(self, numbers: Any) -> Any:
+        """See `windows.distinct`."""
+        return windows.distinct(numbers)
+
+    def ghosts(self, numbers: Any, first: int, last: int) -> Any:
+        """See `windows.ghosts`."""
+        return windows.ghosts(numbers, first, last, self.team)
+
+    def places(self, numbers: Any, first: int, rows: int, ghosts: Any, below: int) -> Any:
+        """See `windows.places`."""
+        return windows.places(numbers, first, rows, ghosts, below, self.team)
+
+    def relabeled(self, places: Any, rows: int, below: int, base: int, names: Any) -> Any:
+        """See `windows.relabeled`."""
+        return windows.relabeled(places, rows, below, base, names, self.team)
+
+    def selected(self, a: Csr, rows: Any = None, columns: tuple[int, int] = EVERY) -> Csr:
+        """See `selection.selected`."""
+        return selection.selected(a, rows, columns, self.team)
+
+    # -- interpolation -------------------------------------------------------------------------------------------------
+
+    def coarse_couplings(
+        self, a: Csr, bits: Any, state: Any, below: int, names: Any, *, every: bool = False, loose: bool = False
+    ) -> Csr:
+        """See `extended_interpolation.coarse_couplings`; loose: whether arrays may be longer than rows are together."""
+        return extended_interpolation.coarse_couplings(a, bits, state, below, names, self.team, every=every)
+
+    def interpolation(
+        self, a: Csr, points: Any, bits: Any, state: Any, below: int, seen: Csr, coarse: Any, columns: int, most: int
+    ) -> Csr:
+        """See `extended_interpolation.interpolation`."""
+        return extended_interpolation.interpolation(
+            a, points, bits, state, below, seen, coarse, columns, most, self.team
+        )
+
+    def renamed(self, seen: Csr, names: Any) -> Csr:
+        """See `extended_interpolation.renamed`."""
+        return extended_interpolation.renamed(seen, names, self.team)
+
+    def kept_product(self, a: Csr, b: Csr, columns: int, most: int) -> Csr:
+        """See `extended_interpolation.kept_product`."""
+        return extended_interpolation.kept_product(a, b, columns, most, self.team)
+
+    # -- coarse rows ---------------------------------------------------------------------------------------------------
+
+    def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True, blocks: BlockSizes | None = None) -> Csr:
+        """See `products.product`; blocks: of both factors, as a rule; that may save time."""
+        return products.product(a, b, columns, self.team, ascending=ascending)
+
+    def numeric(
+        self,
+        pattern: Csr,
+        a: Csr,
+        b: Csr,
+        columns: int,
+        *,
+        ascending: bool = True,
+        blocks: BlockSizes | None = None,
+        places: Places | None = None,
+    ) -> Csr:
+        """See `products.numeric`; ascending: as of `product` when it made the pattern; blocks: as of `product`.
+
+        places: of this pattern alone, for whoever asks again.
+        """
+        return products.numeric(pattern, a, b, columns, self.team)
+
+    def galerkin(
+        self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False, blocks: BlockSizes | None = None
+    ) -> tuple[Csr, Csr]:
+        """R, the transpose of P, which has so many columns, and R A P.
+
+        Rows of which only rounding is left are filled, with the diagonal of A: see `fill_lost`. Columns are in the
+        order of `product`; of a symmetric A they ascend, and entries below the diagonal are the mirror images of those
+        above it. blocks: as of `product`, of A P.
+        """
+        if symmetric:
+            whole = Cut(fine=p, rows=columns, width=columns)
+            r, half = self.half_galerkin(self.begun_galerkin(a, p, columns), whole, diagonal)
+            return r, self.completed(half)
+        r = self.transposed(p, columns)
+        restricted = None if blocks is None else blocks.restricted
+        ap = self.product(a, p, columns, ascending=False, blocks=blocks)
+        coarse = self.product(r, ap, columns, ascending=False, blocks=restricted)
+        self.fill_lost(coarse, 0, r, diagonal)
+        return r, coarse
+
+    def begun_galerkin(self, a: Csr, p: Csr, columns: int) -> Any:
+        """A P on its way to R A P, which `half_galerkin` makes of it; P has so many columns."""
+        return self.product(a, p, columns, ascending=False)
+
+    def rows_of_ap(self, begun: Any, rows: Any, least: int) -> Csr:
+        """Some rows of A P, without entries in columns before `least`, if those take no time."""
+        return self.selected(begun, rows, (least, EVERY[1]))
+
+    def half_galerkin(self, begun: Any, cut: Cut, diagonal: Any) -> tuple[Csr, Any]:
+        """R, and of symmetric R A P a chunk's `halves.Halves`, or what a device has for these.
+
+        Args:
+            begun: of `begun_galerkin`.
+            cut: what of it is the chunk's.
+            diagonal: float64, of A, of all rows of A P. Rows of which only rounding is left are filled with it.
+        """
+        r = self.transposed(cut.fine, cut.rows)
+        own = begun if cut.renamed is None else begun._replace(columns=cut.renamed(begun.columns))
+        ap = joined([*cut.before, own, *cut.after])
+        upper = products.upper_product(r, ap, cut.width, cut.below, self.team)
+        self.fill_lost(upper, 0, r, diagonal)
+        return r, halves.halves(upper, cut.width - cut.below, self.team)
+
+    def halved(self, upper: Csr) -> Any:
+        """The half of a matrix of which entries from the diagonal on are there, as of `half_galerkin`."""
+        return halves.halves(upper, upper.size, self.team)
+
+    def tight(self, half: Any) -> tuple[Any, Any]:
+        """A half without columns behind own rows that have no entries; and which of these have some, int64."""
+        return halves.tight(half)
+
+    def behind(self, half: Any) -> Csr:
+        """Entries of a half in columns behind own rows: a row for each of these, whose columns are own rows."""
+        return halves.behind(half)
+
+    def upper(self, half: Any) -> Csr:
+        """The rows of a half, from the diagonal on, own columns from 0; in any order."""
+        return halves.upper(half, self.team)
+
+    def completed(self, half: Any, before: Images | None = None, below: int = 0) -> Csr:
+        """See `halves.completed`."""
+        return halves.completed(half, before, below, self.team)
+
+    def transposed(self, a: Csr, columns: int) -> Csr:
+        """See `products.transposed`."""
+        return products.transposed(a, columns, self.team)
+
+    def fill_lost(self, coarse: Csr, below: int, r: Csr, diagonal: Any) -> None:
+        """See `products.fill_lost`."""
+        products.fill_lost(coarse, below, r, diagonal, self.team)
+
+    def symmetrize(self, a: Csr, below: int) -> None:
+        """See `products.symmetrize`."""
+        products.symmetrize(a, below)
+
+    def mirrored(self, a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
+        """See `products.mirrored`; ascending: whether columns do in each row."""
+        return products.mirrored(a, self.team)
+
+    def same(self, one: Any, other: Any) -> bool:
+        """Whether two arrays of integers are of one type, as long as each other, and equal."""
+        return one.dtype == other.dtype and np.array_equal(one, other)
+
+    # -- storage -------------------------------------------------------------------------------------------------------
+
+    def on_device(self, rows: Csr) -> Csr:
+        """A matrix, wherever it lies, in arrays of this device."""
+        return rows
+
+    def table(self, rows: Csr, width: int) -> Ell:
+        """The entries of a matrix as a table.
+
+        Args:
+            rows: the matrix.
+            width: entries of its longest row.
+        """
+        return tabulated(rows, width, self.team)

@@ -1,0 +1,31 @@
+"""Transposes and mirror images of matrices of full blocks: the bits of `dsolver.kernels.cpu.amg.products`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.sparse.blocks.rows import BlockRows, by_rows
+from dsolver.kernels.cuda.sparse.products import mirrors as scalar
+from dsolver.kernels.formats.csr import Csr
+
+FILE: Final = "sparse/blocks/mirrors.cu"
+
+
+def transposed(a: BlockRows, columns: int) -> BlockRows:
+    """Aᵀ of a matrix with so many columns."""
+    count = len(a.nodes.columns)
+    numbers = cupy.arange(count, dtype=np.int64).view(np.float64)  # bits that are moved like values
+    start, found, origins = scalar.transposed(a.nodes._replace(values=numbers), columns // a.columns)
+    nodes = Csr(start, found, cupy.empty_like(a.nodes.values))
+    sizes = np.int32(nodes.size), np.int32(a.rows), np.int32(a.columns)
+    arguments = (*sizes, start, found, origins.view(np.int64), a.nodes.start, a.nodes.values, nodes.values)
+    by_rows(FILE, "turn", nodes.size, arguments)
+    return BlockRows(nodes, a.columns, a.rows)
+
+
+def mirror(a: BlockRows) -> None:
+    """Entries below the diagonal become their mirror images, in place; all of them are there, and columns ascend."""
+    by_rows(FILE, "mirror", a.nodes.size, (np.int32(a.nodes.size), np.int32(a.rows), *a.nodes))

@@ -1,0 +1,72 @@
+"""Matrices on a GPU whose rows come in full blocks: their nodes' graph beside the values of compressed rows."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.launch.counters import counters
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.sparse.products.stages import MOST_THREADS, WARP
+from dsolver.kernels.formats.csr import Csr
+
+FILE, DTYPE = "sparse/blocks/rows.cu", "float64"
+LANES: Final = 16
+"""Threads of a row of blocks that is looked at, as in rows.cu."""
+
+
+class BlockRows(NamedTuple):
+    """A sparse matrix of full blocks.
+
+    Attributes:
+        nodes: its blocks: where each row of them begins, and the columns in units of blocks. Values are those of the
+            compressed rows: rows × columns for each block, row after row.
+        rows: of a block.
+        columns: of a block.
+    """
+
+    nodes: Csr
+    rows: int
+    columns: int
+
+    @property
+    def plain(self) -> Csr:
+        """The compressed rows, which share the values."""
+        count, entries = self.nodes.size, len(self.nodes.columns) * self.rows * self.columns
+        start = cupy.empty(count * self.rows + 1, dtype=np.int64)
+        out = Csr(start, cupy.empty(entries, dtype=np.int32), self.nodes.values)
+        arguments = (np.int32(count), np.int32(self.rows), np.int32(self.columns), *self.nodes[:2], *out[:2])
+        by_rows(FILE, "expand", count, arguments)
+        return out
+
+
+def in_blocks(*matrices: tuple[Csr, int, int]) -> tuple[BlockRows | None, ...]:
+    """Matrices by their blocks, which share the values; None for each whose blocks are not full.
+
+    matrices: each of them, and the rows and columns of a block. It waits for the device.
+    """
+    wrong = counters(len(matrices))
+    found = [_in_blocks(*each, wrong[n : n + 1]) for n, each in enumerate(matrices)]
+    return tuple(None if bad else each for each, bad in zip(found, read_back(wrong), strict=True))
+
+
+def _in_blocks(a: Csr, rows: int, columns: int, wrong: Any) -> BlockRows | None:
+    """A matrix by its blocks, unless the numbers of rows and entries tell that it has none.
+
+    wrong: int64 (1,), which becomes one if some blocks are not full, or not in a row.
+    """
+    nodes, blocks = a.size // rows, len(a.columns) // (rows * columns)
+    if a.size != nodes * rows or len(a.columns) != blocks * rows * columns:
+        return None
+    start, found = cupy.empty(nodes + 1, dtype=np.int64), cupy.empty(blocks, dtype=np.int32)
+    sizes = np.int32(nodes), np.int32(rows), np.int32(columns)
+    by_rows(FILE, "graph", nodes, (*sizes, *a[:2], np.int64(blocks), start, found, wrong), LANES)
+    return BlockRows(Csr(start, found, a.values), rows, columns)
+
+
+def by_rows(file: str, name: str, nodes: int, arguments: tuple[Any, ...], lanes: int = WARP) -> None:
+    """Launch a kernel with so many threads for each row of blocks."""
+    kernel(file, name, DTYPE)((-(-nodes * lanes // MOST_THREADS),), (MOST_THREADS,), arguments)

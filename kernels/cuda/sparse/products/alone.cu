@@ -1,0 +1,180 @@
+// Products A B of sparse matrices with a thread for each row, with the bits of the host's loops: kernels/cpu/amg/products.py.
+//
+// For rows of few columns. A thread keeps sums and columns in the order in which they are found, and a table of bytes that says
+// at which place a column is. Most slots are empty, so a column is found after 1.1 looks. What lane l of a warp has stands
+// 32 places apart, so no two lanes meet in a bank of shared memory, wherever they look.
+#include "sparse/table.cuh"
+#include "sparse/products/stage.cuh"
+#include "sparse/products/sums.cuh"
+
+constexpr int BATCH = 4;    // entries of a row of B that are requested together
+constexpr int AT_ONCE = 4;  // entries of a row of A that are staged together: a power of two
+constexpr unsigned FULL = 0xffffffffu;
+
+// An entry of A.
+struct alignas(16) Entry {
+    double factor;
+    int column;
+};
+
+// Entries of the rows of a warp, AT_ONCE of each lane's, in shared memory. Lanes that read a row of many entries each would
+// meet in no line of memory: AT_ONCE of them read together what one needs.
+struct Staged {
+    Entry* entries;   // of the warp; places of a row are exchanged, so that lanes that read theirs meet in no bank
+
+    __device__ __forceinline__ Entry& at(int row, int n) const {
+        return entries[row * AT_ONCE + (n ^ (row * AT_ONCE / 8 & (AT_ONCE - 1)))];
+    }
+
+    // The next entries of each lane's row, k .. end - 1 at most.
+    __device__ __forceinline__ void read(
+        long long k, long long end, const int* __restrict__ columns, const double* __restrict__ values
+    ) const {
+        const int lane = threadIdx.x % WARP, n = lane % AT_ONCE;
+        __syncwarp();   // all have read what is overwritten now
+#pragma unroll
+        for (int first = 0; first < WARP; first += WARP / AT_ONCE) {
+            const int row = first + lane / AT_ONCE;
+            const long long from = __shfl_sync(FULL, k, row) + n, last = __shfl_sync(FULL, end, row);
+            if (from < last) at(row, n) = {values[from], columns[from]};
+        }
+        __syncwarp();
+    }
+};
+
+// Some entries of a row of B.
+struct Batch {
+    int column[BATCH];
+    double value[BATCH];
+
+    __device__ __forceinline__ void ask(
+        long long first, long long last, const int* __restrict__ columns, const double* __restrict__ values
+    ) {
+#pragma unroll
+        for (int u = 0; u < BATCH; ++u) {
+            column[u] = first + u < last ? columns[first + u] : NONE;
+            value[u] = first + u < last ? values[first + u] : 0.0;
+        }
+    }
+
+    __device__ __forceinline__ void add(Sums& sums, double factor) const {
+#pragma unroll
+        for (int u = 0; u < BATCH; ++u)
+            if (column[u] != NONE) sums.add(column[u], __dmul_rn(factor, value[u]));
+    }
+};
+
+// Adds the products of an entry of A with the row first .. last - 1 of B.
+__device__ __forceinline__ void add_row(
+    Sums& sums, double factor, long long first, long long last, const int* __restrict__ columns,
+    const double* __restrict__ values
+) {
+    for (long long m = first; m < last && sums.count <= sums.most; m += BATCH) {
+        Batch batch;
+        batch.ask(m, last, columns, values);
+        batch.add(sums, factor);
+    }
+}
+
+#define FACTORS                                                                                                          \
+    const long long *__restrict__ a_start, const int *__restrict__ a_columns, const double *__restrict__ a_values,       \
+        const long long *__restrict__ b_start, const int *__restrict__ b_columns, const double *__restrict__ b_values
+
+// The sums of a row of A B, of which no more than most + 1 are counted. STAGED: where rows of A have many entries.
+template <bool STAGED>
+__device__ __forceinline__ void add_rows(Sums& sums, const Staged& staged, long long i, int rows, FACTORS) {
+    long long k = i < rows ? a_start[i] : 0;
+    const long long end = i < rows ? a_start[i + 1] : 0;
+    if constexpr (!STAGED) {
+        for (; k < end && sums.count <= sums.most; ++k) {
+            const int j = a_columns[k];
+            add_row(sums, a_values[k], b_start[j], b_start[j + 1], b_columns, b_values);
+        }
+    } else {
+        while (__any_sync(FULL, k < end)) {
+            staged.read(k, end, a_columns, a_values);
+            double factor[AT_ONCE] = {};
+            long long first[AT_ONCE], last[AT_ONCE];
+#pragma unroll
+            for (int q = 0; q < AT_ONCE; ++q) {
+                first[q] = last[q] = 0;
+                if (k + q >= end) continue;
+                const Entry entry = staged.at(threadIdx.x % WARP, q);
+                factor[q] = entry.factor;
+                first[q] = b_start[entry.column];
+                last[q] = b_start[entry.column + 1];
+            }
+#pragma unroll
+            for (int q = 0; q < AT_ONCE; q += 2) {   // two rows of B are on their way together
+                Batch one, other;
+                one.ask(first[q], last[q], b_columns, b_values);
+                other.ask(first[q + 1], last[q + 1], b_columns, b_values);
+                one.add(sums, factor[q]);
+                add_row(sums, factor[q], first[q] + BATCH, last[q], b_columns, b_values);
+                other.add(sums, factor[q + 1]);
+                add_row(sums, factor[q + 1], first[q + 1] + BATCH, last[q + 1], b_columns, b_values);
+            }
+            k = sums.count <= sums.most ? min(k + AT_ONCE, end) : end;
+        }
+    }
+}
+
+// Rows of A B to rooms of `most` entries each, a multiple of four, and their lengths; longer ones are passed on. Tables have
+// 1 << bits slots, more than `most`.
+template <bool STAGED>
+__device__ __forceinline__ void make(
+    const Stage& stage, FACTORS, int bits, int most, long long* __restrict__ counts, int* __restrict__ columns,
+    double* __restrict__ values
+) {
+    extern __shared__ __align__(16) char memory[];
+    const int bytes = bytes_of_sums(bits, most), all = bytes + STAGED * WARP * AT_ONCE * static_cast<int>(sizeof(Entry));
+    char* const own = memory + threadIdx.x / WARP * all;
+    Sums sums(own, bits, most);
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const Staged staged{reinterpret_cast<Entry*>(own + bytes)};
+    bool passed = i < stage.rows && a_start[i + 1] - a_start[i] > LONGEST;
+    const long long mine = passed ? stage.rows : i;
+    add_rows<STAGED>(sums, staged, mine, stage.rows, a_start, a_columns, a_values, b_start, b_columns, b_values);
+    if (i >= stage.rows) return;
+    passed = passed || sums.count > most;
+    counts[i] = passed ? 0 : sums.count;
+    if (passed) stage.pass_on(static_cast<int>(i));
+    else sums.store(columns + i * most, values + i * most);
+}
+
+// Values of rows of A B whose columns are known, in the order in which they are found: of all that have no more than `most`.
+template <bool STAGED>
+__device__ __forceinline__ void fill(
+    const Stage& stage, FACTORS, int bits, int most, const long long* __restrict__ start, double* __restrict__ values
+) {
+    extern __shared__ __align__(16) char memory[];
+    const int bytes = bytes_of_sums(bits, most), all = bytes + STAGED * WARP * AT_ONCE * static_cast<int>(sizeof(Entry));
+    char* const own = memory + threadIdx.x / WARP * all;
+    Sums sums(own, bits, most);
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const Staged staged{reinterpret_cast<Entry*>(own + bytes)};
+    const long long to = i < stage.rows ? start[i] : 0;
+    const bool passed = i < stage.rows && (start[i + 1] - to > most || a_start[i + 1] - a_start[i] > LONGEST);
+    const long long mine = passed ? stage.rows : i;
+    add_rows<STAGED>(sums, staged, mine, stage.rows, a_start, a_columns, a_values, b_start, b_columns, b_values);
+    if (passed) stage.pass_on(static_cast<int>(i));
+    else
+        for (int n = 0; n < sums.count; ++n) values[to + n] = sums.values[n * WARP];
+}
+
+#define KERNELS(NAME, STAGED)                                                                                            \
+    extern "C" __global__ void make_##NAME(                                                                              \
+        STAGE, FACTORS, int bits, int most, long long* __restrict__ counts, int* __restrict__ columns,                   \
+        double* __restrict__ values                                                                                      \
+    ) {                                                                                                                  \
+        make<STAGED>(                                                                                                    \
+            THIS_STAGE, a_start, a_columns, a_values, b_start, b_columns, b_values, bits, most, counts, columns, values  \
+        );                                                                                                               \
+    }                                                                                                                    \
+    extern "C" __global__ void fill_##NAME(                                                                              \
+        STAGE, FACTORS, int bits, int most, const long long* __restrict__ start, double* __restrict__ values             \
+    ) {                                                                                                                  \
+        fill<STAGED>(THIS_STAGE, a_start, a_columns, a_values, b_start, b_columns, b_values, bits, most, start, values); \
+    }
+KERNELS(alone, false)
+KERNELS(staged, true)

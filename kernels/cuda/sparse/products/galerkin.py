@@ -1,0 +1,237 @@
+"""R A P on a GPU, with a single wait after the size of its rows was guessed.
+
+A P has no begins of rows that anybody would wait for: its rows stay in rooms of equal size, where the second product
+reads them. Of a symmetric R A P only entries from the diagonal on are made; they and their mirror images are sorted
+to their places.
+
+Rows of A P that other chunks have made are rows of P that A takes once, so that one product makes them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.amg import Cut
+from dsolver.kernels.cuda.launch.counters import counters
+from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.sparse.products.expected_columns import EVERY, Expected, expected_of, expecting
+from dsolver.kernels.cuda.sparse.products.halves import SIZES, Halves
+from dsolver.kernels.cuda.sparse.products.mirrors import (
+    all_lengths,
+    begun_transpose,
+    fill_lost,
+    fill_lost_rooms,
+    transposed,
+)
+from dsolver.kernels.cuda.sparse.products.product import in_rooms, move, pieces_of, product
+from dsolver.kernels.cuda.sparse.products.stages import COUNTERS, Rooms, Stages
+from dsolver.kernels.cuda.sparse.selection import selected
+from dsolver.kernels.cuda.sparse.starts import starts_of
+from dsolver.kernels.formats.csr import Csr, joined
+from dsolver.kernels.formats.layout import Array
+
+PASSED: Final = COUNTERS // 2
+"""Numbers of 8 bytes that hold the counters of stages."""
+SOME: Final = 1 << 14
+"""Rows of a product from which on some are counted first, whatever their mean foretells: beside layers and islands few
+rows are far longer than the others. Where they found no room products were made in vain, 10 of 30 ms of a set-up of
+chips with 2 million cells; to count some takes 0.05 ms."""
+MOST_PIECES: Final = 64
+"""Pieces in which R A P is made, at most."""
+MOST_READ: Final = 1.5
+"""Rows of A P that all pieces read together, at most, over all rows: else each is made once, and compressed."""
+
+
+class Begun(NamedTuple):
+    """A and P, of which A P is made once all rows of it that are not here have come; P has so many columns."""
+
+    a: Csr
+    p: Csr
+    columns: int
+
+    def rows(self, wanted: Array) -> Csr:
+        """Some rows of A P, columns not ascending."""
+        return product(selected(self.a, wanted), self.p, self.columns, ascending=False)
+
+
+def galerkin(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False) -> tuple[Csr, Csr]:
+    """See `dsolver.kernels.cpu.amg.setup.AmgKernels.galerkin`."""
+    whole = Cut(fine=p, rows=columns, width=columns)
+    if symmetric:
+        r, half = half_galerkin(Begun(a, p, columns), whole, diagonal)
+        return r, half.completed()
+    if made := _in_rooms(a, p, whole, diagonal, symmetric=False):
+        return made
+    r = transposed(p, columns)
+    coarse = product(r, product(a, p, columns, ascending=False), columns, ascending=False)
+    fill_lost(coarse, 0, r, diagonal)
+    return r, coarse
+
+
+def half_galerkin(begun: Begun, cut: Cut, diagonal: Any) -> tuple[Csr, Halves]:
+    """See `dsolver.kernels.cpu.amg.setup.AmgKernels.half_galerkin`."""
+    a, p = _stacked(begun, cut)
+    if made := _in_rooms(a, p, cut, diagonal, symmetric=True):
+        return made
+    r = transposed(cut.fine, cut.rows)
+    coarse = product(r, product(a, p, cut.width, ascending=False), cut.width, ascending=False)
+    fill_lost(coarse, cut.below, r, diagonal)
+    return r, Halves.of(_from_diagonal(coarse, cut.below), cut.below, cut.width)
+
+
+def _stacked(begun: Begun, cut: Cut) -> tuple[Csr, Csr]:
+    """Two matrices whose product is A P between rows of it that others have made."""
+    a, p = begun.a, begun.p
+    if cut.renamed is not None:
+        p = p._replace(columns=cut.renamed(p.columns))
+    before, after = sum(part.size for part in cut.before), sum(part.size for part in cut.after)
+    if not before + after:
+        return a, p
+    shifted = a._replace(columns=a.columns + np.int32(before)) if before else a
+    parts = _identity(0, before), shifted, _identity(before + p.size, after)
+    return joined(parts), joined([*cut.before, p, *cut.after])
+
+
+def _identity(first: int, rows: int) -> Csr:
+    """Rows with a one each, from this column on."""
+    columns = cupy.arange(first, first + rows, dtype=np.int32)
+    return Csr(cupy.arange(rows + 1, dtype=np.int64), columns, cupy.ones(rows))
+
+
+def _from_diagonal(a: Csr, below: int) -> Csr:
+    """Entries of rows from the diagonal on, which row i has in column below + i."""
+    entries = cupy.arange(len(a.columns), dtype=np.int64)
+    kept = cupy.flatnonzero(a.columns >= below + cupy.searchsorted(a.start[1:], entries, side="right"))
+    return Csr(cupy.searchsorted(kept, a.start).astype(np.int64), a.columns[kept], a.values[kept])
+
+
+def _in_rooms(a: Csr, p: Csr, cut: Cut, diagonal: Any, *, symmetric: bool) -> tuple[Csr, Any] | None:
+    """R and R A P, of which a symmetric one is a half; None where rows found no room."""
+    if not len(p.columns) or not len(cut.fine.columns):
+        return None
+    known = counters(SIZES + 3 * PASSED)  # and rows that stages have passed on
+    *of_products, of_r = known[SIZES:].view(np.int32).reshape(3, COUNTERS)
+    stages, of_first = Stages(cut.rows, of_r), expecting(a, Rooms(*p), p.mean, sampled=a.size >= SOME)
+    r = begun_transpose(cut.fine, cut.rows, stages)
+    first = of_first()  # it was there before R, for which nobody waits
+    if (pieces := pieces_of(a, Rooms(*p), p.mean, first)) > 1:
+        sorted_ = pieces <= MOST_PIECES and not read_back(of_r)[stages.last]
+        made = _in_pieces(a, p, r, cut, diagonal, first, pieces, symmetric=symmetric) if sorted_ else None
+        return None if made is None else (r, made)
+    rooms = _piece(a, p, r, first, of_products, cut.below if symmetric else EVERY)
+    if rooms is None:
+        return None
+    fill_lost_rooms(rooms, cut.below, r, diagonal)
+    result = _result([rooms], cut, known, symmetric=symmetric)
+    found = read_back(known, long_wait=True)
+    passed = found[SIZES:].view(np.int32).reshape(3, COUNTERS)
+    if passed[0, 1] or passed[1, 1] or passed[2, stages.last]:
+        return None
+    return r, result.known(found)
+
+
+def _result(pieces: Sequence[Rooms], cut: Cut, known: Array, *, symmetric: bool) -> _Moved | Halves:
+    return Halves(pieces, cut.below, cut.width, known) if symmetric else _Moved(pieces, known)
+
+
+@final
+class _Moved:
+    """Rows in rooms that come to their places with columns in the order in which they were found.
+
+    Args:
+        pieces: of the rows, one after the other.
+        known: int64, where the number of all entries comes.
+    """
+
+    def __init__(self, pieces: Sequence[Rooms], known: Array) -> None:
+        self._pieces, self._start = pieces, starts_of(all_lengths(pieces), known)
+
+    def known(self, found: Any) -> Csr:
+        """The rows, once the number of their entries has been read."""
+        entries = int(found[0])
+        out, first = Csr(self._start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries)), 0
+        for rooms in self._pieces:
+            last = first + rooms.size
+            move(rooms, entries / out.size, out._replace(start=self._start[first : last + 1]))
+            first = last
+        return out
+
+
+def _in_pieces(
+    a: Csr, p: Csr, r: Csr, cut: Cut, diagonal: Any, expected: Expected, pieces: int, *, symmetric: bool
+) -> Csr | Halves | None:
+    """R A P, piece after piece of its rows, each with the rows of A P that it reads: rooms of a piece, not of all rows.
+
+    Where rows of R are beside each other and read rows of A P that are, as on lattices and in banded order, few of
+    these are made twice.
+
+    Args:
+        a: A.
+        p: P.
+        r: R.
+        cut: its place.
+        diagonal: of A.
+        expected: of rows of A P.
+        pieces: how many.
+        symmetric: whether it is.
+
+    Returns:
+        the rows, or their half; None where pieces read too many rows, or rows found no room.
+    """
+    edges = [r.size * n // pieces for n in range(pieces + 1)]
+    rows, entries = list(pairwise(edges)), list(pairwise(_at(r.start, edges)))
+    read = [r.columns[begin:end] for begin, end in entries]
+    if not all(map(len, read)):
+        return None
+    found = read_back(cupy.stack([end(columns) for columns in read for end in (cupy.min, cupy.max)])).tolist()
+    windows = [(first, last + 1) for first, last in zip(found[::2], found[1::2], strict=True)]
+    if sum(last - first for first, last in windows) > MOST_READ * a.size:
+        return None
+    of_a = _at(a.start, [end for window in windows for end in window])
+    known = counters(SIZES + 2 * pieces * PASSED)
+    passed = known[SIZES:].view(np.int32).reshape(pieces, 2, COUNTERS)
+    made = []
+    for n, window in enumerate(windows):
+        fine, coarse = _part(a, window, of_a[2 * n : 2 * n + 2]), _part(r, rows[n], entries[n])
+        shifted = coarse._replace(columns=coarse.columns - np.int32(window[0]))
+        begin = cut.below + rows[n][0]
+        one = _piece(fine, p, shifted, expected, passed[n], begin if symmetric else EVERY)
+        if one is None:
+            return None
+        fill_lost_rooms(one, begin, coarse, diagonal)
+        made.append(one)
+    result = _result(made, cut, known, symmetric=symmetric)
+    found = read_back(known, long_wait=True)
+    if found[SIZES:].view(np.int32).reshape(-1, COUNTERS)[:, 1].any():
+        return None
+    return result.known(found)
+
+
+def _piece(a: Csr, p: Csr, r: Csr, expected: Expected, passed: Sequence[Array], begin: int) -> Rooms | None:
+    """Rows of R A P in rooms; None where these would be too large.
+
+    expected: of rows of A P. passed: int32 (COUNTERS,) of each product, rows that stages pass on. begin: the column of
+    the first row's diagonal, or `EVERY`.
+    """
+    ap = in_rooms(a, Rooms(*p), p.mean, expected, Stages(a.size, passed[0]))
+    if ap is None:
+        return None
+    second = expected_of(r, ap, expected.mean, begin, sampled=r.size >= SOME)
+    return in_rooms(r, ap, expected.mean, second, Stages(r.size, passed[1]), begin)
+
+
+def _at(start: Array, rows: Sequence[int]) -> list[int]:
+    """Begins of some rows, on the host."""
+    found: list[int] = read_back(start[cupy.asarray(rows)]).tolist()
+    return found
+
+
+def _part(matrix: Csr, rows: Sequence[int], entries: Sequence[int]) -> Csr:
+    """Rows of a matrix, from the first to before the last, which have these entries, in its memory."""
+    (first, last), (begin, end) = rows, entries
+    return Csr(matrix.start[first : last + 1] - begin, matrix.columns[begin:end], matrix.values[begin:end])

@@ -1,0 +1,376 @@
+"""Products of sparse matrices on a GPU, with the bits of `dsolver.kernels.cpu.amg.products`."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, final
+
+import cupy
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.cuda.launch.counters import counters
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.sparse.products import long_rows
+from dsolver.kernels.cuda.sparse.products.expected_columns import EVERY, Expected, expected_of, sampled_of
+from dsolver.kernels.cuda.sparse.products.mirrors import sort_rooms
+from dsolver.kernels.cuda.sparse.products.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
+from dsolver.kernels.cuda.sparse.products.tables import COUNTED, LEAST_BITS, MOST_BITS, SUMMED, Tables, tables_of
+from dsolver.kernels.cuda.sparse.starts import starts_of
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
+
+FILE, DTYPE = "sparse/products/product.cu", "float64"
+ALONE, ALONE_IN_ROOMS = "sparse/products/alone.cu", "sparse/products/alone_in_rooms.cu"
+MOST_ROOM: Final = 1 << 28
+"""Entries for which there is room before the rows' lengths are known, 3 GiB; rooms that nobody moves may have as many
+as A has. Larger products are counted first, or made in pieces where that is possible (`galerkin._in_pieces`)."""
+SNUG: Final = 7 * MOST_ROOM // 8
+"""Entries of all rooms up to which larger ones may be more than the least."""
+OVERLAP: Final = 1.25
+"""Rows of A P that a piece of the rows of R A P reads, over its part of all, about: neighbors of other pieces' rows."""
+LARGER: Final = ((16, 16), (16, 8), (32, 16), (32, 8), (32, 4))
+"""Rows for each larger room, and times that this is as large as a row's own: the first of these for which `SPARE`
+entries suffice, and `SNUG` with the rows' own rooms, else the last. Beside thin layers one of 22 rows needed a larger
+room, elsewhere one of 100, 13 times as large as its own."""
+SPARE: Final = 1 << 26
+"""Entries of larger rooms, 0.8 GB."""
+MOST_ALONE: Final = 16
+"""Columns of rows that a thread makes, at most."""
+OF_ROOMS: Final = (8, 12, 16, 20, 24)
+"""Sizes of rooms of B whose products a thread makes."""
+MOST_OF_ROOMS: Final = 96
+"""Columns of its row then, at most."""
+MANY: Final = 1 << 17
+"""Rows from which there are so many threads that GPUs are busy."""
+SHORT: Final = 8
+"""Entries of A's rows in the mean up to which a thread reads its row by itself: longer ones come to it through shared
+memory, read by lanes together."""
+LONG: Final = 32
+"""Entries of A's rows that a thread takes at all, in the mean, at most."""
+STAGED: Final = 4 * 16
+"""Bytes of shared memory of a thread for entries that lanes have read for it, as in alone.cu."""
+SLOTS: Final = 3.5
+"""Slots of its table for each of them, at least: 64 for 12 took 2.6 ms where 32 took 3.0."""
+SLOTS_OF_ROOMS: Final = 3.6
+"""Slots for each column where B is in rooms. With half of them rows of few columns took up to 1.5 times as long."""
+OF_TABLES: Final = 70
+"""Percent of a multiprocessor's memory for tables and L1 that tables may have then. Threads read a room in pieces of 16
+bytes, and 16 warps have 74 KB of rooms under way: where tables left L1 28 KB, R A P of 256³ took 9.2 ms in place of
+5.3."""
+FEW: Final = 1 << 23
+"""Entries of larger rooms up to which each row may have one; in larger products some of them, see `LARGER`."""
+HOMELESS: Final = 64
+"""One of so many rows at most may find no room at all where rows are made in rooms: it is made by a block then."""
+MANY_TERMS: Final = 1 << 13
+"""Products of numbers in a row, in the mean, from which on rows of large products are made by blocks: 15,000 took 0.75
+of the time of tables, 6,000 as long, and 1,200 1.7 times as long."""
+EMPTY: Final = 0.25
+"""Part of the sampled rows of A B, and of all rows of A, without entries from which on these are left out first."""
+
+
+def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
+    """A B, where B has so many columns: see `products.product`.
+
+    Rows of B have no column twice.
+
+    Args:
+        a: A.
+        b: B.
+        columns: of B.
+        ascending: whether columns ascend in each row.
+    """
+    if not a.size:
+        return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
+    expected = expected_of(a, Rooms(*b), b.mean)
+    if expected.empty > EMPTY and (kept := _Kept.of(a)):
+        return kept.spread(product(kept.rows(a), b, columns, ascending=ascending))
+    many = not expected.ample and len(a.columns) * b.mean > MANY_TERMS * a.size
+    if many and ascending and columns <= long_rows.RANGE:
+        return _by_blocks(a, b, columns)
+    made = _of_even_rows(a, b, columns, expected, ascending) if expected.even else None
+    return _in_stages(a, b, columns, expected, ascending) if made is None else made
+
+
+def _in_stages(a: Csr, b: Csr, columns: int, expected: Expected, ascending: bool) -> Csr:
+    """A B by larger and larger tables: rows that found no room are counted, and made again."""
+    room = counters(1 + COUNTERS // 2)  # the number of entries, and rows that were passed on: read at once
+    lengths, stages = cupy.empty(a.size, dtype=np.int64), Stages(a.size, room[1:].view(np.int32))
+    rooms = None
+    if expected.most * a.size <= MOST_ROOM:
+        rooms = rooms_of(a, b, b.mean, expected, ascending, stages, lengths)
+    if rooms is None or not expected.ample:
+        _count(a, b, expected.mean, stages, lengths)
+    start, entries, passed = _starts(lengths, room)
+    if passed[0] and stages.number == 1:
+        _count(a, b, expected.mean, stages, lengths)
+        start, entries, passed = _starts(lengths, room)
+    left = stages.left() if passed[stages.last] else None
+    out = _with_long_rows(start, entries, left, a, b, columns)
+    if rooms is None:
+        _fill(a, b, out, Stages(a.size), sampled_of(out).slots, ascending=ascending)
+    else:
+        move(rooms, entries / a.size, out)
+        if passed[0]:
+            _fill(a, b, out, stages.again(), sampled_of(out).slots, ascending=ascending)
+    if left is not None:
+        long_rows.fill(left, a, b, columns, out, ascending=ascending)
+    return out
+
+
+def _of_even_rows(a: Csr, b: Csr, columns: int, expected: Expected, ascending: bool) -> Csr | None:
+    """A B by rooms for all rows but a few; None if there are more without one."""
+    room = counters(1 + COUNTERS // 2)
+    stages = Stages(a.size, room[1:].view(np.int32))
+    rooms = in_rooms(a, Rooms(*b), b.mean, expected, stages)
+    if rooms is None:
+        return None
+    start, entries, passed = _starts(rooms.lengths, room)
+    if int(passed[stages.last]) * HOMELESS > a.size:
+        return None
+    left = stages.left() if passed[stages.last] else None
+    out = _with_long_rows(start, entries, left, a, b, columns)
+    if left is not None:
+        rooms.columns[left.astype(np.int64) * rooms.room] = 0  # a room to be read, for what is overwritten below
+    if ascending:
+        sort_rooms(rooms, out)
+    else:
+        move(rooms, expected.mean, out)
+    if left is not None:
+        long_rows.fill(left, a, b, columns, out, ascending=ascending)
+    return out
+
+
+def _by_blocks(a: Csr, b: Csr, columns: int) -> Csr:
+    """A B of which all rows are long, each by a block, with columns ascending."""
+    rows = cupy.arange(a.size, dtype=np.int32)
+    out = _with_long_rows(cupy.zeros(a.size + 1, dtype=np.int64), 0, rows, a, b, columns)
+    long_rows.fill(rows, a, b, columns, out, ascending=True)
+    return out
+
+
+def _with_long_rows(start: Array, entries: int, left: Array | None, a: Csr, b: Csr, columns: int) -> Csr:
+    """A matrix for A B, whose rows begin at `start` as long as those that are left have no entries."""
+    if left is not None:
+        lengths = cupy.diff(start)
+        lengths[left] = long_rows.count(left, a, b, columns)
+        start[1:] = cupy.cumsum(lengths)
+        entries = int(start[-1])
+    return Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+
+
+@final
+class _Kept:
+    """Rows of a matrix that have entries: of the others nobody makes anything.
+
+    Args:
+        flags: bool, which they are.
+        numbers: theirs, ascending, at least one.
+    """
+
+    def __init__(self, flags: Array, numbers: Array) -> None:
+        self._flags, self._numbers = flags, numbers
+
+    @classmethod
+    def of(cls, a: Csr) -> _Kept | None:
+        """Rows of A that have entries; None where nearly all of them have some, or none. It waits."""
+        flags = a.start[1:] > a.start[:-1]
+        numbers = cupy.flatnonzero(flags)
+        return cls(flags, numbers) if 0 < len(numbers) < (1.0 - EMPTY) * a.size else None
+
+    def rows(self, matrix: Csr) -> Csr:
+        """These rows of a matrix that has no entries in others, in its memory."""
+        return matrix._replace(start=cupy.append(matrix.start[self._numbers], matrix.start[-1:]))
+
+    def spread(self, matrix: Csr) -> Csr:
+        """All rows, of these."""
+        before = cupy.zeros(len(self._flags) + 1, dtype=np.int64)
+        before[1:] = cupy.cumsum(self._flags)
+        return matrix._replace(start=matrix.start[before])
+
+
+def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
+    """A B again, of matrices with new values in the same places: half of the work of `product`.
+
+    Args:
+        pattern: what `product` has made of A and B before, with the same order of columns; its values are not read.
+        a: A.
+        b: B.
+        columns: of B.
+        ascending: as of `pattern`.
+
+    Returns:
+        a matrix that shares start and columns with the pattern.
+    """
+    out = pattern._replace(values=cupy.empty(len(pattern.columns)))
+    if a.size:
+        stages, expected = Stages(a.size), sampled_of(out)
+        if expected.empty > EMPTY and (kept := _Kept.of(a)):
+            made = numeric(kept.rows(pattern), kept.rows(a), b, columns, ascending=ascending)
+            return pattern._replace(values=made.values)
+        room = _room(expected.usual) if expected.even and not ascending else 0
+        if 0 < room <= MOST_ALONE and len(a.columns) <= LONG * a.size:
+            _launch_alone("fill", a, Rooms(*b), room, stages, (out.start, out.values))
+        rows = _fill(a, b, out, stages, expected.slots, ascending=ascending).left()
+        if len(rows):
+            long_rows.fill(rows, a, b, columns, out, ascending=ascending)
+    return out
+
+
+def _starts(lengths: Array, room: Array) -> tuple[Array, int, npt.NDArray[np.int32]]:
+    """Begins of rows, the number of entries, and how many rows each stage has passed on. It waits for the device."""
+    start = starts_of(lengths, room)
+    known = read_back(room, long_wait=True)
+    return start, int(known[0]), known[1:].view(np.int32)
+
+
+def rooms_of(a: Csr, b: Csr, mean: float, expected: Expected, ascending: bool, stages: Stages, lengths: Array) -> Rooms:
+    """Columns and values of rows of A B in rooms, and their lengths, of those that have room.
+
+    mean: entries of a row of B.
+    """
+    tables = tables_of(expected.slots, mean)[0]
+    most = tables.most if expected.ample else min(max(4 * int(np.ceil(expected.most / 4.0)), 16), tables.most)
+    made = Rooms(lengths, cupy.empty(a.size * most, dtype=np.int32), cupy.empty(a.size * most), most)
+    _make(a, Rooms(*b), made, tables._replace(most=most), stages, ascending=ascending)
+    return made
+
+
+def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages, diagonal: int = EVERY) -> Rooms | None:
+    """Rows of A B in rooms, in the order in which columns are found; None where these would be too large.
+
+    Rows for which there is no room are passed on by the second stage, too.
+
+    Args:
+        a: A.
+        b: B.
+        mean: entries of a row of B.
+        expected: of A B.
+        stages: of A's rows.
+        diagonal: the column of the first row's diagonal, where columns from the diagonal on are wanted alone.
+    """
+    shape = _shape(a, b, mean, expected)
+    room, second, entries = shape.room, shape.second, shape.entries
+    if entries > max(MOST_ROOM, len(a.columns)):
+        return None
+    lengths, columns, values = (
+        cupy.empty(a.size, dtype=np.int64),
+        cupy.empty(entries, dtype=np.int32),
+        cupy.empty(entries),
+    )
+    made = Rooms(lengths, columns, values, room, second.most)
+    if shape.alone:
+        _launch_alone("make", a, b, room, stages, (lengths, columns, values), diagonal)
+    else:
+        _make(a, b, made, shape.first._replace(most=room), stages, diagonal=diagonal)
+    _make(a, b, made, second, stages, diagonal=diagonal)
+    return made
+
+
+def pieces_of(a: Csr, b: Rooms, mean: float, expected: Expected) -> int:
+    """Number of pieces of A's rows, as large as each other, that `in_rooms` takes one by one; arguments as there."""
+    entries = _shape(a, b, mean, expected).entries
+    return 1 if entries <= max(MOST_ROOM, len(a.columns)) else int(np.ceil(OVERLAP * entries / max(1, MOST_ROOM)))
+
+
+class _Shape(NamedTuple):
+    """Rooms of the rows of a product.
+
+    Attributes:
+        alone: whether the first stage has a thread for each row.
+        room: entries of each row's own room.
+        first: tables of the first stage, if it has groups of lanes.
+        second: of the second one, whose rows have larger rooms.
+        entries: of all rooms.
+    """
+
+    alone: bool
+    room: int
+    first: Tables
+    second: Tables
+    entries: int
+
+
+def _shape(a: Csr, b: Rooms, mean: float, expected: Expected) -> _Shape:
+    """Rooms of `in_rooms`, whose arguments these are."""
+    room = _room(expected.usual)
+    if b.room:
+        alone = b.room in OF_ROOMS and room <= MOST_OF_ROOMS and a.size >= MANY
+    else:
+        alone = room <= MOST_ALONE and len(a.columns) <= LONG * a.size
+    tables = tables_of(expected.slots, mean)[0]
+    room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
+    second, larger = _larger(a.size, room)
+    return _Shape(alone, room, tables, second, a.size * room + larger)
+
+
+def _larger(rows: int, room: int) -> tuple[Tables, int]:
+    """Tables of the stage whose rows have larger rooms, and the entries of these; room: of each row's own."""
+    for part, times in LARGER:
+        second = Tables.of(WARP, min(max(int(np.ceil(np.log2(times * room))), LEAST_BITS), MOST_BITS))
+        entries = (rows if rows * second.most <= FEW else rows // part) * second.most
+        if entries <= min(SPARE, SNUG - rows * room):
+            break
+    return second, entries
+
+
+def _launch_alone(
+    name: str, a: Csr, b: Rooms, room: int, stages: Stages, out: tuple[Any, ...], diagonal: int = EVERY
+) -> None:
+    """Launch the first stage, by a thread for each row."""
+    if b.room:
+        bits = max(5, int(np.ceil(np.log2(SLOTS_OF_ROOMS * room))))
+        function = kernel(ALONE_IN_ROOMS, f"{name}_{b.room}", DTYPE)
+        if function.preferred_shared_memory_carveout != OF_TABLES:
+            function.preferred_shared_memory_carveout = OF_TABLES
+        arguments = (*a, *b.places, b.values, np.int32(bits), np.int32(room), np.int32(diagonal), *out)
+        stages.launch(function, 1, arguments, 12 * room + (1 << bits))
+        return
+    staged = len(a.columns) > SHORT * a.size
+    bits = max(5, int(np.ceil(np.log2(SLOTS * room))))
+    function = kernel(ALONE, f"{name}_{'staged' if staged else 'alone'}", DTYPE)
+    shared = 12 * room + (1 << bits) + (STAGED if staged else 0)
+    stages.launch(function, 1, (*a, *b[:3], np.int32(bits), np.int32(room), *out), shared)
+
+
+def _make(
+    a: Csr, b: Rooms, made: Rooms, tables: Tables, stages: Stages, *, ascending: bool = False, diagonal: int = EVERY
+) -> None:
+    """Launch the next stage, by groups of lanes."""
+    what = (*tables.limits, np.int32(ascending), *made.shape, np.int32(diagonal), *made[:3])
+    stages.launch(
+        kernel(FILE, f"make_{tables.lanes}", DTYPE),
+        tables.lanes,
+        (*a, *b.places, b.values, *what),
+        SUMMED << tables.bits,
+    )
+
+
+def move(rooms: Rooms, mean: float, out: Csr) -> None:
+    """Rows from their rooms to their places, of all that have one; mean: entries of a row, about."""
+    width = 4 if mean <= 16.0 else 8 if mean <= 48.0 else 16
+    grid = (-(-out.size * width // MOST_THREADS),)
+    sizes = np.int32(out.size), np.int32(width)
+    kernel(FILE, "move_rows", DTYPE)(grid, (MOST_THREADS,), (*sizes, *rooms.shape, *rooms[1:3], *out))
+
+
+def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None:
+    """Lengths of the rows of A B that the stages have not done yet, of all but those that are left."""
+    for tables in tables_of(2.0 * guess, b.mean, stages.number):
+        function = kernel(FILE, f"count_{tables.lanes}", DTYPE)
+        matrices = (a.start, a.columns, *Rooms(*b).places)
+        stages.launch(function, tables.lanes, (*matrices, *tables.limits, lengths), COUNTED << tables.bits)
+
+
+def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, slots: float, *, ascending: bool) -> Stages:
+    """Columns and values of the stages' rows of A B, whose starts are known, of all but those that are left."""
+    for tables in tables_of(slots, b.mean, stages.number):
+        function = kernel(FILE, f"fill_{tables.lanes}", DTYPE)
+        arguments = (*a, *Rooms(*b).places, b.values, *tables.limits, np.int32(ascending), *out)
+        stages.launch(function, tables.lanes, arguments, SUMMED << tables.bits)
+    return stages
+
+
+def _room(columns: float) -> int:
+    """Places for so many columns, a multiple of four."""
+    return 4 * int(np.ceil(max(columns, 1.0) / 4.0))

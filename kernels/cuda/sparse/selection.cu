@@ -1,0 +1,124 @@
+// Some rows of a matrix, with their entries in some columns (dsolver.kernels.cpu.amg.selection is the text).
+
+typedef long long i64;
+using real = REAL;
+
+constexpr int LANES = 8, WARP = 32;   // lanes that share a row, as in selection.py
+
+// rows: those that are taken; null for all. low, high: columns that are taken.
+template <typename T>
+__device__ void select(
+    const i64* __restrict__ start, const T* __restrict__ columns, const real* __restrict__ values, const i64* __restrict__ rows,
+    int count, i64 low, i64 high, int* __restrict__ lengths, const i64* __restrict__ begins, T* __restrict__ out_columns,
+    real* __restrict__ out_values
+) {
+    const int lane = threadIdx.x % LANES;
+    const i64 i = (blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x) / LANES;
+    const int shift = threadIdx.x % WARP - lane;
+    i64 k = 0, last = 0, at = 0;
+    if (i < count) {
+        const i64 row = rows ? rows[i] : i;
+        k = start[row];
+        last = start[row + 1];
+        if (begins) at = begins[i];
+    }
+    int found = 0;
+    // All lanes of a warp go on until the longest of its rows has ended: they wait for each other.
+    while (__ballot_sync(0xffffffffu, k < last)) {
+        const bool there = k + lane < last;
+        const T column = there ? columns[k + lane] : T(0);
+        const bool kept = there && column >= low && column < high;
+        const unsigned all = __ballot_sync(0xffffffffu, kept) >> shift & 0xffu;
+        if (kept && begins) {
+            const i64 to = at + found + __popc(all & ((1u << lane) - 1));
+            out_columns[to] = column;
+            out_values[to] = values[k + lane];
+        }
+        found += __popc(all);
+        k += LANES;
+    }
+    if (!begins && lane == 0 && i < count) lengths[i] = found;
+}
+
+#define ARGUMENTS(T) \
+    const i64* __restrict__ start, const T* __restrict__ columns, const real* __restrict__ values, \
+    const i64* __restrict__ rows, int count, i64 low, i64 high, int* __restrict__ lengths, const i64* __restrict__ begins, \
+    T* __restrict__ out_columns, real* __restrict__ out_values
+
+extern "C" __global__ void select_8(ARGUMENTS(i64)) {
+    select(start, columns, values, rows, count, low, high, lengths, begins, out_columns, out_values);
+}
+
+extern "C" __global__ void select_4(ARGUMENTS(int)) {
+    select(start, columns, values, rows, count, low, high, lengths, begins, out_columns, out_values);
+}
+
+// What a row has of entries in own columns and in slots, and whether it has any in slots: three numbers a row.
+extern "C" __global__ void count_parts(
+    const i64* __restrict__ start, const int* __restrict__ columns, int rows, int own_columns, int* __restrict__ counts
+) {
+    const int lane = threadIdx.x % LANES;
+    const i64 i = (blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x) / LANES;
+    const int shift = threadIdx.x % WARP - lane;
+    i64 k = i < rows ? start[i] : 0;
+    const i64 last = i < rows ? start[i + 1] : 0;
+    const int length = static_cast<int>(last - k);
+    int own = 0;
+    while (__ballot_sync(0xffffffffu, k < last)) {
+        const bool kept = k + lane < last && columns[k + lane] < own_columns;
+        own += __popc(__ballot_sync(0xffffffffu, kept) >> shift & 0xffu);
+        k += LANES;
+    }
+    if (lane == 0 && i < rows) {
+        counts[3 * i] = own;
+        counts[3 * i + 1] = length - own;
+        counts[3 * i + 2] = length > own;
+    }
+}
+
+// sums: of these numbers up to each row, number after number.
+extern "C" __global__ void fill_parts(
+    const i64* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values, int rows, int own_columns,
+    const i64* __restrict__ sums, i64* __restrict__ local_start, int* __restrict__ local_columns, real* __restrict__ local_values,
+    i64* __restrict__ boundary, i64* __restrict__ ghost_start, int* __restrict__ slots, real* __restrict__ ghost_values
+) {
+    const int lane = threadIdx.x % LANES;
+    const i64 i = (blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x) / LANES;
+    const int shift = threadIdx.x % WARP - lane;
+    i64 k = 0, last = 0, own = 0, ghost = 0;
+    if (i < rows) {
+        k = start[i];
+        last = start[i + 1];
+        own = i ? sums[i - 1] : 0;
+        ghost = i ? sums[rows + i - 1] : 0;
+        if (lane == 0) {
+            const i64 ends = sums[rows + i], number = sums[2 * static_cast<i64>(rows) + i];
+            if (i == 0) local_start[0] = 0;
+            local_start[i + 1] = sums[i];
+            if (ends > ghost) {
+                boundary[number - 1] = i;
+                ghost_start[number - 1] = ghost;
+            }
+            if (i == rows - 1) ghost_start[number] = ends;
+        }
+    }
+    while (__ballot_sync(0xffffffffu, k < last)) {
+        const bool there = k + lane < last;
+        const int column = there ? columns[k + lane] : 0;
+        const bool inside = there && column < own_columns;
+        const unsigned owns = __ballot_sync(0xffffffffu, inside) >> shift & 0xffu;
+        const unsigned ghosts = __ballot_sync(0xffffffffu, there && !inside) >> shift & 0xffu, before = (1u << lane) - 1;
+        if (inside) {
+            const i64 to = own + __popc(owns & before);
+            local_columns[to] = column;
+            local_values[to] = values[k + lane];
+        } else if (there) {
+            const i64 to = ghost + __popc(ghosts & before);
+            slots[to] = column - own_columns;
+            ghost_values[to] = values[k + lane];
+        }
+        own += __popc(owns);
+        ghost += __popc(ghosts);
+        k += LANES;
+    }
+}

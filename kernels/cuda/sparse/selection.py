@@ -1,0 +1,69 @@
+"""Some rows of a matrix, with their entries in some columns, on a GPU: see `dsolver.kernels.cpu.amg.selection`.
+
+And rows in two parts, as `dsolver.kernels.general.rows.split` has them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.amg import EVERY
+from dsolver.kernels.cuda.launch.counters import counters
+from dsolver.kernels.cuda.launch.loader import kernel, type_of
+from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.sparse.starts import running_sums, starts_of
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.general.rows import SplitRows, whole
+
+FILE: Final = "sparse/selection.cu"
+THREADS: Final = 256
+LANES: Final = 8
+"""Lanes that share a row, as in selection.cu."""
+
+
+def selected(a: Csr, rows: Array | None, columns: tuple[int, int] = EVERY) -> Csr:
+    """See `dsolver.kernels.cpu.amg.selection.selected`. It waits once, for the number of entries."""
+    count = a.size if rows is None else len(rows)
+    if not count:
+        return Csr(cupy.zeros(1, dtype=np.int64), a.columns[:0], a.values[:0])
+    lengths, total = cupy.empty(count, dtype=np.int32), counters(1)
+    name, head = f"select_{a.columns.itemsize}", (*a, rows, np.int32(count), *map(np.int64, columns))
+    _launch(name, a, count, (*head, lengths, None, None, None))
+    start = starts_of(lengths, total)
+    entries = int(read_back(total)[0])
+    out = Csr(start, cupy.empty(entries, dtype=a.columns.dtype), cupy.empty(entries, dtype=a.values.dtype))
+    if entries:
+        _launch(name, a, count, (*head, lengths, *out))
+    return out
+
+
+def split(rows: Csr, own_columns: int) -> SplitRows:
+    """See `dsolver.kernels.general.rows.split`. It waits once, for the numbers of entries and of rows.
+
+    Entries are read twice, and nothing is made for each of them beside the parts.
+    """
+    count = rows.size
+    counts = cupy.empty((count, 3), dtype=np.int32)
+    _launch("count_parts", rows, count, (*rows[:2], np.int32(count), np.int32(own_columns), counts))
+    sums, totals = running_sums(counts)
+    own, ghosts, boundary = map(int, read_back(totals))
+    if not ghosts:
+        return whole(cupy, rows)
+    kind = rows.values.dtype
+    local = Csr(cupy.empty(count + 1, dtype=np.int64), cupy.empty(own, dtype=np.int32), cupy.empty(own, dtype=kind))
+    numbers = cupy.empty(boundary, dtype=np.int64)
+    ghost = Csr(
+        cupy.empty(boundary + 1, dtype=np.int64), cupy.empty(ghosts, dtype=np.int32), cupy.empty(ghosts, dtype=kind)
+    )
+    _launch("fill_parts", rows, count, (*rows, np.int32(count), np.int32(own_columns), sums, *local, numbers, *ghost))
+    return SplitRows(local, numbers, ghost)
+
+
+def _launch(name: str, a: Csr, count: int, arguments: Any) -> None:
+    """Launch a kernel with `LANES` threads for each of so many rows."""
+    if count:
+        kernel(FILE, name, type_of(a.values))((-(-count * LANES // THREADS),), (THREADS,), arguments)

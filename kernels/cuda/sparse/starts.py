@@ -1,0 +1,97 @@
+"""Running sums of integers on a GPU, by which rows of known lengths begin: one or two launches of this package's own.
+
+CuPy's takes four to six launches, of which two change the type or the place of the numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.sparse.finish import NOTHING
+from dsolver.kernels.formats.layout import Array
+
+FILE, DTYPE = "sparse/starts.cu", "float64"
+THREADS, TILE = 256, 4096
+"""Threads of a block, and items that it adds up, as in starts.cu."""
+NAMES: Final = {1: "states", 4: "int32", 8: "int64"}
+"""Ends of kernels' names, by the bytes of an item: NumPy takes 5 us to write a type's name."""
+
+
+def add_up(start: Array, total: Any = NOTHING) -> None:
+    """Make the begins of rows of their lengths, in place.
+
+    Args:
+        start: int64 (rows + 1,), lengths from start[1] on; what stands before them is not read.
+        total: int64 (1,), where the sum of all lengths is written too.
+    """
+    _begins(start[1:], start, total)
+
+
+def starts_of(lengths: Array, total: Any = NOTHING) -> Array:
+    """Begins of rows, and the end of the last one: int64 (rows + 1,).
+
+    Args:
+        lengths: int32 or int64, of the rows; or int8, states of points, of which coarse ones are counted.
+        total: as of `add_up`.
+    """
+    start = cupy.empty(len(lengths) + 1, dtype=np.int64)
+    _begins(lengths, start, total)
+    return start
+
+
+def _begins(lengths: Array, start: Array, total: Any) -> None:
+    if len(lengths):
+        _add_up(lengths, len(lengths), 1, start, total, shift=1)
+    else:
+        start.fill(0)
+
+
+def starts_of_halves(lengths: Array, counts: Array, totals: Array) -> tuple[Array, Array]:
+    """Begins of rows of which a part is known by itself, and of their other parts: int64 (rows + 1,) each.
+
+    Args:
+        lengths: int64 (rows,), of the first parts.
+        counts: int32 (rows,), of the others.
+        totals: int64 (3,) of zeros, where the sum of all lengths comes, that of the other parts, and, in the first half
+            of the number, the length of the longest row.
+    """
+    start, begin = ((cupy.empty if len(lengths) else cupy.zeros)(len(lengths) + 1, dtype=np.int64) for _ in range(2))
+    if len(lengths):
+        _launch("halves", 2, (lengths, counts, np.int64(len(lengths))), len(lengths), (start, begin, totals))
+    return start, begin
+
+
+def running_sums(numbers: Array) -> tuple[Array, Array]:
+    """The sum of all numbers of a list up to each one, and of all of each list.
+
+    Args:
+        numbers: int32 (numbers, lists).
+
+    Returns:
+        int64 (lists, numbers) and (lists,).
+    """
+    count, lists = numbers.shape
+    out, totals = (
+        cupy.empty((lists, count), dtype=np.int64),
+        (cupy.empty if count else cupy.zeros)(lists, dtype=np.int64),
+    )
+    _add_up(numbers, count, lists, out, totals)
+    return out, totals
+
+
+def _add_up(numbers: Array, count: int, lists: int, out: Array, totals: Any, shift: int = 0) -> None:
+    if count:
+        _launch(NAMES[numbers.itemsize], lists, (numbers, np.int64(count)), count, (out, np.int32(shift), totals))
+
+
+def _launch(of: str, lists: int, numbers: tuple[Any, ...], count: int, out: tuple[Any, ...]) -> None:
+    """Sums of so many numbers, by tiles first where there are several."""
+    grid, tiles = (-(-count // TILE), lists), NOTHING
+    if grid[0] > 1:
+        tiles = cupy.empty(grid[0] * lists, dtype=np.int64)
+        kernel(FILE, f"sum_tiles_{of}", DTYPE)(grid, (THREADS,), (*numbers, tiles))
+    kernel(FILE, f"add_up_{of}", DTYPE)(grid, (THREADS,), (*numbers, tiles, *out))
