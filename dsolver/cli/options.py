@@ -262,6 +262,15 @@ class Where:
             yield client
 
     @property
+    def gpu_here(self) -> bool:
+        """Whether the GPU of this process does the arithmetic."""
+        from dsolver.session.arguments import on_gpu_here
+        from dsolver.session.options import Setup
+
+        alone = self.workers is None and self.scheduler is None
+        return alone and on_gpu_here(Setup(device=self.device, kernels=self.kernels))
+
+    @property
     def _awaited(self) -> str:
         """The text shown while `client` waits."""
         if self.wait is not None:

@@ -220,6 +220,7 @@ def command(
             mask=mask,
             source=source,
             client=client,
+            gpu=place.gpu_here,
         )
         problem = asked.problem
         files.check_kind(out, problem.shape)

@@ -12,6 +12,8 @@ import scipy.sparse as sp
 from distributed import LocalCluster
 from scipy.sparse.linalg import spsolve
 
+from dsolver.cluster.devices import Gpu
+from dsolver.errors import InputError
 from dsolver.matrices.files.petsc import write_petsc
 from tests.commands import call, good, refused
 
@@ -34,7 +36,8 @@ X = spsolve(A.tocsc(), B)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every test runs in a folder with the matrix, on a machine that shows no GPU."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dsolver.cluster.devices.find_gpu", lambda: "no GPU")
+    for module in ("cluster.devices", "session.arguments"):
+        monkeypatch.setattr(f"dsolver.{module}.find_gpu", lambda: "no GPU")
     scipy.io.mmwrite("a.mtx", A, symmetry="symmetric", precision=17)
     Path("a.mtx.gz").write_bytes(gzip.compress(Path("a.mtx").read_bytes()))
     write_petsc("a.petsc", A)
@@ -43,6 +46,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.save("column.npy", B[:, None])
     scipy.io.mmwrite("b.mtx", B[:, None], precision=17)
     return tmp_path
+
+
+@pytest.mark.parametrize(("more", "device"), [("", "cuda"), ("--device cpu", "cpu"), ("--kernels numpy", "cpu")])
+def test_a_matrix_is_looked_at_where_it_is_solved(more: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def matrix(*_: object, **options: object) -> None:
+        raise InputError(f"checked on {options['device']}")
+
+    gpu = Gpu(name="A GPU", bus="0000:01:00.0", memory=2**34)
+    monkeypatch.setattr("dsolver.session.arguments.find_gpu", lambda: gpu)
+    monkeypatch.setattr("dsolver.matrix", matrix)
+    assert f"checked on {device}" in refused("solve", "--matrix", "a.npz", *more.split())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, final
 
 import click
 import numpy as np
@@ -106,6 +106,7 @@ def system_of(
     chunks: tuple[int, ...] | None,
     rhs: Path | None,
     client: Client | None = None,
+    gpu: bool = False,
     **diffusion: Any,
 ) -> System:
     """The system of `system_options`, and its right-hand side.
@@ -118,6 +119,7 @@ def system_of(
         chunks: along each axis.
         rhs: file of the right-hand side.
         client: of a cluster whose workers read the matrix; None to read it here.
+        gpu: whether a matrix that is read here is checked and kept on the GPU of this process.
         diffusion: options of `case_options`.
 
     Raises:
@@ -148,7 +150,8 @@ def system_of(
         return _on_cluster(file, client, cut, rhs)
     with announced(f"reading {file} ..."):
         a = dsolver.read_matrix(file)
-        found = dsolver.matrix(a, chunks=cut, partition=partition, grid=grid or None, name=file.name)
+        device: Literal["cpu", "cuda"] = "cuda" if gpu else "cpu"
+        found = dsolver.matrix(a, chunks=cut, partition=partition, grid=grid or None, name=file.name, device=device)
     return System(problem=found, file=rhs, right=partial(sums_of_rows, a))
 
 

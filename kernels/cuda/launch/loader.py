@@ -25,7 +25,7 @@ KINDS: Final = {
     "grids": (
         *("stencil/star.cu", "lattice/halving_slabs.cu", "lattice/halving_star.cu", "lattice/halving_interpolation.cu"),
         *("checkered/parities.cu", "sell/sweeps.cu", "lattice/halving_tiles.cu", "faces/passes.cu"),
-        *("checkered/corners.cu", "stencil/stencil.cu", "sell/multigrid.cu", "faces/assembly.cu"),
+        *("checkered/corners.cu", "stencil/stencil.cu", "faces/assembly.cu"),
         *("lattice/transfers.cu", "lattice/look.cu", "lattice/fluxes.cu"),
     ),
     "aggregates": (
@@ -36,7 +36,7 @@ KINDS: Final = {
 }
 """Sources of the kinds of solves, the longest first: where one has to be compiled, so have others of its kind soon."""
 
-ALWAYS: Final = ("amg/dense.cu", "vectors.cu", "sell/assembly.cu")
+ALWAYS: Final = ("amg/dense.cu", "vectors.cu", "sell/assembly.cu", "sell/multigrid.cu")
 """Sources that every kind needs."""
 
 WIDTHS = tuple(range(2, 9))
