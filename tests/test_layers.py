@@ -298,6 +298,13 @@ def test_a_crowded_folder_is_found() -> None:
     assert crowded([*some, Path("rooms/more.cu")]) == [f"rooms: {MOST_MODULES + 1} modules"]
 
 
+def test_a_name_of_a_class_has_one_class(repository: Path) -> None:
+    texts = [path.read_text(encoding="utf-8") for path in modules(repository).values()]
+    names = Counter(node.name for text in texts for node in parsed(text).body if isinstance(node, ast.ClassDef))
+    assert len(names) > 500
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_few_imports_climb(repository: Path) -> None:
     found = climbing(modules(repository))
     assert found["dsolver"] == []

@@ -11,10 +11,10 @@ import numpy as np
 from jax.experimental import sparse
 
 from dsolver.autodiff.planes import in_space
-from dsolver.autodiff.solves import SETUPS, Solve
+from dsolver.autodiff.solves import SETUPS, DifferentiatedSolve
 from dsolver.autodiff.systems import (
-    Entries,
-    System,
+    MatrixEntries,
+    ParametricSystem,
     array_of,
     cells_of,
     check_shape,
@@ -73,13 +73,13 @@ def solve(
     problem, b, kappa, sigma = in_space(problem, b, kappa, sigma)
     system, parameters = _system_of(problem, kappa, sigma)
     check_shape(b, system)
-    how = Solve(system=system, arguments=arguments, options={"rtol": rtol, "maxiter": maxiter})
+    how = DifferentiatedSolve(system=system, arguments=arguments, options={"rtol": rtol, "maxiter": maxiter})
     right = system.right_hand_side(parameters, b)
     if system.complex or any(jnp.iscomplexobj(values) for values in parameters):
         right = right.astype(jnp.promote_types(right.dtype, jnp.complex64))
 
     def product(x: jax.Array) -> jax.Array:
-        # Only its derivative in the parameters is used, so that terms without any may be missing: see `System.form`.
+        # Only its derivative in the parameters is used: terms without any may be missing, see `ParametricSystem.form`.
         gradient: Callable[..., jax.Array] = jax.grad(
             lambda left: system.form(parameters, left, x), holomorphic=jnp.iscomplexobj(x)
         )
@@ -96,13 +96,13 @@ def release() -> None:
     SETUPS.release()
 
 
-def _system_of(problem: Any, kappa: Any, sigma: Any) -> tuple[System, list[Any]]:
+def _system_of(problem: Any, kappa: Any, sigma: Any) -> tuple[ParametricSystem, list[Any]]:
     if isinstance(problem, sparse.BCOO | sparse.BCSR):
         check_unused("a sparse matrix", kappa, sigma)
         places = problem.to_bcoo() if isinstance(problem, sparse.BCSR) else problem
         if places.ndim != 2 or places.n_dense or places.n_batch or places.shape[0] != places.shape[1]:
             raise InputError(f"A must be a sparse matrix of shape (n, n) without dense or batch axes, not {problem}")
-        return Entries(places.shape[0]), [places.data, places.indices[:, 0], places.indices[:, 1]]
+        return MatrixEntries(places.shape[0]), [places.data, places.indices[:, 0], places.indices[:, 1]]
     if is_matrix(problem):
         check_unused("a sparse matrix", kappa, sigma)
         system, values = entries_of(problem)
@@ -110,7 +110,7 @@ def _system_of(problem: Any, kappa: Any, sigma: Any) -> tuple[System, list[Any]]
     return cells_of(problem, kappa, sigma, jnp, jnp.asarray)
 
 
-def _called(how: Solve, parameters: list[Any], *, transposed: bool) -> Callable[..., jax.Array]:
+def _called(how: DifferentiatedSolve, parameters: list[Any], *, transposed: bool) -> Callable[..., jax.Array]:
     """A solve as `jax.lax.custom_linear_solve` calls it, which runs in this process outside of what JAX compiles."""
 
     def found(r: Any, *values: Any) -> Any:

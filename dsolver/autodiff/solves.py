@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from dsolver.autodiff.systems import System, in_double
+from dsolver.autodiff.systems import ParametricSystem, in_double
 from dsolver.cluster import default_client
 from dsolver.errors import InconsistentWarning, NotConvergedError
 from dsolver.kernels.formats.layout import Array
@@ -31,7 +31,7 @@ class Setups:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._system: System | None = None
+        self._system: ParametricSystem | None = None
         self._arguments: SetupArguments = {}
         self._arrays: Sequence[Array] = ()
         self._solvers: dict[bool, Solver] = {}
@@ -46,7 +46,7 @@ class Setups:
 
     @contextmanager
     def solver(
-        self, system: System, values: Sequence[Array], arguments: SetupArguments, *, transposed: bool
+        self, system: ParametricSystem, values: Sequence[Array], arguments: SetupArguments, *, transposed: bool
     ) -> Iterator[Solver]:
         """A `Solver` for a system, set up with values for its parameters; nobody else uses it meanwhile.
 
@@ -66,7 +66,7 @@ class Setups:
                 self._solvers[True] = Solver(system.problem(values, transposed=True), **arguments)
             yield self._solvers.get(transposed, forward)
 
-    def _fits(self, system: System, arguments: SetupArguments) -> bool:
+    def _fits(self, system: ParametricSystem, arguments: SetupArguments) -> bool:
         """Whether the newest set-up is of the same structure, made with the same arguments."""
         given: dict[str, Any] = {**arguments}
         same = self._arguments.keys() == given.keys() and all(
@@ -75,7 +75,7 @@ class Setups:
         )
         return same and self._system is not None and self._system.like(system)
 
-    def _forward(self, system: System, values: Sequence[Array], arguments: SetupArguments) -> Solver:
+    def _forward(self, system: ParametricSystem, values: Sequence[Array], arguments: SetupArguments) -> Solver:
         """The set-up of A itself with these values: as it is, with its matrix changed, or made anew."""
         arrays = [*values, *system.arrays]
         if False in self._solvers and _same(self._arrays, arrays):
@@ -99,7 +99,7 @@ SETUPS: Final = Setups()
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Solve:
+class DifferentiatedSolve:
     """The solve x = A⁻¹ r and its tolerances.
 
     Attributes:
@@ -108,7 +108,7 @@ class Solve:
         options: "rtol" and "maxiter" of its solves.
     """
 
-    system: System
+    system: ParametricSystem
     arguments: SetupArguments
     options: SolveArguments
 

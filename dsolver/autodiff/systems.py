@@ -27,7 +27,7 @@ from dsolver.problems.fluxes.form import FluxForm, kappa_of
 from dsolver.problems.problem import check_problem
 
 
-class System(ABC):
+class ParametricSystem(ABC):
     """A linear system whose matrix follows from parameters, arrays of the package that differentiates."""
 
     @property
@@ -51,7 +51,7 @@ class System(ABC):
         return 1 if len(self.shape) == 1 else 0
 
     @abstractmethod
-    def like(self, other: System) -> bool:
+    def like(self, other: ParametricSystem) -> bool:
         """Whether another system has the same structure, so that a set-up of it may be changed into this one's."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class System(ABC):
 
 
 @final
-class Fixed(System):
+class Fixed(ParametricSystem):
     """A problem without parameters, whose right-hand side is b itself.
 
     Args:
@@ -115,7 +115,7 @@ class Fixed(System):
         """Shape of b of the problem."""
         return self._problem.shape
 
-    def like(self, other: System) -> bool:
+    def like(self, other: ParametricSystem) -> bool:
         """Whether it is the same problem."""
         return isinstance(other, Fixed) and other._problem is self._problem
 
@@ -129,7 +129,7 @@ class Fixed(System):
 
 
 @final
-class Entries(System):
+class MatrixEntries(ParametricSystem):
     """A sparse matrix as a function of its entries; its parameters are their values, rows and columns.
 
     Args:
@@ -144,9 +144,9 @@ class Entries(System):
         """(rows,)."""
         return (self._rows,)
 
-    def like(self, other: System) -> bool:
+    def like(self, other: ParametricSystem) -> bool:
         """Whether it has as many rows."""
-        return isinstance(other, Entries) and other._rows == self._rows
+        return isinstance(other, MatrixEntries) and other._rows == self._rows
 
     def problem(self, values: Sequence[Any], *, transposed: bool) -> Problem:
         """The matrix."""
@@ -165,7 +165,7 @@ class Entries(System):
 
 
 @final
-class Cells(System):
+class CellCoefficients(ParametricSystem):
     """Diffusion as a function of κ, along all axes or each, and σ.
 
     Args:
@@ -201,10 +201,10 @@ class Cells(System):
         """The grid."""
         return self._given.grid
 
-    def like(self, other: System) -> bool:
+    def like(self, other: ParametricSystem) -> bool:
         """Whether it is the same problem with the same parameters."""
         return (
-            isinstance(other, Cells)
+            isinstance(other, CellCoefficients)
             and other._given is self._given
             and (other._kappas, other._sigma) == (self._kappas, self._sigma)
         )
@@ -251,7 +251,7 @@ class Cells(System):
 
 def cells_of(
     problem: Any, kappa: Any, sigma: Any, xp: Any, asarray: Callable[[Any], Array]
-) -> tuple[System, list[Any]]:
+) -> tuple[ParametricSystem, list[Any]]:
     """The system of a problem, and its parameters.
 
     Raises:
@@ -267,7 +267,7 @@ def cells_of(
             raise InputError(f"kappa has {len(kappas)} entries: give one for all axes, or three, along x, y and z")
         named = [*(("kappa", value) for value in kappas), *([] if sigma is None else [(SIGMA, sigma)])]
         parameters = [_coefficient(name, value, problem.grid, asarray) for name, value in named]
-        return Cells(problem, len(kappas), sigma=sigma is not None, xp=xp, asarray=asarray), parameters
+        return CellCoefficients(problem, len(kappas), sigma=sigma is not None, xp=xp, asarray=asarray), parameters
     check_unused(problem.name, kappa, sigma)
     return Fixed(problem), []
 
@@ -301,7 +301,7 @@ def in_double(values: Array) -> Array:
     return made
 
 
-def check_shape(b: Any, system: System) -> None:
+def check_shape(b: Any, system: ParametricSystem) -> None:
     """Refuse a right-hand side, or several, that do not fit a system.
 
     Raises:
@@ -325,7 +325,7 @@ def check_unused(name: str, kappa: Any, sigma: Any) -> None:
             raise InputError(f"{name} has no {given}: only problems of dsolver.problems.diffusion have")
 
 
-def entries_of(A: Any) -> tuple[System, list[Any]]:
+def entries_of(A: Any) -> tuple[ParametricSystem, list[Any]]:
     """The system of a matrix of SciPy, and its parameters.
 
     Raises:
@@ -333,7 +333,7 @@ def entries_of(A: Any) -> tuple[System, list[Any]]:
     """
     check_form("A", A, complex_too=True)
     places = A.tocoo()
-    return Entries(A.shape[0]), [places.data, places.row, places.col]
+    return MatrixEntries(A.shape[0]), [places.data, places.row, places.col]
 
 
 def arrays_of(problem: Problem) -> list[Array]:

@@ -8,10 +8,10 @@ from typing import Any, Unpack, cast, final
 import torch
 
 from dsolver.autodiff.planes import in_space
-from dsolver.autodiff.solves import SETUPS, Solve
+from dsolver.autodiff.solves import SETUPS, DifferentiatedSolve
 from dsolver.autodiff.systems import (
-    Entries,
-    System,
+    MatrixEntries,
+    ParametricSystem,
     cells_of,
     check_shape,
     check_unused,
@@ -99,8 +99,8 @@ def _differentiable(
     right = system.right_hand_side(parameters, b.to(torch.promote_types(b.dtype, torch.float64)))
     if system.complex or any(values.dtype.is_complex for values in parameters):
         right = right.to(torch.complex128)
-    how = Solve(system=system, arguments=arguments, options=options)
-    x: torch.Tensor = _Inverse.apply(how, False, False, right, *parameters)
+    how = DifferentiatedSolve(system=system, arguments=arguments, options=options)
+    x: torch.Tensor = _TorchSolve.apply(how, False, False, right, *parameters)
     complex_x = x.dtype.is_complex and not b.dtype.is_complex
     return x.reshape(shape).to(torch.promote_types(b.dtype, torch.complex64) if complex_x else b.dtype)
 
@@ -110,10 +110,10 @@ def release() -> None:
     SETUPS.release()
 
 
-def _system_of(problem: Any, kappa: Any, sigma: Any, asarray: Any) -> tuple[System, list[torch.Tensor]]:
+def _system_of(problem: Any, kappa: Any, sigma: Any, asarray: Any) -> tuple[ParametricSystem, list[torch.Tensor]]:
     if isinstance(problem, torch.Tensor):
         check_unused("a sparse tensor", kappa, sigma)
-        return Entries(_square(problem)), _entries(problem)
+        return MatrixEntries(_square(problem)), _entries(problem)
     if is_matrix(problem):
         check_unused("a sparse matrix", kappa, sigma)
         system, values = entries_of(problem)
@@ -156,12 +156,12 @@ def _entries(A: torch.Tensor) -> list[torch.Tensor]:
 
 
 @final
-class _Inverse(torch.autograd.Function):
+class _TorchSolve(torch.autograd.Function):
     """x = A⁻¹ r, or A⁻ᵀ r, as a function of r and of A's parameters."""
 
     @staticmethod
     def forward(
-        how: Solve, transposed: bool, gradient: bool, r: torch.Tensor, *parameters: torch.Tensor
+        how: DifferentiatedSolve, transposed: bool, gradient: bool, r: torch.Tensor, *parameters: torch.Tensor
     ) -> torch.Tensor:
         array, back = opened("b", r.detach().resolve_conj())
         values = [opened("a parameter", values.detach().resolve_conj())[0] for values in parameters]
@@ -175,19 +175,24 @@ class _Inverse(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[int | None, ...], how: Solve, transposed: bool, gradient: bool, *tensors: torch.Tensor
+        info: Any,
+        in_dims: tuple[int | None, ...],
+        how: DifferentiatedSolve,
+        transposed: bool,
+        gradient: bool,
+        *tensors: torch.Tensor,
     ) -> tuple[torch.Tensor, int]:
         """Right-hand sides of one system together, all else one after the other."""
         first, *others = dims = in_dims[3:]
         r, *parameters = tensors
         if first is not None and not any(dim is not None for dim in others) and r.ndim == len(how.system.shape) + 1:
             axis = how.system.axis
-            return _Inverse.apply(how, transposed, gradient, r.movedim(first, axis), *parameters), axis
+            return _TorchSolve.apply(how, transposed, gradient, r.movedim(first, axis), *parameters), axis
         each = [
             [values if dim is None else values.select(dim, number) for values, dim in zip(tensors, dims, strict=True)]
             for number in range(info.batch_size)
         ]
-        return torch.stack([_Inverse.apply(how, transposed, gradient, *values) for values in each]), 0
+        return torch.stack([_TorchSolve.apply(how, transposed, gradient, *values) for values in each]), 0
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:  # noqa: ARG004
@@ -197,14 +202,20 @@ class _Inverse(torch.autograd.Function):
     def backward(ctx: Any, g: torch.Tensor) -> tuple[Any, ...]:
         x, *parameters = ctx.saved_tensors
         wanted = list(ctx.needs_input_grad[4:])
-        adjoint = _Inverse.apply(ctx.how, not ctx.transposed, True, g.conj(), *parameters)  # of real numbers g itself
+        adjoint = _TorchSolve.apply(
+            ctx.how, not ctx.transposed, True, g.conj(), *parameters
+        )  # of real numbers g itself
         left, right = (x, adjoint) if ctx.transposed else (adjoint, x)
         slopes = _slopes(ctx.how.system, parameters, wanted, left, right) if any(wanted) else [None] * len(wanted)
         return None, None, None, adjoint.conj() if ctx.needs_input_grad[3] else None, *slopes
 
 
 def _slopes(
-    system: System, parameters: list[torch.Tensor], wanted: list[bool], left: torch.Tensor, right: torch.Tensor
+    system: ParametricSystem,
+    parameters: list[torch.Tensor],
+    wanted: list[bool],
+    left: torch.Tensor,
+    right: torch.Tensor,
 ) -> list[torch.Tensor | None]:
     """−∂(leftᵀ A right) with respect to each parameter that is wanted."""
     places = tuple(place for place, needed in enumerate(wanted) if needed)

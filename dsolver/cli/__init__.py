@@ -58,7 +58,7 @@ cannot be reached or has failed, 130 interrupted (Ctrl-C).
 """
 
 
-class Failure(click.ClickException):
+class CommandFailure(click.ClickException):
     """An error of this package, shown as one red line."""
 
     exit_code = 2
@@ -69,14 +69,14 @@ class Failure(click.ClickException):
 
 
 @final
-class ClusterFailure(Failure):
+class ClusterFailure(CommandFailure):
     """A cluster that cannot be reached, or has failed, as one line."""
 
     exit_code = 3
 
 
 @final
-class Interrupted(Failure):
+class Interrupted(CommandFailure):
     """Ctrl-C, as one line."""
 
     exit_code = INTERRUPTED
@@ -95,16 +95,18 @@ def told() -> Iterator[None]:
     except ClusterError as error:
         raise ClusterFailure(str(error)) from error
     except DsolverError as error:
-        raise Failure(str(error)) from error
+        raise CommandFailure(str(error)) from error
     except OSError as error:
         if error.filename is not None:  # a file of the user's that nothing has looked at before
-            raise Failure(f"cannot use {in_a_line(str(error.filename))}: {error.strerror}") from error
+            raise CommandFailure(f"cannot use {in_a_line(str(error.filename))}: {error.strerror}") from error
         if error.errno not in NO_ROOM:
             raise
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # or Python would end with this error once more
-        raise Failure(f"cannot write to standard output: {error.strerror}") from error
+        raise CommandFailure(f"cannot write to standard output: {error.strerror}") from error
     except MemoryError as error:
-        raise Failure(f"memory does not suffice: {error}; take a smaller grid, or workers on more machines") from error
+        raise CommandFailure(
+            f"memory does not suffice: {error}; take a smaller grid, or workers on more machines"
+        ) from error
 
 
 @final

@@ -182,7 +182,7 @@ def set_volume(*, quiet: bool, verbose: bool) -> None:
     if quiet and verbose:
         raise InputError("--quiet and --verbose exclude each other")
     handler = logging.StreamHandler()  # to stderr
-    handler.setFormatter(_Lines("%(levelname)s %(message)s"))
+    handler.setFormatter(_LogLines("%(levelname)s %(message)s"))
     ours = logging.getLogger("dsolver")
     ours.handlers = [handler]
     ours.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
@@ -190,7 +190,7 @@ def set_volume(*, quiet: bool, verbose: bool) -> None:
         logging.getLogger(name).addFilter(worth_telling)
 
 
-class _Lines(logging.Formatter):
+class _LogLines(logging.Formatter):
     """Lines of the log. That kernels are compiled is a warning only so that Python shows it by itself."""
 
     def format(self, record: logging.LogRecord) -> str:

@@ -16,7 +16,7 @@ HOP: Final = 2.3e-6
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Link:
+class GpuLink:
     """A connection that carries values between GPUs.
 
     Attributes:
@@ -42,11 +42,11 @@ class Link:
         return self.launch + HOP * math.log2(gpus)
 
 
-PEERS: Final = Link(latency=2.4e-6, bandwidth=175e9, boundary=3.4e-6)
+PEERS: Final = GpuLink(latency=2.4e-6, bandwidth=175e9, boundary=3.4e-6)
 """GPUs that write into each other's memory, as those of one host do."""
-NCCL: Final = Link(latency=12.6e-6, bandwidth=175e9, boundary=6.1e-6, launch=8.4e-6, crowded=True)
+NCCL: Final = GpuLink(latency=12.6e-6, bandwidth=175e9, boundary=6.1e-6, launch=8.4e-6, crowded=True)
 """NCCL inside one host, in an iteration."""
-NETWORK: Final = Link(latency=10e-6, bandwidth=45e9)
+NETWORK: Final = GpuLink(latency=10e-6, bandwidth=45e9)
 """Between hosts: what is added to NCCL's latency, and the bytes of each GPU. Assumed, not measured."""
 
 
@@ -62,10 +62,10 @@ class Fabric:
     """
 
     per_host: int
-    network: Link = NETWORK
-    within: Link = NCCL
+    network: GpuLink = NETWORK
+    within: GpuLink = NCCL
 
-    def link(self, gpus: int) -> Link:
+    def link(self, gpus: int) -> GpuLink:
         """The link by which so many GPUs work together."""
         return PEERS if gpus <= self.per_host else self.within
 

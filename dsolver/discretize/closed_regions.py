@@ -35,7 +35,7 @@ class ClosedRegions:
 
     Args:
         engine: runs the kernels.
-        members: the `Members` of every chunk.
+        members: the `RegionCells` of every chunk.
         lattice: the layout of cells in lattice order, where a preconditioner's diagonal is to be raised.
 
     Attributes:
@@ -125,7 +125,7 @@ def closed_cells(
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Members:
+class RegionCells:
     """The cells of one chunk in closed regions, which are numbered in the order of their labels.
 
     Attributes:
@@ -147,7 +147,7 @@ class Members:
     inside: Any
 
 
-def _members(_: Backend, __: int, patch: Patch, links: Links, *, rule: CellRule) -> Members:
+def _members(_: Backend, __: int, patch: Patch, links: Links, *, rule: CellRule) -> RegionCells:
     """A chunk's cells in closed regions, by their labels."""
     xp, labels = patch.xp, patch.own[LABELS].reshape(-1)
     found = xp.flatnonzero((labels > GROUNDED) & (labels < SOLID))
@@ -163,7 +163,7 @@ def _members(_: Backend, __: int, patch: Patch, links: Links, *, rule: CellRule)
     shared = xp.zeros(len(groups.keys), dtype=np.bool_)
     shared[groups.of[across.reshape(-1)[places]]] = True
     volumes = xp.broadcast_to(rule.source(patch).volumes(), patch.shape).reshape(-1)
-    return Members(
+    return RegionCells(
         cells=places.astype(np.int32),
         volumes=volumes[places],
         groups=groups,
@@ -174,27 +174,27 @@ def _members(_: Backend, __: int, patch: Patch, links: Links, *, rule: CellRule)
     )
 
 
-def _counted(_: Backend, __: int, members: Members, counts: Any) -> tuple[Any, Any]:
+def _counted(_: Backend, __: int, members: RegionCells, counts: Any) -> tuple[Any, Any]:
     """float64 (1,) each: the regions that begin in a chunk, and those of them that are a single cell."""
     alone = members.begun * (counts == 1.0)
     return members.begun.sum().reshape(1), alone.sum().reshape(1)
 
 
-def _cell_counts(_: Backend, __: int, members: Members) -> Any:
+def _cell_counts(_: Backend, __: int, members: RegionCells) -> Any:
     """float64 (regions,), of a chunk's part of each region."""
     return members.groups.counts.astype(np.float64)
 
 
-def _volume_sums(backend: Backend, _: int, members: Members) -> Any:
+def _volume_sums(backend: Backend, _: int, members: RegionCells) -> Any:
     """float64 (regions,), of a chunk's part of each region."""
     return backend.vectors.group_sums(GroupedPlaces(places=None, groups=members.groups), members.volumes)
 
 
-def _placed(_: Backend, __: int, members: Members, layout: Layout) -> GroupedPlaces:
+def _placed(_: Backend, __: int, members: RegionCells, layout: Layout) -> GroupedPlaces:
     return GroupedPlaces(places=layout.position[members.cells], groups=members.groups)
 
 
-def _weighted(_: Backend, __: int, placed: GroupedPlaces, members: Members) -> GroupedPlaces:
+def _weighted(_: Backend, __: int, placed: GroupedPlaces, members: RegionCells) -> GroupedPlaces:
     return replace(placed, weights=members.volumes)
 
 
@@ -208,7 +208,7 @@ def endless_alone(backend: Backend, _: int, counts: Any) -> Any:
     return backend.xp.where(counts > 1.0, counts, np.inf)
 
 
-def _raising(backend: Backend, _: int, members: Members, counts: Any, layout: Layout) -> Any:
+def _raising(backend: Backend, _: int, members: RegionCells, counts: Any, layout: Layout) -> Any:
     """Factors for a chunk's diagonal with which, for a preconditioner, no region is closed: a block (nx, ny, nz).
 
     A row's diagonal d becomes d (1 + δ) with δ = 1 / n² for a region of n cells. The smallest eigenvalue of D⁻¹A in it
@@ -245,27 +245,27 @@ def _headed(xp: Any, values: Any) -> Any:
     return xp.concatenate([xp.zeros(1), values])
 
 
-def _shared_count(backend: Backend, _: int, members: Members) -> Any:
+def _shared_count(backend: Backend, _: int, members: RegionCells) -> Any:
     """float64 (1,): the items that a chunk sends to the others, the first of which stands for nothing."""
     return backend.xp.full(1, 1.0 + len(members.beyond))
 
 
-def _shared_labels(backend: Backend, _: int, members: Members) -> Any:
+def _shared_labels(backend: Backend, _: int, members: RegionCells) -> Any:
     """float64 (1 + shared regions,)."""
     return _headed(backend.xp, members.groups.keys[members.beyond])
 
 
-def _shared_sums(backend: Backend, _: int, members: Members, sums: Any) -> Any:
+def _shared_sums(backend: Backend, _: int, members: RegionCells, sums: Any) -> Any:
     """float64 (1 + shared regions,), of sums over own cells."""
     return _headed(backend.xp, sums[members.beyond])
 
 
-def _places(backend: Backend, _: int, members: Members, labels: Any) -> Any:
+def _places(backend: Backend, _: int, members: RegionCells, labels: Any) -> Any:
     """int (shared regions,): the places of a chunk's shared regions among all that are shared."""
     return backend.xp.searchsorted(labels, members.groups.keys[members.beyond])
 
 
-def _with_others(_: Backend, __: int, members: Members, sums: Any, places: Any, totals: Any) -> Any:
+def _with_others(_: Backend, __: int, members: RegionCells, sums: Any, places: Any, totals: Any) -> Any:
     """float64 (regions,): sums over own cells, or over all where a region goes on in other chunks."""
     out = sums.copy()
     out[members.beyond] = totals[places]
@@ -292,7 +292,7 @@ def _joined(xp: Any, numbers: list[Any]) -> Any:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Begun:
+class BegunRegions:
     """The regions that begin in a chunk, in memory of the host.
 
     Attributes:
@@ -306,12 +306,12 @@ class Begun:
     labels: F64
 
 
-def _begun(backend: Backend, _: int, members: Members, counts: Any) -> Begun:
+def _begun(backend: Backend, _: int, members: RegionCells, counts: Any) -> BegunRegions:
     here, counts, labels = (backend.to_host(each) for each in (members.begun, counts, members.groups.keys))
-    return Begun(here=here, counts=counts, labels=labels)
+    return BegunRegions(here=here, counts=counts, labels=labels)
 
 
-def _missed(backend: Backend, _: int, begun: Begun, totals: Any, *, bound: float) -> Any:
+def _missed(backend: Backend, _: int, begun: BegunRegions, totals: Any, *, bound: float) -> Any:
     """The inconsistent part of a right-hand side, for the regions that begin in a chunk.
 
     float64 (4,): the sum of (n·b)² / n·n, how many are beyond bound², the largest one, and that one's label.

@@ -42,7 +42,7 @@ class Lattice:
 
 
 @final
-class Cells(Mapping[str, Any]):
+class CellArrays(Mapping[str, Any]):
     """Vectors in storage order by name, as arrays (nz, ny, nx) that are made when they are asked for and then kept."""
 
     def __init__(self, backend: Backend, layout: Layout, vectors: Mapping[str, Any]) -> None:
@@ -94,7 +94,7 @@ class WithPatch:
             backend=backend,
             partition=self.partition,
             number=number,
-            own=Cells(backend, layout, dict(zip(self.own, fields, strict=True))),
+            own=CellArrays(backend, layout, dict(zip(self.own, fields, strict=True))),
             halos={name: h[guard : len(h) - guard] for name, h in zip(self.halos, halos, strict=True)},
             offsets=self.offsets,
         )

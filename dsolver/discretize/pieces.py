@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.discretize.closed_regions import ClosedRegions, Members
+from dsolver.discretize.closed_regions import ClosedRegions, RegionCells
 from dsolver.discretize.components import GROUNDED
 from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
@@ -114,7 +114,7 @@ def _spread(backend: Backend, _: int, graph: _Graph, labels: Any, ghosts: Any) -
     return backend.asarray(np.append(after, 0.0)), backend.asarray(changed)
 
 
-def _members(backend: Backend, _: int, graph: _Graph, labels: Any) -> Members:
+def _members(backend: Backend, _: int, graph: _Graph, labels: Any) -> RegionCells:
     """A chunk's rows in pieces that nothing fixes, by their labels."""
     xp, asarray = backend.xp, backend.asarray
     known, across = backend.to_host(labels)[:-1], np.zeros(graph.rows, dtype=np.bool_)
@@ -124,7 +124,7 @@ def _members(backend: Backend, _: int, graph: _Graph, labels: Any) -> Members:
     places = asarray(found)[order]
     shared = xp.zeros(len(groups.keys), dtype=np.bool_)
     shared[groups.of[asarray(across)[places]]] = True
-    return Members(
+    return RegionCells(
         cells=places.astype(np.int32),
         volumes=xp.ones(len(places)),
         groups=groups,

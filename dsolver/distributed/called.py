@@ -18,7 +18,7 @@ OWNER: Final = 0
 """The chunk next to which functions of whole arrays are called."""
 
 
-class Blocks(NamedTuple):
+class VectorBlocks(NamedTuple):
     """A chunk's block of a vector, (nx, ny, nz); of a complex one its two parts."""
 
     re: Any
@@ -61,7 +61,7 @@ class CalledFunction:
     def apply(self, x: Field, y: Field) -> None:
         """y = function(x)."""
         blocks = self._whole(*_parts(x)) if self._function.halo is None else self._by_chunk(*_parts(x))
-        for part, name in zip(_parts(y), Blocks._fields, strict=False):
+        for part, name in zip(_parts(y), VectorBlocks._fields, strict=False):
             self._engine.run(LOAD, self._layout, blocks.at(name), part)
 
     def _by_chunk(self, *parts: Field) -> PerChunk:
@@ -120,7 +120,7 @@ def _plan(backend: Backend, number: int, layout: Layout, *, partition: Partition
     return halo_layout(backend, layout, partition, number, function.offsets)
 
 
-def _called_on_whole(backend: Backend, _: int, held: _Held, layout: Layout, *parts: Any) -> Blocks:
+def _called_on_whole(backend: Backend, _: int, held: _Held, layout: Layout, *parts: Any) -> VectorBlocks:
     """The function of the only chunk's blocks."""
     return _called(backend, held, [backend.vectors.unload(layout, part) for part in parts])
 
@@ -145,12 +145,12 @@ def _called_on_owner(
     return {chunk.number: tuple(part[chunk.box.slices].reshape(-1, order="F") for part in found) for chunk in partition}
 
 
-def _own_part(_: Backend, __: int, layout: Layout, returned: Any) -> Blocks:
+def _own_part(_: Backend, __: int, layout: Layout, returned: Any) -> VectorBlocks:
     """A chunk's block of what the function has made."""
-    return Blocks(*(flat.reshape(layout.shape, order="F") for flat in returned[OWNER]))
+    return VectorBlocks(*(flat.reshape(layout.shape, order="F") for flat in returned[OWNER]))
 
 
-def _called(backend: Backend, held: _Held, whole: list[Any]) -> Blocks:
+def _called(backend: Backend, held: _Held, whole: list[Any]) -> VectorBlocks:
     """The function of a whole vector, which has one part or two."""
     function, values = held.function, _joined(whole)
     values = backend.to_host(values) if function.host and hasattr(values, "get") else values
@@ -159,7 +159,7 @@ def _called(backend: Backend, held: _Held, whole: list[Any]) -> Blocks:
 
 def _called_by_chunk(
     backend: Backend, number: int, held: _Held, layout: Layout, *operands: Any, partition: Partition, count: int
-) -> Blocks:
+) -> VectorBlocks:
     """The function of a chunk and its halo.
 
     Args:
@@ -188,8 +188,8 @@ def _joined(parts: list[Any]) -> Any:
     return parts[0] if len(parts) == 1 else parts[0] + 1j * parts[1]
 
 
-def _blocks(backend: Backend, values: Any, count: int) -> Blocks:
+def _blocks(backend: Backend, values: Any, count: int) -> VectorBlocks:
     """A block on the device, in so many parts."""
     if count == 1:
-        return Blocks(backend.asarray(values))
-    return Blocks(backend.asarray(values.real), backend.asarray(values.imag))
+        return VectorBlocks(backend.asarray(values))
+    return VectorBlocks(backend.asarray(values.real), backend.asarray(values.imag))

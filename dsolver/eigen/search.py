@@ -53,7 +53,7 @@ class Wanted:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class End:
+class SpectrumEnd:
     """An end of the spectrum.
 
     Attributes:
@@ -83,7 +83,7 @@ def program_of(session: Session) -> RunningProgram[EigenProgram]:
     return cast(RunningProgram[EigenProgram], session.program)
 
 
-def search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any, like: Any) -> End:
+def search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any, like: Any) -> SpectrumEnd:
     """An end of the spectrum.
 
     Args:
@@ -97,7 +97,7 @@ def search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any, 
         return session.with_recovery(lambda: _search(session, wanted, guesses, mass, like))
 
 
-def _search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any, like: Any) -> End:
+def _search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any, like: Any) -> SpectrumEnd:
     program = program_of(session)
     partition, client = session.partition, session.runtime.client
     kind = container_of("v0", like, partition, client, session.given)
@@ -131,7 +131,7 @@ def _search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any,
     return end
 
 
-def _end(session: Session, found: Found, known: int, count: int, kind: Container) -> End:
+def _end(session: Session, found: Found, known: int, count: int, kind: Container) -> SpectrumEnd:
     """The end that was found, with null vectors among it, in the order of the values."""
     every = [(0.0, 0.0, 0.0, True, number) for number in range(known)]
     every += [
@@ -145,7 +145,7 @@ def _end(session: Session, found: Found, known: int, count: int, kind: Container
     status = found.status or Status.STOPPED
     if len(every) < known + count:
         raise InputError(f"only {len(every)} of {known + count} vectors are independent: ask for fewer")
-    return End(
+    return SpectrumEnd(
         values=numbers[:, 0],
         vectors=[_vector(session, kind, number, known=null) for *_, null, number in every],
         residuals=numbers[:, 1],

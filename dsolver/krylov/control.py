@@ -80,7 +80,7 @@ Sample = tuple[float, float]
 """‖r‖ of the recursion after an iteration, and its health: see `dsolver.krylov.method.KrylovMethod.health`."""
 
 
-class Column(Protocol):
+class ColumnIterations(Protocol):
     """Iterations for one right-hand side, and what can be asked between two of them."""
 
     def balance(self) -> None:
@@ -245,7 +245,7 @@ class Control:
         self.at = 0
         self.replacements = 0
 
-    def begin(self, column: Column) -> Steps[Status]:
+    def begin(self, column: ColumnIterations) -> Steps[Status]:
         """From the b and x that are set to the end. x is then the best iterate, or zero if none is better.
 
         Where the solve converges, or the callback has stopped it, it is the last one.
@@ -259,7 +259,7 @@ class Control:
         """Know the method that a solve goes on with: see the arguments of the same names."""
         self._replaces, self._checked, self._breakdown = replaces, checked, breakdown
 
-    def resume(self, column: Column) -> Steps[Status]:
+    def resume(self, column: ColumnIterations) -> Steps[Status]:
         """Go on from the x that is set, as after a change of the preconditioner; the history is continued."""
         self._allowed, self._risen, self._patience = self._allowed_later, DIVERGED, None
         self._may_resume = False
@@ -271,7 +271,7 @@ class Control:
         self._keep(column)
         return (yield from self._with_best(column))
 
-    def _with_best(self, column: Column) -> Steps[Status]:
+    def _with_best(self, column: ColumnIterations) -> Steps[Status]:
         """To the end, and back to a better iterate than the last one."""
         status = yield from self._until_ended(column)
         self.at = len(self.residuals) - 1
@@ -290,12 +290,12 @@ class Control:
             self.true_residual, self.at = self.b_norm, 0
         return self._reached() or status
 
-    def _beats_zero(self, column: Column) -> bool:
+    def _beats_zero(self, column: ColumnIterations) -> bool:
         """Whether the residual is below that of x = 0 in any order of its sums: x may have grown beyond all digits."""
         clear = self.true_residual <= CLEAR * self.b_norm  # rounding would be in this residual, too
         return clear or self.true_residual + column.rounding() <= self.b_norm
 
-    def _keep(self, column: Column, *, zero: bool = False) -> None:
+    def _keep(self, column: ColumnIterations, *, zero: bool = False) -> None:
         """Keep the x that the recursion begins from, unless what is kept is better."""
         self._repeatable = self._begun <= self._kept
         if not self._repeatable:
@@ -317,7 +317,7 @@ class Control:
         bound = min(WORSE * self._best, self._kept)
         return self._best < self._kept and not (self.residuals[-1] <= bound or self.true_residual <= bound)
 
-    def _repeat(self, column: Column) -> Steps[None]:
+    def _repeat(self, column: ColumnIterations) -> Steps[None]:
         """Make the iterations up to the best one again, with the same bits, and keep the better of both ends.
 
         So a solve that goes well copies no x, and there is nothing beside it to copy to.
@@ -342,7 +342,7 @@ class Control:
         yield from again._recursion(column)
         self.true_residual = yield from asked(End())
 
-    def _until_ended(self, column: Column) -> Steps[Status]:
+    def _until_ended(self, column: ColumnIterations) -> Steps[Status]:
         while True:
             status = self._judged_start() or (yield from self._recursion(column))
             if status is Status.INDEFINITE and column.rounded():
@@ -372,7 +372,7 @@ class Control:
             self._keep(column)
             self._best, self._best_at = math.inf, len(self.residuals) - 1
 
-    def _goes_on(self, column: Column, status: Status) -> bool:
+    def _goes_on(self, column: ColumnIterations, status: Status) -> bool:
         """Whether a solve whose residual is small enough goes on, as it is so in rows of a large scale alone."""
         done = self.residuals[self._begun_at :]
         fell = any(norm < done[k] / ROWS for k in range(len(done)) for norm in done[k + 1 : k + 3])
@@ -394,7 +394,7 @@ class Control:
             return None
         return Status.INCOMPATIBLE_RHS if self.unreachable > self.limit else Status.CONVERGED
 
-    def _has_taken(self, column: Column) -> bool:
+    def _has_taken(self, column: ColumnIterations) -> bool:
         """Whether a part of b was out of reach and is taken from it: with what is left the solve can go on."""
         if not math.isfinite(self.true_residual):
             return False
@@ -404,7 +404,7 @@ class Control:
         self._kept, self.b_norm = (math.sqrt(max(0.0, norm**2 - taken**2)) for norm in (self._kept, self.b_norm))
         return taken > 0.0
 
-    def _start(self, column: Column) -> Steps[float]:
+    def _start(self, column: ColumnIterations) -> Steps[float]:
         self._begun = yield from asked(Start(self._target))
         self._drift.begin(0.0, self._begun)
         self._begun_at = self._looked_at = max(0, len(self.residuals) - 1)
@@ -418,7 +418,7 @@ class Control:
             return Status.NOT_FINITE
         return Status.CONVERGED if self.true_residual <= self._goal else None
 
-    def _recursion(self, column: Column) -> Steps[Status]:
+    def _recursion(self, column: ColumnIterations) -> Steps[Status]:
         """Supersteps until the recursion's residual says that the solve has ended."""
         steps = self._first()
         while True:
@@ -493,7 +493,7 @@ class Control:
             return False
         return self._further() > self._patience
 
-    def _is_unsymmetric(self, column: Column, *, ended: bool = False) -> bool:
+    def _is_unsymmetric(self, column: ColumnIterations, *, ended: bool = False) -> bool:
         """Whether M is not symmetric, and the residual hardly falls or has not reached its limit when a solve ended.
 
         M is asked once, which applies it twice. Where κ jumps, the residual of such a solve may fall in steps for
@@ -507,7 +507,7 @@ class Control:
         self._suspicious = column.asymmetry() > UNSYMMETRIC
         return self._suspicious
 
-    def _balanced(self, column: Column) -> None:
+    def _balanced(self, column: ColumnIterations) -> None:
         """Take from r, where A is singular, what rounding has left of the part that no x can reach.
 
         An iteration leaves what is relative to its step: the first ones most of it, while r is still large. So r is
@@ -518,7 +518,7 @@ class Control:
             column.balance()
             self._balance_at += done - self._begun_at + 1
 
-    def _drifted(self, column: Column) -> bool:
+    def _drifted(self, column: ColumnIterations) -> bool:
         """In a long solve, take the true residual where the recursion is about to drift from it.
 
         The search direction is kept, so the convergence is (van der Vorst and Ye, SIAM J. Sci. Comput. 22, 2000: their
@@ -543,7 +543,7 @@ class Control:
         self.replacements += 1
         return norm <= self._target
 
-    def _parted(self, column: Column) -> bool:
+    def _parted(self, column: ColumnIterations) -> bool:
         """In a long solve, whether the recursion has parted from the truth, where that cannot be mended on the way.
 
         Where A is singular, x may grow without bound while the recursion's residual stays: the x before is kept.

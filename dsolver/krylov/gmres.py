@@ -73,7 +73,7 @@ class GeneralizedMinimalResidual(KrylovMethod):
         self._v, self._mv, self._following = (engine.field(layout) for _ in range(3))
         self._moved, self._free = engine.field(layout), engine.field(layout)
         self._scale = engine.scalar(0.0)
-        self._small = LeastSquares(0.0)
+        self._small = HessenbergLeastSquares(0.0)
         self._goal, self._ran = 0.0, False
 
     def begin(self, limit: float, rr: float) -> None:
@@ -82,7 +82,7 @@ class GeneralizedMinimalResidual(KrylovMethod):
         self._goal = limit
 
     def _begin(self) -> None:
-        self._small, self._ran = LeastSquares(0.0), False  # A and M may be others than in the last solve
+        self._small, self._ran = HessenbergLeastSquares(0.0), False  # A and M may be others than in the last solve
         self._length = self._first
 
     def advance(self, steps: int, *, recorded: bool, measured: bool) -> Sequence[tuple[float, ...]]:
@@ -112,7 +112,7 @@ class GeneralizedMinimalResidual(KrylovMethod):
         else:
             self._dot(self.r, self.r, self.rr)
         norm = math.sqrt(*self._engine.read(self.rr))
-        self._small = LeastSquares(norm)
+        self._small = HessenbergLeastSquares(norm)
         self._engine.copy(self.r, self._following)
         self._clear(self._v)  # whose values times zero are added: there must be no NaN from a solve that broke down
         self._set((self._scale, 1.0 / norm if norm else 0.0))
@@ -170,7 +170,7 @@ class GeneralizedMinimalResidual(KrylovMethod):
         """Move x by what the basis adds to it, set r = b - A x and return r . r. The next iteration begins a basis."""
         if self._small.size:
             self._move(self.x)
-            self._small = LeastSquares(0.0)
+            self._small = HessenbergLeastSquares(0.0)
         return super().residual()
 
     def _move(self, x: Field) -> None:
@@ -214,7 +214,7 @@ class Orthogonalization:
 
 
 @final
-class LeastSquares:
+class HessenbergLeastSquares:
     """Least squares problem ‖beta e1 - H y‖ with Hessenberg's matrix H, column after column, by Givens rotations.
 
     Numbers are real or complex; with the diagonal a and b > 0 below it, c is a / √(|a|² + b²) and s is real.

@@ -103,7 +103,7 @@ class SweptGhosts:
 
 
 @final
-class Jacobi(Smoother):
+class JacobiSmoother(Smoother):
     """Steps x = x + D⁻¹ (r - A x) with a diagonal D such that 2 D - A is positive definite.
 
     Every pass over the rows is one kernel of the local part, and the ghost part adds what that leaves out. It does so
@@ -168,7 +168,7 @@ class Jacobi(Smoother):
 
 
 @final
-class Chebyshev(Smoother):
+class ChebyshevSmoother(Smoother):
     """Two steps of the Chebyshev iteration before and after.
 
     For rows without a coloring: Gauss-Seidel with the 20 to 30 colors that algebraic levels need takes as many

@@ -37,7 +37,7 @@ from dsolver.multigrid.algebraic.lattice.open_rows import (
     raised,
 )
 from dsolver.multigrid.algebraic.methods import MOST, STRONG, Aggregation, CoarsePoints, Method
-from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, Options
+from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, HierarchyOptions
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED, check_diagonal
 from dsolver.multigrid.algebraic.rows.measures import measured
 from dsolver.multigrid.algebraic.setup import LATE, HierarchySetup
@@ -220,7 +220,7 @@ class Algebraic(Preconditioner):
         on_gpu = builder.engine.kernels == "cuda"
         coarse_rows = COARSE_ROWS[on_gpu] if self.coarse_rows is None else int(self.coarse_rows)
         gathered_rows = GATHERED_ROWS[on_gpu] if self.gathered_rows is None else int(self.gathered_rows)
-        options = Options(
+        options = HierarchyOptions(
             method=method,
             smoother=self.smoother or SMOOTHER[coarsening],
             coarse_rows=coarse_rows,

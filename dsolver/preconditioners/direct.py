@@ -22,7 +22,7 @@ from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend, load
 from dsolver.kernels.contract import DIRECT_PART, DIRECT_SOLVE, DIRECT_SOLVE_COMPLEX
-from dsolver.kernels.direct.factors import NoLibraryError, Traits, complex_rows, factors_of
+from dsolver.kernels.direct.factors import MatrixTraits, NoLibraryError, complex_rows, factors_of
 from dsolver.kernels.direct.fill import FULL, Fill
 from dsolver.kernels.direct.libraries import LIBRARIES, SingularError
 from dsolver.kernels.direct.parts import DirectPart
@@ -121,7 +121,7 @@ class Direct(Preconditioner):
             library=self.library,
             sizes=tuple(chunk.box.points for chunk in builder.partition),
             places=places,
-            traits=Traits(
+            traits=MatrixTraits(
                 symmetric=not problem.asymmetry,
                 mirrored=not isinstance(problem, MatrixProblem) or problem.mirrored,
                 singular=builder.system.singular,
@@ -153,7 +153,7 @@ class Direct(Preconditioner):
 
     def on(self, site: Site) -> ApproximateInverse:
         """z = A⁻¹ r by the factors."""
-        return ComplexSolution(site) if isinstance(site.engine, ComplexEngine) else Solution(site)
+        return ComplexSolution(site) if isinstance(site.engine, ComplexEngine) else AppliedInverse(site)
 
     def forecast(self, part: Part) -> Forecast:
         """A, and on the first chunk's owner its rows, the factors and a vector of all rows."""
@@ -262,7 +262,7 @@ def _fits(problem: MatrixProblem, most: Fill) -> bool:
 
 
 @final
-class Solution:
+class AppliedInverse:
     """A⁻¹ of the whole system, applied."""
 
     def __init__(self, site: Site) -> None:
@@ -374,7 +374,7 @@ class MakePart:
     library: str | None
     sizes: tuple[int, ...]
     places: Partition | None
-    traits: Traits
+    traits: MatrixTraits
 
     def __call__(
         self, backend: Backend, number: int, layout: Layout, *gathered: LevelRows | Mapping[int, Any]

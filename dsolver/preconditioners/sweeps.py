@@ -19,7 +19,7 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.colorings import COLORINGS, colored
-from dsolver.kernels.colorings.factors import BreakdownError, Factors
+from dsolver.kernels.colorings.factors import BreakdownError, TriangularFactors
 from dsolver.kernels.colorings.setup import SweepSetup
 from dsolver.kernels.contract import BACKWARD, FORWARD, MOVE
 from dsolver.kernels.formats.csr import Csr
@@ -70,7 +70,7 @@ class Sweeps(Preconditioner):
             raise InputError(f"coloring must be one of {', '.join(map(repr, COLORINGS))}, not {self.coloring!r}")
 
     @abstractmethod
-    def factors(self, setup: SweepSetup, a: Csr, color: Any) -> Factors:
+    def factors(self, setup: SweepSetup, a: Csr, color: Any) -> TriangularFactors:
         """Factors of a chunk's own part, in the order of its colors, where it lies.
 
         Raises:
@@ -129,7 +129,7 @@ class SymGS(Sweeps):
     can: ClassVar[Capabilities] = Capabilities(batched=True, lowered=True, diagonal=True)
     name: ClassVar[str] = "symgs"
 
-    def factors(self, setup: SweepSetup, a: Csr, color: Any) -> Factors:
+    def factors(self, setup: SweepSetup, a: Csr, color: Any) -> TriangularFactors:
         """A's own entries."""
         return setup.sweep_factors(a, color)
 
@@ -154,7 +154,7 @@ class Incomplete(Sweeps):
         if self.shift != "auto" and not (is_a(self.shift, Real) and 0.0 <= float(self.shift) <= LARGEST_SHIFT):
             raise InputError(f"shift must be 'auto' or a number from 0 to {LARGEST_SHIFT:g}, not {self.shift!r}")
 
-    def factors(self, setup: SweepSetup, a: Csr, color: Any) -> Factors:
+    def factors(self, setup: SweepSetup, a: Csr, color: Any) -> TriangularFactors:
         """ILU(0), which is IC(0) for a symmetric matrix."""
         if self.shift != "auto":
             return setup.incomplete_factors(a, color, shift=float(self.shift), positive=self.positive)
@@ -261,7 +261,7 @@ class MakeFactors:
     """
 
     label: ClassVar[str] = "setup-levels"
-    factors: Callable[[SweepSetup, Csr, Any], Factors]
+    factors: Callable[[SweepSetup, Csr, Any], TriangularFactors]
     arranged: Callable[[Backend, Csr], tuple[Csr, Any]]
     coloring: str
     name: str

@@ -28,7 +28,7 @@ class BreakdownError(ArithmeticError):
 
 
 @final
-class Factors(NamedTuple):
+class TriangularFactors(NamedTuple):
     """Both triangular factors.
 
     Attributes:

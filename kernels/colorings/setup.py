@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from dsolver.kernels.colorings.factors import Factors
+from dsolver.kernels.colorings.factors import TriangularFactors
 from dsolver.kernels.colorings.graph import Graph
 from dsolver.kernels.formats.csr import Csr
 
@@ -61,16 +61,18 @@ class SweepSetup:
         """
         return self.colors.sets(graph, keys, smallest=smallest)
 
-    def sweep_factors(self, a: Csr, color: Any) -> Factors:
+    def sweep_factors(self, a: Csr, color: Any) -> TriangularFactors:
         """The factors (D + L) D⁻¹ (D + U) of a symmetric Gauss-Seidel sweep, A = L + D + U.
 
         Raises:
             BreakdownError: the diagonal has a zero.
         """
-        found: Factors = self.factors.sweep_factors(a, color)
+        found: TriangularFactors = self.factors.sweep_factors(a, color)
         return found
 
-    def incomplete_factors(self, a: Csr, color: Any, *, shift: float = 0.0, positive: bool = False) -> Factors:
+    def incomplete_factors(
+        self, a: Csr, color: Any, *, shift: float = 0.0, positive: bool = False
+    ) -> TriangularFactors:
         """Incomplete factors without fill, ILU(0): those of A where A has entries (Saad, Iterative Methods, 10.3.2).
 
         Of a symmetric matrix they are those of IC(0), (I + L) D (I + Lᵀ).
@@ -84,5 +86,5 @@ class SweepSetup:
         Raises:
             BreakdownError: a pivot is zero up to rounding, not finite, or not positive though it must be.
         """
-        found: Factors = self.factors.incomplete_factors(a, color, shift=shift, positive=positive)
+        found: TriangularFactors = self.factors.incomplete_factors(a, color, shift=shift, positive=positive)
         return found

@@ -96,7 +96,7 @@ Buffers = tuple[_Buffer, _Buffer]
 
 
 @final
-class _Kept(threading.local):
+class _CopyBuffers(threading.local):
     """A thread's buffers for each device: one is written or read while the other one travels."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class _Kept(threading.local):
         return self._of[device]
 
 
-_kept: Final = _Kept()
+_kept: Final = _CopyBuffers()
 
 
 @cache

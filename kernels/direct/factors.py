@@ -48,7 +48,7 @@ class ScaledFactors:
     ) -> None:
         self._inner, self._rows, self._columns, self._dtype = inner, rows, columns, dtype
         self.nearby, self.gpu = nearby, gpu
-        self.projecting = isinstance(inner, LeastSquares)
+        self.projecting = isinstance(inner, LeastSquaresFactors)
 
     @property
     def nbytes(self) -> int:
@@ -62,7 +62,7 @@ class ScaledFactors:
 
 
 @final
-class LeastSquares(Factors):
+class LeastSquaresFactors(Factors):
     """x of the least ‖b - A x‖² + δ² ‖x‖² by factors of (δ I, A; Aᴴ, -δ I), in which the unknown r / δ is before x.
 
     Singular values far above δ are inverted, those far below are left out.
@@ -79,7 +79,7 @@ class LeastSquares(Factors):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Traits:
+class MatrixTraits:
     """Traits of the matrix that factors are made of.
 
     Attributes:
@@ -97,12 +97,12 @@ class Traits:
     least_squares: bool = False
 
 
-def factors_of(a: Csr, backend: Backend, library: str | None, traits: Traits) -> ScaledFactors:
+def factors_of(a: Csr, backend: Backend, library: str | None, traits: MatrixTraits) -> ScaledFactors:
     """Factors of a matrix on a backend's device, of which no row is empty, in the backend's value type.
 
     Where constants are known to be in the null space, √ε is added to the diagonal of the scaled matrix, ε being that of
     the type: right-hand sides have no part of them. Where pivots vanish otherwise, or the factors show that they all
-    but have, `LeastSquares` with δ = √ε take their place. Where a library of GPUs fails, the host's serves.
+    but have, `LeastSquaresFactors` with δ = √ε take their place. Where a library of GPUs fails, the host's serves.
 
     Args:
         a: the whole matrix, columns from 0.
@@ -165,7 +165,7 @@ class _Scaled:
         kind: of the matrix.
     """
 
-    def __init__(self, a: Csr, backend: Backend, traits: Traits) -> None:
+    def __init__(self, a: Csr, backend: Backend, traits: MatrixTraits) -> None:
         xp, self._backend, self._singular = backend.xp, backend, traits.singular
         self.dtype = np.result_type(backend.dtype, np.complex64 if a.values.dtype.kind == "c" else backend.dtype)
         self.rows, self.gpu = a.size, backend.name == "cuda"
@@ -204,7 +204,7 @@ class _Scaled:
         return self._with(made, nearby=self._singular)
 
     def least_squares(self, name: str) -> ScaledFactors:
-        """`LeastSquares` on the host by a library. Rows have one scale, if they can: the residual is that of A then.
+        """`LeastSquaresFactors` by a host library. Rows have one scale, if they can: the residual is that of A then.
 
         Rows of next to nothing count as zeros.
 
@@ -222,7 +222,7 @@ class _Scaled:
         self._matrix.data *= (self._left / before)[row]
         kind = replace(self.kind, symmetric=True, mirrored=True, positive=False)
         augmented = self._typed(_augmented(self._matrix, self._delta))
-        return self._with(LeastSquares(maker(name)(augmented, kind)), nearby=True)
+        return self._with(LeastSquaresFactors(maker(name)(augmented, kind)), nearby=True)
 
     def _typed(self, matrix: Any) -> Any:
         """A matrix in the value type of the factors, with columns in ascending order."""

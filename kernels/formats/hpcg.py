@@ -19,11 +19,11 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import Array, Layout
-from dsolver.kernels.formats.sell import Matrix
+from dsolver.kernels.formats.sell import SellMatrix
 
 
 @dataclass(frozen=True, kw_only=True)
-class HpcgMatrix(Matrix):
+class HpcgMatrix(SellMatrix):
     """The local part of one chunk's rows on a level of HPCG's V-cycle; S is the number of its slices.
 
     Attributes:

@@ -68,7 +68,7 @@ class Slices:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Matrix(Format):
+class SellMatrix(Format):
     """The local, square part of one chunk's rows; `HaloMatrix` is the rest.
 
     Attributes:

@@ -13,7 +13,7 @@ from dsolver.kernels.formats.layout import Array
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class RectangularMatrix(Format):
+class RectangularPart(Format):
     """The local part of a chunk's rows of a rectangular matrix.
 
     Attributes:
@@ -44,7 +44,7 @@ class RectangularMatrix(Format):
 
 @final
 class _RectangularColumns(Columns):
-    """A `RectangularMatrix` for several columns: its format may multiply them together."""
+    """A `RectangularPart` for several columns: its format may multiply them together."""
 
     def spmv(self, x: Array, y: Array) -> None:
         """See `dsolver.kernels.contract.SPMV`."""

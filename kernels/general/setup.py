@@ -18,7 +18,7 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows, OnePassMatrix
-from dsolver.kernels.general.rectangular import Diagonal, RectangularMatrix
+from dsolver.kernels.general.rectangular import Diagonal, RectangularPart
 from dsolver.kernels.general.rows import SplitRows, split
 from dsolver.kernels.general.selection import MEASURE, candidates, chosen
 from dsolver.kernels.reductions import some
@@ -342,7 +342,7 @@ class GeneralSetup(ABC):
         formats: str | None = None,
         *,
         known: Statistics | None = None,
-    ) -> RectangularMatrix:
+    ) -> RectangularPart:
         """The local part of a chunk of a rectangular matrix. Whoever uses it waits before.
 
         Args:
@@ -354,7 +354,7 @@ class GeneralSetup(ABC):
         """
         rows, guard = self._rounded(self._writable(rows)), self._guard
         choice = chosen(formats, known or self.statistics(rows, read.rows, (1,)), gpu=self._gpu)
-        return RectangularMatrix(
+        return RectangularPart(
             product=self.product(rows, read.rows, choice),
             choice=choice,
             written=slice(guard, guard + written.rows),

@@ -43,7 +43,7 @@ class TextbookRows(Dotted, CompressedRows):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class TextbookTransfer(TransferRows):
+class TextbookTransferRows(TransferRows):
     """Compressed rows between two levels with their kernels."""
 
     def restrict_full(self, y: Real, rc: Real) -> None:

@@ -17,7 +17,7 @@ from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GhostRows
 from dsolver.kernels.general.setup import Between, GeneralSetup
 from dsolver.kernels.reference import block_slices, octets
-from dsolver.kernels.reference.csr import TextbookRows, TextbookTransfer, chunks
+from dsolver.kernels.reference.csr import TextbookRows, TextbookTransferRows, chunks
 
 
 @final
@@ -45,8 +45,8 @@ class TextbookGeneral(GeneralSetup):
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
         return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
 
-    def between(self, levels: Between) -> TextbookTransfer:
-        return TextbookTransfer(**levels.fields, vectors=self._vectors)
+    def between(self, levels: Between) -> TextbookTransferRows:
+        return TextbookTransferRows(**levels.fields, vectors=self._vectors)
 
     def wait(self) -> None:
         """Kernels have run when they return."""

@@ -45,7 +45,7 @@ def test_there_and_back(kind: str, small: bool, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(host_arrays, "STAGED", 1 << 30 if small else 1)
     monkeypatch.setattr(host_arrays, "PIECE", 1 << 12)
-    monkeypatch.setattr(host_arrays, "_kept", host_arrays._Kept())  # the buffers of others are larger
+    monkeypatch.setattr(host_arrays, "_kept", host_arrays._CopyBuffers())  # the buffers of others are larger
     before = given.copy()
     there = backend.asarray(given)
     assert there.shape == before.shape
@@ -65,7 +65,7 @@ def test_what_another_process_lends_goes_there_as_well(kind: str, small: bool, m
     monkeypatch.setattr(lent_arrays, "WORTH", 1)
     monkeypatch.setattr(host_arrays, "STAGED", 1 << 30 if small else 1)
     monkeypatch.setattr(host_arrays, "PIECE", 1 << 12)
-    monkeypatch.setattr(host_arrays, "_kept", host_arrays._Kept())
+    monkeypatch.setattr(host_arrays, "_kept", host_arrays._CopyBuffers())
     made = lent_arrays.lent(given)
     assert made is not None
     there = backend.asarray(made[0])

@@ -23,7 +23,7 @@ from dsolver.kernels import load
 from dsolver.kernels.cuda.launch import config
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import SLICE
-from dsolver.kernels.formats.sell import Matrix
+from dsolver.kernels.formats.sell import SellMatrix
 from tests.on_host import ASSEMBLY, FIBERS, compiled, packed, without_assembly
 
 I64 = npt.NDArray[np.int64]
@@ -65,7 +65,7 @@ ORDER = (7, 5, 6, 1, 2, 3, 4, 0)
 class Case:
     """A matrix and its rows: entry i couples row rows[i] to row columns[i]."""
 
-    matrix: Matrix
+    matrix: SellMatrix
     color: I64
     rows: I64
     columns: I64

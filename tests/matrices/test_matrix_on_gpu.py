@@ -171,12 +171,12 @@ def test_diagonals_go_by_way_of_the_host() -> None:
 def test_entries_of_a_package_that_differentiates(transposed: bool) -> None:
     import cupy
 
-    from dsolver.autodiff.systems import Entries
+    from dsolver.autodiff.systems import MatrixEntries
 
     a = sp.coo_array(MATRICES["unsymmetric"])
     rows, columns = (np.append(places, a.shape[0]) for places in a.coords)  # JAX pads so
     parameters = [cupy.asarray(values) for values in (np.append(a.data, 0.0), rows, columns)]
-    problem = Entries(a.shape[0]).problem(parameters, transposed=transposed)
+    problem = MatrixEntries(a.shape[0]).problem(parameters, transposed=transposed)
     assert isinstance(problem, MatrixProblem)
     assert isinstance(problem.matrix, RowsOnGpu)
     assert (problem.matrix.get() != (a.T if transposed else a).tocsr()).nnz == 0

@@ -67,7 +67,7 @@ def case_options(command: F) -> F:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class DiffusionCase:
     """Diffusion as its options describe it. A case file has the same names, with `bc` as a table.
 
     Attributes:
@@ -91,9 +91,9 @@ class Case:
     @property
     def asked(self) -> bool:
         """Whether anything but the grid is given, so that diffusion is meant."""
-        return replace(self, grid=()) != Case()
+        return replace(self, grid=()) != DiffusionCase()
 
-    def over(self, other: Case) -> Case:
+    def over(self, other: DiffusionCase) -> DiffusionCase:
         """This case, with what it leaves open from another one. Conditions are taken face by face."""
         names = [each.name for each in fields(self) if each.name != "bc"]
         mine = {name: getattr(self, name) for name in names if getattr(self, name) not in (None, ())}
@@ -153,7 +153,7 @@ class Case:
 
 def case_of(
     *, kappa: tuple[str, ...], spacing: tuple[str, ...], bc: tuple[str, ...], grid: tuple[int, ...], **more: str | None
-) -> Case:
+) -> DiffusionCase:
     """The case of `case_options`.
 
     Raises:
@@ -185,14 +185,14 @@ def case_text(path: Path) -> dict[str, Any]:
         raise InputError(f"cannot read {path}: it is no TOML ({error})") from error
 
 
-def read_case(path: Path) -> Case:
+def read_case(path: Path) -> DiffusionCase:
     """A case file.
 
     Raises:
         InputError: it cannot be read, has a name that is unknown, or a grid or bc of another kind.
     """
     given = case_text(path)
-    known = [each.name for each in fields(Case)]
+    known = [each.name for each in fields(DiffusionCase)]
     unknown = [name for name in given if name not in known]
     if unknown:
         raise InputError(f"{path} has {unknown[0]!r}: a case has {', '.join(known)}")
@@ -203,10 +203,10 @@ def read_case(path: Path) -> Case:
     return _case(given, path.parent)
 
 
-def _case(given: Mapping[str, Any], folder: Path) -> Case:
+def _case(given: Mapping[str, Any], folder: Path) -> DiffusionCase:
     """A case from texts and numbers by name; names of files are those in the folder."""
     conditions = {face: condition_of(face, text, folder) for face, text in given.get("bc", {}).items()}
-    return Case(
+    return DiffusionCase(
         grid=tuple(given.get("grid", ())),
         kappa=values_of(given["kappa"], folder) if "kappa" in given else (),
         sigma=value_of(given["sigma"], folder) if "sigma" in given else None,

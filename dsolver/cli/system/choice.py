@@ -16,7 +16,7 @@ import dsolver
 from dsolver import problems
 from dsolver.cli.options import Several
 from dsolver.cli.progress import announced
-from dsolver.cli.system.case import SUFFIX, Case, case_of, case_options, read_case
+from dsolver.cli.system.case import SUFFIX, DiffusionCase, case_of, case_options, read_case
 from dsolver.cluster.file_rows import blocks_of_file
 from dsolver.cluster.row_blocks import results_of
 from dsolver.errors import InputError
@@ -83,7 +83,7 @@ def system_options(command: F) -> F:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class System:
+class SystemChoice:
     """A system as its options describe it.
 
     Attributes:
@@ -108,7 +108,7 @@ def system_of(
     client: Client | None = None,
     gpu: bool = False,
     **diffusion: Any,
-) -> System:
+) -> SystemChoice:
     """The system of `system_options`, and its right-hand side.
 
     Args:
@@ -136,7 +136,7 @@ def system_of(
         if not grid:
             raise InputError("give --grid NX NY NZ, or --matrix FILE, or --kappa FILE")
         problem = PROBLEMS[kind or "hpcg"](grid, chunks=chunks)
-        return System(problem=problem, file=rhs, right=partial(sums_of_stencil, problem))
+        return SystemChoice(problem=problem, file=rhs, right=partial(sums_of_stencil, problem))
     if kind is not None or case.asked:
         raise InputError(
             "--matrix takes the place of --problem and of the options from --kappa to --source: give one of them"
@@ -152,10 +152,10 @@ def system_of(
         a = dsolver.read_matrix(file)
         device: Literal["cpu", "cuda"] = "cuda" if gpu else "cpu"
         found = dsolver.matrix(a, chunks=cut, partition=partition, grid=grid or None, name=file.name, device=device)
-    return System(problem=found, file=rhs, right=partial(sums_of_rows, a))
+    return SystemChoice(problem=found, file=rhs, right=partial(sums_of_rows, a))
 
 
-def _on_cluster(file: Path, client: Client, chunks: int | None, rhs: Path | None) -> System:
+def _on_cluster(file: Path, client: Client, chunks: int | None, rhs: Path | None) -> SystemChoice:
     """A matrix that the workers read."""
     blocks = blocks_of_file(file.absolute(), client, chunks)
     problem = dsolver.matrix_from_blocks(blocks, client=client, name=file.name)
@@ -163,10 +163,10 @@ def _on_cluster(file: Path, client: Client, chunks: int | None, rhs: Path | None
     def right() -> npt.NDArray[np.float64]:
         return np.concatenate(results_of(client, client.map(sums_of_rows, blocks)))
 
-    return System(problem=problem, file=rhs, right=right)
+    return SystemChoice(problem=problem, file=rhs, right=right)
 
 
-def _diffusion(kind: str | None, case: Case, chunks: tuple[int, ...] | None, rhs: Path | None) -> System:
+def _diffusion(kind: str | None, case: DiffusionCase, chunks: tuple[int, ...] | None, rhs: Path | None) -> SystemChoice:
     """Diffusion from options, or from a case file that options add to."""
     if rhs is not None:
         raise InputError("diffusion has a source, f, in place of --rhs: give it with --source")
@@ -179,7 +179,7 @@ def _diffusion(kind: str | None, case: Case, chunks: tuple[int, ...] | None, rhs
         case, name = case.over(read_case(Path(kind))), Path(kind).stem
     problem = case.problem(chunks, name)
     file = case.source if isinstance(case.source, Path) else None
-    return System(problem=problem, file=file, right=partial(case.right, problem))
+    return SystemChoice(problem=problem, file=file, right=partial(case.right, problem))
 
 
 def sums_of_rows(a: Any) -> npt.NDArray[np.float64]:

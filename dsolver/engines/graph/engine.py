@@ -47,7 +47,7 @@ from dsolver.engines.graph.tasks import (
     Argument,
     Make,
     Path,
-    Step,
+    TaskCall,
     add_parts,
     build,
     delivered,
@@ -358,8 +358,8 @@ class GraphEngine(Engine):
         self._variables.add(variable)
         return variable
 
-    def _step(self, label: str, arguments: tuple[Argument, ...], kernel: str = "", first_output: int = 0) -> Step:
-        return Step(label, self._kernels, self._dtype, kernel, arguments, first_output)
+    def _step(self, label: str, arguments: tuple[Argument, ...], kernel: str = "", first_output: int = 0) -> TaskCall:
+        return TaskCall(label, self._kernels, self._dtype, kernel, arguments, first_output)
 
     def _version(self, label: str, level: int | None = None) -> Version:
         name = label if level is None else f"{label}-L{level}"

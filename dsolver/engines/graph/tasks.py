@@ -1,7 +1,7 @@
 """The tasks of the `graph` engine, which run on workers. Knows nothing of Dask.
 
-A task gets a `Step`, the number of its chunk and the results of the tasks that it depends on. Those results belong to
-everybody who reads them, so a task never changes one: what a kernel updates is copied, what it writes is made anew.
+A task gets a `TaskCall`, the number of its chunk and the results of the tasks that it depends on. Others read these
+too, so a task never changes one: what a kernel updates is copied, what it writes is made anew.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Argument(NamedTuple):
         return self.make in (Make.NUMBER, Make.CONSTANT)
 
 
-class Step(NamedTuple):
+class TaskCall(NamedTuple):
     """One operation of the engine, the same for all chunks.
 
     Attributes:
@@ -98,7 +98,7 @@ class Built:
         return self._size
 
 
-def run_kernel(step: Step, chunk: int, *inputs: Any) -> Any:
+def run_kernel(step: TaskCall, chunk: int, *inputs: Any) -> Any:
     """One kernel on one chunk. Returns its only output, or all of them as a tuple."""
     with _naming_task(step.label, chunk):
         backend = _backend(step)
@@ -113,7 +113,7 @@ def run_kernel(step: Step, chunk: int, *inputs: Any) -> Any:
         return outputs[0] if len(outputs) == 1 else outputs
 
 
-def build(step: Step, make: Callable[..., Any], chunk: int, *inputs: Any) -> Built:
+def build(step: TaskCall, make: Callable[..., Any], chunk: int, *inputs: Any) -> Built:
     """The result of make(backend, chunk, *items)."""
     with _naming_task(step.label, chunk):
         backend = _backend(step)
@@ -122,7 +122,7 @@ def build(step: Step, make: Callable[..., Any], chunk: int, *inputs: Any) -> Bui
         return built
 
 
-def pack_halo(step: Step, chunk: int, *inputs: Any) -> tuple[Any, tuple[tuple[int, int, int], ...]]:
+def pack_halo(step: TaskCall, chunk: int, *inputs: Any) -> tuple[Any, tuple[tuple[int, int, int], ...]]:
     """The values that all neighbors read of a chunk, and the range of each neighbor: (neighbor, first, last)."""
     with _naming_task(step.label, chunk):
         backend = _backend(step)
@@ -133,7 +133,7 @@ def pack_halo(step: Step, chunk: int, *inputs: Any) -> tuple[Any, tuple[tuple[in
         return buffer, plan.sends
 
 
-def unpack_halo(step: Step, senders: Sequence[int], chunk: int, *inputs: Any) -> Any:
+def unpack_halo(step: TaskCall, senders: Sequence[int], chunk: int, *inputs: Any) -> Any:
     """The halo vector of a chunk, from what each of the senders has packed."""
     with _naming_task(step.label, chunk):
         backend = _backend(step)
@@ -153,7 +153,7 @@ def message_to(receiver: int, path: Path, made: Built) -> Any:
     return part_of(made.item, path)[receiver]
 
 
-def delivered(step: Step, senders: Sequence[int], kinds: Sequence[str], *messages: Any) -> Built:
+def delivered(step: TaskCall, senders: Sequence[int], kinds: Sequence[str], *messages: Any) -> Built:
     """The messages of some senders, on the device."""
     xp = _backend(step).xp
     found = {
@@ -173,7 +173,7 @@ def add_parts(paths: Sequence[Path], *values: Any) -> float:
     return float(reduce(add, (part_of(value, path) for path, value in zip(paths, values, strict=True))))
 
 
-def unload_block(step: Step, chunk: int, *inputs: Any) -> Any:
+def unload_block(step: TaskCall, chunk: int, *inputs: Any) -> Any:
     """A vector as a block of values, shape (nx, ny, nz)."""
     with _naming_task(step.label, chunk):
         backend = _backend(step)
@@ -182,7 +182,7 @@ def unload_block(step: Step, chunk: int, *inputs: Any) -> Any:
         return block
 
 
-def fetch_object(step: Step, chunk: int, *inputs: Any) -> Any:
+def fetch_object(step: TaskCall, chunk: int, *inputs: Any) -> Any:
     """An object that was built for a chunk, for the client."""
     with _naming_task(step.label, chunk):
         (found,) = _arguments(_backend(step), step, inputs)
@@ -223,12 +223,12 @@ def host_bytes(item: Any) -> int:
     return 0
 
 
-def _backend(step: Step) -> Backend:
+def _backend(step: TaskCall) -> Backend:
     # One thread: the chunks of a worker share its threads, each task on one of them.
     return load(step.kernels, 1, step.dtype)
 
 
-def _arguments(backend: Backend, step: Step, inputs: Sequence[Any]) -> list[Any]:
+def _arguments(backend: Backend, step: TaskCall, inputs: Sequence[Any]) -> list[Any]:
     return [_argument(backend, argument, inputs) for argument in step.arguments]
 
 

@@ -62,7 +62,7 @@ class Coarsened:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Coarsening:
+class CoarserLevel:
     """A coarser level.
 
     Attributes:
@@ -91,7 +91,7 @@ def coarsened(
     keep: bool = False,
     symmetric: bool = False,
     blocks: BlockSizes | None = None,
-) -> Coarsening:
+) -> CoarserLevel:
     """The coarser level of one.
 
     Args:
@@ -110,7 +110,7 @@ def coarsened(
     if len(bounds) == 2 and not keep:
         alone = partial(_alone, symmetric=symmetric, blocks=blocks)
         made = engine.per_chunk(alone, rows, diagonal, p, origin, near)
-        return Coarsening(chunks=made, restricted=[()], prolonged=[()])
+        return CoarserLevel(chunks=made, restricted=[()], prolonged=[()])
     halves = symmetric and not keep and blocks is None
     around = ghost_rows(engine, senders, p)
     ap = engine.per_chunk(partial(_ap, bounds=bounds, halves=halves, blocks=blocks), rows, diagonal, p, around)
@@ -119,7 +119,7 @@ def coarsened(
     around = engine.deliver(ap.at("lists"), restricted, (*ROWS, *ROWS, "float64"))
     make = partial(_coarsened, bounds=bounds, keep=keep, halves=halves, blocks=blocks)
     made = engine.per_chunk(make, rows, diagonal, p, ap, origin, near, around)
-    return Coarsening(chunks=made, restricted=restricted, prolonged=prolonged, halves=halves)
+    return CoarserLevel(chunks=made, restricted=restricted, prolonged=prolonged, halves=halves)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ later solve as long as before: half of it is not halved, and what is below is ma
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class HierarchyOptions:
     """Options of a hierarchy.
 
     Attributes:

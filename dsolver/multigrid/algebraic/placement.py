@@ -10,7 +10,7 @@ from typing import final
 
 from dsolver.distributed.setup_exchange import Senders, mutual_senders, senders_of
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.multigrid.algebraic.galerkin import Coarsening
+from dsolver.multigrid.algebraic.galerkin import CoarserLevel
 from dsolver.multigrid.algebraic.rows.gathered import gathering
 from dsolver.multigrid.algebraic.rows.window import Bounds
 from dsolver.multigrid.algebraic.storage import plain_layout
@@ -44,7 +44,7 @@ class Place:
 
 
 def place_of(
-    engine: Engine, view: Engine, made: Coarsening, bounds: Bounds, *, dtype: str, gathered_rows: int
+    engine: Engine, view: Engine, made: CoarserLevel, bounds: Bounds, *, dtype: str, gathered_rows: int
 ) -> tuple[Place, PerChunk]:
     """The place of a coarser level, and the `Layout` of what each chunk has made of it.
 

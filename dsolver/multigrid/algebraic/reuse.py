@@ -37,7 +37,7 @@ class Mirrors:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class KeptLevel:
     """A level's transfer to its coarser one, and what makes coarse rows of other values.
 
     Attributes:
@@ -68,7 +68,7 @@ class Kept:
 
     first: PerChunk
     layout: PerChunk
-    steps: tuple[Step, ...]
+    steps: tuple[KeptLevel, ...]
 
 
 def without_values(engine: Engine, rows: PerChunk) -> PerChunk:

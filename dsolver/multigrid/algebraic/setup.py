@@ -22,13 +22,13 @@ from dsolver.kernels import Backend
 from dsolver.kernels.deferred import Deferred
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.finest import FinestLevel, with_constants
-from dsolver.multigrid.algebraic.galerkin import Coarsening, coarsened
+from dsolver.multigrid.algebraic.galerkin import CoarserLevel, coarsened
 from dsolver.multigrid.algebraic.galerkin_numeric import Again, coarse_again
 from dsolver.multigrid.algebraic.methods import Smoothing
-from dsolver.multigrid.algebraic.options import Options
+from dsolver.multigrid.algebraic.options import HierarchyOptions
 from dsolver.multigrid.algebraic.placement import Place, place_of
 from dsolver.multigrid.algebraic.requirements import check_diagonal
-from dsolver.multigrid.algebraic.reuse import Kept, Step, mirrors_of, rows_again, same_places, without_values
+from dsolver.multigrid.algebraic.reuse import Kept, KeptLevel, mirrors_of, rows_again, same_places, without_values
 from dsolver.multigrid.algebraic.rows.half_rows import completed_rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.measures import measured, wrong_diagonals
@@ -49,7 +49,7 @@ from dsolver.multigrid.correction import StoredTransfer
 from dsolver.multigrid.level import Level
 from dsolver.multigrid.replicate import row_replication
 from dsolver.multigrid.reuse import Reuse
-from dsolver.multigrid.smoothers import Chebyshev, Jacobi, Smoother
+from dsolver.multigrid.smoothers import ChebyshevSmoother, JacobiSmoother, Smoother
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class HierarchySetup:
     """
 
     def __init__(
-        self, engine: Engine, first: FinestLevel, options: Options, dtype: str, reuse: Reuse | None = None
+        self, engine: Engine, first: FinestLevel, options: HierarchyOptions, dtype: str, reuse: Reuse | None = None
     ) -> None:
         self._options, self._dtype, self._singular = options, dtype, first.singular
         self._engine, self._view = engine, engine if dtype == "float64" else engine.lowered(dtype)
@@ -90,7 +90,7 @@ class HierarchySetup:
         if first.size:
             self.rows = with_constants(engine, self.rows, first.size)
         self._reuse, self._kept = reuse, None if reuse is None else self._found(reuse)
-        self._steps: list[Step] = []
+        self._steps: list[KeptLevel] = []
         self._later: deque[Deferred[Any]] = deque()
         self._ahead: Deferred[PerChunk] | None = None  # the `Ahead` of the level that is next
         self._last: Callable[[], None] | None = None  # what is put off behind all else of that level
@@ -196,7 +196,7 @@ class HierarchySetup:
         self._coarsen(depth, place, coarse, step, last=waits, halves=halves)
         return True
 
-    def _descend_again(self, steps: Sequence[Step], diagonal: PerChunk) -> bool:
+    def _descend_again(self, steps: Sequence[KeptLevel], diagonal: PerChunk) -> bool:
         """Make the coarser level with the P and R that there are; whether there is one."""
         if len(self.levels) > len(steps):
             return False
@@ -269,7 +269,9 @@ class HierarchySetup:
         share = share if self._grid is None else self._grid.rows.boxes.at("share")
         made = self._view.per_chunk(make, self._chunks, share).at(self._depth)
         scaled = made.at("scaled")
-        make_smoother: Callable[..., Smoother] = partial(Chebyshev if chebyshev else Jacobi, scaled=scaled)
+        make_smoother: Callable[..., Smoother] = partial(
+            ChebyshevSmoother if chebyshev else JacobiSmoother, scaled=scaled
+        )
         level = self._level(self._chunks, make_smoother=make_smoother)
         if swept:
             ghosts = swept_ghosts(level.matrix, scaled, self._view, self._depth)
@@ -309,22 +311,22 @@ class HierarchySetup:
     def _storing(
         self,
         number: int,
-        made: Coarsening,
+        made: CoarserLevel,
         place: Place,
         parts: PerChunk,
         bounds: Bounds,
         again: Again,
         sizes: Deferred[PerChunk] | None,
-    ) -> Callable[[], Step]:
+    ) -> Callable[[], KeptLevel]:
         """Storing of the transfer from the level of this number. Nobody else keeps R and P in float64."""
         view, layout, depth, gathered = self._view, self._layout, self._above + number, place.gather is not None
         store = partial(stored_transfer, depth=depth, bounds=bounds, replicated=gathered)
 
-        def stored() -> Step:
+        def stored() -> KeptLevel:
             measured = () if sizes is None else (sizes(),)
             chunks = view.per_chunk(store, layout, parts, made.chunks, *measured).at(depth)
             replication = row_replication(view, place.view, bounds, parts, place.layout) if gathered else None
-            return Step(
+            return KeptLevel(
                 transfer=StoredTransfer(
                     chunks=chunks, replication=replication, restricted=made.restricted, prolonged=made.prolonged
                 ),
@@ -335,7 +337,7 @@ class HierarchySetup:
         return stored
 
     def _coarsen(
-        self, number: int, place: Place, made: PerChunk, step: Deferred[Step], *, last: bool, halves: bool
+        self, number: int, place: Place, made: PerChunk, step: Deferred[KeptLevel], *, last: bool, halves: bool
     ) -> None:
         """Go from the level of this number to the rows of the coarser one.
 
@@ -360,7 +362,7 @@ class HierarchySetup:
             mirrors = mirrors_of(self._engine, brought, self.rows) if self._symmetric and place.alone else None
             self._steps.append(replace(step(), mirrors=mirrors, choices=self._chunks.at("local", "choice")))
 
-    def _connect(self, number: int, step: Step) -> None:
+    def _connect(self, number: int, step: KeptLevel) -> None:
         """Give a level its transfer."""
         self.levels[number] = replace(self.levels[number], transfer=step.transfer)
 
@@ -378,7 +380,7 @@ class HierarchySetup:
         Args:
             place: of the level.
             made: its rows.
-            mirrors: as of `Step`.
+            mirrors: as of `KeptLevel`.
             choices: likewise.
             halves: whether rows are `HalfRows`.
         """

@@ -29,7 +29,7 @@ AXES: Final = (0, 1, 2)
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class End:
+class DomainFace:
     """A face of the domain with a condition.
 
     Attributes:
@@ -264,7 +264,7 @@ class FluxForm:
         if periodic and n > 2:
             yield _index(axis, slice(-1, None)), _index(axis, slice(None, 1)), 1.0
 
-    def _ends(self, kappa: Sequence[Any], *, feeding: bool = False) -> Iterator[End]:
+    def _ends(self, kappa: Sequence[Any], *, feeding: bool = False) -> Iterator[DomainFace]:
         """The faces of the domain with a condition, or those alone that add to right-hand sides."""
         for axis in AXES:
             for side in (0, 1):
@@ -273,7 +273,7 @@ class FluxForm:
                     continue
                 yield self._end(kappa, axis, side)
 
-    def _end(self, kappa: Sequence[Any], axis: int, side: int) -> End:
+    def _end(self, kappa: Sequence[Any], axis: int, side: int) -> DomainFace:
         """The faces at one end (0 or 1) of an axis that is not periodic."""
         rule, whole = self._rule, Partition(self._rule.grid, (1, 1, 1))[0].box
         condition, where = rule.boundary.at(axis, side), _index(axis, slice(None, 1) if side == 0 else slice(-1, None))
@@ -294,7 +294,7 @@ class FluxForm:
         if self._held is not None:
             diagonal, right = (self._xp.where(self._held[where], 0.0, term) for term in (diagonal, right))
         at = _along(axis, np.arange(rule.grid[axis]) == (0 if side == 0 else rule.grid[axis] - 1))
-        return End(where=where, at=at, diagonal=diagonal, right=right)
+        return DomainFace(where=where, at=at, diagonal=diagonal, right=right)
 
     def _opened(self, values: Array, where: tuple[Any, ...]) -> Array:
         """Values at some cells, zero where these are left out."""

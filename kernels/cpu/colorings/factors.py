@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.colorings.factors import LOST, BreakdownError, Factors
+from dsolver.kernels.colorings.factors import LOST, BreakdownError, TriangularFactors
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.formats.csr import Csr
 
@@ -15,7 +15,7 @@ F64 = npt.NDArray[np.float64]
 Colors = npt.NDArray[np.int32]
 
 
-def sweep_factors(a: Csr, color: Colors) -> Factors:
+def sweep_factors(a: Csr, color: Colors) -> TriangularFactors:
     """See `SweepSetup.sweep_factors`."""
     row = _rows_of(a)
     diagonal = _diagonal(a, row)
@@ -25,10 +25,10 @@ def sweep_factors(a: Csr, color: Colors) -> Factors:
     lower = color[a.columns] < color[row]
     values = np.where(lower, a.values / diagonal[a.columns], a.values)
     values[row == a.columns] = 1.0
-    return Factors(Csr(a.start, a.columns, values), diagonal)
+    return TriangularFactors(Csr(a.start, a.columns, values), diagonal)
 
 
-def incomplete_factors(a: Csr, color: Colors, *, shift: float = 0.0, positive: bool = False) -> Factors:
+def incomplete_factors(a: Csr, color: Colors, *, shift: float = 0.0, positive: bool = False) -> TriangularFactors:
     """See `SweepSetup.incomplete_factors`."""
     order = np.argsort(color, kind="stable")
     place = np.empty(a.size, dtype=np.int64)
@@ -45,7 +45,7 @@ def incomplete_factors(a: Csr, color: Colors, *, shift: float = 0.0, positive: b
     values[on_diagonal] = 1.0
     factored, diagonal = np.empty_like(values), np.empty(a.size)
     factored[source], diagonal[order] = values, pivots
-    return Factors(Csr(a.start, a.columns, factored), diagonal)
+    return TriangularFactors(Csr(a.start, a.columns, factored), diagonal)
 
 
 def _rows_of(a: Csr) -> npt.NDArray[np.int64]:

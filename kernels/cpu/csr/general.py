@@ -68,8 +68,8 @@ class CpuGeneral(GeneralSetup):
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
         return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
 
-    def between(self, levels: Between) -> products.CpuTransfer:
-        return products.CpuTransfer(**levels.fields, vectors=self._vectors)
+    def between(self, levels: Between) -> products.CpuTransferRows:
+        return products.CpuTransferRows(**levels.fields, vectors=self._vectors)
 
     def evened(self, rows: Csr) -> Csr:
         return products.evened(rows, self._vectors)

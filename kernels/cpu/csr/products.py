@@ -50,7 +50,7 @@ class CpuRows(SeparateDot, CompressedRows):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CpuTransfer(TransferRows):
+class CpuTransferRows(TransferRows):
     """Compressed rows between two levels with their kernels."""
 
     def batched(self, width: int) -> Columns:

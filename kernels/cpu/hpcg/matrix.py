@@ -12,7 +12,7 @@ from numba import uint64
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.sell.loops import BLOCK, ONE, SLICE, add_products, column, count, width_of
-from dsolver.kernels.cpu.sell.matrix import CpuHaloMatrix, CpuMatrix, MatrixColumns
+from dsolver.kernels.cpu.sell.matrix import CpuHaloMatrix, CpuMatrix, CpuMatrixColumns
 from dsolver.kernels.cpu.vectors import gather, mapped_subtract, scatter, scatter_add
 from dsolver.kernels.formats.hpcg import HpcgMatrix, Injection, SeparateColumns, SeparateSmoothers
 from dsolver.kernels.formats.layout import SLICE as _SLICE
@@ -49,7 +49,7 @@ class CpuHpcgMatrix(SeparateSmoothers, CpuMatrix, HpcgMatrix):
 
 
 @final
-class _HpcgColumns(SeparateColumns, MatrixColumns):
+class _HpcgColumns(SeparateColumns, CpuMatrixColumns):
     """A `CpuHpcgMatrix` for several columns."""
 
 

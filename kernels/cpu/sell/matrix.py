@@ -15,7 +15,7 @@ from dsolver.kernels.cpu.sell import loops
 from dsolver.kernels.cpu.vectors import CpuVectors, gathered_dot, scatter_add
 from dsolver.kernels.formats.base import SeparateBackward, SeparateDot, SeparateSum, SeparateSweeps, SweepColumns
 from dsolver.kernels.formats.layout import SLICE
-from dsolver.kernels.formats.sell import HaloMatrix, Matrix, Product, Slices
+from dsolver.kernels.formats.sell import HaloMatrix, Product, SellMatrix, Slices
 
 F64 = npt.NDArray[np.float64]
 Real = npt.NDArray[Any]
@@ -23,7 +23,7 @@ Real = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CpuMatrix(SeparateBackward, SeparateDot, SeparateSweeps, Matrix):
+class CpuMatrix(SeparateBackward, SeparateDot, SeparateSweeps, SellMatrix):
     """A chunk's matrix with its kernels.
 
     Attributes:
@@ -44,7 +44,7 @@ class CpuMatrix(SeparateBackward, SeparateDot, SeparateSweeps, Matrix):
     )
 
     def batched(self, width: int) -> Columns:
-        return MatrixColumns(self, width)
+        return CpuMatrixColumns(self, width)
 
     def scaled(self, factors: F64) -> CpuMatrix:
         """The matrix with the diagonal multiplied by a block of factors, shape (nx, ny, nz)."""
@@ -112,7 +112,7 @@ class CpuMatrix(SeparateBackward, SeparateDot, SeparateSweeps, Matrix):
             team.run(loop, int(cuts[color]), int(cuts[color + 1]), *arguments)
 
 
-class MatrixColumns(SeparateDot, SweepColumns):
+class CpuMatrixColumns(SeparateDot, SweepColumns):
     """A matrix with several columns: fused steps as their parts."""
 
 

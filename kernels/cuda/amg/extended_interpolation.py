@@ -7,7 +7,7 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.amg.rows import DTYPE, Rows, terms_of, terms_of_coarse
+from dsolver.kernels.cuda.amg.rows import DTYPE, RowKernels, terms_of, terms_of_coarse
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
@@ -53,7 +53,7 @@ def _kept(name: str, size: int, columns: int, most: int, mean: float, terms: flo
     if not size:
         return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
     wide = cupy.empty((size, most), dtype=np.int32), cupy.empty((size, most))
-    rows = Rows(FILE, name, size, columns, mean, terms, most)
+    rows = RowKernels(FILE, name, size, columns, mean, terms, most)
     entries = rows.count((rows.start[1:], np.int32(most), *wide, *arguments))
     out = Csr(rows.start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     _each(size * most, "compress", (*wide, rows.start, np.int64(size), np.int32(most), out.columns, out.values))

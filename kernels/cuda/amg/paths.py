@@ -7,7 +7,7 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.amg.rows import ALONE, DTYPE, Rows, terms_of_coarse
+from dsolver.kernels.cuda.amg.rows import ALONE, DTYPE, RowKernels, terms_of_coarse
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 
@@ -22,7 +22,7 @@ def paths(a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, co
     """
     if not len(points):
         return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
-    rows = Rows(FILE, "paths", len(points), columns, a.mean, terms_of_coarse(a))
+    rows = RowKernels(FILE, "paths", len(points), columns, a.mean, terms_of_coarse(a))
     short = cupy.empty((len(points), ALONE) if rows.alone else (1, 1), dtype=np.uint32)
     graph = points, a.start, a.columns, bits, np.int32(below), coarse, *seen, np.int32(least)
     nothing = np.uintp(0)

@@ -36,7 +36,7 @@ FAR_BYTES: Final = 1 << 28
 
 
 @final
-class Rows:
+class RowKernels:
     """Rows of a matrix that a task's four kernels make: `count`, then where rows are filled by themselves `fill`.
 
     Args:

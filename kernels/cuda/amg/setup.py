@@ -30,7 +30,7 @@ from dsolver.kernels.cuda.sparse.blocks import galerkin as block_galerkin
 from dsolver.kernels.cuda.sparse.blocks import products as block_products
 from dsolver.kernels.cuda.sparse.places import products as placed
 from dsolver.kernels.cuda.sparse.products import galerkin, mirrors, product
-from dsolver.kernels.cuda.sparse.products.halves import Halves
+from dsolver.kernels.cuda.sparse.products.halves import CudaHalves
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
@@ -169,7 +169,7 @@ class CudaAlgebra(AmgKernels):
         return block_galerkin.galerkin(a, p, columns, diagonal, blocks, symmetric=symmetric)
 
     def begun_galerkin(self, a: Csr, p: Csr, columns: int) -> Any:
-        return galerkin.Begun(a, p, columns)
+        return galerkin.BegunProduct(a, p, columns)
 
     def rows_of_ap(self, begun: Any, rows: Any, least: int) -> Csr:
         made: Csr = begun.rows(rows)
@@ -179,7 +179,7 @@ class CudaAlgebra(AmgKernels):
         return galerkin.half_galerkin(begun, cut, diagonal)
 
     def halved(self, upper: Csr) -> Any:
-        return Halves.of(upper, 0, upper.size)
+        return CudaHalves.of(upper, 0, upper.size)
 
     def tight(self, half: Any) -> tuple[Any, Any]:
         return half, half.tight()

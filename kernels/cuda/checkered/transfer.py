@@ -60,7 +60,7 @@ class ColumnlessTransfer(SeparateSum, ABC):
         return vectors(type_of(self.values))
 
     def batched(self, width: int) -> Columns:
-        return TransferColumns(self, width)
+        return CheckeredTransferColumns(self, width)
 
     def restrict_full(self, y: Array, rc: Array) -> None:
         self.restrict_columns(y, rc, 1)
@@ -85,7 +85,7 @@ class ColumnlessTransfer(SeparateSum, ABC):
 
 
 @final
-class TransferColumns(SeparateSum, Columns):
+class CheckeredTransferColumns(SeparateSum, Columns):
     """A `ColumnlessTransfer` for several columns: weights are read once."""
 
     def restrict_full(self, y: Array, rc: Array) -> None:

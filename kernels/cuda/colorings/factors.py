@@ -7,7 +7,7 @@ from typing import Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.colorings.factors import LOST, BreakdownError, Factors
+from dsolver.kernels.colorings.factors import LOST, BreakdownError, TriangularFactors
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.sparse.products.mirrors import ascending, reordered
@@ -21,7 +21,7 @@ NONE: Final = np.iinfo(np.int32).max
 """Stands for no row."""
 
 
-def sweep_factors(a: Csr, color: Array) -> Factors:
+def sweep_factors(a: Csr, color: Array) -> TriangularFactors:
     """See `SweepSetup.sweep_factors`."""
     diagonal, zero = cupy.empty(a.size), cupy.full(1, NONE, dtype=np.int32)
     values, rows = cupy.empty_like(a.values), np.int32(a.size)
@@ -29,10 +29,10 @@ def sweep_factors(a: Csr, color: Array) -> Factors:
     kernel(FILE, "sweep_factors", DTYPE)(_grid(a.size), (THREADS,), (*a, rows, color, diagonal, values))
     if (row := int(read_back(zero)[0])) != NONE:
         raise BreakdownError(row, 0.0)
-    return Factors(a._replace(values=values), diagonal)
+    return TriangularFactors(a._replace(values=values), diagonal)
 
 
-def incomplete_factors(a: Csr, color: Array, *, shift: float = 0.0, positive: bool = False) -> Factors:
+def incomplete_factors(a: Csr, color: Array, *, shift: float = 0.0, positive: bool = False) -> TriangularFactors:
     """See `SweepSetup.incomplete_factors`: a launch for each color."""
     order = cupy.argsort(color, kind="stable").astype(np.int32)
     place = cupy.empty_like(order)
@@ -55,7 +55,7 @@ def incomplete_factors(a: Csr, color: Array, *, shift: float = 0.0, positive: bo
     values[diagonal] = 1.0
     factored, found = cupy.empty_like(values), cupy.empty_like(pivots)
     factored[source], found[order] = values, pivots
-    return Factors(a._replace(values=factored), found)
+    return TriangularFactors(a._replace(values=factored), found)
 
 
 def _grid(rows: int) -> tuple[int]:

@@ -13,7 +13,7 @@ from dsolver.kernels.cuda.csr import products
 from dsolver.kernels.cuda.csr.ghosts import CudaGhostRows, CudaShortGhostRows, blocks_of, threads_of
 from dsolver.kernels.cuda.csr.look import look
 from dsolver.kernels.cuda.csr.statistics import asked, statistics
-from dsolver.kernels.cuda.csr.transfer import CudaTransfer, measured_transfer, transfer
+from dsolver.kernels.cuda.csr.transfer import CudaTransferRows, measured_transfer, transfer
 from dsolver.kernels.cuda.launch.loader import type_of
 from dsolver.kernels.cuda.sparse import selection
 from dsolver.kernels.cuda.sparse.products import mirrors
@@ -151,7 +151,7 @@ class CudaGeneral(GeneralSetup):
         """Only of rows that `transfer` leaves in their order."""
         return measured_transfer(rows, read.rows, self._vectors) if written.in_order and read.in_order else None
 
-    def between(self, levels: Between) -> CudaTransfer:
+    def between(self, levels: Between) -> CudaTransferRows:
         return transfer(levels, self._vectors)
 
     def transfer(

@@ -24,7 +24,7 @@ SHORT: Final = 8.0
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CudaTransfer(Format):
+class CudaTransferRows(Format):
     """R or P with its kernels.
 
     A row of R has some forty entries, whose columns are a few lines of neighbors: threads that share it read them
@@ -79,7 +79,7 @@ class _TransferColumns(Columns):
         return self.one.product.batched(self.width)
 
 
-def transfer(levels: Between, vectors: Any) -> CudaTransfer:
+def transfer(levels: Between, vectors: Any) -> CudaTransferRows:
     """Rows between two levels: in slices where they are short, as those of P are.
 
     Args:
@@ -98,7 +98,7 @@ def transfer(levels: Between, vectors: Any) -> CudaTransfer:
     else:
         measured = levels.measured or slices.measured(rows, shape[1], vectors.type_name)
         product = slices.filled(rows, shape[1], measured)
-    return CudaTransfer(product=product, written=levels.written, read=levels.read, vectors=vectors)
+    return CudaTransferRows(product=product, written=levels.written, read=levels.read, vectors=vectors)
 
 
 def measured_transfer(rows: Csr, columns: int, vectors: Any) -> slices.Measured | None:

@@ -7,7 +7,7 @@ from typing import Any, final
 from dsolver.kernels.cuda.launch.batched import length
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import color_launch
-from dsolver.kernels.cuda.sell.batched import MatrixColumns
+from dsolver.kernels.cuda.sell.batched import CudaMatrixColumns
 from dsolver.kernels.formats.hpcg import Injection, SeparateColumns
 from dsolver.kernels.formats.layout import Array
 
@@ -16,7 +16,7 @@ OWN = frozenset({"backward", "backward_keep", "forward_corrected", "restrict_res
 
 
 @final
-class HpcgColumns(SeparateColumns, MatrixColumns):
+class HpcgColumns(SeparateColumns, CudaMatrixColumns):
     """A `CudaHpcgMatrix` for several columns."""
 
     def function(self, name: str) -> Any:

@@ -19,15 +19,15 @@ from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.sell import assembly
 from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix
 from dsolver.kernels.cuda.sell.slice_widths import widths_of
-from dsolver.kernels.cuda.sell.slices import ANY, Part
+from dsolver.kernels.cuda.sell.slices import ANY, SlicePart
 from dsolver.kernels.cuda.vectors import CudaVectors
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.hpcg import HpcgMatrix, Injection, SeparateSmoothers
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
-from dsolver.kernels.formats.sell import Matrix
+from dsolver.kernels.formats.sell import SellMatrix
 
 FILE, SMOOTHER = "hpcg/assembly.cu", "hpcg/smoother.cu"
-SMOOTHED = Part(name="smoothed", file=FILE, sections=3, widest=1023)
+SMOOTHED = SlicePart(name="smoothed", file=FILE, sections=3, widest=1023)
 NUMBER = 2
 """Word of a header that is the number of its slice."""
 
@@ -150,7 +150,7 @@ def matrix(
     return with_launches(a, cupy.ascontiguousarray(ends[:, 1]))
 
 
-def with_launches(a: Matrix, coarse: Array) -> CudaHpcgMatrix:
+def with_launches(a: SellMatrix, coarse: Array) -> CudaHpcgMatrix:
     """The matrix with what its launches need; `coarse` as in `CudaHpcgMatrix`."""
     widths = widths_of(a.layout, a.local)
     parts = assembly.launches(a, widths)

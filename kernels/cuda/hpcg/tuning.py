@@ -22,7 +22,7 @@ from dsolver.kernels.cuda.launch import config, probe
 from dsolver.kernels.cuda.launch.config import LaunchConfig
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.formats.layout import Array, Layout
-from dsolver.kernels.formats.sell import Matrix
+from dsolver.kernels.formats.sell import SellMatrix
 from dsolver.kernels.formats.stencil import StencilRows
 
 REPEATS = 9
@@ -112,7 +112,7 @@ def tune(backend: Any, told: Callable[[Trial], None] = lambda _: None) -> Launch
     return best
 
 
-def _seconds(backend: Any, matrix: tuple[Matrix, Array], candidate: LaunchConfig) -> float:
+def _seconds(backend: Any, matrix: tuple[SellMatrix, Array], candidate: LaunchConfig) -> float:
     """Median time of a pre- and a post-smoother in a CUDA graph, of a matrix and where its coarse entries begin."""
     itemsize = int(backend.dtype.itemsize)
     stream = cupy.cuda.get_current_stream()
@@ -137,7 +137,7 @@ def _seconds(backend: Any, matrix: tuple[Matrix, Array], candidate: LaunchConfig
     return median(1e-3 * float(cupy.cuda.get_elapsed_time(*pair)) for pair in pairwise(events[1:]))
 
 
-def _cube(backend: Any, n: int) -> tuple[Matrix, Array]:
+def _cube(backend: Any, n: int) -> tuple[SellMatrix, Array]:
     """Rows of 27 points, 26 on the diagonal and -1 beside it, in eight colors; the last one has the coarse points."""
     rows = n**3
     numbering = cupy.full((n + 2,) * 3, -1, dtype=np.int32)
@@ -150,4 +150,4 @@ def _cube(backend: Any, n: int) -> tuple[Matrix, Array]:
     layout: Layout = backend.layouts.colored(color, 8, (n, n, n))
     stencil = StencilRows(shape=(n, n, n), numbering=numbering.reshape(-1), offsets=offsets, weights=weights)
     made = backend.format("hpcg").matrix(layout, stencil, color == 7)
-    return Matrix(layout=made.layout, diagonal=made.diagonal, local=made.local), made.coarse
+    return SellMatrix(layout=made.layout, diagonal=made.diagonal, local=made.local), made.coarse

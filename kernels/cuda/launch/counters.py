@@ -18,7 +18,7 @@ ROOM: Final = 4096
 
 
 @final
-class _Room(threading.local):
+class _Counters(threading.local):
     """Zeros for a thread's last stream that nobody has had yet."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class _Room(threading.local):
         self.taken = 0
 
 
-_room: Final = _Room()
+_room: Final = _Counters()
 
 
 def counters(count: int) -> Array:

@@ -74,7 +74,7 @@ class CudaForesight(Foresight):
         self._known = tape.answers if tape is not None and tape.trusted else None
         self._given: list[Any] = []
         self._open: list[tuple[Callable[..., Any], Sequence[Host]]] = []
-        self._room = _Room()
+        self._room = _PinnedValues()
 
     def answer(self, decide: Callable[..., T], values: Sequence[Array]) -> T:
         """See the function `answer`."""
@@ -157,7 +157,7 @@ def answer(decide: Callable[..., T], *values: Array) -> T:
         return _here.now.answer(decide, values)
     if len(values) == 1:
         return decide(cupy.asnumpy(values[0]))
-    arrived = _Room().sent(values)
+    arrived = _PinnedValues().sent(values)
     cupy.cuda.get_current_stream().synchronize()
     return decide(*arrived)
 
@@ -184,7 +184,7 @@ def settle() -> None:
 
 
 @final
-class _Room:
+class _PinnedValues:
     """Page-locked memory for values on their way to the host."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ LARGEST: Final = 1 << 17
 
 
 @final
-class _Room(threading.local):
+class _ReadbackMemory(threading.local):
     """A thread's page-locked memory, and its deferred work where work may be deferred."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class _Room(threading.local):
         self.deferred: deque[Callable[[], object]] | None = None
 
 
-_room: Final = _Room()
+_room: Final = _ReadbackMemory()
 
 
 @contextmanager

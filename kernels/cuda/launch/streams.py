@@ -42,7 +42,7 @@ _BYTES: Final = 4096
 
 
 @final
-class _Room(threading.local):
+class _LaunchBuffer(threading.local):
     """Memory of a thread for the parameters of a launch, used again and again: the driver copies all of them.
 
     To make these structures anew took most of a launch's 21 us.
@@ -77,7 +77,7 @@ class _Room(threading.local):
         return self.places
 
 
-_room: Final = _Room()
+_room: Final = _LaunchBuffer()
 _address: Final = struct.Struct("<Q").pack
 _CODES: Final[dict[type[Any], str]] = {
     np.int32: "i4x",

@@ -20,7 +20,7 @@ from dsolver.kernels.cuda.sell.slice_widths import Widths, widths_of
 from dsolver.kernels.cuda.vectors import cast
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
-from dsolver.kernels.formats.sell import Matrix, Slices
+from dsolver.kernels.formats.sell import SellMatrix, Slices
 
 
 def matrix(
@@ -44,14 +44,14 @@ def matrix(
 
 
 def square(
-    part: slices.Part,
+    part: slices.SlicePart,
     where: Layout,
     rows: CandidateRows,
     dtype: np.dtype[Any],
     *more: Any,
     runs: bool = True,
     order: Array | None = None,
-) -> tuple[Matrix, Array]:
+) -> tuple[SellMatrix, Array]:
     """The local part of a matrix, and where the sections of its slices end, int32 (S, sections).
 
     Args:
@@ -72,7 +72,7 @@ def square(
     local, ends, bad = slices.filled(part, dtype, source, of_rows, diagonal, runs=runs, order=order)
     if bad:
         raise ZeroDivisionError(f"row {int(where.row[where.size - bad])} of a chunk has no diagonal entry")
-    return Matrix(layout=where, diagonal=diagonal, local=local), ends
+    return SellMatrix(layout=where, diagonal=diagonal, local=local), ends
 
 
 def halo_matrix(where: Layout, columns: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> CudaHaloMatrix:
@@ -127,14 +127,14 @@ def _rows_to_visit(where: Layout, *, in_order: bool) -> tuple[Array, Array]:
     return stored, target
 
 
-def with_launches(a: Matrix, *, swept: bool = True, order: Array | None = None) -> CudaMatrix:
+def with_launches(a: SellMatrix, *, swept: bool = True, order: Array | None = None) -> CudaMatrix:
     """The matrix with what its launches need; swept: those of half sweeps too; order: as of `launches`."""
     result = CudaMatrix(**vars(a), **launches(a, widths_of(a.layout, a.local) if swept else None, order))
     settle()  # sweeps read a matrix before they wait for earlier launches
     return result
 
 
-def launches(a: Matrix, widths: Widths | None, order: Array | None = None) -> dict[str, Any]:
+def launches(a: SellMatrix, widths: Widths | None, order: Array | None = None) -> dict[str, Any]:
     """The attributes of `CudaMatrix` that launches need.
 
     Args:

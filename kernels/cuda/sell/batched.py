@@ -17,7 +17,7 @@ HALO_WARPS = 4
 """As for one vector: the bits of a dot depend on it."""
 
 
-class MatrixColumns(SeparateBackward, SeparateDot, BatchedLaunches, SweepColumns):
+class CudaMatrixColumns(SeparateBackward, SeparateDot, BatchedLaunches, SweepColumns):
     """A `CudaMatrix` for several columns."""
 
     def spmv(self, x: Array, y: Array) -> None:

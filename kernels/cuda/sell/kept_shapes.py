@@ -17,7 +17,7 @@ from dsolver.kernels.cuda.sell.matrix import CudaMatrix
 from dsolver.kernels.cuda.sell.slice_widths import Widths, widths_of
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
-from dsolver.kernels.formats.sell import Matrix, Slices
+from dsolver.kernels.formats.sell import SellMatrix, Slices
 
 KEPT_COLUMNS = 8
 """Bytes of columns of each row, at most, of what is kept: runs have 3.4 of 27 entries."""
@@ -75,7 +75,7 @@ def refilled(where: Layout, rows: CandidateRows, dtype: np.dtype[Any], known: Sh
     bad = int(foreseen_numbers(found)[2:].view(np.int32)[0])
     if bad:
         raise ZeroDivisionError(f"row {int(where.row[where.size - bad])} of a chunk has no diagonal entry")
-    a = Matrix(layout=where, diagonal=diagonal, local=replace(known.local, values=values))
+    a = SellMatrix(layout=where, diagonal=diagonal, local=replace(known.local, values=values))
     result = CudaMatrix(
         **vars(a),
         by_color=known.by_color,

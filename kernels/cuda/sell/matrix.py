@@ -17,13 +17,13 @@ from dsolver.kernels.cuda.launch.loader import type_of
 from dsolver.kernels.cuda.launch.schedule import HalfSweep, HalfSweepCuts, Launch, half_sweeps, warps
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.matrix_passes import MatrixPasses
-from dsolver.kernels.cuda.sell.batched import HaloColumns, MatrixColumns, ProductColumns
+from dsolver.kernels.cuda.sell.batched import CudaMatrixColumns, HaloColumns, ProductColumns
 from dsolver.kernels.cuda.sell.kernels import SellKernels, sell_kernels
 from dsolver.kernels.cuda.sell.slice_widths import widths_of
 from dsolver.kernels.cuda.vectors import CudaVectors, cast
 from dsolver.kernels.formats.base import SeparateBackward, SeparateSum
 from dsolver.kernels.formats.layout import SLICE, Array
-from dsolver.kernels.formats.sell import HaloMatrix, Matrix, Product, Slices
+from dsolver.kernels.formats.sell import HaloMatrix, Product, SellMatrix, Slices
 
 ROWS_OF_BLOCK = 128
 """Boundary rows of a block where each has a thread: a face of 256² reaches every multiprocessor of a large device."""
@@ -80,7 +80,7 @@ class OneLaunch(WithKernels):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, Matrix):
+class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, SellMatrix):
     """A chunk's matrix with its kernels and their launches.
 
     Attributes:
@@ -133,7 +133,7 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, Matrix):
         return self.halves[1].sweep()
 
     def batched(self, width: int) -> Columns:
-        return MatrixColumns(self, width)
+        return CudaMatrixColumns(self, width)
 
     def scaled(self, factors: Array) -> CudaMatrix:
         """The matrix with the diagonal multiplied by a block of factors, shape (nx, ny, nz)."""

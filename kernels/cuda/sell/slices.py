@@ -26,7 +26,7 @@ ANY = "float64"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class SlicePart:
     """A kind of entries: those of a square matrix beside its diagonal, of a halo, or of a rectangular matrix.
 
     Attributes:
@@ -44,11 +44,15 @@ class Part:
     ordered: bool = False
 
 
-LOCAL, HALO, RECTANGLE = Part(name="local", sections=2, ordered=True), Part(name="halo"), Part(name="rectangle")
+LOCAL, HALO, RECTANGLE = (
+    SlicePart(name="local", sections=2, ordered=True),
+    SlicePart(name="halo"),
+    SlicePart(name="rectangle"),
+)
 
 
 def filled(
-    part: Part,
+    part: SlicePart,
     dtype: np.dtype[Any],
     source: tuple[Any, ...],
     of_rows: tuple[Any, ...],
@@ -99,7 +103,7 @@ def filled(
 
 
 @cache
-def _of_part(part: Part, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+def _of_part(part: SlicePart, dtype: np.dtype[Any]) -> tuple[Any, Any]:
     """The kernels that measure and fill the slices of a part. NumPy takes 7 us for the name of a type."""
     measure, fill = (kernel(part.file, f"{name}_{part.name}", dtype.name) for name in ("measure", "fill"))
     return measure, fill

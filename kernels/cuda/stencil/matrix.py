@@ -36,7 +36,7 @@ def star_bytes(dtype: np.dtype[Any]) -> int:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Products:
+class StencilProducts:
     """The kernel that multiplies a constant stencil with a vector, and its launch.
 
     Attributes:
@@ -72,7 +72,7 @@ class CudaStencil(SeparateBackward, Format):
 
     stencil: ConstantStencil
     argument: Any
-    products: Products
+    products: StencilProducts
     vectors: CudaVectors
 
     @property

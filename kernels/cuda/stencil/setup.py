@@ -15,7 +15,7 @@ from dsolver.kernels.cuda.stencil.matrix import (
     STAR_LINES,
     CudaStencil,
     CudaTransfer,
-    Products,
+    StencilProducts,
     function,
     star_bytes,
 )
@@ -90,7 +90,7 @@ class CudaStencils(StencilSetup):
         fits = nx % self._width == 0 and not stencil.wraps[1]  # a copy cannot take a line from the other side
         return able and fits and nx * self._dtype.itemsize >= LEAST_LINE
 
-    def _marching(self, stencil: ConstantStencil) -> Products:
+    def _marching(self, stencil: ConstantStencil) -> StencilProducts:
         """march.cu: one block a multiprocessor, which draws parts of the grid."""
         nx, ny, nz = stencil.shape
         device = cupy.cuda.Device().attributes
@@ -105,7 +105,7 @@ class CudaStencils(StencilSetup):
         cut[0] = width, walk, across, along
         parts = across * along * -(-nz // walk)
         adding = MOST // self._width * self._lines // MARCH_ROWS[kind]
-        return Products(
+        return StencilProducts(
             name=f"{kind}_march",
             grid=(min(parts, device["MultiProcessorCount"]), 1, 1),
             threads=adding + SLICE,
@@ -116,7 +116,7 @@ class CudaStencils(StencilSetup):
             partials=cupy.zeros(parts * (adding // SLICE)),
         )
 
-    def _walking(self, stencil: ConstantStencil) -> Products:
+    def _walking(self, stencil: ConstantStencil) -> StencilProducts:
         """stencil.cu: a block for each of some tiles."""
         nx, ny, nz = stencil.shape
         wide = nx % self._width == 0
@@ -124,7 +124,7 @@ class CudaStencils(StencilSetup):
         across, along = -(-nx // (BX * width)), -(-ny // (BY * ROWS))
         planes = _planes(across * along, nz, cupy.cuda.Device().attributes["MultiProcessorCount"])
         grid = (across, along, -(-nz // planes))
-        return Products(
+        return StencilProducts(
             name=("star" if stencil.star else "box") + ("_wide" if wide else "_narrow"),
             grid=grid,
             threads=BX * BY,

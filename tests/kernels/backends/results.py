@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import SLICE
-from dsolver.kernels.formats.sell import Matrix, Slices
+from dsolver.kernels.formats.sell import SellMatrix, Slices
 from tests.kernels.backends.boxes import F64, Box
 
 
@@ -37,10 +37,10 @@ def with_slices(b: Box, local: Slices) -> Any:
     """The matrix of the box with other slices."""
     if b.backend.name != "cuda":
         return replace(b.matrix, local=local)
-    parts = {field.name: getattr(b.matrix, field.name) for field in fields(Matrix)}
+    parts = {field.name: getattr(b.matrix, field.name) for field in fields(SellMatrix)}
     from dsolver.kernels.cuda.hpcg.matrix import with_launches
 
-    return with_launches(Matrix(**{**parts, "local": local}), b.matrix.coarse)
+    return with_launches(SellMatrix(**{**parts, "local": local}), b.matrix.coarse)
 
 
 def smoothed(b: Box, matrix: Any) -> list[F64]:

@@ -29,7 +29,7 @@ OF_NODES: Final = ("int64", "float64")
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class NodesOfOwner:
     """Nodes of a chunk whose aggregates one chunk owns.
 
     Attributes:
@@ -59,7 +59,7 @@ class Members:
 
     roots: I64
     before: I64
-    own: Part
+    own: NodesOfOwner
     at: Mapping[int, I64]
     lists: Mapping[int, Message]
     named: tuple[int, ...]
@@ -67,7 +67,7 @@ class Members:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Blocks:
+class AggregateBlocks:
     """Q and R of a chunk's aggregates.
 
     Attributes:
@@ -99,8 +99,8 @@ def tentative(
         bounds: of the level.
 
     Returns:
-        of every chunk its rows, `SentRows` with messages for those that have them as ghosts; its `Blocks`; the bounds
-        of the coarser level.
+        of every chunk its rows, `SentRows` with messages for those that have them as ghosts; its `AggregateBlocks`; the
+        bounds of the coarser level.
     """
     nodes = tuple(bound // size for bound in bounds)
     members = engine.per_chunk(partial(_members, bounds=nodes), rows, leaders)
@@ -124,11 +124,11 @@ def _members(backend: Backend, number: int, rows: LevelRows, leaders: I64, *, bo
     first, last = own_bounds(bounds, number)
     near = rows.near.reshape(last - first, -1)
     before, roots, outside = backend.amg.aggregation.own_roots(leaders, first)
-    part, at = Part(at=None, leaders=leaders, near=near), {}
+    part, at = NodesOfOwner(at=None, leaders=leaders, near=near), {}
     if outside:
         own = (leaders >= first) & (leaders < last)
         members = np.flatnonzero(own)
-        part = Part(at=members, leaders=leaders[members], near=near[members])
+        part = NodesOfOwner(at=members, leaders=leaders[members], near=near[members])
         strangers = np.flatnonzero((leaders >= 0) & ~own)
         owners = owners_of(bounds, leaders[strangers])
         at = {other: strangers[owners == other] for other in others(bounds, number, owners)}
@@ -156,7 +156,7 @@ def _blocks(
     *,
     bounds: Bounds,
     size: int,
-) -> Blocks:
+) -> AggregateBlocks:
     """Q and R of own aggregates; bounds: of the aggregates."""
     amg, vectors, own = backend.amg, rows.near.shape[1], members.own
     width, (first, last) = size * vectors, own_bounds(bounds, number)
@@ -183,7 +183,7 @@ def _blocks(
             mine = found
         else:
             answers[sender] = found[0], found[1].ravel()
-    return Blocks(
+    return AggregateBlocks(
         aggregates=mine[0],
         q=mine[1],
         answers=answers,
@@ -197,7 +197,7 @@ def _tentative(
     number: int,
     rows: LevelRows,
     members: Members,
-    blocks: Blocks,
+    blocks: AggregateBlocks,
     answers: Mapping[int, Message],
     *,
     size: int,

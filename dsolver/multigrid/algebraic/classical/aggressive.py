@@ -38,7 +38,7 @@ from dsolver.multigrid.algebraic.classical.coarse_couplings import (
 )
 from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, split
 from dsolver.multigrid.algebraic.classical.interpolation import interpolated
-from dsolver.multigrid.algebraic.classical.strength import Graph
+from dsolver.multigrid.algebraic.classical.strength import StrongCouplings
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, sent
@@ -102,7 +102,7 @@ class SecondGraph:
     """
 
     matrix: Csr
-    graph: Graph
+    graph: StrongCouplings
     points: I64
     origin: I64
     seen: Seen
@@ -115,7 +115,7 @@ def aggressive(
 
     Args:
         level: which has had its first pass.
-        bits: of the `Graph`.
+        bits: of the `StrongCouplings`.
         numbers: int64, of the first pass's coarse points in every window, -1 for others.
         bounds: of the coarse points of the first pass.
         most: entries of a row of P₁, P₂ and P.
@@ -236,7 +236,7 @@ def _second_graph(
     among, leads = amg.leads(found.start, found.values)
     return SecondGraph(
         matrix=made.matrix._replace(values=found.values[:0]),
-        graph=Graph(bits=among, counts=for_exchange(backend, made.window, leads)),
+        graph=StrongCouplings(bits=among, counts=for_exchange(backend, made.window, leads)),
         points=chosen,
         origin=amg.of_coarse(own, first, last - first, rows.origin),
         seen=_seen(bounds, made.window),

@@ -14,7 +14,7 @@ from dsolver.distributed.setup_exchange import GhostExchange, numbers_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import FINE
-from dsolver.multigrid.algebraic.classical.strength import Graph
+from dsolver.multigrid.algebraic.classical.strength import StrongCouplings
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, own_bounds
 from dsolver.multigrid.algebraic.rows.window_values import for_exchange, in_window, numbers_in_window, own_of
@@ -57,7 +57,7 @@ def split(
     Args:
         engine: of the chunks.
         rows: the `LevelRows` of every chunk.
-        graph: the `Graph`.
+        graph: the `StrongCouplings`.
         exchange: of the rows' ghosts.
         salt: a number that makes hashes different from those of other levels.
         lone: the state of points that nobody depends on.
@@ -87,7 +87,7 @@ def coarse_numbers(
 
 
 def _begun(
-    backend: Backend, _: int, rows: LevelRows, graph: Graph, counts: Any, origin: Any, *, salt: int, lone: int
+    backend: Backend, _: int, rows: LevelRows, graph: StrongCouplings, counts: Any, origin: Any, *, salt: int, lone: int
 ) -> Splitting:
     counts = in_window(backend, rows, graph.counts, counts).astype(np.int64, copy=False)
     origin = in_window(backend, rows, rows.origin, origin).astype(np.int64, copy=False)
@@ -95,14 +95,16 @@ def _begun(
     return _settled(backend, rows, graph, key, origin, state)
 
 
-def _continued(backend: Backend, _: int, rows: LevelRows, graph: Graph, before: Splitting, ghosts: Any) -> Splitting:
+def _continued(
+    backend: Backend, _: int, rows: LevelRows, graph: StrongCouplings, before: Splitting, ghosts: Any
+) -> Splitting:
     ghosts = backend.amg.asarray(ghosts).astype(np.int8)
     state = rows.window.joined(own_of(rows.window, before.state), ghosts)
     return _settled(backend, rows, graph, before.key, before.origin, state, before.opened)
 
 
 def _settled(
-    backend: Backend, rows: LevelRows, graph: Graph, key: Any, origin: Any, state: Any, opened: Any = None
+    backend: Backend, rows: LevelRows, graph: StrongCouplings, key: Any, origin: Any, state: Any, opened: Any = None
 ) -> Splitting:
     window, amg = rows.window, backend.amg
     left, before, coarse, opened = amg.settled(rows.matrix, window.below, graph.bits, key, origin, state, opened)

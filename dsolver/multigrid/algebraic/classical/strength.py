@@ -16,7 +16,7 @@ from dsolver.multigrid.algebraic.rows.window_values import for_exchange, in_wind
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Graph:
+class StrongCouplings:
     """Strong couplings of a chunk's rows.
 
     Attributes:
@@ -29,7 +29,7 @@ class Graph:
 
 
 def strong_graph(engine: Engine, rows: PerChunk, measures: PerChunk, exchange: GhostExchange, theta: float) -> PerChunk:
-    """The `Graph` of every chunk."""
+    """The `StrongCouplings` of every chunk."""
     ghosts = exchange(measures.at("largest"))
     return engine.per_chunk(partial(_graph, theta=theta), rows, measures, ghosts)
 
@@ -37,7 +37,9 @@ def strong_graph(engine: Engine, rows: PerChunk, measures: PerChunk, exchange: G
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _graph(backend: Backend, _: int, rows: LevelRows, measures: Measures, ghosts: Any, *, theta: float) -> Graph:
+def _graph(
+    backend: Backend, _: int, rows: LevelRows, measures: Measures, ghosts: Any, *, theta: float
+) -> StrongCouplings:
     largest = in_window(backend, rows, measures.largest, ghosts)
     bits, counts = backend.amg.couplings(rows.matrix, rows.window.below, largest, theta)
-    return Graph(bits=bits, counts=for_exchange(backend, rows.window, counts))
+    return StrongCouplings(bits=bits, counts=for_exchange(backend, rows.window, counts))

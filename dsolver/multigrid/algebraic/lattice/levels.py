@@ -18,7 +18,7 @@ from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.finest import FinestGrid, FinestLevel
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.algebraic.methods import CoarsePoints
-from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, Options
+from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, HierarchyOptions
 from dsolver.multigrid.algebraic.setup import HierarchySetup
 from dsolver.multigrid.geometric.ghost_rows import WIDTH, ghosted_rows
 from dsolver.multigrid.level import Level
@@ -91,7 +91,7 @@ def below_lattice(
     )
     del weights
     on_gpu = engine.kernels == "cuda"
-    options = Options(
+    options = HierarchyOptions(
         method=CoarsePoints(),
         smoother="jacobi",
         coarse_rows=COARSE_ROWS[on_gpu],

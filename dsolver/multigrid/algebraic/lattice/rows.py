@@ -21,7 +21,7 @@ from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import HaloPlan, Offsets, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import LatticeBox
-from dsolver.multigrid.algebraic.galerkin import Coarsened, Coarsening
+from dsolver.multigrid.algebraic.galerkin import Coarsened, CoarserLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows
@@ -93,7 +93,7 @@ class LatticeRows:
         self.senders: Senders = mutual_senders(senders_of(engine, made.at("named")))
         self.rows = symmetric_rows(engine, made, self.senders, self.bounds, ascending=True)
 
-    def transfer(self, made: Coarsening, bounds: Bounds) -> Coarsening:
+    def transfer(self, made: CoarserLevel, bounds: Bounds) -> CoarserLevel:
         """The coarser level with R and P between boxes of the grid and ranges of coarse rows.
 
         Args:

@@ -20,7 +20,7 @@ from dsolver.kernels.amg import Cut
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.sparse.products.expected_columns import EVERY, Expected, expected_of, expecting
-from dsolver.kernels.cuda.sparse.products.halves import SIZES, Halves
+from dsolver.kernels.cuda.sparse.products.halves import SIZES, CudaHalves
 from dsolver.kernels.cuda.sparse.products.mirrors import (
     all_lengths,
     begun_transpose,
@@ -47,7 +47,7 @@ MOST_READ: Final = 1.5
 """Rows of A P that all pieces read together, at most, over all rows: else each is made once, and compressed."""
 
 
-class Begun(NamedTuple):
+class BegunProduct(NamedTuple):
     """A and P, of which A P is made once all rows of it that are not here have come; P has so many columns."""
 
     a: Csr
@@ -63,7 +63,7 @@ def galerkin(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = F
     """See `dsolver.kernels.cpu.amg.setup.AmgKernels.galerkin`."""
     whole = Cut(fine=p, rows=columns, width=columns)
     if symmetric:
-        r, half = half_galerkin(Begun(a, p, columns), whole, diagonal)
+        r, half = half_galerkin(BegunProduct(a, p, columns), whole, diagonal)
         return r, half.completed()
     if made := _in_rooms(a, p, whole, diagonal, symmetric=False):
         return made
@@ -73,7 +73,7 @@ def galerkin(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = F
     return r, coarse
 
 
-def half_galerkin(begun: Begun, cut: Cut, diagonal: Any) -> tuple[Csr, Halves]:
+def half_galerkin(begun: BegunProduct, cut: Cut, diagonal: Any) -> tuple[Csr, CudaHalves]:
     """See `dsolver.kernels.cpu.amg.setup.AmgKernels.half_galerkin`."""
     a, p = _stacked(begun, cut)
     if made := _in_rooms(a, p, cut, diagonal, symmetric=True):
@@ -81,10 +81,10 @@ def half_galerkin(begun: Begun, cut: Cut, diagonal: Any) -> tuple[Csr, Halves]:
     r = transposed(cut.fine, cut.rows)
     coarse = product(r, product(a, p, cut.width, ascending=False), cut.width, ascending=False)
     fill_lost(coarse, cut.below, r, diagonal)
-    return r, Halves.of(_from_diagonal(coarse, cut.below), cut.below, cut.width)
+    return r, CudaHalves.of(_from_diagonal(coarse, cut.below), cut.below, cut.width)
 
 
-def _stacked(begun: Begun, cut: Cut) -> tuple[Csr, Csr]:
+def _stacked(begun: BegunProduct, cut: Cut) -> tuple[Csr, Csr]:
     """Two matrices whose product is A P between rows of it that others have made."""
     a, p = begun.a, begun.p
     if cut.renamed is not None:
@@ -135,8 +135,8 @@ def _in_rooms(a: Csr, p: Csr, cut: Cut, diagonal: Any, *, symmetric: bool) -> tu
     return r, result.known(found)
 
 
-def _result(pieces: Sequence[Rooms], cut: Cut, known: Array, *, symmetric: bool) -> _Moved | Halves:
-    return Halves(pieces, cut.below, cut.width, known) if symmetric else _Moved(pieces, known)
+def _result(pieces: Sequence[Rooms], cut: Cut, known: Array, *, symmetric: bool) -> _Moved | CudaHalves:
+    return CudaHalves(pieces, cut.below, cut.width, known) if symmetric else _Moved(pieces, known)
 
 
 @final
@@ -164,7 +164,7 @@ class _Moved:
 
 def _in_pieces(
     a: Csr, p: Csr, r: Csr, cut: Cut, diagonal: Any, expected: Expected, pieces: int, *, symmetric: bool
-) -> Csr | Halves | None:
+) -> Csr | CudaHalves | None:
     """R A P, piece after piece of its rows, each with the rows of A P that it reads: rooms of a piece, not of all rows.
 
     Where rows of R are beside each other and read rows of A P that are, as on lattices and in banded order, few of

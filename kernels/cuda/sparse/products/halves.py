@@ -31,7 +31,7 @@ LANES_OF_IMAGES: Final = 16
 
 
 @final
-class Halves:
+class CudaHalves:
     """Entries of a chunk's rows from the diagonal on, and the images of these.
 
     Args:
@@ -62,12 +62,12 @@ class Halves:
         self._used: Array | None = None
 
     @classmethod
-    def of(cls, upper: Csr, below: int, width: int) -> Halves:
+    def of(cls, upper: Csr, below: int, width: int) -> CudaHalves:
         """The half of rows that have no entries before the diagonal. It waits."""
         known = counters(SIZES)
         return cls([Rooms(*upper)], below, width, known).known(read_back(known))
 
-    def known(self, found: Any) -> Halves:
+    def known(self, found: Any) -> CudaHalves:
         """This, once its sizes have been read."""
         self.sizes = found[:SIZES].tolist()
         return self

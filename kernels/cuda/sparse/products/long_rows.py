@@ -38,7 +38,7 @@ MOST_SUMS: Final = 1 << 14
 """Sums in shared memory, at most."""
 
 
-class _Room(NamedTuple):
+class _SharedMemory(NamedTuple):
     """Shared memory of a block.
 
     Attributes:
@@ -60,13 +60,13 @@ class _Room(NamedTuple):
         function((len(rows),), (THREADS,), arguments, shared_mem=self.shared)
 
 
-def _room(columns: int) -> _Room:
+def _room(columns: int) -> _SharedMemory:
     """Shared memory of blocks that make rows with so many columns."""
     width = min(RANGE, -(-columns // (2 * GROUP)) * 2 * GROUP)  # sums behind the bits and counts begin at 8 bytes
     bits = width // 8 + 4 * (width // GROUP)
     shared = next(size for size in SHARED if bits + SPARE <= size)
     sums = min((shared - bits - OF_ROWS) // 8, MOST_SUMS)
-    return _Room(width, sums, bits + 8 * sums)
+    return _SharedMemory(width, sums, bits + 8 * sums)
 
 
 def count(rows: Array, a: Csr, b: Csr, columns: int) -> Array:

@@ -83,7 +83,7 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
     if not a.size:
         return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
     expected = expected_of(a, Rooms(*b), b.mean)
-    if expected.empty > EMPTY and (kept := _Kept.of(a)):
+    if expected.empty > EMPTY and (kept := _FilledRows.of(a)):
         return kept.spread(product(kept.rows(a), b, columns, ascending=ascending))
     many = not expected.ample and len(a.columns) * b.mean > MANY_TERMS * a.size
     if many and ascending and columns <= long_rows.RANGE:
@@ -160,7 +160,7 @@ def _with_long_rows(start: Array, entries: int, left: Array | None, a: Csr, b: C
 
 
 @final
-class _Kept:
+class _FilledRows:
     """Rows of a matrix that have entries: of the others nobody makes anything.
 
     Args:
@@ -172,7 +172,7 @@ class _Kept:
         self._flags, self._numbers = flags, numbers
 
     @classmethod
-    def of(cls, a: Csr) -> _Kept | None:
+    def of(cls, a: Csr) -> _FilledRows | None:
         """Rows of A that have entries; None where nearly all of them have some, or none. It waits."""
         flags = a.start[1:] > a.start[:-1]
         numbers = cupy.flatnonzero(flags)
@@ -205,7 +205,7 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
     out = pattern._replace(values=cupy.empty(len(pattern.columns)))
     if a.size:
         stages, expected = Stages(a.size), sampled_of(out)
-        if expected.empty > EMPTY and (kept := _Kept.of(a)):
+        if expected.empty > EMPTY and (kept := _FilledRows.of(a)):
             made = numeric(kept.rows(pattern), kept.rows(a), b, columns, ascending=ascending)
             return pattern._replace(values=made.values)
         room = _room(expected.usual) if expected.even and not ascending else 0
