@@ -126,6 +126,7 @@ FOR_INDEFINITE: Final = "minres"
 FOR_ANY: Final = "gmres"
 FOR_FACTORS: Final = "fgmres"
 FOR_COMPLEX_SYMMETRIC: Final = "cocg"
+FOR_FLOWS: Final = "bicgstab"
 """Methods where none is asked for."""
 
 

@@ -10,7 +10,7 @@ from dsolver.distributed.forecast import Part
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.krylov.method import ApproximateInverse
-from dsolver.krylov.methods import FOR_COMPLEX_SYMMETRIC, FOR_INDEFINITE, METHODS
+from dsolver.krylov.methods import FOR_ANY, FOR_COMPLEX_SYMMETRIC, FOR_FLOWS, FOR_INDEFINITE, METHODS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.lattice.choice import JUMPS, follows_couplings
 from dsolver.multigrid.geometric.matrix_statistics import jumping
@@ -92,6 +92,11 @@ def _below(problem: Problem) -> tuple[str, Preconditioner]:
     if problem.lattice:
         return "mg", Multigrid()
     return ("ilu0", ILU0(shift="auto")) if problem.asymmetry else ("chebyshev", Chebyshev())
+
+
+def for_broken(taken: Preconditioner, method: str) -> Alternative | None:
+    """GMRES with the same preconditioner where BiCGStab has broken down or got stuck; None for other methods."""
+    return Alternative(taken=taken.asked, name=taken.asked, m=taken, method=FOR_ANY) if method == FOR_FLOWS else None
 
 
 def for_indefinite(taken: Preconditioner, problem: Problem, method: str) -> Alternative | None:

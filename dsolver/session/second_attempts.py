@@ -8,6 +8,7 @@ from typing import Final
 
 from dsolver.errors import DeviceError, InputError, warn
 from dsolver.krylov.control import ATTAINABLE
+from dsolver.preconditioners.auto import Alternative
 from dsolver.preconditioners.direct import NEARBY
 from dsolver.session.follower import Follower, History
 from dsolver.session.loading import LoadedColumn
@@ -19,6 +20,9 @@ from dsolver.status import Status
 
 DOUBTFUL: Final = (Status.STAGNATED, Status.INDEFINITE, Status.NOT_FINITE, Status.DIVERGED)
 """Ends of a solve for which a preconditioner in float32 may be the reason."""
+
+BROKEN: Final = (Status.STAGNATED, Status.NOT_FINITE, Status.DIVERGED, Status.BREAKDOWN)
+"""Ends of a solve by BiCGStab after which GMRES may go on."""
 
 LOST: Final = (*DOUBTFUL, Status.BREAKDOWN)
 """Ends of a solve after which factors of the matrix are the last attempt; and where the iterations have run out, if
@@ -67,8 +71,14 @@ def try_other_preconditioner(
 def try_other_method(session: Session, loads: Sequence[LoadedColumn], follower: Follower, keeper: Keeper) -> bool:
     """Go on with MINRES where conjugate gradients have found that A is not definite, and say so in a note.
 
+    GMRES follows BiCGStab where that ends without x, unless a method was asked for.
+
     Returns whether columns that were solved together have to be solved anew, each alone.
     """
+    broken = [column for column, history in enumerate(follower.histories) if history.ended in BROKEN]
+    if broken and (other := session.for_broken(loads[0].begun.chosen)):
+        _go_on_by(session, other, follower, broken, keeper)
+        return False
     columns = [column for column, history in enumerate(follower.histories) if history.ended is Status.INDEFINITE]
     other = session.for_indefinite(loads[0].begun.chosen)
     if not columns or other is None or session.shortage(m=other.m, method=other.method):
@@ -84,6 +94,20 @@ def try_other_method(session: Session, loads: Sequence[LoadedColumn], follower: 
         return True
     follower.resume(columns)
     return False
+
+
+def _go_on_by(session: Session, other: Alternative, follower: Follower, columns: Sequence[int], keeper: Keeper) -> None:
+    """Go on with another method in columns whose solves have ended, where it has room."""
+    if session.shortage(m=other.m, method=other.method):
+        return
+    history, title = follower.histories[columns[0]], session.spec.traits.title
+    session.precondition(m=other.m, method=other.method)
+    note = (
+        f"{title} ended as {history.ended} after {history.iterations} iterations: the solve goes on with "
+        f"{session.spec.traits.title}"
+    )
+    keeper.notes += (note,)
+    follower.resume(columns)
 
 
 def needs_factors(solution: Solution, options: Options) -> bool:

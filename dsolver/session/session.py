@@ -30,7 +30,7 @@ from dsolver.monitor.watch import open_page
 from dsolver.multigrid.reuse import Outcome
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Direct, Preconditioner
-from dsolver.preconditioners.auto import Alternative, alternative_to, for_indefinite, or_factors
+from dsolver.preconditioners.auto import Alternative, alternative_to, for_broken, for_indefinite, or_factors
 from dsolver.preconditioners.direct import may_be_for_least_squares, may_be_last
 from dsolver.preconditioners.registry import AUTO, value_type
 from dsolver.problems import Problem
@@ -211,6 +211,10 @@ class Session:
         """Method and preconditioner for a matrix that was found to be indefinite; None where one was asked for."""
         free = self._auto and self._method is None
         return for_indefinite(chosen, self.problem, self.spec.method) if free else None
+
+    def for_broken(self, chosen: Preconditioner) -> Alternative | None:
+        """Method for a solve whose own cannot go on; None where one was asked for, or there is none."""
+        return for_broken(chosen, self.spec.method) if self._method is None else None
 
     def take_factors(self, why: str) -> bool:
         """Take factors of the whole matrix for M from now on, where "auto" may and there is room; whether it does.

@@ -12,6 +12,7 @@ import scipy.sparse
 
 import dsolver
 from dsolver.errors import InputError
+from dsolver.krylov.bicgstab import BiConjugateGradientStabilized
 from dsolver.problems import Dirichlet, Neumann, Robin, diffusion
 from dsolver.problems.fluxes.rows import flux_rows
 from dsolver.problems.fluxes.slabs import slab_of, slabs
@@ -115,8 +116,9 @@ def test_a_rotating_flow_takes_few_iterations(peclet: float, dimensions: int) ->
     n = {2: 64, 3: 24}[dimensions]
     flow = diffusion((n,) * dimensions, 1.0 / (n * peclet), velocity=rotating(dimensions), spacing=1.0 / n)
     b = np.ones(flow.shape)
-    solution = dsolver.solve(flow, b, M="amg", method="bicgstab", device="cpu")
+    solution = dsolver.solve(flow, b, M="amg", device="cpu")
     assert solution.converged
+    assert solution.solved_by.startswith("bicgstab")
     assert solution.iterations <= 40
     assert solution.x.min() > 0.0, "rows are those of an M-matrix"
 
@@ -224,4 +226,16 @@ def test_what_a_flow_cannot_have_is_told() -> None:
         dsolver.solve(flow, np.ones((6, 6)), method="cg")
     with pytest.raises(InputError, match="kappa must be positive"):
         dsolver.solve(diffusion((6, 6), np.full((6, 6), -1.0), velocity=(1.0, 0.0)), np.ones((6, 6)))
-    assert "GMRES" in dsolver.solve(flow, np.ones((6, 6)), M="amg").notes[0]
+    assert "BiCGStab" in dsolver.solve(flow, np.ones((6, 6)), M="amg").notes[0]
+
+
+def test_gmres_goes_on_where_bicgstab_breaks_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BiConjugateGradientStabilized, "health", lambda *_: 0.0)
+    flow, b = diffusion((40, 40), 1e-3, velocity=rotating(2), spacing=1.0 / 40), np.ones((40, 40))
+    solution = dsolver.solve(flow, b, M="amg", device="cpu")
+    assert solution.converged
+    assert any(
+        "BiCGStab ended as breakdown after 1 iterations: the solve goes on with GMRES" in note
+        for note in solution.notes
+    )
+    assert dsolver.solve(flow, b, M="amg", method="bicgstab", device="cpu").status is dsolver.Status.BREAKDOWN
