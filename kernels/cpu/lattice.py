@@ -35,6 +35,7 @@ from dsolver.kernels.lattice.setup import LatticeSetup
 
 F64 = npt.NDArray[np.float64]
 CENTER = 13
+LINES_WORTH_A_THREAD = 32
 
 
 @final
@@ -57,11 +58,12 @@ class CpuLattice(LatticeSetup):
         opens = tuple(axis.open for axis in coarsening.axes)
         own = np.flatnonzero((kinds[0] == FIRST) | (kinds[0] == SECOND))
         between = np.flatnonzero(kinds[0][1:-1] == BETWEEN) + 1
-        lines = p.shape[1] * p.shape[2]
-        self._team.run(take_own, 0, lines, own, kinds, p)
+        lines, worth = p.shape[1] * p.shape[2], LINES_WORTH_A_THREAD
+        self._team.run(take_own, 0, lines, own, kinds, p, worth=worth)
         for count in range(1, sum(coarsening.factors) - 2):
             for in_x, members in ((0, own), (1, between)):
-                self._team.run(interpolate, 0, lines, count, in_x, members, steps, w, kinds, opens, p)
+                which = (count, in_x, members)
+                self._team.run(interpolate, 0, lines, *which, steps, w, kinds, opens, p, worth=worth)
         return p
 
     def galerkin(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: F64, p: F64) -> F64:
@@ -73,7 +75,8 @@ class CpuLattice(LatticeSetup):
         bases = tuple(axis.base for axis in coarsening.axes)
         layout = np.array([(axis.first, axis.reach, not axis.folded) for axis in coarsening.axes], dtype=np.int64)
         regular = np.array(_regular(coarsening.axes[0], x), dtype=np.int64)
-        self._team.run(coarse_weights, 0, z * y, steps, w, p, kinds, bases, layout, regular, out)
+        arrays = (steps, w, p, kinds, bases, layout, regular, out)
+        self._team.run(coarse_weights, 0, z * y, *arrays, worth=LINES_WORTH_A_THREAD)
         kept = offsets_below(coarsening.factors, offsets)
         if kept != COARSE_OFFSETS:
             out = out[[COARSE_OFFSETS.index(o) for o in kept]]

@@ -24,6 +24,8 @@ from dsolver.kernels.lattice.star import StarTransfer
 Real = npt.NDArray[Any]
 """Array of the backend's value type."""
 GUARD = SLICE
+POINTS_WORTH_A_THREAD = 4096
+"""Points of lines, each of them read with its neighbors."""
 
 
 @final
@@ -46,7 +48,8 @@ class CpuStencil(SeparateBackward, SeparateDot, Format):
     def spmv(self, x: Real, y: Real) -> None:
         a = self.stencil
         lines = a.shape[1] * a.shape[2]
-        self.vectors.team.run(_spmv, 0, lines, a.shape, a.wraps, self._weights, self._faces, x, y)
+        arrays = (self._weights, self._faces, x, y)
+        self.vectors.team.run(_spmv, 0, lines, a.shape, a.wraps, *arrays, worth=lines_worth_a_thread(a.shape[0]))
 
     def forward(self, r: Real, x: Real) -> None:
         self._sweep(upper=False, scale=1.0, solve=True, r=r, x=x, out=x)
@@ -63,16 +66,15 @@ class CpuStencil(SeparateBackward, SeparateDot, Format):
     def _sweep(self, *, upper: bool, scale: float, solve: bool, r: Real, x: Real, out: Real) -> None:
         """out = scale r - U x, or L x, color after color; divided by the diagonal if that is what solves for x."""
         a, dtype = self.stencil, self.vectors.dtype
-        _, ny, nz = a.shape
+        nx, ny, nz = a.shape
         center = dtype.type(a.weights[CENTER] if solve else 0.0)
         colors = a.colors[::-1] if upper and solve else a.colors
         for number in (n for classes in colors for n in classes):
             start, weights = a.start(number), self._parts[number, upper]
             lines = len(range(start[1], ny, 2)) * len(range(start[2], nz, 2))
-            place = (a.shape, a.wraps, start)
-            self.vectors.team.run(
-                _half_sweep, 0, lines, *place, weights, self._faces, center, dtype.type(scale), r, x, out
-            )
+            place, worth = (a.shape, a.wraps, start), lines_worth_a_thread(-(-nx // 2))
+            numbers = (weights, self._faces, center, dtype.type(scale))
+            self.vectors.team.run(_half_sweep, 0, lines, *place, *numbers, r, x, out, worth=worth)
 
     @cached_property
     def _weights(self) -> Real:
@@ -120,7 +122,8 @@ class CpuTransfer(Format):
         a.upper_residual(x, y)
         fine, coarse = (a.stencil.shape, a.stencil.wraps, t.kinds()), (t.restricted.shape, t.fine.below)
         lines = t.restricted.shape[1] * t.restricted.shape[2]
-        self.vectors.team.run(_restrict, 0, lines, *fine, *coarse, self._table, t.coarse.position, y, rc)
+        worth = lines_worth_a_thread(a.stencil.shape[0])
+        self.vectors.team.run(_restrict, 0, lines, *fine, *coarse, self._table, t.coarse.position, y, rc, worth=worth)
 
     def star_up(self, r: Real, h: Real, xc: Real, x: Real) -> None:
         t, a = self.transfer, self._star
@@ -128,13 +131,18 @@ class CpuTransfer(Format):
         y, w = (np.zeros_like(r), np.zeros_like(r)) if t.fine.pieces else (x, np.zeros_like(r))
         a.forward(r, y)
         begin = tuple(first // 2 - below for first, below in zip(t.fine.first, c.first, strict=True))
-        coarse = (c.extended, c.closed, begin)
-        self.vectors.team.run(_prolong, 0, shape[1] * shape[2], shape, t.kinds(), *coarse, self._table, xc, y)
+        coarse, worth = (c.extended, c.closed, begin, self._table), lines_worth_a_thread(shape[0])
+        self.vectors.team.run(_prolong, 0, shape[1] * shape[2], shape, t.kinds(), *coarse, xc, y, worth=worth)
         a.lower_residual(r, y, w)
         a.backward(w, y)
         if t.fine.pieces:
             own = t.fine.own(y, GUARD)
             x[GUARD : GUARD + own.size] = own.reshape(-1)
+
+
+def lines_worth_a_thread(points: int) -> int:
+    """Lines of so many points that are worth a thread."""
+    return -(-POINTS_WORTH_A_THREAD // points)
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------

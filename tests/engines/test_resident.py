@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,6 +22,8 @@ from dsolver.engines.transport.connections import Connections
 from dsolver.engines.transport.handshake import TOKEN_BYTES
 from dsolver.engines.transport.sockets import SocketTransport
 from dsolver.kernels import load
+from dsolver.kernels.cpu.loops.team import Helper
+from dsolver.preconditioners import Jacobi
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from tests.programs import advance, blocks_of, start
@@ -53,6 +55,26 @@ def test_the_bits_are_the_references(chunks: tuple[int, int, int], threads: int)
     mine, found = run(ResidentEngine(partition, "cpu", threads=threads), spec, 8)
     assert mine == samples
     assert all(np.array_equal(found[n], x[n]) for n in x)
+
+
+@pytest.mark.parametrize(("side", "shared"), [(64, False), (512, True)])
+def test_threads_share_what_takes_longer_than_to_wake_them(
+    side: int, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A solve of 64² cells woke them 120 times, for twice its time."""
+    woken, give = [0], Helper.give
+
+    def counted(helper: Helper, work: Callable[[], Any]) -> None:
+        woken[0] += 1
+        give(helper, work)
+
+    monkeypatch.setattr(Helper, "give", counted)
+    problem = problems.diffusion((side, side), lambda x, y: 1.0 + x * y)
+    spec = SolveSpec.plan(problem, (1, 1, 1), m=Jacobi())
+    program = Solve(ResidentEngine(spec.partition, "cpu", threads=2), spec)
+    woken[0] = 0
+    program.operator.multiply(program.method.x, program.method.b)
+    assert bool(woken[0]) == shared
 
 
 def test_an_iteration_allocates_nothing_of_a_fields_size() -> None:

@@ -142,6 +142,32 @@ def test_a_process_that_holds_a_function_too_long_is_not_waited_for(
     assert held._lock is made._cache._lock is None
 
 
+COMPILED = """
+import sys
+import numpy
+from dsolver.kernels.cpu.loops.compiled import compiled
+
+@compiled()
+def room(n):
+    made = numpy.empty(n)
+    made[:] = 2.0
+    return made
+
+print(room(3).sum(), "scipy.linalg" in sys.modules)
+"""
+
+
+def test_machine_code_is_loaded_without_what_compiles(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(COMPILED)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, str(program)]
+    said = [
+        subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout for _ in range(2)
+    ]
+    assert said == ["6.0 True\n", "6.0 False\n"]
+
+
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, of which nothing was told yet."""

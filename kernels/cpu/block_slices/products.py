@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cpu.block_slices import loops
+from dsolver.kernels.cpu.loops.team import ENTRIES_WORTH_A_THREAD, SLICES_WORTH_A_THREAD, worth_of
 from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.kernels.formats.base import SeparateDot
 from dsolver.kernels.formats.block_slices import NEAR, RUN, UNIT, BlockSlices, require, sorted_rows
@@ -39,7 +40,12 @@ class CpuBlockSlices(SeparateDot, BlockSlices):
         return SlicesColumns(self, width)
 
     def spmv(self, x: Real, y: Real) -> None:
-        self.vectors.team.run(self.loop, 0, len(self.slices), *self.head, x, y)
+        self.vectors.team.run(self.loop, 0, len(self.slices), *self.head, x, y, worth=self.worth)
+
+    @cached_property
+    def worth(self) -> int:
+        """Slices that are worth a thread."""
+        return worth_of(ENTRIES_WORTH_A_THREAD, len(self.slices), self.values.size)
 
     @property
     def loop(self) -> Any:
@@ -62,7 +68,8 @@ class SlicesColumns(SeparateDot, Columns):
     def spmv(self, x: Real, y: Real) -> None:
         """See `dsolver.kernels.contract.SPMV`."""
         a = self.one
-        a.vectors.team.run_columns(a.loop, len(a.slices), a.head, zip(x, y, strict=True), at_once=AT_ONCE)
+        sizes = {"at_once": AT_ONCE, "worth": a.worth}
+        a.vectors.team.run_columns(a.loop, len(a.slices), a.head, zip(x, y, strict=True), **sizes)
 
 
 def made(matrix: Csr, columns: int, vectors: CpuVectors, *, block: int = 1, window: int = 1) -> CpuBlockSlices:
@@ -87,12 +94,12 @@ def made(matrix: Csr, columns: int, vectors: CpuVectors, *, block: int = 1, wind
     row = None if window == 1 else sorted_rows(length, window).astype(np.int32)
     order = np.zeros(0, dtype=np.int32) if row is None else row
     found = np.empty((-(-rows // SLICE) if row is None else len(row) // SLICE, 3), dtype=np.int64)
-    lines = (matrix.start, matrix.columns)
+    lines, worth = (matrix.start, matrix.columns), SLICES_WORTH_A_THREAD
     if single:
-        team.run(loops.measure_rows, 0, len(found), *lines, rows, columns, order, entry_bytes, found)
+        team.run(loops.measure_rows, 0, len(found), *lines, rows, columns, order, entry_bytes, found, worth=worth)
     else:
         shape = (block, rows, columns // block)
-        team.run(loops.measure, 0, len(found), *lines, *shape, order, length, entry_bytes, found)
+        team.run(loops.measure, 0, len(found), *lines, *shape, order, length, entry_bytes, found, worth=worth)
     width, kind, base = found.T
     units = np.where(kind == RUN, -(-width // (UNIT // 2)), width * np.where(kind == NEAR, 1, 2))
     head = (np.cumsum(width) - width, np.cumsum(units) - units, 4 * width + kind, base)
@@ -101,9 +108,9 @@ def made(matrix: Csr, columns: int, vectors: CpuVectors, *, block: int = 1, wind
     values = np.zeros((int(width.sum()), block * block, SLICE), dtype=matrix.values.dtype)
     arrays = (slices, indices, indices.view(np.int32))
     if single:
-        team.run(loops.fill_rows, 0, len(found), *matrix, rows, order, *arrays, values[:, 0])
+        team.run(loops.fill_rows, 0, len(found), *matrix, rows, order, *arrays, values[:, 0], worth=worth)
     else:
-        team.run(loops.fill, 0, len(found), *matrix, block, rows, order, *arrays, values)
+        team.run(loops.fill, 0, len(found), *matrix, block, rows, order, *arrays, values, worth=worth)
     return CpuBlockSlices(
         shape=(matrix.size, columns),
         block=block,

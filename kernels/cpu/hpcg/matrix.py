@@ -11,6 +11,7 @@ from numba import uint64
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.team import SLICES_WORTH_A_THREAD
 from dsolver.kernels.cpu.sell.loops import BLOCK, ONE, SLICE, add_products, column, count, width_of
 from dsolver.kernels.cpu.sell.matrix import CpuHaloMatrix, CpuMatrix, CpuMatrixColumns
 from dsolver.kernels.cpu.vectors import gather, mapped_subtract, scatter, scatter_add
@@ -40,7 +41,8 @@ class CpuHpcgMatrix(SeparateSmoothers, CpuMatrix, HpcgMatrix):
         self._by_color(_backward_keep, *self._half, x, e, backward=True)
 
     def restrict(self, t: Injection, r: Real, x: Real, e: Real, rc: Real) -> None:
-        self.vectors.team.run(_restrict, *t.slices, self._slices, self.local.upper, t.coarse_of, e, rc)
+        arrays = (self._slices, self.local.upper, t.coarse_of)
+        self.vectors.team.run(_restrict, *t.slices, *arrays, e, rc, worth=SLICES_WORTH_A_THREAD)
 
     def postsmooth(self, r: Real, c: Real, e: Real, x: Real, w: Real) -> None:
         head = (self._slices, self.local.upper, self.coarse, self.diagonal)

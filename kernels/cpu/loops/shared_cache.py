@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.runtime.nrt import rtsys
 
 logger = logging.getLogger(__name__)
 WAIT: Final = 60.0
@@ -47,11 +48,16 @@ class SharedCache(FunctionCache):
         self._lock: int | None = None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The machine code for a signature; None where this process has to compile it."""
-        found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        """The machine code for a signature; None where this process has to compile it.
+
+        numba would first load all that it knows to compile, SciPy's algebra among it: 0.2 s that machine code does not
+        need, but for the runtime that its allocations call. Its compiler loads the rest by itself.
+        """
+        rtsys.initialize(target_context)
+        found = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         if found is None and self._lock is None:
             self._acquire()
-            found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]  # others may have added it
+            found = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]  # others may have added it
             if found is not None:
                 self._release()
         return found

@@ -85,6 +85,11 @@ def worth_of(entries: int, count: int, held: int) -> int:
     return max(1, entries * count // max(1, held))
 
 
+ENTRIES_WORTH_A_THREAD: Final = 24576
+"""Entries of a matrix in slices that are worth a thread where a product reads them: 200 KB, which
+take 30 us."""
+SLICES_WORTH_A_THREAD: Final = 32
+"""Slices of 32 rows that are worth a thread where a loop makes or restricts them: some us each."""
 ROWS_WORTH_A_THREAD: Final = 4096
 """Rows of a matrix that are worth a thread where a loop goes through their entries once, 50 us or more: to give one its
 part and to wait for it costs 30 us."""
@@ -104,9 +109,6 @@ class Team:
         threads: how many threads share a range, the caller's own included; at least 1.
         worth: items that are worth a thread in every loop; those that each loop tells where there is none.
     """
-
-    # Waking a thread costs about as much as streaming this many slices of 26 entries (7 KB each).
-    SLICES_WORTH_A_THREAD = 32
 
     def __init__(self, threads: int = 1, worth: int | None = None) -> None:
         if threads < 1:
@@ -156,9 +158,7 @@ class Team:
         """Let go of rooms that were left here."""
         self._rooms.clear()
 
-    def run(
-        self, loop: Callable[..., Any], first: int, last: int, *args: Any, worth: int = SLICES_WORTH_A_THREAD
-    ) -> list[Any]:
+    def run(self, loop: Callable[..., Any], first: int, last: int, *args: Any, worth: int) -> list[Any]:
         """loop(first, last, *args), cut into one contiguous range a thread where each gets as many as are worth it.
 
         Returns:
@@ -212,7 +212,7 @@ class Team:
         columns: Iterable[Sequence[Any]],
         *,
         at_once: int,
-        worth: int = SLICES_WORTH_A_THREAD,
+        worth: int,
     ) -> None:
         """loop(first, last, *head, *column) for each column on ranges [0, count), some items at once.
 

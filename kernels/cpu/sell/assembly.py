@@ -16,6 +16,7 @@ from numba import njit
 
 from dsolver.kernels.casts import in_range
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.team import SLICES_WORTH_A_THREAD
 from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Layout
@@ -91,14 +92,15 @@ def _slices(
     late: npt.NDArray[np.bool_] = NEVER,
 ) -> tuple[Slices, npt.NDArray[np.int64]]:
     """The wanted entries of wanted rows, and the widths (S, 2 or 3) of the slices' sections."""
-    count, team, dtype = len(wanted) // SLICE, vectors.team, vectors.dtype
+    count, team, dtype, worth = len(wanted) // SLICE, vectors.team, vectors.dtype, SLICES_WORTH_A_THREAD
     order = (columns.color, late, columns.position)
     widths = np.zeros((count, 3 if len(late) else 2), dtype=np.int64)
     runs = np.zeros(count, dtype=np.bool_)
     for batch in _batches(wanted):
         numbers, _ = _candidates(rows, wanted[batch])
         s = slice(batch.start // SLICE, batch.stop // SLICE)
-        team.run(_measure, 0, s.stop - s.start, wanted[batch], numbers, *order, part, widths[s], runs[s])
+        found = (widths[s], runs[s])
+        team.run(_measure, 0, s.stop - s.start, wanted[batch], numbers, *order, part, *found, worth=worth)
     width = widths.sum(axis=1)
     checked_width(int(width.max(initial=0)))
     start, column_start = _offsets(width * SLICE), _offsets(np.where(runs, width, width * SLICE))
@@ -107,7 +109,7 @@ def _slices(
         entries = _candidates(rows, wanted[batch])
         s = slice(batch.start // SLICE, batch.stop // SLICE)
         shape = (part, widths[s], runs[s], start[s], column_start[s])
-        team.run(_fill, 0, s.stop - s.start, wanted[batch], *entries, *order, *shape, values, out)
+        team.run(_fill, 0, s.stop - s.start, wanted[batch], *entries, *order, *shape, values, out, worth=worth)
     upper = widths[:, 0].astype(np.int32)
     return Slices(start=start, upper=upper, column_start=column_start, values=values, columns=out), widths
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.casts import in_range, lossless
+from dsolver.kernels.cpu.loops.team import ENTRIES_WORTH_A_THREAD, worth_of
 from dsolver.kernels.cpu.sell import loops
 from dsolver.kernels.cpu.vectors import CpuVectors, gathered_dot, scatter_add
 from dsolver.kernels.formats.base import SeparateBackward, SeparateDot, SeparateSum, SeparateSweeps, SweepColumns
@@ -60,16 +61,16 @@ class CpuMatrix(SeparateBackward, SeparateDot, SeparateSweeps, SellMatrix):
         return replace(self, local=replace(self.local, values=lossless(self.local.values)))
 
     def spmv(self, x: Real, y: Real) -> None:
-        self.vectors.team.run(loops.spmv, *self._ends, self._slices, self.diagonal, x, y)
+        self.vectors.team.run(loops.spmv, *self._ends, self._slices, self.diagonal, x, y, worth=self._worth)
 
     def forward(self, r: Real, x: Real) -> None:
         self._by_color(loops.forward_from_zero, *self._half, r, x)
 
     def upper_residual(self, x: Real, y: Real) -> None:
-        self.vectors.team.run(loops.upper_residual, *self._ends, self._slices, self.local.upper, x, y)
+        self._run_half(loops.upper_residual, x, y)
 
     def lower_residual(self, r: Real, x: Real, w: Real) -> None:
-        self.vectors.team.run(loops.lower_residual, *self._ends, self._slices, self.local.upper, r, x, w)
+        self._run_half(loops.lower_residual, r, x, w)
 
     def backward(self, w: Real, x: Real) -> None:
         self._by_color(loops.backward_solve, *self._half, w, x, backward=True)
@@ -98,18 +99,27 @@ class CpuMatrix(SeparateBackward, SeparateDot, SeparateSweeps, SellMatrix):
         cuts = self.layout.color_slices
         return int(cuts[0]), int(cuts[-1])
 
+    @cached_property
+    def _worth(self) -> int:
+        """Slices that are worth a thread where all of their entries are read; twice as many where half of them are."""
+        return _slices_worth_a_thread(self.local)
+
+    def _run_half(self, loop: Any, *vectors: Real) -> None:
+        """A loop over half of the entries of slices that do not wait for each other."""
+        self.vectors.team.run(loop, *self._ends, self._slices, self.local.upper, *vectors, worth=2 * self._worth)
+
     def _by_color(self, loop: Any, *arguments: Any, backward: bool = False) -> None:
         """The loop over all slices in color order; threads share a color when its slices are many enough."""
-        cuts, (first, last), team = self.layout.color_slices, self._ends, self.vectors.team
+        cuts, (first, last), team, worth = self.layout.color_slices, self._ends, self.vectors.team, 2 * self._worth
         if backward:
             arguments = (cuts, *arguments)
-        few = last - first < 2 * team.SLICES_WORTH_A_THREAD * self.layout.colors
+        few = last - first < 2 * worth * self.layout.colors
         if team.threads == 1 or few:
             loop(first, last, *arguments)
             return
         colors = range(self.layout.colors)
         for color in reversed(colors) if backward else colors:
-            team.run(loop, int(cuts[color]), int(cuts[color + 1]), *arguments)
+            team.run(loop, int(cuts[color]), int(cuts[color + 1]), *arguments, worth=worth)
 
 
 class CpuMatrixColumns(SeparateDot, SweepColumns):
@@ -151,7 +161,8 @@ class CpuHaloMatrix(HaloMatrix):
         """H h, one item for each boundary row."""
         count = len(self.slices.start) - 1
         out = np.empty(count * SLICE, self.slices.values.dtype)
-        self.vectors.team.run(loops.halo_products, 0, count, self._slices, h, out)
+        worth = _slices_worth_a_thread(self.slices)
+        self.vectors.team.run(loops.halo_products, 0, count, self._slices, h, out, worth=worth)
         return out[: len(self.boundary)]
 
 
@@ -179,7 +190,16 @@ class CpuProduct(SeparateSum, Product):
         return _arrays(self.slices)
 
     def _add(self, x: Real, keep: float, y: Real) -> None:
-        self.vectors.team.run(loops.product, 0, len(self.slices.upper), self._slices, self.target, x, keep, y)
+        count = len(self.slices.upper)
+        self.vectors.team.run(loops.product, 0, count, self._slices, self.target, x, keep, y, worth=self._worth)
+
+    @cached_property
+    def _worth(self) -> int:
+        return _slices_worth_a_thread(self.slices)
+
+
+def _slices_worth_a_thread(s: Slices) -> int:
+    return worth_of(ENTRIES_WORTH_A_THREAD, len(s.upper), len(s.values))
 
 
 def _arrays(s: Slices) -> tuple[Any, Any, Any, Any]:

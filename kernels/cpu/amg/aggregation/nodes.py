@@ -16,7 +16,7 @@ import numpy as np
 from dsolver.kernels.cpu.amg.sorting import sort_short
 from dsolver.kernels.cpu.csr.rows import joined
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 
 
@@ -33,8 +33,8 @@ def strong_nodes(a: Csr, below: int, scale: Any, size: int, node: Any, nodes: in
         theta: the threshold.
         team: shares the nodes.
     """
-    least = theta * theta * size
-    return joined(team, team.run(_strong, 0, a.size // size, a, below, scale, size, node, nodes, least))
+    least, worth = theta * theta * size, ROWS_WORTH_A_THREAD // size
+    return joined(team, team.run(_strong, 0, a.size // size, a, below, scale, size, node, nodes, least, worth=worth))
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.amg import OUT, ROOT, WORD
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 
 F64 = npt.NDArray[np.float64]
@@ -137,7 +137,7 @@ def strayed(graph: Csr, below: int, found: Any, team: Team) -> npt.NDArray[np.in
         team: shares the nodes.
     """
     out = np.empty(graph.size, dtype=np.int64)
-    team.run(_stray, 0, graph.size, graph, below, found, out)
+    team.run(_stray, 0, graph.size, graph, below, found, out, worth=ROWS_WORTH_A_THREAD)
     return out
 
 
@@ -169,7 +169,7 @@ def largest_around(graph: Csr, below: int, values: Any, open_: Any, team: Team) 
         team: shares the nodes.
     """
     out = np.empty(graph.size)
-    team.run(_largest, 0, graph.size, graph, below, values, open_, out)
+    team.run(_largest, 0, graph.size, graph, below, values, open_, out, worth=ROWS_WORTH_A_THREAD)
     return out
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 
 
@@ -32,13 +32,13 @@ def prolongation_smoother(a: Csr, below: int, keep: Any, near: Any, damping: Any
     """
     if keep is None:
         whole = a._replace(values=np.empty(len(a.columns)))
-        team.run(_smooth_all, 0, a.size, a, below, damping, diagonal, whole.values)
+        team.run(_smooth_all, 0, a.size, a, below, damping, diagonal, whole.values, worth=ROWS_WORTH_A_THREAD)
         return whole
     start = np.zeros(a.size + 1, dtype=np.int64)
-    team.run(_count_kept, 0, a.size, a, keep, start[1:])
+    team.run(_count_kept, 0, a.size, a, keep, start[1:], worth=ROWS_WORTH_A_THREAD)
     np.cumsum(start, out=start)
     out = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))
-    team.run(_smooth, 0, a.size, a, below, keep, near, damping, diagonal, out)
+    team.run(_smooth, 0, a.size, a, below, keep, near, damping, diagonal, out, worth=ROWS_WORTH_A_THREAD)
     return out
 
 
@@ -52,7 +52,7 @@ def kept_entries(a: Csr, below: int, graph: Csr, team: Team) -> npt.NDArray[np.b
         team: shares the rows.
     """
     keep = np.empty(len(a.columns), dtype=np.bool_)
-    team.run(_keep, 0, a.size, a, below, graph, keep)
+    team.run(_keep, 0, a.size, a, below, graph, keep, worth=ROWS_WORTH_A_THREAD)
     return keep
 
 

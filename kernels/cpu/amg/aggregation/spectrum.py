@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 
 
@@ -19,7 +19,7 @@ def scaled_product(a: Csr, diagonal: Any, x: Any, team: Team) -> npt.NDArray[np.
     GPU do.
     """
     out = np.empty(a.size)
-    team.run(_multiply, 0, a.size, a, diagonal, x, out)
+    team.run(_multiply, 0, a.size, a, diagonal, x, out, worth=ROWS_WORTH_A_THREAD)
     return out
 
 

@@ -15,6 +15,7 @@ from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 
 F64 = npt.NDArray[np.float64]
+BLOCKS_WORTH_A_THREAD: Final = 256
 DEPENDENT: Final = 1e-10
 """Part of a column that is left beside those before it, up to which it counts as one of their sums."""
 
@@ -53,7 +54,7 @@ def orthonormal_blocks(start: Any, near: Any, team: Team) -> tuple[F64, F64]:
         Q, float64 (rows, k); R, float64 (blocks k, k).
     """
     q, r = near.copy(), np.zeros(((len(start) - 1) * near.shape[1], near.shape[1]))
-    team.run(_orthonormalize, 0, len(start) - 1, start, q, r, DEPENDENT)
+    team.run(_orthonormalize, 0, len(start) - 1, start, q, r, DEPENDENT, worth=BLOCKS_WORTH_A_THREAD)
     return q, r
 
 
