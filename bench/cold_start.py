@@ -4,6 +4,7 @@
 
 Checkouts take turns, each command with a cache folder of its own; by default it is this one alone. Processor seconds
 are those of the command's own process: what a process beside it compiles is not in them. The machine's load is told.
+"warm" finds what the first case has compiled, and so does "second", another kind of solve.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ CASES = {
     "hpcg 32³": ["hpcg", "--grid", "32", "32", "32", "--iterations", "5"],
     "matrix, amg": ["solve", "--matrix", "{folder}/A.npz", "--precond", "amg"],
     "warm, poisson7 64³": ["solve", "--problem", "poisson7", "--grid", "64", "64", "64"],
+    "second, matrix, amg": ["solve", "--matrix", "{folder}/A.npz", "--precond", "amg"],
 }
+FIRST = "poisson7 64³"
+"""The case whose cache those of later kinds find."""
 
 
 def matrix():
@@ -81,7 +85,7 @@ def main():
                     continue
                 for number, checkout in enumerate(args.checkouts):
                     words = [*(word.format(folder=folder) for word in command), "--device", args.device]
-                    cache = folder / (f"{number} {turn} poisson7 64³" if "warm" in case else f"{number} {turn} {case}")
+                    cache = folder / f"{number} {turn} {FIRST if case.startswith(('warm', 'second')) else case}"
                     if result := run(checkout.resolve(), words, cache, args.terminal):
                         found.setdefault((case, number), []).append(result)
     print(f"best of {args.repeat}, {os.cpu_count()} cores, load {os.getloadavg()[1]:.1f} at the end")
