@@ -37,8 +37,9 @@ class Scratch:
     def _take(self, device: int) -> tuple[Any, Any]:
         free = self._free.setdefault(device, [])
         if not free:
-            partials = cupy.empty((SLOTS, self._parts))
-            tickets = cupy.zeros(SLOTS, dtype=np.uint32)
+            with cupy.cuda.using_allocator():  # not from the pool, whose block could never be freed: it had 64 MiB
+                partials = cupy.empty((SLOTS, self._parts))
+                tickets = cupy.zeros(SLOTS, dtype=np.uint32)
             cupy.cuda.get_current_stream().synchronize()  # other streams use the zeros, too
             free.extend((partials[i], tickets[i : i + 1]) for i in range(SLOTS))
         return free.pop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
 import time
@@ -129,6 +130,11 @@ def _streams() -> list[Stream]:
 
 def get_current_stream() -> Stream:
     return _streams()[-1]
+
+
+def using_allocator() -> Any:
+    """A context in which memory is not the pool's, as none is here."""
+    return contextlib.nullcontext()
 
 
 def alloc_pinned_memory(size: int) -> Any:
