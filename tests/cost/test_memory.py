@@ -206,8 +206,9 @@ def test_what_other_gpus_write_into_comes_in_blocks() -> None:
     one, other = memory.of_workers(spec, (0, 1), cuda=True)
     assert one.words == other.words
     assert one.words[:3] == (4 * 8 * 256**2, 4 * 8 * 256**2, 8 * 256**2)
-    assert one.peers == 8 << 20
-    assert replace(one, words=(3 << 20, 6 << 20, 9 << 20)).peers == (8 << 20) + (8 << 20) + (10 << 20)
+    assert one.peers == 32 << 20
+    words = tuple(size << 20 for size in (13, 26, 33))
+    assert replace(one, words=words).peers == (32 << 20) + (32 << 20) + (34 << 20)
     for alone in (
         *memory.of_workers(spec, (0, 0), cuda=True),
         *memory.of_workers(spec, (0, 1), cuda=False),

@@ -34,7 +34,7 @@ class Side:
 
     def exchange(self, other: Side, *, both: bool = True, first: bool = True) -> Any:
         """Items that this side sends and receives: rows both ways, or from the first to the second and a flag back."""
-        from dsolver.kernels.cuda.peer.writes import PeerCopy, PeerHalo
+        from dsolver.kernels.cuda.peer.writes import HaloCopies, PeerCopy, peer_halos
 
         size = self.x.itemsize
         rows = PeerCopy(
@@ -50,7 +50,8 @@ class Side:
         silence = PeerCopy(source=self.words.data.ptr, target=0, slot=self.slot, count=1)
         with self.stream:
             outgoing, incoming = [rows if both or first else flag], [values if both or not first else silence]
-            made = PeerHalo(outgoing, incoming, size, self.pinned.ptr)
+            copies = HaloCopies(outgoing=outgoing, incoming=incoming, itemsize=size)
+            (made,) = peer_halos([copies], self.pinned.ptr)
             self.stream.synchronize()
         return made
 

@@ -12,7 +12,7 @@ import os
 import platform
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, final
@@ -25,19 +25,16 @@ from dsolver.engines.transport.base import Channel, PeerError, Transport
 from dsolver.engines.transport.connections import Connections, exchanged, known_numbers
 from dsolver.engines.transport.mailbox import Mailbox
 from dsolver.engines.transport.messages import Messages, Pair, by_peer
-from dsolver.engines.transport.peer_memory import Arena, IpcAddress, ReceiveLayout, sent_segments
-from dsolver.engines.transport.segments import PeerSegments, Segment, SegmentCache, local_segments
+from dsolver.engines.transport.peer_halos import PeerHalos
+from dsolver.engines.transport.peer_memory import Arena, IpcAddress
 from dsolver.kernels import Backend
-from dsolver.kernels.cuda.peer.writes import WORD, PeerCopy, PeerHalo, PeerSum, sum_bytes
+from dsolver.kernels.cuda.peer.writes import PeerSum, sum_bytes
 from dsolver.kernels.formats.layout import HaloLayout
 
 logger = logging.getLogger(__name__)
 
 SWITCH: Final = "DSOLVER_GPU_LINK"
 """Environment variable of a worker: "nccl" turns this transport off."""
-BESIDE: Final = 4096
-"""Items, sent and received, from which on an exchange runs on a stream of its own, beside the current stream's next
-work. Below, the two events cost more than they hide."""
 _MARK: Final = 8  # bytes that a rank writes into every other's memory to see whether it can
 _CHECK: Final = 0.2  # seconds between looks at the other ranks
 
@@ -59,18 +56,15 @@ class PeerTransport(Transport):
         self._connections = connections
         self._arena = arena
         self._owners = tuple(owner_ranks)
-        self._segments = SegmentCache(owner_ranks)
         self._mailbox = Mailbox(connections, arena)
-        # The highest priority: a halo that waits behind inner blocks is a halo that is seen.
-        self._side = cupy.cuda.Stream(non_blocking=True, priority=-5)
         self._memory = cupy.cuda.alloc_pinned_memory(8)
         self._alarm = np.frombuffer(self._memory, np.uint32, 1)
         self._alarm[0] = 0
+        self._halos = PeerHalos(connections, owner_ranks, arena, self._memory.ptr)
         self._sum = PeerSum([owner == connections.rank for owner in owner_ranks], sums, self._memory.ptr)
 
     def channel(self, plans: Mapping[int, HaloLayout], backend: Backend) -> Channel:
-        peers, alarm = self._segments.by_peer(plans), self._memory.ptr
-        return _PeerChannel(plans, backend, peers, self._connections, self._arena, self._side, alarm)
+        return self._halos.channel(plans, backend)
 
     def total(self, own: Any, gathered: Any, out: Any, add: Callable[[Any, Any], None]) -> None:
         self._sum(own, gathered, out)
@@ -115,111 +109,6 @@ class PeerTransport(Transport):
                 self._alarm[0] = 1
 
 
-@final
-class _PeerChannel(Channel):
-    """A halo whose copies are listed once, when every rank makes it."""
-
-    def __init__(
-        self,
-        plans: Mapping[int, HaloLayout],
-        backend: Backend,
-        peers: Mapping[int, PeerSegments],
-        connections: Connections,
-        arena: Arena,
-        side: Any,
-        alarm: int,
-    ) -> None:
-        self._under_way = True  # whether others may write without this rank waiting for it
-        self.vectors = {number: backend.zeros(plan.size) for number, plan in plans.items()}
-        itemsize = next(iter(self.vectors.values())).itemsize
-        layout = ReceiveLayout(plans, peers, WORD * itemsize)
-        address = arena.allocate(layout.size)
-        self._arena, self._address, self._size = arena, address, layout.size
-        targets = _exchange_targets(connections, peers, address, layout)
-        self._plans = plans  # the copies point to their rows
-        self._order = {number: index for index, number in enumerate(plans)}
-        base = arena.local(address)
-        outgoing = [
-            self._copy(plans, segment, base + layout.offset(neighbor, to), layout.slot)
-            for segment, neighbor, to in local_segments(plans)
-        ]
-        for peer, segments in peers.items():
-            remote, slot, offsets = targets[peer]
-            begin = arena.remote(peer, remote)
-            outgoing += [
-                self._copy(plans, segment, begin + offset, slot)
-                for segment, offset in zip(sent_segments(segments), offsets, strict=True)
-            ]
-        incoming = [
-            PeerCopy(
-                source=base + layout.offset(number, first),
-                target=self.vectors[number].data.ptr + first * itemsize,
-                slot=layout.slot,
-                count=last - first,
-            )
-            for number, plan in plans.items()
-            for _, first, last in plan.receives
-        ]
-        incoming += [
-            PeerCopy(source=base + layout.flag(peer), target=0, slot=layout.slot, count=1) for peer in layout.flags
-        ]
-        self._halo = PeerHalo(outgoing, incoming, itemsize, alarm)
-        self._beside = sum(copy.count for copy in (*outgoing, *incoming)) >= BESIDE
-        self._side = side
-        self._begun, self._arrived = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
-        self._under_way = False
-
-    def __del__(self) -> None:
-        if not self._under_way:  # every word that was sent here has been waited for
-            self._arena.release(self._address, self._size)
-
-    def send_context(self) -> AbstractContextManager[Any]:
-        if not self._beside:
-            return nullcontext()
-        self._begun.record(cupy.cuda.get_current_stream())
-        self._side.wait_event(self._begun)
-        side: AbstractContextManager[Any] = self._side
-        return side
-
-    def send(self, x: Mapping[int, Any]) -> None:
-        self._halo.send([x[number] for number in self._order])
-
-    def receive(self) -> Callable[[], None]:
-        self._under_way = True
-        if self._beside:
-            with self._side:
-                self._halo.receive()
-            self._arrived.record(self._side)
-        return self._arrive
-
-    def run_after(self, work: Callable[[], None]) -> bool:
-        if self._beside:
-            with self._side:
-                work()
-            self._arrived.record(self._side)
-        return self._beside
-
-    def _arrive(self) -> None:
-        if self._beside:
-            cupy.cuda.get_current_stream().wait_event(self._arrived)
-        else:
-            self._halo.receive()
-        self._under_way = False
-
-    def _copy(self, plans: Mapping[int, HaloLayout], segment: Segment | None, to: int, slot: int) -> PeerCopy:
-        """A copy of a segment of an own chunk's rows, or of a flag, to the words at a pointer."""
-        if segment is None:
-            return PeerCopy(source=0, target=to, slot=slot, count=1)
-        rows = plans[segment.own].send_rows
-        return PeerCopy(
-            source=rows.data.ptr + segment.first * rows.itemsize,
-            target=to,
-            slot=slot,
-            count=segment.last - segment.first,
-            chunk=self._order[segment.own],
-        )
-
-
 def connect(connections: Connections, owner_ranks: Sequence[int]) -> PeerTransport | None:
     """The transport if every rank reaches every other one's memory; None, on all of them, if any does not.
 
@@ -234,6 +123,7 @@ def connect(connections: Connections, owner_ranks: Sequence[int]) -> PeerTranspo
     try:
         marks = arena.allocate(_MARK * ranks)
         sums = arena.allocate(sum_bytes(len(owner_ranks)))
+        arena.clear(((marks, _MARK * ranks), (sums, sum_bytes(len(owner_ranks)))))
     except cupy.cuda.runtime.CUDARuntimeError as error:
         reason = reason or str(error)
         sums = marks
@@ -266,22 +156,6 @@ def _marked(pointer: int, connections: Connections) -> bool:
     found = np.empty(size, dtype=np.uint8)
     cupy.cuda.runtime.memcpy(found.ctypes.data, pointer, size, cupy.cuda.runtime.memcpyDeviceToHost)
     return all((found[_MARK * peer : _MARK * (peer + 1)] == 1 + peer % 255).all() for peer in connections.peers)
-
-
-def _exchange_targets(
-    connections: Connections, peers: Mapping[int, PeerSegments], address: IpcAddress, layout: ReceiveLayout
-) -> dict[int, tuple[IpcAddress, int, list[int]]]:
-    """Tell each peer where to write, and learn where to write there: address, bytes of a slot, offsets of segments."""
-    frames = {}
-    for peer, segments in peers.items():
-        numbers = [layout.slot, *layout.offsets(peer, segments)]
-        frames[peer] = address.packed() + np.array(numbers, dtype="<i8").tobytes()
-    sizes = {peer: IpcAddress.BYTES + 8 * (1 + len(sent_segments(segments))) for peer, segments in peers.items()}
-    targets = {}
-    for peer, data in exchanged(connections, frames, sizes).items():
-        slot, *offsets = np.frombuffer(data[IpcAddress.BYTES :], dtype="<i8").tolist()
-        targets[peer] = (IpcAddress.unpacked(data[: IpcAddress.BYTES]), slot, offsets)
-    return targets
 
 
 def _all_agree(connections: Connections, well: bool) -> bool:

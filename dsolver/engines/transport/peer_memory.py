@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import struct
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
@@ -19,8 +19,9 @@ from dsolver.engines.out_of_memory import free_unused, is_out_of_memory
 from dsolver.engines.transport.segments import PeerSegments, Segment
 from dsolver.kernels.formats.layout import HaloLayout
 
-PEER_BLOCK: Final = 8 << 20
-"""Bytes of a block of peer memory, or a multiple of `PEER_UNIT` above: halos of a chunk of 256³ points need 7 MB."""
+PEER_BLOCK: Final = 32 << 20
+"""Bytes of a block of peer memory, or a multiple of `PEER_UNIT` above: halos of a chunk of 256³ points need 7 MB, and
+lists of its set-up as much again. Every block costs the driver a millisecond here and on each peer that opens it."""
 PEER_UNIT: Final = 2 << 20
 """Bytes that the driver maps at a time."""
 ROOMY: Final = 16
@@ -61,7 +62,7 @@ class IpcAddress:
 
 @final
 class Arena:
-    """This rank's memory for others, zero when it is allocated, and the others' memory as it is seen from here."""
+    """This rank's memory for others, and the others' memory as it is seen from here."""
 
     def __init__(self) -> None:
         self._cuda: Any = importlib.import_module("cupy").cuda
@@ -73,7 +74,7 @@ class Arena:
         self._opened: dict[tuple[int, int], int] = {}
 
     def allocate(self, size: int) -> IpcAddress:
-        """Room for so many bytes.
+        """Room for so many bytes, with whatever was there before: see `clear`.
 
         Raises:
             cupy.cuda.runtime.CUDARuntimeError: there is no memory left, or none that others could open.
@@ -83,13 +84,23 @@ class Arena:
         if found < len(self._released) and self._released[found][0] <= ROOMY * size:
             room, address = self._released.pop(found)
             self._room[address.block, address.offset] = room
-            self._clear(self.local(address), size)
             return address
         if self._free + size > self._end:
             self._add(-(-max(size, PEER_BLOCK) // PEER_UNIT) * PEER_UNIT)
         address = IpcAddress(handle=self._handles[-1], block=len(self._blocks) - 1, offset=self._free)
         self._free += size
         return address
+
+    def clear(self, places: Iterable[tuple[IpcAddress, int]]) -> None:
+        """Set places of some sizes to zero, before any peer learns of them: in one wait.
+
+        What may still read there was enqueued on the current stream, or that waits for it.
+        """
+        stream = self._cuda.get_current_stream()
+        for address, size in places:
+            if size:
+                self._cuda.runtime.memsetAsync(self.local(address), 0, size, stream.ptr)
+        stream.synchronize()
 
     def release(self, address: IpcAddress, size: int) -> None:
         """Give back what was allocated with this size, once all that others were to write there has been read.
@@ -135,16 +146,8 @@ class Arena:
             free_unused()  # CuPy's pool does so for its own arrays alone
             pointer = int(runtime.malloc(size))
         self._blocks.append(pointer)
-        self._clear(pointer, size)
         self._handles.append(bytes(runtime.ipcGetMemHandle(pointer)))
         self._free, self._end = 0, size
-
-    def _clear(self, pointer: int, size: int) -> None:
-        """Set memory to zero once nothing on this device reads it any more, and before anyone learns of it."""
-        device = self._cuda.Device()
-        device.synchronize()
-        self._cuda.runtime.memset(pointer, 0, size)
-        device.synchronize()
 
 
 def _aligned(size: int) -> int:

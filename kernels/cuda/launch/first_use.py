@@ -121,7 +121,10 @@ def compile_module(module: Any, others: Callable[[], Iterable[Any]]) -> None:
     rest = {future}
     while rest:
         rest = _compiled.wait(rest)
-    future.result()
+    if future.cancelled():  # by another thread, which could not wait for a core and asked for it anew
+        compile_module(module, others)
+    else:
+        future.result()
 
 
 def _device() -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, final
 
 import cupy
@@ -25,6 +26,7 @@ SUM_WORDS: Final = 16
 
 _COPY: Final = np.dtype([("from", "<u8"), ("to", "<u8"), ("slot", "<i8"), ("count", "<i4"), ("chunk", "<i4")])
 _INDEX: Final = 4  # bytes of a row number
+_STEPS: Final = (("from", 1), ("to", 2))  # where `_tables` has them
 
 
 @final
@@ -49,21 +51,57 @@ class PeerCopy:
 
 
 @final
-class PeerHalo:
-    """Exchanges of one halo on one GPU.
+@dataclass(frozen=True, kw_only=True)
+class HaloCopies:
+    """Copies of one halo on one GPU.
 
-    Args:
+    Attributes:
         outgoing: copies to send. A flag has source 0.
         incoming: copies to receive. A flag has target 0.
         itemsize: bytes of a value, 4 or 8.
-        alarm: address of a uint32 that ends all waiting once it is not 0.
     """
 
-    def __init__(self, outgoing: Sequence[PeerCopy], incoming: Sequence[PeerCopy], itemsize: int, alarm: int) -> None:
-        self._outgoing = _table(outgoing, _INDEX, WORD * itemsize)
-        self._incoming = _table(incoming, WORD * itemsize, itemsize)
+    outgoing: Sequence[PeerCopy]
+    incoming: Sequence[PeerCopy]
+    itemsize: int
+
+
+def peer_halos(copies: Sequence[HaloCopies], alarm: int) -> list[PeerHalo]:
+    """Halos whose lists come to the device together.
+
+    Args:
+        copies: of each of them.
+        alarm: address of a uint32 that ends all waiting once it is not 0.
+    """
+    lists = [
+        part
+        for halo in copies
+        for part in (
+            (halo.outgoing, _INDEX, WORD * halo.itemsize),
+            (halo.incoming, WORD * halo.itemsize, halo.itemsize),
+        )
+    ]
+    tables, numbers = _tables(lists), cupy.zeros((len(copies), 2), dtype=np.uint32)
+    made = zip(tables[::2], tables[1::2], numbers, copies, strict=True)
+    return [PeerHalo(sent, received, number, halo.itemsize, alarm) for sent, received, number, halo in made]
+
+
+@final
+class PeerHalo:
+    """Exchanges of one halo on one GPU: see `peer_halos`.
+
+    Args:
+        outgoing: uint8, `_COPY` after `_COPY`, of a block each.
+        incoming: likewise.
+        numbers: uint32 (2,), zeros: of the last exchange, and of blocks that have sent.
+        itemsize: bytes of a value.
+        alarm: as of `peer_halos`.
+    """
+
+    def __init__(self, outgoing: Array, incoming: Array, numbers: Array, itemsize: int, alarm: int) -> None:
+        self._outgoing, self._incoming = outgoing, incoming
         self._send, self._receive = _kernel(f"send_{itemsize}"), _kernel(f"receive_{itemsize}")
-        self._number, self._ticket = cupy.zeros(1, dtype=np.uint32), cupy.zeros(1, dtype=np.uint32)
+        self._number, self._ticket = numbers[:1], numbers[1:]
         self._alarm = np.uint64(alarm)
         self._lists: dict[tuple[int, ...], Array] = {}
 
@@ -121,20 +159,26 @@ def _kernel(name: str) -> Any:
     return kernel("peer/writes.cu", name, "float64")  # they copy bits of either size, whatever the sources' value type
 
 
-def _table(copies: Sequence[PeerCopy], source_step: int, target_step: int) -> Array:
-    """The copies cut into parts of a block each: uint8, `_COPY` after `_COPY`. A list of a set-up has 10⁵ parts."""
-    parts = [-(-copy.count // ITEMS_OF_BLOCK) for copy in copies]
-    of, first = np.repeat(np.arange(len(copies)), parts), np.arange(sum(parts))
-    first = (first - np.repeat(np.cumsum([0, *parts])[:-1], parts)) * ITEMS_OF_BLOCK
+def _tables(lists: Sequence[tuple[Sequence[PeerCopy], int, int]]) -> list[Array]:
+    """Lists of copies cut into parts of a block each: uint8, `_COPY` after `_COPY`. One of a set-up has 10⁵ parts.
+
+    Args:
+        lists: copies, with the bytes from one item to the next at their sources and at their targets.
+    """
+    copies = [copy for listed, _, _ in lists for copy in listed]
+    steps = {name: np.repeat([step[at] for step in lists], [len(step[0]) for step in lists]) for name, at in _STEPS}
+    counts = np.array([copy.count for copy in copies], dtype=np.int64)
+    parts = -(-counts // ITEMS_OF_BLOCK)
+    ends = np.cumsum([0, *parts])
+    of, first = np.repeat(np.arange(len(copies)), parts), np.arange(ends[-1])
+    first = (first - ends[:-1][of]) * ITEMS_OF_BLOCK
     table = np.empty(len(of), dtype=_COPY)
-    for name, values, step in (
-        ("from", [copy.source for copy in copies], source_step),
-        ("to", [copy.target for copy in copies], target_step),
-    ):
+    for name, values in (("from", [copy.source for copy in copies]), ("to", [copy.target for copy in copies])):
         begin = np.array(values, dtype=np.uint64)[of]
-        table[name] = np.where(begin == 0, begin, begin + (first * step).astype(np.uint64))
+        table[name] = np.where(begin == 0, begin, begin + (first * steps[name][of]).astype(np.uint64))
     table["slot"] = np.array([copy.slot for copy in copies], dtype=np.int64)[of]
-    counts = np.array([copy.count for copy in copies], dtype=np.int64)[of]
-    table["count"] = np.minimum(ITEMS_OF_BLOCK, counts - first)
+    table["count"] = np.minimum(ITEMS_OF_BLOCK, counts[of] - first)
     table["chunk"] = np.array([copy.chunk for copy in copies], dtype=np.int32)[of]
-    return cupy.asarray(table.view(np.uint8))
+    together = cupy.asarray(table.view(np.uint8))
+    cuts = ends[np.cumsum([0, *(len(listed) for listed, _, _ in lists)])] * _COPY.itemsize
+    return [together[begin:end] for begin, end in pairwise(cuts.tolist())]

@@ -177,6 +177,16 @@ def _set(target: int, value: int, size: int, stream: Any) -> None:
     ctypes.memset(target, value, size)
 
 
+_blocks: dict[int, Any] = {}
+"""Memory of the driver's own by address. Handles of it are addresses: ranks of one process open each other's."""
+
+
+def _malloc(size: int) -> int:
+    block = ctypes.create_string_buffer(b"\xff" * size, size)
+    _blocks[ctypes.addressof(block)] = block
+    return ctypes.addressof(block)
+
+
 runtime = types.SimpleNamespace(
     CUDARuntimeError=CUDARuntimeError,
     getDeviceCount=_count,
@@ -186,7 +196,15 @@ runtime = types.SimpleNamespace(
     driverGetVersion=lambda: 0,  # too old for all machine code: a package's is for GPUs
     memGetInfo=lambda: (4 << 30, 8 << 30),
     memcpyAsync=_copy,
+    memcpy=_copy,
     memsetAsync=_set,
+    memset=ctypes.memset,
+    memcpyDeviceToHost=2,
+    malloc=_malloc,
+    free=_blocks.pop,
+    ipcGetMemHandle=lambda address: address.to_bytes(64, "little"),
+    ipcOpenMemHandle=lambda handle: int.from_bytes(handle, "little"),
+    ipcCloseMemHandle=lambda _: None,
 )
 nvrtc = types.SimpleNamespace(getVersion=lambda: (13, 0))
 driver = types.SimpleNamespace(CUDADriverError=CUDADriverError)

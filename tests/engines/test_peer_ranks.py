@@ -1,0 +1,116 @@
+"""Ranks whose GPUs write into each other's memory, as threads beside one emulated GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+import dsolver
+from dsolver import kernels
+from dsolver.distributed.halo import halo_layout
+from dsolver.engines.base import Engine
+from dsolver.engines.eager.engine import EagerEngine
+from dsolver.grid.partition import BOX_OFFSETS, Partition
+from dsolver.kernels.formats.layout import HaloLayout
+from dsolver.multigrid.geometric.assembly import chunk_layout
+from dsolver.preconditioners import Algebraic, Multigrid
+from dsolver.program.solve import Solve
+from dsolver.program.spec import SolveSpec
+from tests import programs
+from tests.support.waiting import PATIENCE
+
+T = TypeVar("T")
+GRID = (9, 8, 10)
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(autouse=True)
+def _emulated(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--emulated") is None:
+        pytest.skip("on real GPUs ranks are processes")
+
+
+def on_ranks(partition: Partition, owners: Sequence[int], function: Callable[[Any], T]) -> list[T]:
+    """Results of a function of a rank's engine, on every rank."""
+    from dsolver.engines.eager.resident import ResidentEngine
+    from tests.emulated.peers import ranks
+
+    def run(transport: Any, rank: int) -> T:
+        owned = [number for number, owner in enumerate(owners) if owner == rank]
+        hosts = [owners.index(each) for each in range(max(owners) + 1)]
+        engine = ResidentEngine(partition, "cuda", owned=owned, transport=transport, hosts=hosts)
+        with engine.scope():
+            return function(engine)
+
+    with ranks(owners, PATIENCE) as each:
+        return each(run)
+
+
+def smooth(x: Any, y: Any, z: Any) -> Any:
+    return 1.0 + x * y + z * z
+
+
+def solved(engine: Engine, spec: SolveSpec) -> tuple[list[Any], dict[int, Any]]:
+    """Samples of some iterations from b = A 1, and x of the own chunks."""
+    program = Solve(engine, spec)
+    program.fill("x", 1.0)
+    program.b_from_x()
+    program.fill("x", 0.0)
+    programs.start(program)
+    samples = programs.advance(program, 4)
+    return samples, dict(program.solution(host=True))
+
+
+@pytest.mark.parametrize("m", [Algebraic(coarse_rows=20, gathered_rows=60), Multigrid()], ids=["amg", "mg"])
+@pytest.mark.parametrize("owners", [(0, 1), (0, 1, 1, 2)])
+def test_ranks_make_the_bits_of_one(m: Any, owners: tuple[int, ...]) -> None:
+    problem = dsolver.problems.diffusion(GRID, smooth, chunks=(1, 1, len(owners)))
+    spec = SolveSpec.plan(problem, (1, 1, len(owners)), m=m)
+
+    def run(engine: Engine) -> Any:
+        return solved(engine, spec)
+
+    expected, x = run(EagerEngine(spec.partition, kernels.load("cuda", 1)))
+    for history, blocks in on_ranks(spec.partition, owners, run):
+        assert history == expected
+        for number, block in blocks.items():
+            np.testing.assert_array_equal(block, x[number])
+
+
+def test_halos_made_before_the_first_exchange_are_linked_in_one_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dsolver.engines.transport import peer_halos
+    from dsolver.engines.transport.connections import exchanged
+
+    links: list[int] = []
+
+    def counted(connections: Any, *frames: Any) -> Any:
+        links.append(connections.rank)
+        return exchanged(connections, *frames)
+
+    monkeypatch.setattr(peer_halos, "exchanged", counted)
+    partition = Partition(GRID, (1, 1, 2))
+
+    def run(engine: EagerEngine) -> list[float]:
+        layout = engine.per_chunk(partial(chunk_layout, partition=partition, offsets=BOX_OFFSETS))
+        plan = engine.per_chunk(partial(_plan, partition=partition), layout)
+        halos = [engine.halo(plan) for _ in range(3)]
+        x, found = engine.field(layout), []
+        for turn in range(3):
+            for number, halo in enumerate(halos):
+                engine.fill(layout, float(1 + 10 * turn + number), x)
+                engine.exchange(x, halo)
+                (vector,) = halo.items.values()
+                found.append(float(vector.max()))
+        return found
+
+    values = [1.0 + 10 * turn + number for turn in range(3) for number in range(3)]
+    assert on_ranks(partition, (0, 1), run) == [values, values]
+    assert sorted(links) == [0, 1]
+
+
+def _plan(backend: kernels.Backend, number: int, layout: Any, *, partition: Partition) -> HaloLayout:
+    return halo_layout(backend, layout, partition, number, BOX_OFFSETS)
