@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -240,3 +240,19 @@ def test_while_kernels_are_compiled_there_is_a_word(
     assert words.wait(rest) == set()
     assert [record.getMessage() for record in caplog.records] == ["compiling kernels for this GPU (first use only) ..."]
     assert words.done == 1
+
+
+@pytest.mark.usefixtures("beside")
+def test_two_threads_wait_for_a_module_that_waits_for_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first was told that the second had cancelled it."""
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    busy, wanted = Compiled(), Compiled()
+    wanted.goes_on.set()
+    first_use._beside.ask(busy)
+    future = first_use._beside.ask(wanted)
+    with ThreadPoolExecutor(1) as other:
+        first = other.submit(first_use.wait_for_module, wanted, future)
+        first_use.compile_module(wanted, list)
+        busy.goes_on.set()
+        first.result(20.0)
+    assert len(wanted.threads) == 1

@@ -118,11 +118,17 @@ def compile_module(module: Any, others: Callable[[], Iterable[Any]]) -> None:
                 _beside.ask(other)
     elif future.cancel():  # it waits for a core
         future = _beside.ask_now(module)
+    wait_for_module(module, future)
+
+
+def wait_for_module(module: Any, future: Future[None]) -> None:
+    """Wait for a module; another thread, which could not wait for a core, may have cancelled it and asked anew."""
     rest = {future}
     while rest:
         rest = _compiled.wait(rest)
-    if future.cancelled():  # by another thread, which could not wait for a core and asked for it anew
-        compile_module(module, others)
+    asked = _beside.asked(module)
+    if future.cancelled() and asked is not None and asked is not future:
+        wait_for_module(module, asked)
     else:
         future.result()
 
