@@ -7,14 +7,12 @@ of xᴴy; where a method asks for `Engine.coefficient`s, those are complex, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Final, Literal, final
+from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, final
 
 import numpy as np
 
-from dsolver.engines.base import Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, Operand, PartialSums, PerChunk, Scalar
 from dsolver.errors import check_block
-from dsolver.grid.partition import Triple
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import (
     AXPBY,
@@ -29,8 +27,9 @@ from dsolver.kernels.contract import (
     Kernel,
 )
 from dsolver.kernels.formats.layout import Layout
-from dsolver.monitor.spans import Span
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Part = Literal["re", "im"]
 PARTS: Final[tuple[Part, Part]] = ("re", "im")
 HERMITIAN: Final = 1.0
@@ -72,6 +71,17 @@ class ComplexPerChunk(PerChunk):
         return ComplexPerChunk(self.re.at(*path), self.im.at(*path))
 
 
+def _of_real(method: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[ComplexEngine, P], T]:
+    """A method that asks the engine of real vectors."""
+    name = method.__name__
+
+    def asked(engine: ComplexEngine, *args: P.args, **options: P.kwargs) -> T:
+        made: T = getattr(engine.real, name)(*args, **options)
+        return made
+
+    return asked
+
+
 @final
 class ComplexEngine(Engine):
     """Runs kernels on complex vectors, part after part, on an engine that runs them on real ones.
@@ -89,6 +99,25 @@ class ComplexEngine(Engine):
         self.partition = real.partition
         self._zero = real.scalar(0.0)
 
+    # -- the same for complex vectors: halos are one part's, for matrices exchange parts, or both at once --------------
+
+    place = _of_real(Engine.place)
+    halo = _of_real(Engine.halo)
+    partial_sums = _of_real(Engine.partial_sums)
+    scalar = _of_real(Engine.scalar)
+    alone = _of_real(Engine.alone)
+    shared = _of_real(Engine.shared)
+    exchange = _of_real(Engine.exchange)
+    total = _of_real(Engine.total)
+    deliver = _of_real(Engine.deliver)
+    known = _of_real(Engine.known)
+    record = _of_real(Engine.record)
+    forget = _of_real(Engine.forget)
+    spans = _of_real(Engine.spans)
+    broadcast = _of_real(Engine.broadcast)
+    fetch = _of_real(Engine.fetch)
+    scope = _of_real(Engine.scope)
+
     # -- handles -----------------------------------------------------------------------------------------------------
 
     def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> PerChunk:
@@ -98,24 +127,11 @@ class ComplexEngine(Engine):
         re, im = (self.real.per_chunk(make, *(_part(o, part) for o in operands)) for part in PARTS)
         return ComplexPerChunk(re, im)
 
-    def place(self, blocks: Mapping[int, Any]) -> PerChunk:
-        return self.real.place(blocks)
-
     def field(self, layout: PerChunk) -> ComplexField:
         if self.wide is None:
             return ComplexField(self.real.field(layout), self.real.field(layout), None)
         both = self.wide.field(layout)
         return ComplexField(self.wide.column(both, 0), self.wide.column(both, 1), both)
-
-    def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> Halo:
-        """A halo for one part: matrices exchange parts, or both at once, by themselves."""
-        return self.real.halo(plan, senders)
-
-    def partial_sums(self) -> PartialSums:
-        return self.real.partial_sums()
-
-    def scalar(self, value: float) -> Scalar:
-        return self.real.scalar(value)
 
     def coefficient(self) -> ComplexScalar:
         return ComplexScalar(self.real.scalar(0.0), self.real.scalar(0.0))
@@ -137,12 +153,6 @@ class ComplexEngine(Engine):
     def hosts(self) -> Sequence[int]:
         return self.real.hosts
 
-    def alone(self, grid: Triple) -> Engine:
-        return self.real.alone(grid)
-
-    def shared(self, x: Field) -> Field:
-        return self.real.shared(x)
-
     # -- operations --------------------------------------------------------------------------------------------------
 
     def run(self, kernel: Kernel, *operands: Operand) -> None:
@@ -160,12 +170,6 @@ class ComplexEngine(Engine):
             if kernel is UPDATE_X_R:
                 *_, r, parts = operands
                 self._dot_plus(r, r, HERMITIAN, parts)
-
-    def exchange(self, x: Field, halo: Halo) -> None:
-        self.real.exchange(x, halo)
-
-    def total(self, parts: PartialSums, out: Scalar) -> None:
-        self.real.total(parts, out)
 
     def dot(self, x: Field, y: Field, parts: PartialSums, out: Scalar) -> None:
         """out = xᴴy, or the real part of it where out is real."""
@@ -198,15 +202,6 @@ class ComplexEngine(Engine):
         """The values of scalars, two numbers of each complex one."""
         return self.real.read(*_flat(scalars))
 
-    def deliver(self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str]) -> PerChunk:
-        return self.real.deliver(messages, senders, kinds)
-
-    def known(self, numbers: PerChunk) -> list[tuple[float, ...]]:
-        return self.real.known(numbers)
-
-    def record(self, step: Callable[[], None]) -> None:
-        self.real.record(step)
-
     def repeat(
         self,
         step: Callable[[], None],
@@ -218,15 +213,6 @@ class ComplexEngine(Engine):
     ) -> list[tuple[float, ...]]:
         return self.real.repeat(step, times, _flat(watch), measured=measured, ready=ready)
 
-    def forget(self) -> None:
-        self.real.forget()
-
-    def spans(self) -> list[Span]:
-        return self.real.spans()
-
-    def broadcast(self, value: float) -> float:
-        return self.real.broadcast(value)
-
     # -- data --------------------------------------------------------------------------------------------------------
 
     def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
@@ -237,12 +223,6 @@ class ComplexEngine(Engine):
     def unload(self, x: Field, layout: PerChunk) -> Mapping[int, Any]:
         assert isinstance(x, ComplexField)
         return self.real.fetch(self.real.per_chunk(_joined, layout, x.re, x.im))
-
-    def fetch(self, objects: PerChunk) -> Mapping[int, Any]:
-        return self.real.fetch(objects)
-
-    def scope(self) -> AbstractContextManager[Any]:
-        return self.real.scope()
 
     # -- what kernels see ----------------------------------------------------------------------------------------------
 

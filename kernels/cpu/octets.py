@@ -24,7 +24,6 @@ from dsolver.kernels.formats.octets import LANES, NEAR_REACH, NO_BASE, WINDOW, O
 
 Real = npt.NDArray[Any]
 """Numbers of the backend's value type."""
-F64 = npt.NDArray[np.float64]
 ENTRIES_WORTH_A_THREAD = 49152
 WINDOWS_WORTH_A_THREAD = 16
 AT_ONCE = 512

@@ -14,7 +14,7 @@ from dsolver.kernels.formats.layout import Array
 
 FILE: Final = "columns.cu"
 THREADS: Final = 256
-TILE, ROWS, COLUMNS, OUTPUTS = 32, 64, 16, 4
+TILE, ROWS, COLUMNS = 32, 64, 16
 """As columns.cu has them."""
 MOST_BLOCKS: Final = 528
 SHARED: Final = 48 * 1024

@@ -22,7 +22,6 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.reference.vectors import Dotted
 
 Real = npt.NDArray[Any]
-F64 = npt.NDArray[np.float64]
 
 
 @final

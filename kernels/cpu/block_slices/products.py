@@ -22,7 +22,6 @@ Real = npt.NDArray[Any]
 """Numbers of the backend's value type."""
 AT_ONCE = 128
 """Slices that one vector after the other is multiplied with, as of `products.AT_ONCE` of compressed rows."""
-F64 = npt.NDArray[np.float64]
 
 
 @final

@@ -19,7 +19,6 @@ from dsolver.kernels.formats.csr import Csr
 
 Real = npt.NDArray[Any]
 """Numbers of the backend's value type."""
-F64 = npt.NDArray[np.float64]
 ROWS_WORTH_A_THREAD = 8192
 CHUNKS_WORTH_A_THREAD = 32
 AT_ONCE = 64
