@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 
-from tests.clusters import forked
+from tests.support.clusters import forked
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"

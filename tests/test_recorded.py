@@ -1,4 +1,4 @@
-"""Solves give what was recorded of them, to the last bit: see `tests.recorded`, which writes the records."""
+"""Solves give what was recorded of them, to the last bit: see `tests.support.recorded`, which writes the records."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from distributed import Client
 
-from tests import recorded
-from tests.clusters import cluster
-from tests.recorded import FILES, History, computations, difference
+from tests.support import recorded
+from tests.support.clusters import cluster
+from tests.support.recorded import FILES, History, computations, difference
 
-# To the last bit for every problem, those with dense inverses and M="chebyshev" included: `tests.recorded` tells why no
-# library's kernels take part.
+# To the last bit for every problem, those with dense inverses and M="chebyshev" included: `tests.support.recorded`
+# tells why no library's kernels take part.
 ON_CPU = dict(computations("cpu"))
 ON_GPU = dict(computations("cuda"))
 
@@ -59,7 +59,7 @@ def test_so_they_are_on_a_cluster(name: str, engine: str, client: Client) -> Non
 @pytest.mark.parametrize("name", ON_GPU)
 def test_every_history_on_a_gpu_is_as_recorded(name: str, engine: str) -> None:
     if not FILES["cuda"].exists():
-        pytest.skip(f"{FILES['cuda'].name} is not there: write it with python -m tests.recorded --write --device cuda")
+        pytest.skip(f"{FILES['cuda'].name} is missing: python -m tests.support.recorded --write --device cuda")
     assert difference(ON_GPU[name](engine=engine, device="cuda"), records("cuda")[name]) == ""
 
 

@@ -24,7 +24,7 @@ from dsolver.engines.spmd.client import SpmdProgram
 from dsolver.errors import ClusterError, InputError, RankError
 from dsolver.problems import Problem
 from dsolver.session import recovery
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 from tests.support.waiting import PATIENCE, eventually, gone
 
 F64 = npt.NDArray[np.float64]

@@ -75,7 +75,7 @@ def _of_real(method: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenat
     """A method that asks the engine of real vectors."""
     name = method.__name__
 
-    def asked(engine: ComplexEngine, *args: P.args, **options: P.kwargs) -> T:
+    def asked(engine: ComplexEngine, /, *args: P.args, **options: P.kwargs) -> T:
         made: T = getattr(engine.real, name)(*args, **options)
         return made
 

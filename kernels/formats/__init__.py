@@ -17,7 +17,7 @@ To add a format for the levels of a grid, touch no backend:
 To add one for any sparse matrix, write its dataclass here and its kernels in the backends that are to have it. Make it
 in `product` of their `GeneralSetup` (`kernels.reference.general`, `kernels.cpu.csr.general` and
 `kernels.cuda.csr.general`), and say in `choice` which matrices get it. It is compared with SciPy by
-`tests/kernels/test_general_formats.py`.
+`tests/kernels/general/test_formats.py`.
 
 Several right-hand sides go through a format's kernels one after the other, unless it names kernels in `together` that
 take all columns at once or returns something faster from `batched`.

@@ -21,7 +21,7 @@ from dsolver.kernels.reference.hpcg import TextbookHpcgMatrix
 from dsolver.kernels.reference.sell import TextbookMatrix
 from dsolver.monitor import events
 from dsolver.monitor.spans import from_columns
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 ORDER_A = "7 5 2 6 1 4 3 0"
 KEYS = {

@@ -10,7 +10,7 @@ import pytest
 
 import dsolver
 from dsolver.problems import Dirichlet, Neumann, Robin, diffusion, poisson5
-from tests.commands import call, good, refused
+from tests.support.commands import call, good, refused
 
 SHAPE = (12, 10)
 RNG = np.random.default_rng(0)

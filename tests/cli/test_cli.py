@@ -34,8 +34,8 @@ from dsolver.cluster import local
 from dsolver.cluster.devices import Gpu
 from dsolver.errors import InputError
 from dsolver.monitor.spans import read_jsonl
-from tests.clusters import forked, process_of, scheduler_in_a_process
-from tests.commands import call, good, refused
+from tests.support.clusters import forked, process_of, scheduler_in_a_process
+from tests.support.commands import call, good, refused
 from tests.support.waiting import PATIENCE
 
 GRID = ("--grid", "16", "16", "16")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.commands import call, good, refused
+from tests.support.commands import call, good, refused
 
 LONG = "x" * 300
 GRID = ("--problem", "poisson7", "--grid", "6", "5", "4")

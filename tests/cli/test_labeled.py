@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.commands import call
+from tests.support.commands import call
 
 xarray = pytest.importorskip("xarray", reason="xarray is not installed")
 h5netcdf = pytest.importorskip("h5netcdf", reason="h5netcdf is not installed")

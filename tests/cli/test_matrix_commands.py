@@ -15,7 +15,7 @@ from scipy.sparse.linalg import spsolve
 from dsolver.cluster.devices import Gpu
 from dsolver.errors import InputError
 from dsolver.matrices.files.petsc import write_petsc
-from tests.commands import call, good, refused
+from tests.support.commands import call, good, refused
 
 
 def laplacian(*shape: int) -> sp.csr_array:

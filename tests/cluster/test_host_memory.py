@@ -20,8 +20,8 @@ from dsolver.cost.estimate import check_memory
 from dsolver.errors import DeviceMemoryError
 from dsolver.preconditioners import Jacobi
 from dsolver.program.spec import SolveSpec
-from tests.clusters import forked
-from tests.commands import refused
+from tests.support.clusters import forked
+from tests.support.commands import refused
 
 GIB = 1 << 30
 

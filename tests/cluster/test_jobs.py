@@ -39,9 +39,9 @@ from dsolver.engines.spmd import worker
 from dsolver.errors import ClusterError
 from dsolver.folders import opened
 from dsolver.monitor.job import JOB, ROOT
-from tests.clusters import breakable, forked, workers_without_nanny
-from tests.commands import call, good, refused
 from tests.support.certificates import certificates
+from tests.support.clusters import breakable, forked, workers_without_nanny
+from tests.support.commands import call, good, refused
 from tests.support.waiting import PATIENCE, eventually, gone
 
 

@@ -18,7 +18,7 @@ from distributed import Client, LocalCluster
 import dsolver
 from dsolver.cluster import nannies
 from dsolver.cluster.nannies import LOST_WORKER_TIMEOUT, NAME
-from tests.clusters import forked
+from tests.support.clusters import forked
 from tests.support.waiting import eventually
 
 PROBLEM = dsolver.problems.poisson7((16, 8, 8), chunks=(2, 1, 1))

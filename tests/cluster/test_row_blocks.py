@@ -24,7 +24,7 @@ import dsolver
 from dsolver.cluster import crew
 from dsolver.cluster.row_blocks import noise
 from dsolver.errors import ClusterError, InputError
-from tests.clusters import breakable, cluster
+from tests.support.clusters import breakable, cluster
 from tests.support.waiting import PATIENCE
 
 BOUNDS = (0, 40, 75, 120)

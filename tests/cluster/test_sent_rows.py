@@ -22,7 +22,7 @@ from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.cut import CutMatrix
 from dsolver.matrices.row_block import CutRows
-from tests.clusters import breakable, cluster
+from tests.support.clusters import breakable, cluster
 from tests.support.waiting import eventually
 
 

@@ -18,7 +18,7 @@ from dsolver.multigrid import forecast
 from dsolver.preconditioners import Multigrid, Preconditioner
 from dsolver.problems import Problem
 from dsolver.program.spec import SolveSpec
-from tests.commands import good
+from tests.support.commands import good
 
 HOST = Fabric(per_host=8)
 EVENTS = 0.17

@@ -16,7 +16,7 @@ import dsolver
 from dsolver.grid.partition import Partition
 from dsolver.preconditioners import Algebraic
 from dsolver.problems import Problem, diffusion
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

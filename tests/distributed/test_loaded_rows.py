@@ -22,8 +22,8 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.rows import split
 from dsolver.preconditioners import Jacobi
 from dsolver.program.spec import SolveSpec
-from tests.clusters import cluster
 from tests.matrices.test_matrix import lattice
+from tests.support.clusters import cluster
 
 CHUNKS = 6
 NAMES = ("elements", "power law", "arrow", "lattice", "blocks")

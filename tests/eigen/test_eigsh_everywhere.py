@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver import problems
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 
 def pencil(n: int) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from dsolver.kernels import load
 from dsolver.kernels.contract import Kernel
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from tests.programs import advance, start
+from tests.support.programs import advance, start
 
 
 class Watching(EagerEngine):

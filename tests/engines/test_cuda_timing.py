@@ -25,7 +25,7 @@ from dsolver.kernels import load
 from dsolver.monitor.spans import HALO, MAIN
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from tests.programs import start
+from tests.support.programs import start
 
 
 class Capture:

@@ -21,7 +21,7 @@ from dsolver.engines.running_program import RunningProgram
 from dsolver.kernels import DENSE_ROWS
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from tests.programs import advance, start
+from tests.support.programs import advance, start
 
 GRID, CHUNKS, STEPS = (64, 64, 32), (2, 2, 2), 12
 SOON = 15.0

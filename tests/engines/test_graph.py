@@ -36,8 +36,8 @@ from dsolver.preconditioners import Identity
 from dsolver.preconditioners.builder import MakeStored
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from tests.clusters import cluster
-from tests.programs import advance, blocks_of, norms, start, true_residual
+from tests.support.clusters import cluster
+from tests.support.programs import advance, blocks_of, norms, start, true_residual
 from tests.support.waiting import PATIENCE, gone
 
 STEPS = 3

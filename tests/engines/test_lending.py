@@ -18,7 +18,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import lent_arrays
 from dsolver.kernels.lent_arrays import Lender, LendingError, LentArray
 from dsolver.problems import diffusion
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 GRID = (40, 40, 48)
 

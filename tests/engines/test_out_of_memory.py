@@ -13,7 +13,7 @@ from dsolver.cluster.runtime import connect
 from dsolver.engines.out_of_memory import is_out_of_memory, out_of_memory_error
 from dsolver.errors import DeviceMemoryError, RankError
 from dsolver.grid.partition import Partition
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 PARTITION = Partition((8, 8, 8), (2, 1, 1))
 

@@ -21,7 +21,7 @@ from dsolver.grid.partition import Box, Partition
 from dsolver.kernels import load
 from dsolver.problems import diffusion
 from dsolver.session import user_arrays
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 GRID = (7, 5, 6)
 CUTS: list[tuple[tuple[int, ...], ...]] = [((7,), (5,), (6,)), ((3, 4), (5,), (6,)), ((1, 2, 4), (2, 3), (5, 1))]

@@ -26,7 +26,7 @@ from dsolver.kernels.cpu.loops.team import Helper
 from dsolver.preconditioners import Jacobi
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from tests.programs import advance, blocks_of, start
+from tests.support.programs import advance, blocks_of, start
 from tests.support.waiting import PATIENCE
 
 SIDE = 64

@@ -16,8 +16,8 @@ from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.cluster.runtime import Runtime, connect
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from tests.clusters import cluster
-from tests.programs import advance, start
+from tests.support.clusters import cluster
+from tests.support.programs import advance, start
 
 STEPS = 3
 SPEC = SolveSpec.plan(problems.hpcg((32, 16, 16)), (2, 2, 2), m=Hpcg())

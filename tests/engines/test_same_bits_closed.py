@@ -11,8 +11,8 @@ from dsolver.distributed.nullspace import Inconsistency
 from dsolver.problems import Problem, diffusion
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from tests.clusters import cluster
-from tests.programs import advance, start
+from tests.support.clusters import cluster
+from tests.support.programs import advance, start
 
 GRID = (17, 16, 15)
 STEPS = 2

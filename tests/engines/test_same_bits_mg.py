@@ -15,8 +15,8 @@ from dsolver.preconditioners import Algebraic, Multigrid, Preconditioner
 from dsolver.problems import Problem
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from tests.clusters import cluster
-from tests.programs import advance, start
+from tests.support.clusters import cluster
+from tests.support.programs import advance, start
 
 STEPS = 2
 GRID = (21, 16, 15)

@@ -38,8 +38,8 @@ from dsolver.engines.spmd.rank import RankSpec
 from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from tests.clusters import cluster, ended, workers_without_nanny
-from tests.programs import advance, blocks_of, start, true_residual
+from tests.support.clusters import cluster, ended, workers_without_nanny
+from tests.support.programs import advance, blocks_of, start, true_residual
 from tests.support.waiting import PATIENCE, eventually, gone
 
 Triple = tuple[int, int, int]

@@ -16,7 +16,7 @@ from dsolver.engines.graph.spans import spans_of
 from dsolver.monitor.spans import MAIN, Span, exposure
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from tests.programs import advance, start
+from tests.support.programs import advance, start
 
 GRID, CHUNKS = (32, 16, 16), (2, 1, 1)
 

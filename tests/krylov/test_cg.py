@@ -21,7 +21,7 @@ from dsolver.kernels import load
 from dsolver.preconditioners import Identity
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from tests.programs import advance, blocks_of, norms, start, true_residual
+from tests.support.programs import advance, blocks_of, norms, start, true_residual
 
 F64 = npt.NDArray[np.float64]
 BACKENDS = ("numpy", "cpu")

@@ -18,7 +18,7 @@ from dsolver.errors import InputError
 from dsolver.krylov.gmres import most_vectors
 from dsolver.krylov.methods import METHODS
 from dsolver.preconditioners.auto import usual_preconditioner
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
 

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver.status import Status
-from tests.clusters import cluster
 from tests.krylov.test_methods import shifted_laplacian
+from tests.support.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
 

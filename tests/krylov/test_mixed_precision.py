@@ -30,7 +30,7 @@ from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.session import session
 from dsolver.status import Status
-from tests.programs import advance, blocks_of, start, true_residual
+from tests.support.programs import advance, blocks_of, start, true_residual
 
 F64 = npt.NDArray[np.float64]
 GRID = (32, 16, 16)

@@ -14,7 +14,7 @@ from scipy.sparse.linalg import lsmr as scipy_lsmr
 
 import dsolver
 from dsolver.errors import InputError
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
 Method = Callable[..., dsolver.LeastSquaresSolution]

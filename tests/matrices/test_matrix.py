@@ -15,7 +15,7 @@ import dsolver
 from dsolver.errors import InputError
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Algebraic
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 AMG = Algebraic(coarse_rows=20, gathered_rows=40)
 METHODS = ("chebyshev", "jacobi", None, "l1-jacobi", "block-jacobi", "symgs", "ic0", "ilu0", AMG)

@@ -18,7 +18,7 @@ from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.errors import InputError
 from dsolver.matrices.lattice_matrix import LatticeMatrix
 from dsolver.matrices.problem import MatrixProblem
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 
 def lattice(*shape: int) -> sp.csr_array:

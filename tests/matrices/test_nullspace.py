@@ -12,7 +12,7 @@ import dsolver
 from dsolver.cluster.runtime import DeviceName
 from dsolver.errors import InputError
 from dsolver.matrices.null_vectors import near_null
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 
 def springs(n: int) -> tuple[sp.csr_array, Any]:

@@ -15,7 +15,7 @@ import dsolver
 from dsolver.errors import InconsistentWarning
 from dsolver.krylov.methods import METHODS
 from dsolver.status import Status
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
 PAIRS = sp.csr_array(np.array([[1.0, -1, 0, 0], [-1, 1, 0, 0], [0, 0, 1, -1], [0, 0, -1, 1]]))

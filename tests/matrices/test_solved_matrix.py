@@ -13,7 +13,7 @@ import dsolver
 from dsolver.errors import InputError
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.sent import EntriesOnGpu
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 N = 24
 

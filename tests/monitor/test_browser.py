@@ -17,7 +17,7 @@ from distributed import Client, LocalCluster
 
 import dsolver
 from dsolver.session.follower import State
-from tests.clusters import forked
+from tests.support.clusters import forked
 from tests.support.waiting import PATIENCE, eventually
 
 selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")

@@ -18,7 +18,7 @@ from dsolver.monitor.gpu_memory import GPU_MEMORY
 from dsolver.monitor.history import SolveRecord
 from dsolver.monitor.page import facts
 from dsolver.problems import poisson7
-from tests.solve_events import begun
+from tests.support.solve_events import begun
 from tests.support.waiting import PATIENCE, eventually
 
 PREFIX: dict[str, str] = {}

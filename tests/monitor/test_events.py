@@ -10,7 +10,7 @@ from distributed import Client, LocalCluster
 
 from dsolver.monitor import events
 from dsolver.monitor.spans import Span, from_columns
-from tests.solve_events import begun
+from tests.support.solve_events import begun
 from tests.support.waiting import PATIENCE, eventually
 
 STEP = Span(kind="inner", name="spmv", level=0, chunk=0, start=1.0, stop=2.0, iteration=7)

@@ -14,7 +14,7 @@ from dsolver.monitor import notebook
 from dsolver.monitor.curve import curve
 from dsolver.monitor.notebook import Live
 from dsolver.session.follower import State
-from tests.commands import call
+from tests.support.commands import call
 
 
 @pytest.fixture(scope="module")

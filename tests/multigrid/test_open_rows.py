@@ -11,8 +11,8 @@ import dsolver
 from dsolver.preconditioners import Algebraic
 from dsolver.problems import Dirichlet, diffusion
 from dsolver.program.batch import Batch
-from tests.clusters import cluster
 from tests.multigrid.hierarchies import SMALL, hierarchy
+from tests.support.clusters import cluster
 
 pytestmark = pytest.mark.filterwarnings("ignore::dsolver.InconsistentWarning")  # of pockets among the cells
 

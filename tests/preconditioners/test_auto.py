@@ -18,8 +18,8 @@ from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Direct, Jacobi, 
 from dsolver.preconditioners.registry import value_type
 from dsolver.program.spec import SolveSpec
 from dsolver.session import session
-from tests import hard_systems
-from tests.clusters import cluster
+from tests.support import hard_systems
+from tests.support.clusters import cluster
 
 GRID = (20, 18, 16)
 X, Y, Z = np.indices(GRID)

@@ -16,7 +16,7 @@ from dsolver import problems
 from dsolver.errors import InputError
 from dsolver.matrices.composed.blocks import field_matrices
 from dsolver.preconditioners import Algebraic, BlockDiagonal, BlockTriangular, Jacobi, Schur
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
 

@@ -20,9 +20,9 @@ from dsolver.kernels.direct import factors, libraries
 from dsolver.kernels.direct.fill import Fill, fill_of, full_fill
 from dsolver.kernels.direct.libraries import LIBRARIES, fits
 from dsolver.preconditioners import Direct, direct
-from tests import hard_systems
-from tests.clusters import cluster
 from tests.matrices.test_matrix import lattice
+from tests.support import hard_systems
+from tests.support.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
 RNG = np.random.default_rng(3)

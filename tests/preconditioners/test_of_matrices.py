@@ -24,7 +24,7 @@ from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.preconditioners import IC0, ILU0, Algebraic, BlockJacobi, Identity, Preconditioner, SymGS
 from dsolver.preconditioners.registry import preconditioner_of
 from dsolver.program.spec import SolveSpec
-from tests.kernels.test_colorings import csr
+from tests.kernels.colorings.test_colorings import csr
 from tests.matrices.test_matrix import arrow, graph_laplacian, lattice
 
 F64 = npt.NDArray[np.float64]

@@ -30,7 +30,7 @@ from dsolver.problems.fluxes.form import FluxForm, field_of, kappa_of
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.status import Status
-from tests.programs import blocks_of
+from tests.support.programs import blocks_of
 
 F64 = npt.NDArray[np.float64]
 BACKENDS = ("numpy", "cpu")

@@ -15,7 +15,7 @@ import dsolver
 from dsolver.errors import InputError
 from dsolver.problems import Dirichlet, Problem, Robin, diffusion
 from dsolver.program.solve import Solve
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
 GRID = (9, 7, 8)

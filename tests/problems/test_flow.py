@@ -16,7 +16,7 @@ from dsolver.krylov.bicgstab import BiConjugateGradientStabilized
 from dsolver.problems import Dirichlet, Neumann, Robin, diffusion
 from dsolver.problems.fluxes.rows import flux_rows
 from dsolver.problems.fluxes.slabs import slab_of, slabs
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
 RANDOM = np.random.default_rng(3)

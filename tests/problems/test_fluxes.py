@@ -12,7 +12,7 @@ import pytest
 import dsolver
 from dsolver.errors import InputError
 from dsolver.problems import Dirichlet, Neumann, Robin, diffusion
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 RANDOM = np.random.default_rng(3)
 CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {

@@ -12,7 +12,7 @@ import pytest
 import dsolver
 from dsolver.errors import InputError
 from dsolver.problems import Dirichlet, Neumann, Problem, Robin, diffusion, poisson5, poisson7, stencil
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 SHAPE = (9, 12)
 BOX = (9, 12, 1)

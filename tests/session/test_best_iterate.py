@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver.krylov.methods import METHODS
-from tests.hard_systems import F64, system
 from tests.krylov.test_methods import shifted_laplacian
+from tests.support.hard_systems import F64, system
 
 SYSTEMS = 400
 CLEAR = ("pieces", "at_an_eigenvalue", "saddle", "singular_unsymmetric", "unsymmetric")

@@ -17,7 +17,7 @@ from scipy.sparse.linalg import gmres, spsolve
 import dsolver
 from dsolver.errors import InputError
 from dsolver.matrices.problem import MatrixProblem
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 Complex = npt.NDArray[np.complex128]
 N = 6

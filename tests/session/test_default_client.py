@@ -14,7 +14,7 @@ from distributed import Client
 import dsolver
 from dsolver.cluster import default_client
 from dsolver.errors import InputError
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 PROBLEM = dsolver.problems.poisson7((8, 8, 8))
 B = np.random.default_rng(5).standard_normal((8, 8, 8))

@@ -36,7 +36,7 @@ from dsolver.engines.spmd import worker as ranks
 from dsolver.errors import ClusterError, InputError, WorkerLostError
 from dsolver.session.checkpoint import Checkpoint
 from dsolver.session.follower import State
-from tests.clusters import breakable, cluster, ended, process_of, scheduler_in_a_process
+from tests.support.clusters import breakable, cluster, ended, process_of, scheduler_in_a_process
 from tests.support.leftovers import nothing_left
 from tests.support.waiting import PATIENCE, eventually, gone
 
@@ -326,7 +326,7 @@ FULL = """
     import numpy as np
     import dsolver
     from dsolver.session.checkpoint import Checkpoint
-    from tests.clusters import breakable
+    from tests.support.clusters import breakable
     from tests.session.test_faults import B, PROBLEM
 
     if __name__ == "__main__":

@@ -15,7 +15,7 @@ from dsolver.cost.memory import of_chunk
 from dsolver.errors import InconsistentWarning, InputError
 from dsolver.preconditioners import Jacobi
 from dsolver.program.spec import SolveSpec
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 N = 8
 SHAPE = (N, N, N)

@@ -15,7 +15,7 @@ from distributed import Client
 import dsolver
 from dsolver import problems
 from dsolver.errors import InputError
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
 GRID = (9, 7, 6)

@@ -23,7 +23,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.cpu.backend import CpuBackend
 from dsolver.kernels.cpu.layout_setup import CpuLayoutSetup
 from dsolver.kernels.cpu.sell.setup import CpuSell
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 from tests.support.waiting import gone
 
 

@@ -13,7 +13,7 @@ import dsolver
 from dsolver.errors import InputError
 from dsolver.monitor import events, report
 from dsolver.monitor.spans import read_jsonl
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 ROWS = 300
 

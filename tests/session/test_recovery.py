@@ -31,7 +31,7 @@ from dsolver.grid.partition import Partition
 from dsolver.session import checkpoint, recovery
 from dsolver.session.checkpoint import Checkpoint
 from dsolver.session.follower import State
-from tests.clusters import breakable, cluster, workers_without_nanny
+from tests.support.clusters import breakable, cluster, workers_without_nanny
 from tests.support.waiting import PATIENCE, gone
 
 GRID = (8, 8, 8)

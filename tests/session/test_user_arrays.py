@@ -18,7 +18,7 @@ import dsolver
 from dsolver import Status, problems, solve
 from dsolver.engines.spmd import worker
 from dsolver.errors import InputError
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 from tests.support.waiting import gone
 
 F64 = npt.NDArray[np.float64]

@@ -18,7 +18,7 @@ import dsolver
 from dsolver import problems
 from dsolver.errors import InputError
 from dsolver.problems import Dirichlet, Periodic
-from tests.clusters import cluster
+from tests.support.clusters import cluster
 
 RNG = np.random.default_rng(2)
 KAPPA = np.exp(RNG.standard_normal((6, 5, 4)))

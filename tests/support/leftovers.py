@@ -14,7 +14,7 @@ import dask.config
 import psutil
 import pytest
 
-from tests.clusters import fork_server
+from tests.support.clusters import fork_server
 from tests.support.waiting import gone
 
 SHARED = Path("/dev/shm")  # noqa: S108  to look at, not to use

@@ -15,7 +15,7 @@ from dsolver.kernels import load
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.sell import Slices
 from tests.kernels.backends.boxes import AROUND, SOME_NEIGHBORS, Box, Case, box
-from tests.on_host import ASSEMBLY, FIBERS, compiled, gpu_modules, packed, without_assembly
+from tests.support.on_host import ASSEMBLY, FIBERS, compiled, gpu_modules, packed, without_assembly
 
 HOST = (
     FIBERS

@@ -33,7 +33,7 @@ def fork_server() -> str:
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
         get_mp_context()  # it sets a list of its own, once
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["distributed", "tests.worker_process"])
+    server.set_forkserver_preload(["distributed", "tests.support.worker_process"])
     forkserver.ensure_running()  # with a socket where temporary files are now
     first = server.Process(target=int)  # it has its turn after the imports: a nanny would give up what waits for them
     first.start()

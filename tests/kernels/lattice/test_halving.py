@@ -22,7 +22,7 @@ import pytest
 from dsolver.grid.partition import three
 from dsolver.kernels import load
 from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, GHOST, Coarsening, offsets_below
-from tests.on_host import FIBERS, compiled
+from tests.support.on_host import FIBERS, compiled
 
 F64 = npt.NDArray[np.float64]
 Triple = tuple[int, int, int]

@@ -18,7 +18,7 @@ from dsolver.kernels.cpu.amg.extended_interpolation import coarse_couplings
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
-from tests.kernels.test_amg_loops import graph, rows_of
+from tests.kernels.amg.test_loops import graph, rows_of
 
 TEAM = Team(1)
 THETA = 0.25

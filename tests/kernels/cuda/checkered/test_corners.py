@@ -8,8 +8,8 @@ import pytest
 from dsolver.grid.partition import STAR_OFFSETS, Flags, Triple
 from dsolver.kernels.formats.checkered.corners import Corners
 from dsolver.kernels.formats.layout import SLICE
-from tests.kernels.half_transfers import check_bits, half_and_whole
-from tests.kernels.test_faces import symmetric
+from tests.kernels.cuda.checkered.half_transfers import check_bits, half_and_whole
+from tests.kernels.cuda.faces.test_faces import symmetric
 
 pytestmark = pytest.mark.gpu
 

@@ -19,7 +19,7 @@ from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.lattice import transfers
 from dsolver.kernels.lattice.coarsening import Coarsening, couplings, jumps, pairs
 from dsolver.problems import BOX_OFFSETS
-from tests.on_host import compiled
+from tests.support.on_host import compiled
 
 Triple = tuple[int, int, int]
 Flags = tuple[bool, bool, bool]

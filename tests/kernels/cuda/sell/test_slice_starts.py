@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dsolver.kernels.formats.layout import SLICE
-from tests.on_host import FIBERS, compiled, without_assembly
+from tests.support.on_host import FIBERS, compiled, without_assembly
 
 HOST = (
     FIBERS

@@ -23,8 +23,8 @@ from dsolver.kernels.general.setup import Between
 from dsolver.kernels.reference import block_slices as numpy_slices
 from dsolver.kernels.reference import csr as numpy_rows
 from dsolver.monitor import watch
-from tests.kernels.test_general_formats import LIMIT, NAMES, check, compressed, lattice, long_tail, matrices, same
-from tests.on_host import FIBERS, compiled, without_assembly
+from tests.kernels.general.test_formats import LIMIT, NAMES, check, compressed, lattice, long_tail, matrices, same
+from tests.support.on_host import FIBERS, compiled, without_assembly
 
 CALLS = """
 #define fma std::fma

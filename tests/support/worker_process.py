@@ -1,4 +1,4 @@
-"""What worker processes of the tests have in common is done here, before they are forked: see tests/clusters.py.
+"""Work that the tests' worker processes share, done before they are forked: see tests/support/clusters.py.
 
 Each would otherwise spend a second of a core on the same modules, the same compiled loops and the same measurement.
 """

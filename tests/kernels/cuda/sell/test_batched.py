@@ -27,7 +27,7 @@ from dsolver.multigrid import hierarchy
 from dsolver.multigrid.hierarchy import FinestRows
 from dsolver.multigrid.level import Level
 from dsolver.preconditioners.chebyshev import noise
-from tests.on_host import FIBERS, compiled, packed, without_assembly
+from tests.support.on_host import FIBERS, compiled, packed, without_assembly
 
 F64 = npt.NDArray[np.float64]
 HEADERS = ("sums.cuh", "slices.cuh", "sell/passes.cuh", "sell/batched.cuh", "hpcg/header.cuh")

@@ -2,7 +2,7 @@
 
 Writes what this checkout computes, on CPUs and on one GPU, or prints which records differ and exits with 1:
 
-    python -m tests.recorded --write | --compare [--device cuda]
+    python -m tests.support.recorded --write | --compare [--device cuda]
 
 A record is written anew only where results are meant to change; the commit that does so says why. This file uses
 nothing but dsolver's public functions and its command, so that a copy of it runs in older checkouts as well.
@@ -46,7 +46,7 @@ Triple = tuple[int, int, int]
 History = dict[str, Any]
 """What is recorded of one right-hand side: see `history`."""
 
-FOLDER: Final = Path(__file__).parent / "records"
+FOLDER: Final = Path(__file__).parents[1] / "records"
 FILES: Final = {"cpu": FOLDER / "histories.json", "cuda": FOLDER / "histories_cuda.json"}
 CUTS: Final[tuple[Triple, ...]] = ((1, 1, 1), (2, 1, 1), (2, 2, 2))
 ODD: Final[Triple] = (21, 18, 23)
@@ -371,7 +371,7 @@ def _where(name: str, found: Any, recorded: Any) -> str:
 
 def run() -> int:
     """Write or compare; how many records differ, at most 1."""
-    parser = argparse.ArgumentParser(prog="python -m tests.recorded")
+    parser = argparse.ArgumentParser(prog="python -m tests.support.recorded")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--write", action="store_true", help="write the records of what this checkout computes")
     what.add_argument("--compare", action="store_true", help="print what differs from the records")

@@ -11,7 +11,7 @@ import pytest
 
 from dsolver.kernels import load
 from dsolver.kernels.lattice.fluxes import Fluxes, star
-from tests.on_host import compiled
+from tests.support.on_host import compiled
 
 BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 

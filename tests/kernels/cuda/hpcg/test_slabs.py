@@ -24,7 +24,7 @@ from dsolver.kernels.cuda.launch import config
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.sell import SellMatrix
-from tests.on_host import ASSEMBLY, FIBERS, compiled, packed, without_assembly
+from tests.support.on_host import ASSEMBLY, FIBERS, compiled, packed, without_assembly
 
 I64 = npt.NDArray[np.int64]
 Offsets = list[tuple[int, int, int]]

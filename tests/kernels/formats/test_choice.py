@@ -14,7 +14,7 @@ from dsolver.kernels.cpu.vectors import vectors
 from dsolver.kernels.formats.choice import cpu_choice, gpu_choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.statistics import MOST_SAMPLES, STRETCH, samples_of
-from tests.kernels.test_general_formats import lattice, long_tail
+from tests.kernels.general.test_formats import lattice, long_tail
 
 ROWS = 6000
 

@@ -14,7 +14,7 @@ from dsolver.kernels.cpu.amg import couplings as on_host
 from dsolver.kernels.cpu.amg import extended_interpolation
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
-from tests.kernels.test_amg_loops import rows_of
+from tests.kernels.amg.test_loops import rows_of
 
 TEAM = Team(1)
 THETA = 0.25

@@ -14,7 +14,7 @@ import pytest
 
 from dsolver.kernels import load
 from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, CORNERS, Coarsening, offsets_below
-from tests.on_host import compiled
+from tests.support.on_host import compiled
 
 F64 = npt.NDArray[np.float64]
 Triple = tuple[int, int, int]

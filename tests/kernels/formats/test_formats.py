@@ -20,7 +20,7 @@ from dsolver.kernels.formats.layout import Layout
 
 GRID = (4, 3, 2)
 FORMATS = frozenset(
-    {"Format", "Ell", "Csr", "StencilRows", "Matrix", "HaloMatrix", "Product", "Slices", "DenseInverse"}
+    {"Format", "Ell", "Csr", "StencilRows", "SellMatrix", "HaloMatrix", "Product", "Slices", "DenseInverse"}
 )
 
 
