@@ -20,7 +20,7 @@ from dsolver.multigrid.geometric.assembly import chunk_layout
 from dsolver.preconditioners import Algebraic, Multigrid
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from tests import programs
+from tests.support import programs
 from tests.support.waiting import PATIENCE
 
 T = TypeVar("T")
