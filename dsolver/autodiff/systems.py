@@ -259,8 +259,8 @@ def cells_of(
     """
     check_problem(problem)
     if isinstance(problem.rule, Diffusion):
-        if problem.rule.fixed or problem.rule.velocity:
-            what = "fixed cells" if problem.rule.fixed else "a flow"
+        if problem.rule.fixed or problem.rule.velocity or problem.rule.cross:
+            what = "fixed cells" if problem.rule.fixed else "a flow" if problem.rule.velocity else "a full tensor"
             raise InputError(f"{problem.name} has {what}, through which nothing is differentiated yet")
         kappas = [] if kappa is None else list(kappa) if isinstance(kappa, list | tuple) else [kappa]
         if len(kappas) not in (0, 1, len(KAPPA)):

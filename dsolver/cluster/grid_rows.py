@@ -1,4 +1,4 @@
-"""Rows of a grid with a flow, made by a cluster's workers: each makes those of its slab of the grid.
+"""Rows of a grid with a flow or a full tensor, made by a cluster's workers: each makes those of its slab of the grid.
 
 So no worker and not this process ever has the whole of a coefficient that is a Dask array, or of A.
 """
@@ -18,6 +18,7 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.properties import POSITIVE
 from dsolver.matrices.row_block import FED
 from dsolver.problems import Problem
+from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.fluxes.rows import Anchors, FluxRows, flux_rows, is_by_fluxes
 from dsolver.problems.fluxes.slabs import Slab, slab_of, slabs
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def matrix_of(problem: Any, client: Client | None, chunks: int | None = None) -> Any:
-    """`as_matrix`, where rows of a grid with a flow are made by the workers of a cluster if there is one.
+    """`as_matrix`, where the workers of a cluster make rows of a grid with a flow or a full tensor, if there is one.
 
     Args:
         problem: any.
@@ -60,6 +61,7 @@ def _placed(problem: Problem, client: Client, parts: list[Slab]) -> MatrixProble
     if any(found.feeds for found in anchors):
         fed[FED[1]] = _vector(client, asked, parts, "right")
     positive, count = sum(found.positive for found in anchors), math.prod(problem.grid)
+    tensor = isinstance(problem.rule, Diffusion) and bool(problem.rule.cross)
     singular = not any(found.anchored for found in anchors) and all(found.balanced for found in anchors)
     return replace(
         made,
@@ -67,7 +69,7 @@ def _placed(problem: Problem, client: Client, parts: list[Slab]) -> MatrixProble
         of_grid=problem,
         dimensions=problem.dimensions,
         singular=singular,
-        elliptic=positive <= POSITIVE * count,
+        elliptic=tensor or positive <= POSITIVE * count,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from numbers import Number, Real
 from typing import Any, Final, final
 
@@ -16,6 +17,7 @@ from dsolver.problems.boundary import Boundary, boundary_of, check_unmasked
 from dsolver.problems.coordinates import F64, Cells, agreed, centers_of, check_order
 from dsolver.problems.embedding import WORDS, Embedding
 from dsolver.problems.finite_volumes import (
+    CROSS,
     FIXED,
     HELD,
     KAPPA,
@@ -29,6 +31,8 @@ from dsolver.problems.finite_volumes import (
 from dsolver.problems.fluxes.flow import velocities_of
 from dsolver.problems.problem import Problem, wrapping
 
+ROUNDED: Final = 1e-12
+"""Part of an entry of a tensor by which the one across the diagonal may differ."""
 LARGEST: Final = 1e50
 """The largest cell size; the smallest is its inverse. Squares of volumes, as in norms, are numbers of float64."""
 
@@ -73,7 +77,9 @@ def diffusion(
     Args:
         grid: cells along x, y, z; or along x and y; or along x.
         kappa: κ > 0, one for all axes or a sequence of three, along x, y, z. Each is a number, an array of shape grid
-            (NumPy, CuPy, Dask, xarray, or any that knows DLPack) or a function of the cells' centers. Numbers and
+            (NumPy, CuPy, Dask, xarray, or any that knows DLPack) or a function of the cells' centers. A full tensor,
+            symmetric and positive definite, is an array of NumPy or CuPy of shape (*grid, 3, 3) or (3, 3), in a plane
+            (*grid, 2, 2) or (2, 2), or rows of such entries; rows of the matrix then have 27 points, or 9. Numbers and
             arrays may be complex, as those of AC conduction are: then x is, and the rows are solved with as those of a
             sparse matrix, which this process makes.
         sigma: σ >= 0, or complex, likewise.
@@ -111,6 +117,7 @@ def diffusion(
     cut = space.cut(chunks)
     Partition(space.grid, cut or (1, 1, 1))
     mask, (where, values) = _left_out(space, mask, active), _fixed(space, fixed)
+    kappa, cross = _diagonal_and_cross(space, kappa)
     kappas = _per_axis(space, kappa)
     axes = [_embedded(space, name, values) for name, values in kappas]
     others = [(SIGMA, sigma), (MASK, mask), (FIXED, where), (HELD, values)]
@@ -119,7 +126,7 @@ def diffusion(
         raise InputError(f"scheme must be one of {', '.join(SCHEMES)}, not {in_a_line(scheme)}")
     cells = _cells(space, spacing, [*kappas, *others])
     flow = velocities_of(space, cells, velocity)
-    return _diffusion(space, axes, embedded, cells, boundary_of(space, bc, cells), cut, name, flow, scheme)
+    return _diffusion(space, axes, cross, embedded, cells, boundary_of(space, bc, cells), cut, name, flow, scheme)
 
 
 def changed(
@@ -147,7 +154,9 @@ def changed(
     old = [given(name, number) for name, number in zip(rule.fields, rule.kappa, strict=True)]
     space = Embedding.of(problem.shape)
     axes = old if len(set(rule.fields)) == 3 else old[:1]
+    cross: Sequence[Any] = [given(name, number) for name, number in zip(CROSS, rule.cross, strict=False)]
     if kappa is not None:
+        kappa, cross = _diagonal_and_cross(space, kappa)
         kappas = _per_axis(space, kappa)
         axes = [_embedded(space, name, values) for name, values in kappas]
         rule.cells.check(agreed(centers_of(name, values, space.numbers) for name, values in kappas))
@@ -170,12 +179,13 @@ def changed(
     flow: Sequence[Any] = [given(name, number) for name, number in zip(VELOCITY, rule.velocity, strict=False)]
     flow = flow if velocity is None else velocities_of(space, rule.cells, velocity)
     about = rule.cells, rule.boundary, problem.chunks, problem.name
-    return _diffusion(space, axes, others, *about, flow, rule.scheme)
+    return _diffusion(space, axes, cross, others, *about, flow, rule.scheme)
 
 
 def _diffusion(
     space: Embedding,
     axes: Sequence[Any],
+    cross: Sequence[Any],
     others: Mapping[str, Any],
     cells: Cells,
     boundary: Boundary,
@@ -200,6 +210,11 @@ def _diffusion(
     is_complex = any(_is_complex(value) for value in (*numbers.values(), *arrays.values()))
     flow = tuple(value if isinstance(value, float) else None for value in velocity)
     arrays |= {called: v for called, v in zip(VELOCITY, velocity, strict=False) if not isinstance(v, float)}
+    beside: dict[str, Any] = {}
+    for called, value in zip(CROSS, cross, strict=False):
+        _sort(called, value, beside, arrays, functions)
+    if cross and (flow or is_complex or any(_is_complex(v) for v in (*beside.values(), *map(arrays.get, CROSS)))):
+        raise InputError("kappa is a full tensor, which must be real and goes with no velocity=: leave that out")
     x, y, z = (numbers.get(called) for called in fields)
     rule = Diffusion(
         grid=grid,
@@ -209,6 +224,7 @@ def _diffusion(
         mask=mask,
         fixed=fixed,
         held=held,
+        cross=tuple(beside.get(called) for called in CROSS) if cross else (),
         velocity=flow,
         scheme=scheme,
         cells=cells,
@@ -253,6 +269,47 @@ def _constants_solve(boundary: Boundary, sigma: complex | None, *, masked: bool,
     if boundary.grounds and not masked:  # a region that fixed cells cut off is fixed by these
         return False
     return None if masked or fixed or sigma is None or boundary.grounds is None else True
+
+
+def _diagonal_and_cross(space: Embedding, kappa: Any) -> tuple[Any, list[Any]]:
+    """κ along the axes, and the rest of a full tensor, embedded, in the order of `CROSS`; nothing if it is none.
+
+    Raises:
+        InputError: a tensor is not symmetric.
+    """
+    check_computed("kappa", kappa)
+    count = space.dimensions
+    rows = _rows_of_tensor(space, kappa)
+    if rows is None:
+        return kappa, []
+    found: dict[tuple[int, int], Any] = {}
+    for i, j in combinations(range(count), 2):
+        if not _equal(rows[i][j], rows[j][i]):
+            raise InputError(f"kappa must be a symmetric tensor: entries [{i}, {j}] and [{j}, {i}] differ")
+        found[i, j] = _embedded(space, CROSS[i + j - 1], rows[i][j])
+    cross = [found.get(pair, 0.0) for pair in combinations(range(3), 2)]
+    return [rows[axis][axis] for axis in range(count)], cross
+
+
+def _rows_of_tensor(space: Embedding, kappa: Any) -> Sequence[Sequence[Any]] | None:
+    """Entries of a tensor; None where κ is none."""
+    count = space.dimensions
+    if count > 1 and isinstance(kappa, list | tuple) and len(kappa) == count:
+        every = all(isinstance(row, list | tuple) and len(row) == count for row in kappa)
+        return kappa if every else None
+    shape = tuple(getattr(kappa, "shape", ()))
+    if count == 1 or shape == space.shape or shape not in ((count, count), (*space.shape, count, count)):
+        return None
+    values = np.asarray(kappa.get() if hasattr(kappa, "get") else without_package("kappa", kappa))
+    return [[values[..., i, j].copy() for j in range(count)] for i in range(count)]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two entries are the same but for rounding."""
+    if one is other or callable(one) or callable(other):
+        return one is other
+    first, second = np.asarray(one), np.asarray(other)
+    return first.shape == second.shape and bool((abs(first - second) <= ROUNDED * abs(first)).all())
 
 
 def _per_axis(space: Embedding, kappa: Any) -> list[tuple[str, Any]]:

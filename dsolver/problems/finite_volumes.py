@@ -21,6 +21,8 @@ from dsolver.problems.discretization import CellRule, Patch, Source, evaluated
 from dsolver.problems.held_cells import HeldCells, HeldValues, Link
 
 KAPPA: Final = ("kappa_x", "kappa_y", "kappa_z")
+CROSS: Final = ("kappa_xy", "kappa_xz", "kappa_yz")
+"""Fields of what a full tensor κ has beside its diagonal."""
 SIGMA: Final = "sigma"
 MASK: Final = "mask"
 FIXED: Final = "fixed"
@@ -52,6 +54,8 @@ class Diffusion(CellRule):
         mask: whether there is a field of masked cells.
         fixed: whether there is one of cells where u is held.
         held: u there: a number, or None where it is a field.
+        cross: of `CROSS`, numbers, or None where it is a field; () where κ is diagonal. Rows with them are those of a
+            matrix, too.
         velocity: along x, y, z, numbers, or None where it is a field; () where nothing flows. Rows with a flow are
             those of a matrix: see `dsolver.matrices.composed.grids`.
         scheme: one of `SCHEMES`.
@@ -67,6 +71,7 @@ class Diffusion(CellRule):
     mask: bool
     fixed: bool = False
     held: float | None = 0.0
+    cross: tuple[float | None, ...] = ()
     velocity: tuple[float | None, ...] = ()
     scheme: str = UPWIND
     cells: Cells = field(repr=False)

@@ -17,6 +17,7 @@ from dsolver.matrices.complex.problem import problem_of_complex
 from dsolver.matrices.matrix import matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import FED
+from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.fluxes.rows import flux_rows, is_by_fluxes
 from dsolver.problems.problem import Problem
 from dsolver.problems.rows import rows_of
@@ -50,9 +51,10 @@ def _of_fluxes(problem: Problem) -> MatrixProblem:
 
 
 def _of(rows: Any, problem: Problem) -> MatrixProblem:
-    found = matrix(rows, name=problem.name, symmetric=False)
+    tensor = isinstance(problem.rule, Diffusion) and bool(problem.rule.cross)
+    found = matrix(rows, name=problem.name, symmetric=tensor)
     assert isinstance(found, MatrixProblem)
-    return found
+    return replace(found, elliptic=True) if tensor else found
 
 
 def _on_grid(made: MatrixProblem, problem: Problem) -> MatrixProblem:

@@ -48,6 +48,11 @@ class FaceFluxes:
     def __init__(self, problem: Problem | None, x: Any) -> None:
         if problem is None or not isinstance(problem.rule, Diffusion):
             raise InputError("only solutions of dsolver.problems.diffusion have fluxes, before they were pickled")
+        if problem.rule.cross:
+            raise InputError(
+                "fluxes of a full tensor κ are not computed yet: with the matrix of the problem, solution.residual and "
+                "sums of b tell what flows out"
+            )
         self._rule, self._problem = problem.rule, problem
         x = without_package("x", x.data if hasattr(x, "dims") else x)
         self._u = x[(..., *(None,) * (3 - problem.dimensions))]

@@ -1,4 +1,4 @@
-"""Rows of a diffusion problem from its fluxes, as a matrix of SciPy: complex ones, and those of a flow."""
+"""Rows of a diffusion problem from its fluxes, as a matrix of SciPy: complex ones, those of a flow and of tensors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dsolver.errors import InputError
 from dsolver.kernels.general.look import CANCELED
 from dsolver.problems.finite_volumes import HELD, MASK, SIGMA, Diffusion
 from dsolver.problems.fluxes.form import FluxForm, field_of, kappa_of
+from dsolver.problems.fluxes.tensors import tensor_couplings
 
 if TYPE_CHECKING:
     from dsolver.problems.fluxes.slabs import Slab
@@ -80,8 +81,9 @@ class FluxRows:
 
 
 def is_by_fluxes(problem: Problem) -> bool:
-    """Whether a problem's rows are made here: it has complex coefficients or a flow."""
-    return isinstance(problem.rule, Diffusion) and (problem.complex or bool(problem.rule.velocity))
+    """Whether a problem's rows are made here: it has complex coefficients, a flow or a full tensor."""
+    rule = problem.rule
+    return isinstance(rule, Diffusion) and (problem.complex or bool(rule.velocity or rule.cross))
 
 
 def flux_rows(problem: Problem) -> FluxRows:
@@ -98,20 +100,26 @@ def flux_rows(problem: Problem) -> FluxRows:
     numbers = np.complex128 if problem.complex else np.float64
     volumes = np.broadcast_to(form.volumes(), problem.grid)
     with np.errstate(all="ignore"):
-        right = form.right_hand_side(kappa, np.zeros(problem.grid, dtype=numbers)) if form.fed else None
         added = np.where(volumes > 0.0, volumes * sigma, 0.0).astype(numbers)
-        for where, faces in form.ends(kappa):
-            added[where] += faces
-        rows, right = _rows(problem, form, kappa, added.copy(), right)
+        right: Any = None
+        if problem.rule.cross:
+            couplings, fed = _of_tensors(problem, added)
+            right = fed if form.fed else None
+        else:
+            right = form.right_hand_side(kappa, np.zeros(problem.grid, dtype=numbers)) if form.fed else None
+            for where, faces in form.ends(kappa):
+                added[where] += faces
+            couplings = _of_faces(form, kappa, added.copy())
+        unheld = True if form.held is None else ~couplings.beside(form.held)
+        rows, right = _rows(problem, form.held, couplings, right)
     if not np.isfinite(rows.data).all() or (right is not None and not np.isfinite(right).all()):
         raise InputError(
             "kappa and sigma must be finite, and kappa such that none of it, nor the sum of two neighbors, "
             "is 0: mend their values, or leave such cells out with mask="
         )
-    loose = abs(added) <= CANCELED * abs(rows.diagonal()).reshape(problem.grid)
+    loose = unheld & (abs(added) <= CANCELED * abs(rows.diagonal()).reshape(problem.grid))
     if form.held is not None:
         volumes = np.where(form.held, 0.0, volumes)
-        loose = loose & ~_beside(form, kappa)
     return FluxRows(
         matrix=rows,
         volumes=np.ascontiguousarray(volumes).ravel(),
@@ -120,29 +128,33 @@ def flux_rows(problem: Problem) -> FluxRows:
     )
 
 
-def _beside(form: FluxForm, kappa: Any) -> npt.NDArray[np.bool_]:
-    """Cells with a neighbor where u is held."""
-    assert form.held is not None
-    out = np.zeros(form.held.shape, dtype=np.bool_)
-    for low, high, _, __ in form.couplings(kappa):
-        out[low] |= form.held[high]
-        out[high] |= form.held[low]
-    return out
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Couplings:
+    """Entries of rows.
 
-
-def _rows(problem: Problem, form: FluxForm, kappa: Any, diagonal: Any, right: Any) -> tuple[Any, Any]:
-    """Rows of A, a CSR array of SciPy, and what is added to right-hand sides, None for nothing.
-
-    Cells that are left out, held or closed all around have a row of their diagonal alone.
-
-    Args:
-        problem: on a grid.
-        form: its own.
-        kappa: along x, y, z.
-        diagonal: what σ and faces of the grid have added to it, which becomes the whole.
-        right: what faces add to right-hand sides; None for nothing.
+    Attributes:
+        rows: of entries beside the diagonal.
+        columns: likewise.
+        entries: likewise.
+        diagonal: of the grid's shape, zero in cells that are left out or closed all around.
     """
-    numbers = np.arange(math.prod(problem.grid)).reshape(problem.grid)
+
+    rows: npt.NDArray[np.int64]
+    columns: npt.NDArray[np.int64]
+    entries: npt.NDArray[Any]
+    diagonal: npt.NDArray[Any]
+
+    def beside(self, held: Any) -> npt.NDArray[np.bool_]:
+        """Cells with a neighbor where u is held."""
+        found = np.zeros(held.size, dtype=np.bool_)
+        found[self.rows[held.ravel()[self.columns]]] = True
+        return found.reshape(held.shape)
+
+
+def _of_faces(form: FluxForm, kappa: Any, diagonal: Any) -> _Couplings:
+    """Couplings through faces; diagonal: what σ and faces of the grid have added to it, which becomes the whole."""
+    numbers = np.arange(diagonal.size).reshape(diagonal.shape)
     here: list[npt.NDArray[Any]] = []
     there: list[npt.NDArray[Any]] = []
     values: list[npt.NDArray[Any]] = []
@@ -153,17 +165,54 @@ def _rows(problem: Problem, form: FluxForm, kappa: Any, diagonal: Any, right: An
             here.append(numbers[one].ravel())
             there.append(numbers[other].ravel())
             values.append(-np.broadcast_to(coupling, numbers[one].shape).ravel())
-    diagonal[diagonal == 0.0] = 1.0
     rows, columns, entries = (np.concatenate(parts) for parts in (here, there, values))
-    if form.held is not None:
+    return _Couplings(rows=rows, columns=columns, entries=entries, diagonal=diagonal)
+
+
+def _of_tensors(problem: Problem, added: Any) -> tuple[_Couplings, npt.NDArray[np.float64]]:
+    """Couplings of full tensors, and what faces add to right-hand sides.
+
+    Args:
+        problem: on a grid.
+        added: what σ adds to the diagonal; becomes what does not cancel in a row's sum.
+    """
+    found = tensor_couplings(problem)
+    numbers = np.arange(added.size).reshape(added.shape)
+    parts = []
+    diagonal = found.weights[0, 0, 0] + added
+    added += sum(found.weights.values())
+    for offset, weights in found.weights.items():
+        if any(offset):
+            there = np.roll(numbers, [-step for step in offset], axis=(0, 1, 2))
+            kept = weights != 0.0
+            parts.append((numbers[kept], there[kept], weights[kept]))
+    rows, columns, entries = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return _Couplings(rows=rows, columns=columns, entries=entries, diagonal=diagonal), found.right
+
+
+def _rows(problem: Problem, held_at: Any, couplings: _Couplings, right: Any) -> tuple[Any, Any]:
+    """Rows of A, a CSR array of SciPy, and what is added to right-hand sides, None for nothing.
+
+    Cells that are left out, held or closed all around have a row of their diagonal alone.
+
+    Args:
+        problem: on a grid.
+        held_at: cells where u is held; None for none.
+        couplings: of all cells, whose diagonal becomes that of the rows.
+        right: what faces add to right-hand sides; None for nothing.
+    """
+    numbers, diagonal = np.arange(math.prod(problem.grid)).reshape(problem.grid), couplings.diagonal
+    diagonal[diagonal == 0.0] = 1.0
+    rows, columns, entries = couplings.rows, couplings.columns, couplings.entries
+    if held_at is not None:
         right = np.zeros_like(diagonal) if right is None else right
-        held, known = form.held.ravel(), np.where(form.held, _held_values(problem), 0.0)
+        held, known = held_at.ravel(), np.where(held_at, _held_values(problem), 0.0)
         fed = held[columns] & ~held[rows]
         np.add.at(right.reshape(-1), rows[fed], -entries[fed] * known.ravel()[columns[fed]])
         beside = np.zeros_like(diagonal)  # of the size of neighbors, so that b is
-        np.add.at(beside.reshape(-1), columns[fed], -entries[fed])
-        diagonal[form.held] = np.where(beside == 0.0, 1.0, beside)[form.held]
-        right[form.held] = (diagonal * known)[form.held]
+        np.add.at(beside.reshape(-1), columns[fed], -entries[fed] if problem.complex else abs(entries[fed]))
+        diagonal[held_at] = np.where(beside == 0.0, 1.0, beside)[held_at]
+        right[held_at] = (diagonal * known)[held_at]
         open_too = ~(held[rows] | held[columns])
         rows, columns, entries = rows[open_too], columns[open_too], entries[open_too]
     entries = np.concatenate([entries, diagonal.ravel()])

@@ -1,0 +1,273 @@
+"""Couplings of cells whose κ is a full tensor: the symmetric multi-point flux approximation.
+
+Around each vertex of the grid the corners of its cells meet. In a corner u is linear: its gradient follows from u at
+the cell's center and at the middles of the faces that meet there. Values at faces are those for which the energy
+½ ∫ ∇u · κ ∇u of all corners is least, so what leaves a corner through its part of a face enters the next one. On cells
+that are boxes this is the O-method (Aavatsmark, Computational Geosciences 6, 2002, section 3). The matrix is symmetric,
+and positive semidefinite as that of a least energy. Where κ is diagonal it is that of `form`: harmonic averages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.errors import InputError
+from dsolver.grid.partition import Partition, Triple, three
+from dsolver.problems.boundary import ALPHA, Dirichlet
+from dsolver.problems.finite_volumes import CROSS, MASK, Diffusion
+from dsolver.problems.fluxes.form import field_of, kappa_of
+
+if TYPE_CHECKING:
+    from dsolver.problems.problem import Problem
+
+F64 = npt.NDArray[np.float64]
+PAIRS: Final = ((0, 1), (0, 2), (1, 2))
+"""Axes of `CROSS`."""
+TOGETHER: Final = 1 << 13
+"""Vertices whose systems are solved at once, about: 20 MB in three dimensions."""
+
+Corner = tuple[int, ...]
+"""Side of a vertex on which a cell is, along each axis: 0 where the vertex is at the cell's upper end."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TensorCouplings:
+    """Couplings of the cells of a grid.
+
+    Attributes:
+        weights: of each cell with those around it, arrays of the grid's shape by the offset along x, y and z.
+        right: what boundary conditions add to right-hand sides, of the grid's shape.
+    """
+
+    weights: dict[Triple, F64]
+    right: F64
+
+
+def tensor_couplings(problem: Problem) -> TensorCouplings:
+    """The couplings of a problem with a full tensor.
+
+    Raises:
+        InputError: a tensor is not positive definite.
+    """
+    return _Vertices(problem).summed()
+
+
+@final
+class _Vertices:
+    """The vertices of a grid, with what cells around them have. Arrays have the grid's own axes, one to three."""
+
+    def __init__(self, problem: Problem) -> None:
+        rule, self._count = problem.rule, problem.dimensions
+        assert isinstance(rule, Diffusion)
+        self._rule, self._axes = rule, range(self._count)
+        self._shape = rule.grid[: self._count]
+        self._periodic = rule.boundary.periodic[: self._count]
+        self._corners: list[Corner] = list(product((0, 1), repeat=self._count))
+        faces = [(axis, corner) for axis in self._axes for corner in self._corners if not corner[axis]]
+        self._faces = {face: number for number, face in enumerate(faces)}
+        self._present = ~_absent(problem)
+        self._kappa = self._checked(_tensors(problem)[..., : self._count, : self._count])
+        self._conditions = {
+            (axis, side): self._face_values(axis, side)
+            for axis, side in product(self._axes, (0, 1))
+            if not self._periodic[axis]
+        }
+
+    def summed(self) -> TensorCouplings:
+        """Couplings of all vertices, summed in the order of these, so that A is symmetric to the bit."""
+        around = [n + 2 for n in self._shape]
+        sums = {offset: np.zeros(around) for offset in product((-1, 0, 1), repeat=self._count)}
+        right = np.zeros(around)
+        for first, last in self._blocks():
+            couplings, added = self._eliminated(first, last)
+            for number, corner in enumerate(self._corners):
+                where = self._where(corner, first, last)
+                right[where] += added[..., number]
+                for other, beside in enumerate(self._corners):
+                    offset = tuple(b - a for a, b in zip(corner, beside, strict=True))
+                    sums[offset][where] += couplings[..., number, other]
+        inner = (slice(1, -1),) * self._count  # cells around the grid are none, or have all their vertices elsewhere
+        weights = {
+            three("offset", (*offset, *(0,) * (3 - self._count))): values[inner].reshape(self._rule.grid)
+            for offset, values in sums.items()
+        }
+        return TensorCouplings(weights=weights, right=np.ascontiguousarray(right[inner]).reshape(self._rule.grid))
+
+    # -- parts ---------------------------------------------------------------------------------------------------------
+
+    def _blocks(self) -> Iterator[tuple[int, int]]:
+        """Ranges of layers of vertices."""
+        layers = self._vertices(0)
+        layer = int(np.prod([self._vertices(axis) for axis in self._axes[1:]]))
+        step = max(1, TOGETHER // layer)
+        return ((first, min(first + step, layers)) for first in range(0, layers, step))
+
+    def _vertices(self, axis: int) -> int:
+        """Number of vertices along an axis: the first and the last are the same one on a periodic axis."""
+        return self._shape[axis] + 1
+
+    def _where(self, corner: Corner, first: int, last: int) -> tuple[slice, ...]:
+        """The cells at a corner of vertices, in arrays with one more cell at each end."""
+        ranges = [(first, last), *((0, self._vertices(axis)) for axis in self._axes[1:])]
+        return tuple(slice(low + side, high + side) for side, (low, high) in zip(corner, ranges, strict=True))
+
+    def _at(self, values: Any, corner: Corner, first: int, last: int) -> Any:
+        """Values at the cells at a corner of vertices; those beyond the grid are those of a cell in it."""
+        ranges = [np.arange(first, last), *(np.arange(self._vertices(axis)) for axis in self._axes[1:])]
+        places = [
+            (at - 1 + side) % n if wraps else (at - 1 + side).clip(0, n - 1)
+            for at, side, n, wraps in zip(ranges, corner, self._shape, self._periodic, strict=True)
+        ]
+        return values[np.ix_(*places)]
+
+    def _inside(self, corner: Corner, first: int, last: int) -> npt.NDArray[np.bool_]:
+        """Whether there is a cell at a corner of vertices, which has a κ."""
+        found = np.array(self._at(self._present, corner, first, last))
+        for axis in self._axes:
+            if not self._periodic[axis]:
+                along, low = np.moveaxis(found, axis, 0), first if axis == 0 else 0
+                high = last if axis == 0 else self._vertices(axis)
+                if not corner[axis] and low == 0:
+                    along[0] = False
+                if corner[axis] and high == self._vertices(axis):
+                    along[-1] = False
+        return found
+
+    def _eliminated(self, first: int, last: int) -> tuple[F64, F64]:
+        """Couplings of the cells at the corners of some layers of vertices, and what these get on the right-hand side.
+
+        Values u of cells and v of faces have the energy ½ uᵀ C u + vᵀ B u + ½ vᵀ D v - vᵀ q, whose least value over v
+        is ½ uᵀ (C - Bᵀ D⁻¹ B) u + uᵀ Bᵀ D⁻¹ q and a constant.
+        """
+        shape = (last - first, *(self._vertices(axis) for axis in self._axes[1:]))
+        cells, faces = len(self._corners), len(self._faces)
+        c, b, d = np.zeros((*shape, cells)), np.zeros((*shape, faces, cells)), np.zeros((*shape, faces, faces))
+        for number, corner in enumerate(self._corners):
+            energy = self._energy(corner, first, last)
+            met = [self._met(axis, corner) for axis in self._axes]
+            c[..., number] = energy.sum(axis=(-2, -1))
+            for i, face in enumerate(met):
+                b[..., face, number] -= energy[..., i, :].sum(axis=-1)
+                for j, other in enumerate(met):
+                    d[..., face, other] += energy[..., i, j]
+        diagonal = np.einsum("...ii->...i", d)
+        diagonal[diagonal == 0.0] = 1.0  # faces of no cell
+        q, fed = self._with_conditions(first, last, b, d)
+        solved = np.linalg.solve(d, np.concatenate([b, q[..., None]], axis=-1))
+        couplings = -np.swapaxes(b, -1, -2) @ solved[..., :-1]
+        couplings = 0.5 * (couplings + np.swapaxes(couplings, -1, -2))
+        np.einsum("...ii->...i", couplings)[...] += c
+        return couplings, fed - np.einsum("...fc,...f->...c", b, solved[..., -1])
+
+    def _met(self, axis: int, corner: Corner) -> int:
+        """The face across an axis that meets a cell's corner."""
+        return self._faces[axis, tuple(0 if other == axis else side for other, side in enumerate(corner))]
+
+    def _energy(self, corner: Corner, first: int, last: int) -> F64:
+        """Energy of differences between faces and center along each axis, in a corner: (..., axes, axes)."""
+        kappa, inside = self._at(self._kappa, corner, first, last), self._inside(corner, first, last)
+        steps = [0.5 * size for size in self._sizes(corner, first, last)]
+        volume: Any = 1.0
+        for step in steps:
+            volume = volume * step
+        for axis in range(self._count, 3):
+            volume = volume * self._rule.sizes[axis][0]
+        out = np.zeros(kappa.shape)
+        for i, j in product(self._axes, repeat=2):
+            sign = 1.0 if corner[i] == corner[j] else -1.0
+            out[..., i, j] = np.where(inside, sign * volume * kappa[..., i, j] / (steps[i] * steps[j]), 0.0)
+        return out
+
+    def _sizes(self, corner: Corner, first: int, last: int) -> list[F64]:
+        """Sizes of the cells at a corner along each axis, to broadcast."""
+        grid = np.ix_(*self._rule.sizes[: self._count])
+        return [self._at(np.broadcast_to(size, self._shape), corner, first, last) for size in grid]
+
+    def _with_conditions(self, first: int, last: int, b: F64, d: F64) -> tuple[F64, F64]:
+        """q, and what cells get of known values at faces, whose rows leave B and D."""
+        q, fed = np.zeros(d.shape[:-1]), np.zeros((*d.shape[:-2], b.shape[-1]))
+        known, values = np.zeros(q.shape, dtype=np.bool_), np.zeros(q.shape)
+        for (axis, side), given in self._conditions.items():
+            whole = first == 0 if side == 0 else last == self._vertices(0)
+            if axis == 0 and not whole:
+                continue
+            at_end = (*(slice(None),) * axis, slice(0, 1) if side == 0 else slice(-1, None))
+            for corner in self._corners:
+                if corner[axis] == side:  # beyond the end
+                    continue
+                face = (*at_end, Ellipsis, self._met(axis, corner))
+                inside = self._inside(corner, first, last)[at_end]
+                numbers = {name: self._at(value, corner, first, last)[at_end] for name, value in given.items()}
+                area = self._area(axis, corner, first, last)[at_end]
+                if isinstance(self._rule.boundary.at(axis, side), Dirichlet):
+                    known[face], values[face] = inside, np.where(inside, numbers["value"], 0.0)
+                    continue
+                q[face] = np.where(inside, area * numbers.get("flux", numbers.get("value", 0.0)), 0.0)
+                if ALPHA in numbers:
+                    d[(*face, face[-1])] += np.where(inside, area * numbers[ALPHA], 0.0)
+        if known.any():
+            fed -= np.einsum("...fc,...f->...c", b, values)
+            q -= np.einsum("...fg,...g->...f", d, values)
+            q[known] = values[known]
+            b[known] = 0.0
+            d[known] = 0.0
+            np.swapaxes(d, -1, -2)[known] = 0.0
+            np.einsum("...ii->...i", d)[known] = 1.0
+        return q, fed
+
+    def _area(self, axis: int, corner: Corner, first: int, last: int) -> Any:
+        """Areas of the parts of faces across an axis that meet corners."""
+        area: Any = 1.0
+        for other, size in enumerate(self._sizes(corner, first, last)):
+            area = area * (np.ones_like(size) if other == axis else 0.5 * size)
+        for missing in range(self._count, 3):
+            area = area * self._rule.sizes[missing][0]
+        return area
+
+    def _face_values(self, axis: int, side: int) -> dict[str, F64]:
+        """Numbers of a condition, broadcast to the grid."""
+        whole = Partition(self._rule.grid, (1, 1, 1))[0].box
+        found = {}
+        for name, value in self._rule.boundary.at(axis, side).values.items():
+            given = np.array(self._rule.face_values(np, whole, axis, side, value), dtype=np.float64).T
+            face = [1 if other == axis else n for other, n in enumerate(self._rule.grid)]
+            found[name] = np.broadcast_to(np.broadcast_to(given, face).reshape(face[: self._count]), self._shape)
+        return found
+
+    def _checked(self, kappa: F64) -> F64:
+        """The tensors, 1 where there is no cell; raises InputError where one is not positive definite."""
+        kappa = np.where(self._present[..., None, None], kappa, np.eye(self._count))
+        good = np.isfinite(kappa).all() and bool((np.linalg.eigvalsh(kappa)[..., 0] > 0.0).all())
+        if not good:
+            raise InputError(
+                "kappa must be finite and positive definite in each cell: mend its values, or leave such cells out "
+                "with mask="
+            )
+        return kappa
+
+
+def _absent(problem: Problem) -> npt.NDArray[np.bool_]:
+    """Cells that are left out, of the grid's own axes."""
+    rule, shape = problem.rule, problem.shape
+    assert isinstance(rule, Diffusion)
+    return (field_of(problem, MASK) != 0.0).reshape(shape) if rule.mask else np.zeros(shape, dtype=np.bool_)
+
+
+def _tensors(problem: Problem) -> F64:
+    """κ of each cell: (*shape, 3, 3)."""
+    rule, shape = problem.rule, problem.shape
+    assert isinstance(rule, Diffusion)
+    out = np.zeros((*shape, 3, 3))
+    for axis, along in enumerate(kappa_of(problem)):
+        out[..., axis, axis] = np.broadcast_to(along, rule.grid).reshape(shape)
+    for name, number, (i, j) in zip(CROSS, rule.cross, PAIRS, strict=True):
+        values = field_of(problem, name) if number is None else number
+        out[..., i, j] = out[..., j, i] = np.broadcast_to(values, rule.grid).reshape(shape)
+    return out
