@@ -6,7 +6,7 @@ As for `Solve`, every rank makes its own instance and runs the same commands at 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, final
@@ -21,7 +21,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, TIMES
 from dsolver.krylov.blocks.block import Block, groups_of, width_for
 from dsolver.krylov.blocks.lobpcg import BlockOperator, Lobpcg, NotFiniteError, Pencil
-from dsolver.krylov.method import ApproximateInverse, Operator
+from dsolver.krylov.method import Operator
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import make
 from dsolver.preconditioners.chebyshev import noise
@@ -149,7 +149,8 @@ class EigenProgram(Solve):
         return self._unloaded(block.columns[column], host=host)
 
     def end(self) -> None:
-        """Give the vectors back."""
+        """Give the vectors back, and what was recorded on them."""
+        self._engine.forget()
         self.__dict__.pop("_modes", None)
         self.__dict__.pop("_guesses", None)
 
@@ -168,8 +169,9 @@ class EigenProgram(Solve):
         norm = self.columns.each[0].matrix_norm()
         problem = self._spec.problem
         at_once = width if problem.operator is None else 1
-        a = _Matrix(self._engine, self.method.operator, self._site.chunks, problem.senders, at_once)
-        m = _Inverse(self._engine, None, None, 1) if terms.highest or terms.plain else self._inverse(width)
+        a = self._matrix(self.method.operator, self._site.chunks, problem.senders, at_once)
+        plain = terms.highest or terms.plain
+        m = _InGroups(self._engine, self._engine.copy, None, 1) if plain else self._inverse(width)
         return Pencil(a=a, b=self._b(width), m=m, norm=norm, sign=-1.0 if terms.highest else 1.0)
 
     def _b(self, width: int) -> BlockOperator | None:
@@ -179,7 +181,7 @@ class EigenProgram(Solve):
         if self.beside:
             assert isinstance(problem, MatrixProblem)
             one = Matrix(engine, self.beside[0], problem.part_senders[0])
-            return _Matrix(engine, one, self.beside[0], problem.part_senders[0], width)
+            return self._matrix(one, self.beside[0], problem.part_senders[0], width)
         if volumes is None:
             return None if self._mass is None else _Diagonal(self._mass)
         diagonal = engine.field(self.layout)
@@ -190,15 +192,23 @@ class EigenProgram(Solve):
         engine.run(TIMES, diagonal, self._mass, made)
         return _Diagonal(made)
 
-    def _inverse(self, width: int) -> _Inverse:
+    def _matrix(self, one: Operator, chunks: PerChunk, senders: Any, width: int) -> BlockOperator:
+        """A distributed matrix on groups of columns, if the engine has fields of several; `one` may be a function."""
+        view = self._engine.batched(width) if width > 1 else None
+        wide = None if view is None else Matrix(view, chunks, senders).multiply
+        return _InGroups(self._engine, one.multiply, wide, width)
+
+    def _inverse(self, width: int) -> BlockOperator:
         """M on groups of columns, if it can be made for them."""
         spec, engine, single = self._spec, self._engine, self.preconditioner
+        one = engine.copy if single is None else single.apply
         view = engine.batched(width) if width > 1 and spec.preconditioner.can.batched and single is not None else None
         if view is None:
-            return _Inverse(engine, single, None, 1)
+            return _InGroups(engine, one, None, 1)
         matrix = Matrix(view, self._site.chunks, spec.problem.senders)
         site = replace(self._site, engine=view, matrix=matrix, method=None, single=single)
-        return _Inverse(engine, single, make(spec.preconditioner, site, spec.precond_dtype), width)
+        wide = make(spec.preconditioner, site, spec.precond_dtype)
+        return _InGroups(engine, one, None if wide is None else wide.apply, width)
 
     def _attempt(self, work: Any) -> None:
         """Do some work, and see whether the search has ended."""
@@ -223,54 +233,53 @@ class EigenProgram(Solve):
             self._status = Status.MAX_ITERATIONS
 
 
+Apply = Callable[[Field, Field], None]
+
+
 # -- operators on blocks -------------------------------------------------------------------------------------------
 
 
 @final
-class _Matrix(BlockOperator):
-    """A distributed matrix, which is read once for each group of columns where the engine has fields of several.
+class _InGroups(BlockOperator):
+    """An operator that is read once for a group of columns where it can be, by steps that engines record.
 
     Args:
         engine: runs the kernels of one vector.
-        one: the matrix for one vector, which may be a function.
-        chunks: the `ChunkMatrix` of every chunk.
-        senders: as of `Matrix`.
-        width: columns of a group; 1 for none.
-    """
-
-    def __init__(self, engine: Engine, one: Operator, chunks: PerChunk, senders: Any, width: int) -> None:
-        view = engine.batched(width) if width > 1 else None
-        self._one = one
-        self._wide = None if view is None else Matrix(view, chunks, senders)
-        self._width = width
-
-    def apply(self, x: Block, y: Block, wanted: Collection[int]) -> None:
-        """As in `BlockOperator`."""
-        wide = None if self._wide is None else self._wide.multiply
-        _in_groups(x, y, wanted, self._one.multiply, wide, self._width)
-
-
-@final
-class _Inverse(BlockOperator):
-    """A preconditioner, likewise.
-
-    Args:
-        engine: runs the kernels of one vector.
-        one: M; None for the identity.
-        wide: M for groups of columns, if there is such.
+        one: the operator on a vector.
+        wide: the same on as many columns as a group has; None where there is none.
         width: columns of a group.
     """
 
-    def __init__(
-        self, engine: Engine, one: ApproximateInverse | None, wide: ApproximateInverse | None, width: int
-    ) -> None:
-        self._one = engine.copy if one is None else one.apply
-        self._wide = None if wide is None else wide.apply
-        self._width = width
+    def __init__(self, engine: Engine, one: Apply, wide: Apply | None, width: int) -> None:
+        self._engine, self._one, self._wide, self._width = engine, one, wide, width
+        self._steps: dict[tuple[Field, ...], Callable[[], None]] = {}
 
     def apply(self, x: Block, y: Block, wanted: Collection[int]) -> None:
-        """As in `BlockOperator`."""
-        _in_groups(x, y, wanted, self._one, self._wide, self._width)
+        """As in `BlockOperator`: groups with two columns that are wanted at once, the others by columns."""
+        groups: list[tuple[int, int]] = []
+        for first, last in groups_of(len(x), self._width):
+            needed = [number for number in range(first, last) if number in wanted]
+            if self._wide is not None and last - first == self._width and len(needed) > 1:
+                groups.append((first, last))
+                continue
+            for number in needed:
+                self._one(x.columns[number], y.columns[number])
+        if groups:
+            self._engine.repeat(self._step(x, y, groups), 1, ())
+
+    def _step(self, x: Block, y: Block, groups: list[tuple[int, int]]) -> Callable[[], None]:
+        """What is done with groups of these columns, the same object each time: a part of a block is a new object."""
+        assert self._wide is not None
+        key = tuple(block.columns[first] for first, _ in groups for block in (x, y))  # these are not
+        if key not in self._steps:
+            parts = [(x.part(*group).together, y.part(*group).together) for group in groups]
+            self._steps[key] = partial(_by_pairs, self._wide, parts)
+        return self._steps[key]
+
+
+def _by_pairs(apply: Apply, pairs: Sequence[tuple[Any, Any]]) -> None:
+    for source, target in pairs:
+        apply(source, target)
 
 
 @final
@@ -283,23 +292,6 @@ class _Diagonal(BlockOperator):
     def apply(self, x: Block, y: Block, wanted: Collection[int]) -> None:  # noqa: ARG002  # all cost less than a choice
         """As in `BlockOperator`."""
         x.times(self._diagonal, y)
-
-
-Apply = Callable[[Field, Field], None]
-
-
-def _in_groups(x: Block, y: Block, wanted: Collection[int], one: Apply, wide: Apply | None, width: int) -> None:
-    """y = an operator times x: groups with a column that is wanted at once, where that can be, others by columns."""
-    for first, last in groups_of(len(x), width):
-        needed = [number for number in range(first, last) if number in wanted]
-        if wide is not None and last - first == width and len(needed) > 1:
-            source, target = x.part(first, last).together, y.part(first, last).together
-            assert source is not None
-            assert target is not None
-            wide(source, target)
-            continue
-        for number in needed:
-            one(x.columns[number], y.columns[number])
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
