@@ -220,8 +220,7 @@ def estimate(
     """
     problem = as_matrix(problem) if isinstance(problem, Problem) or not is_matrix(problem) else matrix(problem)
     check_problem(problem)
-    m, chosen = chosen_for(M, problem, method), Order.parse(order)  # refused here
-    precond_dtype = m.precision or precond_dtype
+    m, chosen = chosen_for(M, problem, method, "cpu"), Order.parse(order)  # refused here
     if client and workers is not None:
         raise InputError("workers plans for a cluster that is not there, and a client is one: give only one of them")
     counts: dict[str, Any] = {"workers": 1 if workers is None else workers, "together": together}
@@ -231,7 +230,7 @@ def estimate(
         if not (isinstance(count, Integral) and int(count) >= 1):
             raise InputError(f"{name} must be an integer >= 1, not {in_a_line(count)}")
     check_device(device)
-    check_dtype(m, precond_dtype)
+    check_dtype(m, m.precision or precond_dtype)
     check_tolerance("rtol", rtol)
     measured: object = bandwidth  # mypy believes the annotation
     real = isinstance(measured, float | int | np.number)
@@ -242,6 +241,8 @@ def estimate(
     gpu = devices.find_gpu()
     client = default_client.meant(client)
     runtime = connect(client, device=device) if workers is None else _planned_runtime(device, workers, gpu)
+    m = chosen_for(M, problem, method, runtime.device)
+    precond_dtype = m.precision or precond_dtype
     on_gpus, there = runtime.device == "cuda", workers is None
     available: Sequence[int] = (gpu.memory,) * len(runtime.workers) if on_gpus and isinstance(gpu, devices.Gpu) else ()
     if on_gpus and there:

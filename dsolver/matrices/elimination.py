@@ -1,14 +1,21 @@
-"""Size of the factors that a matrix would have, looked for when somebody asks, and no further than that."""
+"""Size of the factors that a matrix would have, looked for where it is asked for, and no further than that."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Final, final
 
-from dsolver.kernels.direct.fill import Fill, fill_of, full_fill
+from dsolver.kernels.direct.envelope import envelope_of, narrow_order
+from dsolver.kernels.direct.fill import FULL, Fill, fill_of, full_fill
 from dsolver.matrices.checked import on_host
 
-FULL: Final = 100
+SMALL: Final = 100
 """Rows up to which factors are taken to be full: there is nothing to be gained by looking."""
+NARROW: Final = 5e6
+"""Entries up to which an envelope stands for the fill itself, several times of which it may be: tens of megabytes."""
+FAR: Final = 64.0
+"""Times the multiplications of the factors that an envelope may take, where they are in a plane: with more they are
+beyond a bound that is not worth counting for."""
 
 
 @final
@@ -31,11 +38,38 @@ class Elimination:
         return int(self._rows.nnz)
 
     def within(self, most: Fill) -> Fill | None:
-        """The fill of its factors; None where it is beyond a bound."""
+        """The fill of its factors, or more where that is little; None where it is beyond a bound."""
         full = full_fill(self._rows.shape[0])
-        if self._found is None and self._rows.shape[0] <= FULL:
+        if self._found is None and self._rows.shape[0] <= SMALL:
             self._found = full
         if self._found is None and self.entries <= most.entries and not any(most.within(b) for b in self._beyond):
+            bound = Fill(entries=min(most.entries, NARROW, FULL * full.entries), products=most.products)
+            if (narrow := self.narrow(bound)) is not None:
+                return narrow
             self._found = fill_of(on_host(self._rows), most, mirrored=self._mirrored)
             self._beyond.append(most)
         return self._found if self._found is not None and self._found.within(most) else None
+
+    def narrow(self, most: Fill) -> Fill | None:
+        """The envelope, of rows as they are or in a better order; None where it is beyond a bound. Nothing is counted.
+
+        No envelope has fewer entries than the matrix.
+        """
+        if self.entries > most.entries:
+            return None
+        if self._as_it_is.within(most):
+            return self._as_it_is
+        return self._in_order if self._in_order.within(most) else None
+
+    def promises(self, most: Fill) -> bool:
+        """Whether the fill may be within a bound, as far as the envelope tells."""
+        return self.narrow(Fill(entries=FAR * most.entries, products=FAR * most.products)) is not None
+
+    @cached_property
+    def _as_it_is(self) -> Fill:
+        return envelope_of(on_host(self._rows))
+
+    @cached_property
+    def _in_order(self) -> Fill:
+        rows = on_host(self._rows)
+        return envelope_of(rows, narrow_order(rows, mirrored=self._mirrored))

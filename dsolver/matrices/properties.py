@@ -23,7 +23,7 @@ DOMINANT: Final = 0.1
 """Dominance of the diagonal up to which they do: beyond it few iterations of any kind are needed."""
 SURELY: Final = 0.25
 """Dominance from which on an iteration with the diagonal takes at least as much of the error away as one with nothing
-but it would: some sixty are enough."""
+but it would: some sixty are enough. Of a symmetric matrix `DOMINANT` tells as much, as roots count there."""
 
 
 def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem:
@@ -40,7 +40,7 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
         hollow=zeros(look),
         indefinite=look.negative > 0,
         elliptic=_is_elliptic(rows, look),
-        dominant=look.negative == 0 and look.dominance >= SURELY * rows.shape[0],
+        dominant=look.negative == 0 and look.dominance >= (SURELY if look.place else DOMINANT) * rows.shape[0],
         hubs=_has_hubs(rows),
         mirrored=look.mirrored,
         negative=look.negative,

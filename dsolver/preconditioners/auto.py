@@ -172,7 +172,7 @@ def _with_jumps(builder: Builder, rows: FinestRows) -> FinestRows:
     return replace(rows, jumping=jumping(builder.engine, rows.offsets, rows.weights, float))
 
 
-def usual_preconditioner(problem: Problem, method: str | None = None) -> str | None:
+def usual_preconditioner(problem: Problem, method: str | None = None, device: str = "cpu") -> str | None:
     """Name of the preconditioner for a system and a method where none was asked for; None for none.
 
     Chebyshev polynomials and algebraic multigrid need a positive definite matrix, and a symmetric method a positive
@@ -181,6 +181,7 @@ def usual_preconditioner(problem: Problem, method: str | None = None) -> str | N
     Args:
         problem: the system.
         method: of the solve; None for the usual one.
+        device: "cpu" or "cuda", where it is solved.
     """
     if problem.operator is not None and problem.operator.alone:
         return None
@@ -190,7 +191,7 @@ def usual_preconditioner(problem: Problem, method: str | None = None) -> str | N
         if method is None and cost_little(problem):
             return "direct"
         return "block-diagonal" if method and METHODS[method].symmetric else "block-triangular"
-    if suit_at_once(problem, method):
+    if suit_at_once(problem, method, device):
         return "direct"
     if problem.hollow:
         return None

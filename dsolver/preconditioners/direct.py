@@ -54,6 +54,9 @@ LARGE: Final = 1e8
 """Entries of such factors that may be more, if they take no more multiplications than `FEW` products with A."""
 FEW: Final = 5000
 """Products with A."""
+BAND: Final = 1200
+"""Products with A, as many multiplications of which the envelope of an elliptic matrix may take that has factors at
+once on CPUs: up to some 10,000 rows in a plane, and 1000 in space. Their time is that of ten to thirty iterations."""
 INSTEAD: Final = {"cpu": 2000, "cuda": 100}
 """Products with A, as many multiplications of which factors may take where iterations are slow. On a GPU iterations are
 far quicker, factors are not."""
@@ -200,7 +203,7 @@ def fill_of(problem: Problem) -> float:
     return min(max(2.0 * entries_of(problem), fill), float(rows) ** 2)
 
 
-def suit_at_once(problem: Problem, method: str | None) -> bool:
+def suit_at_once(problem: Problem, method: str | None, device: str) -> bool:
     """Whether to make factors of a matrix that is here, in place of iterations without factors.
 
     They are cheap, or nothing tells how many iterations are needed, and they are affordable. Methods that are asked for
@@ -209,12 +212,23 @@ def suit_at_once(problem: Problem, method: str | None) -> bool:
     Args:
         problem: the system.
         method: of the solve; None for the usual one.
+        device: "cpu" or "cuda", where iterations are far quicker.
     """
     if method is not None or not isinstance(problem, MatrixProblem) or problem.null_vectors:
         return False
     if problem.indefinite or (problem.asymmetry and not problem.elliptic and not problem.dominant):
         return _fits(problem, SURE) or _fits(problem, _as_products(problem, FEW))
-    return problem.singular is False and _fits(problem, CHEAP)
+    return (device == "cpu" and problem.singular is False and _are_quicker(problem)) or cost_little(problem)
+
+
+def _are_quicker(problem: MatrixProblem) -> bool:
+    """Whether factors of a matrix with a positive diagonal take less time on a CPU than iterations are likely to."""
+    if problem.elimination is None or problem.dominant or problem.guided:
+        return False
+    if problem.elliptic:
+        return problem.elimination.narrow(_as_products(problem, BAND)) is not None
+    most = _as_products(problem, INSTEAD["cpu"])
+    return problem.elimination.promises(most) and _fits(problem, most)
 
 
 def cost_little(problem: MatrixProblem) -> bool:

@@ -111,21 +111,22 @@ def value_type(asked: str, preconditioner: Preconditioner, method: str, *, cuda:
     return "float32" if lowered else "float64"
 
 
-def chosen_for(m: Any, problem: Problem, method: str | None) -> Preconditioner:
+def chosen_for(m: Any, problem: Problem, method: str | None, device: str) -> Preconditioner:
     """The preconditioner that an argument M stands for with a system, "auto" for the usual one.
 
     Args:
         m: as of `preconditioner_of`.
         problem: the system.
         method: of the solve; None for the usual one.
+        device: "cpu" or "cuda", where it is solved.
 
     Raises:
         InputError: it is none.
     """
     auto = isinstance(m, str) and m == AUTO
-    made = preconditioner_of(usual_preconditioner(problem, method) if auto else m)
+    made = preconditioner_of(usual_preconditioner(problem, method, device) if auto else m)
     if isinstance(made, BlockPreconditioner):
-        return made.with_parts(problem, lambda each, inner: chosen_for(each, inner, None))
+        return made.with_parts(problem, lambda each, inner: chosen_for(each, inner, None, device))
     return made
 
 

@@ -151,13 +151,17 @@ class Setup:
         Order.parse(self.order)
         check_dtype(None, self.precond_dtype)
 
-    def preconditioner(self, problem: Problem) -> Preconditioner:
+    def preconditioner(self, problem: Problem, device: str = "cpu") -> Preconditioner:
         """The preconditioner that M stands for.
+
+        Args:
+            problem: the system.
+            device: where it is solved, "cpu" or "cuda"; what "auto" stands for depends on it, and nothing else.
 
         Raises:
             InputError: M is no preconditioner, or none that can be made in `precond_dtype`.
         """
-        found = chosen_for(self.M, problem, self.method)
+        found = chosen_for(self.M, problem, self.method, device)
         check_dtype(found, self.precond_dtype)
         return found
 

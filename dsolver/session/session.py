@@ -109,13 +109,13 @@ class Session:
             raise InputError(f"A {what}, and dtype={setup.dtype!r} is for real matrices and grids: leave it out")
         self.setup = setup
         self._method, self.restart = setup.method, setup.restart
-        self.preconditioner = setup.preconditioner(problem)
         gathers = problem.operator is not None and problem.operator.halo is None
-        client = client_of(setup, everywhere=self.preconditioner.can.everywhere and not gathers)
+        everywhere = setup.preconditioner(problem).can.everywhere
+        client = client_of(setup, everywhere=everywhere and not gathers)
         scheduler: Any = client.scheduler if client and setup.client is None else None
         self._taken = (TAKEN.format(scheduler.address),) if scheduler else ()
         self.runtime = connect(client, engine=setup.engine, device=setup.device, kernels=setup.kernels)
-        self.first = self.preconditioner
+        self.first = self.preconditioner = setup.preconditioner(problem, self.runtime.device)
         self._factored: tuple[str, ...] = ()
         self._refused: tuple[str, ...] = ()
         self._auto = isinstance(setup.M, str) and setup.M == AUTO

@@ -13,6 +13,7 @@ import dsolver
 from dsolver.errors import DeviceMemoryError
 from dsolver.kernels.direct.fill import Fill
 from dsolver.krylov import control
+from dsolver.matrices import elimination
 from dsolver.multigrid import hierarchy
 from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Direct, Jacobi, Multigrid, auto, direct
 from dsolver.preconditioners.registry import value_type
@@ -41,6 +42,7 @@ def _costly(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CHEAP", "SURE"):
         monkeypatch.setattr(direct, name, Fill(entries=0.0, products=0.0))
     monkeypatch.setattr(direct, "FEW", 0)
+    monkeypatch.setattr(direct, "BAND", 0)
     monkeypatch.setattr(direct, "INSTEAD", {"cpu": 0, "cuda": 0})
 
 
@@ -159,7 +161,6 @@ def test_cheap_factors_are_made_at_once_whatever_the_matrix() -> None:
         assert taken(a) == Direct()
     line = sp.diags_array([-np.ones(9999), np.full(10000, 2.0), -np.ones(9999)], offsets=[-1, 0, 1])
     assert taken(sp.csr_array(line)) == Direct(), "it has no fill"
-    assert taken(laplacian(80)) == Chebyshev()
     assert taken(laplacian(40), method="cg") == Chebyshev(), "a method that was asked for"
     floating = sp.csgraph.laplacian(abs(laplacian(40)))
     assert taken(sp.csr_array(floating)) == Chebyshev(), "constants are in its null space"
@@ -172,7 +173,28 @@ def test_factors_need_not_be_cheap_where_nothing_tells_how_many_iterations_are_n
     assert taken(sp.csr_array(one_sided + 12.0 * sp.eye_array(10000))) == Jacobi(), "its diagonal dominates"
 
 
-def test_what_is_slow_goes_on_with_factors_where_they_cost_less() -> None:
+def test_on_cpus_factors_need_not_be_cheap_where_they_cost_less_than_iterations_are_likely_to() -> None:
+    mixed = np.random.default_rng(0).permutation(8100)
+    line = sp.diags_array([-np.ones(17), np.full(18, 2.0), -np.ones(17)], offsets=[-1, 0, 1])
+    box = sp.csr_array(sp.kron(sp.eye_array(18), laplacian(18)) + sp.kron(line, sp.eye_array(324)))
+    plate = sp.csr_array(laplacian(90) @ laplacian(90))
+    for a in (laplacian(90), laplacian(90)[mixed][:, mixed], plate):
+        problem = dsolver.matrix(sp.csr_array(a))
+        assert auto.usual_preconditioner(problem, None, "cpu") == "direct"
+        assert auto.usual_preconditioner(problem, None, "cuda") == "chebyshev", "iterations are far quicker there"
+    for a, why in (
+        (box, "factors take more in space"),
+        (laplacian(130), "or with more rows"),
+        (laplacian(90, shift=1.0), "its diagonal dominates, and few iterations are needed"),
+    ):
+        assert auto.usual_preconditioner(dsolver.matrix(a), None, "cpu") == "chebyshev", why
+    assert taken(laplacian(90)) == Direct()
+    guided = dsolver.matrix(plate, near_nullspace=np.stack([np.ones(8100), np.arange(8100.0)], axis=1))
+    assert auto.usual_preconditioner(guided, None, "cpu") == "chebyshev", "who brings these vectors wants multigrid"
+
+
+def test_what_is_slow_goes_on_with_factors_where_they_cost_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elimination, "FAR", 0.0)  # they promise nothing
     plate = sp.csr_array(laplacian(60) @ laplacian(60))
     b = RNG.standard_normal(3600)
     with dsolver.Solver(plate, device="cpu") as solver:
