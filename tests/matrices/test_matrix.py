@@ -394,6 +394,7 @@ def test_the_estimate_knows_the_matrix() -> None:
     entries = 8 * 5 * 8100  # in run slices
     assert entries <= one.workers[0].matrices[0] <= 2 * entries
     assert one.workers[0].resident <= six.workers[0].resident
+    a = lattice(130)
     usual = dsolver.estimate(a, device="cpu", workers=2)
     assert usual.chunks == (2, 1, 1)
     assert usual.bytes == dsolver.estimate(dsolver.matrix(a), M="chebyshev", device="cpu", workers=2).bytes
