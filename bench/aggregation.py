@@ -19,10 +19,10 @@ from functools import partial
 from itertools import permutations
 from typing import Any
 
-import matrices
 import numpy as np
 import pyamg
 import scipy.sparse as sp
+from lib import matrices
 from scipy.spatial import Delaunay
 
 import dsolver

@@ -3,7 +3,7 @@
     python bench/amg.py --size 64 --hypre /usr/bin/python3 --petsc FOLDER_THAT_HAS_PETSC4PY
     python bench/amg.py --size 128 --device cuda
 
-Matrices of 7 points in compressed rows, as a user brings them, of the fields of `coefficients.py` on cubes of n³ cells.
+Matrices of 7 points in compressed rows, as a user brings them, of the fields of `lib.coefficients` on n³ cells.
 b is A times a random vector, the tolerance 1e-8. dsolver runs in this process, in one chunk on two threads; its first
 solve begins with the compressed rows. hypre runs on one rank and on two of MPI through petsc4py (Debian:
 python3-petsc4py, openmpi-bin); its first solve begins with PETSc's matrix. The best of several that take turns, in
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from coefficients import FIELDS, made
+from lib.coefficients import FIELDS, made
 
 import dsolver
 from dsolver.preconditioners import Algebraic
@@ -84,7 +84,7 @@ def theirs(python: str, petsc: str, ranks: int, a: Any, b: F64) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "matrix.npz"
         np.savez(path, start=a.indptr, columns=a.indices, values=a.data, b=b)
-        script = Path(__file__).with_name("hypre_ranks.py")
+        script = Path(__file__).with_name("rivals") / "hypre_ranks.py"
         command = ["mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks), python, str(script)]
         found = subprocess.run(
             [*command, str(path)], env={**os.environ, "PYTHONPATH": petsc}, capture_output=True, text=True, check=True

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from matrices import rotated_anisotropy
+from lib.matrices import rotated_anisotropy
 
 import dsolver
 

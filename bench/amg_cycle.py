@@ -2,7 +2,7 @@
 
     python bench/amg_cycle.py --size 128 [--field constant] [--dtype float32] [--formats]
 
-A matrix of 7 points in compressed rows, of a field of `coefficients.py`, in one chunk. Kernels are timed each alone,
+A matrix of 7 points in compressed rows, of a field of `lib.coefficients`, in one chunk. Kernels are timed each alone,
 many times in a CUDA graph, so small levels find their vectors in caches, as they do in a cycle. Bytes are those that
 the contract names: what multiplies as it is stored, each vector that is read or written once. "of copy" is bytes a
 second as part of a device's copy in the same run. --formats multiplies every level's A, R and P in other formats, too.
@@ -21,9 +21,9 @@ from typing import Any
 
 import cupy
 import numpy as np
-from coefficients import FIELDS
-from coefficients import made as field
-from timing import copy_bandwidth, in_graph, timed
+from lib.coefficients import FIELDS
+from lib.coefficients import made as field
+from lib.timing import copy_bandwidth, in_graph, timed
 
 import dsolver
 from dsolver.engines.eager.engine import EagerEngine

@@ -2,7 +2,7 @@
 
     python bench/amg_setup.py --size 128 [--field constant] [--csr] [--phases] [--host]
 
-A field of `coefficients.py` on n³ cells in one chunk, in this process: κ, or with --csr compressed rows, on the GPU.
+A field of `lib.coefficients` on n³ cells in one chunk, in this process: κ, or with --csr compressed rows, on the GPU.
 The clock runs from there to a hierarchy that is stored; the first round compiles kernels. With --phases each phase and
 each operation waits for the one before, some 20 us each. --host compares all levels with the host's, to the bit.
 """
@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 import cupy
-from coefficients import FIELDS, made
+from lib.coefficients import FIELDS, made
 
 import dsolver
 from dsolver import kernels

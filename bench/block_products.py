@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 from amg_csr import elastic
-from timing import best
+from lib.timing import best
 
 from dsolver.kernels.amg import BlockSizes
 from dsolver.kernels.cuda.sparse.blocks import galerkin as block_galerkin

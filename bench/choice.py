@@ -4,7 +4,7 @@
     python bench/choice.py --size 64 128 --device cuda
     python bench/choice.py --size 64 --hypre /usr/bin/python3 --petsc FOLDER_THAT_HAS_PETSC4PY
 
-Fields of `coefficients.py` on n³ cells, b standard normal, relative residual 1e-8, this process. `lattice` is "mg" that
+Fields of `lib.coefficients` on n³ cells, b standard normal, residual 1e-8, this process. `lattice` is "mg" that
 never leaves the lattice on its finest level. The best of several runs that take turns: on CPUs processor seconds, which
 hardly depend on what else the machine does, on a GPU seconds with κ and b there. Behind the fields stand the worst
 ratio of "auto" to the best of the others, and the geometric mean. hypre, on two ranks of MPI, is asked for iterations.
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from amg import theirs
-from coefficients import FIELDS, Field, made
+from lib.coefficients import FIELDS, Field, made
 from scipy import ndimage
 
 import dsolver

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import numpy as np
 from amg_csr import lattice
-from matrices import box, stencil
+from lib.matrices import box, stencil
 
 import dsolver
 from dsolver import problems

@@ -2,7 +2,7 @@
 
     python bench/first_solve.py --size 128 [--M auto mg amg] [--fields channels chip] [--matrices FOLDER]
 
-Fields of `coefficients.py` on n³ cells, b standard normal, relative residual 1e-8, in this process. The clock of a
+Fields of `lib.coefficients` on n³ cells, b standard normal, relative residual 1e-8, in this process. The clock of a
 first solve runs from κ on the GPU, or with --csr from compressed rows there, to x on the GPU; a later solve has another
 b. The best of --runs, each set up anew; the kernels are compiled before. A solve that went on with another
 preconditioner, or another value type, has a *. --matrices writes A of each field as FOLDER/NAME.npz, for other solvers.
@@ -22,7 +22,7 @@ from typing import Any
 import cupy
 import cupyx.scipy.sparse as device_sparse
 import numpy as np
-from coefficients import FIELDS, HARD, Field, made
+from lib.coefficients import FIELDS, HARD, Field, made
 
 import dsolver
 

@@ -2,7 +2,7 @@
 
     python bench/general_matrices.py [--device cuda] [--matrices elements lattice] [--points 128] [--scale 0.5]
 
-Matrices: linear elements on tetrahedra in banded order (bench/matrices.py), and HPCG's 27 points as compressed rows.
+Matrices: linear elements on tetrahedra in banded order (lib/matrices.py), and HPCG's 27 points as compressed rows.
 "sliced" is the format of grids, in the rows' order, as all general matrices had it; "grid" is what a problem on the
 grid stores. On a CPU ways take turns, and the least processor time of one thread counts; on a GPU an iteration is one
 CUDA graph, and the bytes that it must move are told as part of a copy's a second in the same run.
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matrices import MATRICES, stencil
+from lib.matrices import MATRICES, stencil
 
 from dsolver import kernels, preconditioners, problems
 from dsolver.distributed.halo import plan_layout
@@ -107,7 +107,7 @@ def on_cpu(steps: dict[str, Way]) -> dict[str, float]:
 
 def on_gpu(steps: dict[str, Way]) -> dict[str, float]:
     """Median seconds of an iteration of each way, as a CUDA graph."""
-    from timing import in_graph, timed
+    from lib.timing import in_graph, timed
 
     found: dict[str, float] = {}
     for name, way in steps.items():
@@ -126,7 +126,7 @@ def main() -> None:
     backend = kernels.load(given.device)
     copy = float("nan")
     if given.device == "cuda":
-        from timing import copy_bandwidth
+        from lib.timing import copy_bandwidth
 
         copy = copy_bandwidth()
         print(f"copy {copy / 1e9:.0f} GB/s")

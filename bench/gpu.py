@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import cupy
-from timing import copy_bandwidth, in_graph, timed
+from lib.timing import copy_bandwidth, in_graph, timed
 
 from dsolver import Solver, kernels, problems
 from dsolver.benchmarks.hpcg import Hpcg

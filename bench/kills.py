@@ -23,7 +23,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
-from matrices import banded_order, tetrahedra_p1
+from lib.matrices import banded_order, tetrahedra_p1
 from scipy import sparse
 
 import dsolver

@@ -2,7 +2,7 @@
 
     python bench/sparse_products.py [FOLDER] [--scale 0.25] [--only NAME ...] [--processes 12] [--seconds 200]
 
-Matrices come from bench/matrices.py: those in FOLDER, or made there first. Both products are made from nothing: lengths
+Matrices come from lib/matrices.py: those in FOLDER, or made there first. Both products are made from nothing: lengths
 of rows, columns and values, in float64. Ours has ascending columns and always the same bits; cuSPARSE's, which is the
 product that CuPy offers, has neither. "again" is our product of new values in the same places. Each result times a
 vector is compared with A (A x). Times are the best of several by the clock, the GPU idle before and after.
@@ -20,10 +20,10 @@ import cupy
 import cupyx.scipy.sparse as device_sparse
 import numpy as np
 from cupyx import cusparse
-from matrices import MATRICES
+from lib.matrices import MATRICES
+from lib.timing import best
 from scipy import sparse
 from spmv import as_they_come, file_of, maker_of
-from timing import best
 
 from dsolver.kernels.cuda.sparse.products.product import numeric, product
 from dsolver.kernels.formats.csr import Csr

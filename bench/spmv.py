@@ -2,7 +2,7 @@
 
     python bench/spmv.py [FOLDER] [--scale 1.0] [--only NAME ...] [--processes 12] [--json FILE] [--dtype float64]
 
-Matrices come from bench/matrices.py: those in FOLDER, or made there first. Every kernel's result is compared with
+Matrices come from lib/matrices.py: those in FOLDER, or made there first. Every kernel's result is compared with
 SciPy's. Times are medians of CUDA graphs of as many products as take two milliseconds. "of copy" is the bytes that must
 move (entries without holes in this format, row descriptions, x once, y once) a second as part of a copy's in this run.
 """
@@ -22,10 +22,10 @@ from typing import Any
 
 import cupy
 import numpy as np
-from cusparse import Product, VendorError, seconds
-from matrices import MATRICES
+from lib.matrices import MATRICES
+from lib.timing import copy_bandwidth, in_graph, timed
+from rivals.cusparse import Product, VendorError, seconds
 from scipy import sparse
-from timing import copy_bandwidth, in_graph, timed
 
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products as rows

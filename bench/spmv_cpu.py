@@ -3,7 +3,7 @@
     pip install mkl
     python bench/spmv_cpu.py [FOLDER] [--scale 0.1] [--only NAME ...] [--threads 2] [--mkl lib/libmkl_rt.so.3]
 
-Matrices come from bench/matrices.py. Times are the least of many rounds in which formats, SciPy, oneMKL and a copy take
+Matrices come from lib/matrices.py. Times are the least of many rounds in which formats, SciPy, oneMKL and a copy take
 turns, so that what else the machine does meets all of them. Threads keep to a core each: a busy system leaves two of
 them on one. With one thread, times are its processor time, which a busy system lengthens less. Results are compared
 with SciPy's. "of copy" is the part of a copy's bytes a second at which the chosen format's entries, x and y (once each)
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matrices import MATRICES, all_made
+from lib.matrices import MATRICES, all_made
 from scipy import sparse
 
 from dsolver.kernels.cpu import octets
@@ -96,7 +96,7 @@ def main() -> None:
         format_name, made = products(host, chosen.threads)
         stored = made[format_name].nbytes
         if chosen.mkl:
-            from mkl import MklRows
+            from rivals.mkl import MklRows
 
             made["MKL"] = MklRows(chosen.mkl, host, chosen.threads)
         work: dict[str, Callable[[], object]] = {kind: partial(one.spmv, x, y) for kind, one in made.items()}

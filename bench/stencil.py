@@ -15,7 +15,7 @@ from typing import Any
 
 import cupy
 import numpy as np
-from timing import copy_bandwidth, timed
+from lib.timing import copy_bandwidth, timed
 
 from dsolver import kernels, problems
 from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil

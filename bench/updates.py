@@ -3,7 +3,7 @@
     python bench/updates.py --size 64 --chunks 1 4 [--grid] [--device cuda]
     python bench/updates.py --size 48 --aging
 
-Fields of `coefficients.py` with `M="amg"`, as compressed rows, or with --grid as κ on a grid, in this process. The
+Fields of `lib.coefficients` with `M="amg"`, as compressed rows, or with --grid as κ on a grid, in this process. The
 clock runs from a problem to a solver that is ready: for a new `Solver`, for `update(problem)`, and for `update(problem,
 reuse="interpolation")` after one that has set up anew. Processor seconds of all threads, and seconds by the clock, each
 the best of several that take turns.
@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from coefficients import FIELDS, Field, made
+from lib.coefficients import FIELDS, Field, made
 
 import dsolver
 from dsolver.problems import diffusion

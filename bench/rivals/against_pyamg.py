@@ -1,6 +1,6 @@
 """Set-up and solve against PyAMG's smoothed aggregation with conjugate gradients (`pip install pyamg`), on CPUs.
 
-    python bench/against_pyamg.py --sizes 64 96
+    python bench/rivals/against_pyamg.py --sizes 64 96
 
 7-point finite volumes, zero Dirichlet values, random right-hand side; kappa log-normal (sigma = 1, without correlation)
 or 1 and 10⁴ in blocks of 8 cells. Processor seconds of all threads, which a busy machine changes less than wall time;

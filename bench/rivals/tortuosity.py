@@ -1,7 +1,7 @@
 """Tortuosity of a random porous image: dsolver and PoreSpy, which solves by PyAMG, in one run on this machine's CPUs.
 
-python bench/tortuosity.py                   100³ cells, 60 % pores (pip install porespy openpnm pyamg)
-python bench/tortuosity.py --grid 64 --porosity 0.4
+python bench/rivals/tortuosity.py                   100³ cells, 60 % pores (pip install porespy openpnm pyamg)
+python bench/rivals/tortuosity.py --grid 64 --porosity 0.4
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One solve by conjugate gradients with hypre's BoomerAMG, on the ranks of MPI (petsc4py): for `amg.py`.
 
-    mpiexec -n 2 python bench/hypre_ranks.py matrix.npz
+    mpiexec -n 2 python bench/rivals/hypre_ranks.py matrix.npz
 
 The file has arrays start, columns, values and b. Prints seconds of set-up with solve and of the solve, both in seconds
 of all ranks' processors, and iterations: the best of three. HMIS coarsening, interpolation ext+i with 4 entries a row,

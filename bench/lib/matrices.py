@@ -1,6 +1,6 @@
 """Sparse matrices of all kinds, made from nothing: meshes, lattices, graphs, coarse levels.
 
-    python bench/matrices.py FOLDER [--scale 1.0] [--only NAME ...] [--processes 4]
+    python bench/lib/matrices.py FOLDER [--scale 1.0] [--only NAME ...] [--processes 4]
 
 Each becomes FOLDER/NAME.npz of `scipy.sparse.save_npz`, uncompressed.
 `--scale` multiplies the number of rows, about 10⁶ to 10⁷ as they are.

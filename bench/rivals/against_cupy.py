@@ -1,6 +1,6 @@
 """Set-up and solve against `cupyx.scipy.sparse.linalg.cg` with Jacobi, on one GPU.
 
-    python bench/against_cupy.py [--size 256] [--kappas smooth blocks lognormal]
+    python bench/rivals/against_cupy.py [--size 256] [--kappas smooth blocks lognormal]
 
 7-point finite volumes, zero Dirichlet values, random right-hand side. Both sides begin with kappa and b on the GPU and
 end with x there: set-up is the CSR matrix and its diagonal there, and the levels here. Both solve to the same relative
