@@ -35,6 +35,6 @@ def solve(problem: Problem | Any, b: Any, *, x0: Any = None, **arguments: Unpack
     setup, options = split_arguments(**arguments)
     near, client = setup.M_from, client_of(setup)
     problem = problem_of(problem, gpu=on_gpu_here(setup), near=near, b=b, client=client)
-    with Session(problem, prepared(problem, b, x0, setup)) as session:
+    with Session(problem, setup, prepared(problem, b, x0, setup)) as session:
         (solution,) = solve_all(session, [(b, x0)], options)
     return solution

@@ -21,6 +21,7 @@ from dsolver.session.follower import State
 from dsolver.session.options import Options, Setup, spelled_out
 from dsolver.session.session import Session
 from dsolver.session.solves import solve_all
+from dsolver.session.vectors import iterate
 from dsolver.solution import LeastSquaresSolution
 from dsolver.status import Status
 
@@ -305,7 +306,7 @@ def _solved(
         if told != "x":
             callback(state.relative_residual)
             return
-        x = session.iterate()
+        x = iterate(session)
         callback(x.reshape(size) if raveled else x)
 
     if restart is not None:
@@ -317,7 +318,7 @@ def _solved(
         maxiter=most if restart is None or told == "legacy" else most * min(restart, size),
         callback=None if callback is None else tell,
     )
-    with Session(A, prepared(A, b, x0, setup)) as session:
+    with Session(A, setup, prepared(A, b, x0, setup)) as session:
         (solution,) = solve_all(session, [(b, x0)], options)
     info = 0 if solution.converged else BREAKDOWNS.get(solution.status, max(1, solution.iterations))
     return (solution.x.reshape(size) if raveled else solution.x), info

@@ -12,6 +12,7 @@ from dsolver.preconditioners import Preconditioner
 from dsolver.problems import Problem
 from dsolver.problems.diffusion_problem import changed
 from dsolver.problems.problem import check_problem
+from dsolver.session import facts
 from dsolver.session.arguments import (
     are_several,
     check_guess,
@@ -27,6 +28,7 @@ from dsolver.session.operator import PreconditionerOperator
 from dsolver.session.options import Options, Setup, SetupArguments, SolveArguments, spelled_out
 from dsolver.session.session import Session
 from dsolver.session.solves import solve_all
+from dsolver.session.vectors import iterate, product
 from dsolver.solution import Solution, Solutions
 
 
@@ -65,7 +67,7 @@ class Solver:
         Raises:
             InputError: this Solver is closed, or solving.
         """
-        return self._session.closed_regions
+        return facts.closed_regions(self._session)
 
     @property
     def preconditioner(self) -> Preconditioner:
@@ -74,7 +76,7 @@ class Solver:
         Raises:
             InputError: this Solver is closed, or solving.
         """
-        return self._session.chosen
+        return facts.chosen(self._session)
 
     @property
     def hierarchy(self) -> Hierarchy:
@@ -86,7 +88,7 @@ class Solver:
         Raises:
             InputError: M has none, or this Solver is closed or solving.
         """
-        return self._session.hierarchy
+        return facts.hierarchy(self._session)
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -95,7 +97,7 @@ class Solver:
         Raises:
             InputError: this Solver is closed, or solving.
         """
-        return self._session.formats
+        return facts.formats(self._session)
 
     def __repr__(self) -> str:
         return repr(self._session)
@@ -151,8 +153,8 @@ class Solver:
         """
         each = columns(self.problem, "x", x)
         if are_several(self.problem, each):
-            return together([self._session.product(one) for one, _ in pairs_of(self.problem, each, None)], x)
-        return self._session.product(x)
+            return together([product(self._session, one) for one, _ in pairs_of(self.problem, each, None)], x)
+        return product(self._session, x)
 
     def iterate(self) -> Any:
         """The newest iterate of the solve that is running, like its b: for callbacks.
@@ -160,7 +162,7 @@ class Solver:
         Raises:
             InputError: none is running.
         """
-        return self._session.iterate()
+        return iterate(self._session)
 
     def aspreconditioner(self) -> PreconditionerOperator:
         """One application of M as an operator (n, n) of SciPy's kind, which solvers of SciPy and CuPy take for M.
@@ -260,5 +262,5 @@ class Solver:
         self.close()
 
     def _check(self, b: Any, x0: Any) -> None:
-        check_guess(self._session.first, x0)
+        check_guess(self._session.first.m, x0)
         check_shapes(self.problem, b, x0)

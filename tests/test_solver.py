@@ -538,7 +538,7 @@ def test_gpus_that_this_thread_holds_are_not_waited_for(monkeypatch: pytest.Monk
     monkeypatch.setattr("dsolver.session.session.connect", lambda *_, **__: on_gpus("tcp://a:1", "tcp://b:1"))
     monkeypatch.setattr("dsolver.cluster.devices.free_memory_of", lambda *_, **__: (1 << 37, 1 << 37))
     monkeypatch.setattr("dsolver.cluster.runtime.Runtime.launch", lambda *_: Program())
-    monkeypatch.setattr("dsolver.session.session.Session._tell_of_set_up", lambda _: None)  # there is no cluster
+    monkeypatch.setattr("dsolver.session.feed.Feed.begin_set_up", lambda _: None)  # there is no cluster
     first = Solver(PROBLEM)
     with pytest.raises(ClusterError, match=r"<Solver poisson7 .*> holds the GPUs of this cluster .* close it first"):
         Solver(PROBLEM)

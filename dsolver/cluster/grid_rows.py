@@ -19,7 +19,7 @@ from dsolver.matrices.properties import POSITIVE
 from dsolver.matrices.row_block import FED
 from dsolver.problems import Problem
 from dsolver.problems.finite_volumes import Diffusion
-from dsolver.problems.fluxes.rows import Anchors, FluxRows, flux_rows, is_by_fluxes
+from dsolver.problems.fluxes.rows import Anchors, FluxRows, flux_rows
 from dsolver.problems.fluxes.slabs import Slab, slab_of, slabs
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ def matrix_of(problem: Any, client: Client | None, chunks: int | None = None) ->
         InputError: a coefficient makes no sense.
         ClusterError: a worker was lost.
     """
-    flows = isinstance(problem, Problem) and is_by_fluxes(problem) and not problem.complex
-    if client is None or not flows:
+    if not (isinstance(problem, Problem) and problem.by_rows):
+        return problem
+    if client is None or not problem.by_fluxes or problem.complex:
         return as_matrix(problem)
     if chunks is None:
         given = problem.chunks

@@ -29,11 +29,12 @@ from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.monitor.notebook import facts, table, view
 from dsolver.preconditioners import Preconditioner
-from dsolver.preconditioners.registry import AUTO, check_dtype, chosen_for, value_type
+from dsolver.preconditioners.registry import AUTO, check_dtype, chosen_for
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
 from dsolver.program.batch import AT_ONCE, most_columns
-from dsolver.program.spec import SolveSpec, method_for
+from dsolver.program.plan import Wishes
+from dsolver.program.spec import SolveSpec
 from dsolver.units import amount
 
 if TYPE_CHECKING:
@@ -247,10 +248,8 @@ def estimate(
     available: Sequence[int] = (gpu.memory,) * len(runtime.workers) if on_gpus and isinstance(gpu, devices.Gpu) else ()
     if on_gpus and there:
         available = devices.free_memory_of(client, runtime.workers)
-    problem = m.with_fields(problem).planned(max(1, len(runtime.workers)), cuda=on_gpus)
-    chunks = problem.chunks or runtime.chunks_for(problem.grid, m.divisor, slabs=m.slabs)
-    taken = value_type(precond_dtype, m, method_for(problem, method, m), cuda=on_gpus)
-    spec = SolveSpec.plan(problem, chunks, chosen, m, method, restart, precond_dtype=taken)
+    wishes = Wishes(m=m, method=method, restart=restart, order=chosen, precond_dtype=precond_dtype)
+    spec = wishes.plan(problem, max(1, len(runtime.workers)), cuda=on_gpus).spec
     batched = m.can.batched and spec.traits.batched
     at_once = min(int(together), AT_ONCE, most_columns(spec.partition)) if batched else 1
     bandwidth = bandwidth or (_nominal(gpu) if on_gpus else copies.of_cpu())

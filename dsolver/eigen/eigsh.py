@@ -23,6 +23,8 @@ from dsolver.preconditioners.registry import AUTO, check_matrix
 from dsolver.problems import Problem
 from dsolver.program.eigen import EigenProgram
 from dsolver.session.arguments import on_gpu_here
+from dsolver.session.facts import chosen
+from dsolver.session.notes import notes_of
 from dsolver.session.options import PrecondDtype, Setup
 from dsolver.session.session import Session
 from dsolver.session.user_arrays import stacked
@@ -159,8 +161,9 @@ class _Seeker:
     def _found(self, pencil: GivenPencil, ends: Sequence[Wanted]) -> Eigenpairs:
         problem = pencil.problem
         setup = replace(self.setup, M=_usual(self.setup.M, problem))
-        check_matrix(setup.preconditioner(problem), problem)
-        with Session(problem, setup, EigenProgram) as session:
+        wishes = setup.wishes(problem)
+        check_matrix(wishes.m, problem)
+        with Session(problem, setup, wishes, EigenProgram) as session:
             took, searching = session.took, time.perf_counter()
             made = [search(session, end, self.guesses, pencil.diagonal, self.like) for end in ends]
             rows = [
@@ -175,7 +178,7 @@ class _Seeker:
             rows.sort(key=lambda row: row[0])
             numbers = np.array([row[:3] for row in rows])
             failed = [end.status for end in made if not end.status.converged]
-            m = "none" if ends[0].highest else session.chosen.asked
+            m = "none" if ends[0].highest else chosen(session).asked
             return Eigenpairs(
                 values=numbers[:, 0],
                 vectors=_together([row[3] for row in rows], self.like, axis=int(pencil.problem.flat)),
@@ -188,9 +191,9 @@ class _Seeker:
                     "search": time.perf_counter() - searching,
                     "total": time.perf_counter() - self.began,
                 },
-                engine=session.described,
+                engine=session.system.described,
                 solved_by=f"lobpcg with {m}",
-                notes=session.notes,
+                notes=notes_of(session),
             )
 
 

@@ -22,6 +22,8 @@ from dsolver.errors import InputError
 from dsolver.matrices.matrix import matrix
 from dsolver.preconditioners.registry import AUTO
 from dsolver.session.arguments import prepared
+from dsolver.session.facts import chosen
+from dsolver.session.notes import notes_of
 from dsolver.session.options import Options, Setup
 from dsolver.session.session import Session
 from dsolver.session.solves import solve_all
@@ -53,7 +55,7 @@ def shift_inverted(
     setup = replace(setup, M=m, method=None)
     problem = matrix(moved)
     first = _on_host(guesses[0]) if guesses else np.random.default_rng(0).standard_normal(n)
-    with Session(problem, prepared(problem, first, None, setup)) as session:
+    with Session(problem, setup, prepared(problem, first, None, setup)) as session:
         took, searching = session.took, time.perf_counter()
 
         def solve(r: Any) -> Any:
@@ -88,10 +90,10 @@ def shift_inverted(
                 "search": time.perf_counter() - searching,
                 "total": time.perf_counter() - began,
             },
-            engine=session.described,
-            solved_by=f"ARPACK of SciPy with {session.chosen.asked}",
+            engine=session.system.described,
+            solved_by=f"ARPACK of SciPy with {chosen(session).asked}",
             notes=(
-                *session.notes,
+                *notes_of(session),
                 f"sigma={shift:g} lies within the spectrum: ARPACK has found the values, with solves with A - sigma B",
             ),
         )

@@ -127,6 +127,11 @@ class Rule(ABC):
         """Whether a coefficient may differ from cell to cell."""
         return bool(self.loaded)
 
+    @property
+    def by_fluxes(self) -> bool:
+        """Whether rows are those of `dsolver.problems.fluxes`: something flows, or κ is a full tensor."""
+        return False
+
     def prepared(self, patch: Patch, name: str) -> Array:
         """The values of a coefficient before they are exchanged, from own values alone: (nz, ny, nx).
 

@@ -85,6 +85,10 @@ class Diffusion(CellRule):
         return self.cells.sizes
 
     @property
+    def by_fluxes(self) -> bool:
+        return bool(self.velocity or self.cross)
+
+    @property
     def leaves_out(self) -> bool:
         return self.mask
 

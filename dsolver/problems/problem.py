@@ -89,6 +89,16 @@ class Problem:
         return True
 
     @property
+    def by_fluxes(self) -> bool:
+        """Whether its rows are those of `dsolver.problems.fluxes`: as of `Rule`, or coefficients are complex."""
+        return self.rule is not None and (self.complex or self.rule.by_fluxes)
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether it is a grid that is solved as a matrix: its rows are by fluxes, or a stencil's is not symmetric."""
+        return self.lattice and self.operator is None and (self.by_fluxes or bool(self.asymmetry))
+
+    @property
     def constant(self) -> bool:
         """Whether all rows have the same weights."""
         return self.lattice and self.rule is None

@@ -12,7 +12,7 @@ from dsolver.grid.partition import Partition, Triple
 from dsolver.kernels import load
 from dsolver.problems.discretization import CellRule, Patch, Rule, evaluated
 from dsolver.problems.finite_volumes import MASK
-from dsolver.problems.fluxes.rows import flux_rows, is_by_fluxes
+from dsolver.problems.fluxes.rows import flux_rows
 
 if TYPE_CHECKING:
     from dsolver.problems.problem import Problem
@@ -24,7 +24,7 @@ def rows_of(problem: Problem) -> Any:
     Raises:
         InputError: a coefficient makes no sense.
     """
-    if is_by_fluxes(problem):
+    if problem.by_fluxes:
         return flux_rows(problem).matrix
     if problem.rule is None:
         values = np.asarray(problem.weights)[:, None]

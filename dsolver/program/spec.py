@@ -83,11 +83,9 @@ class SolveSpec:
         m = m or Multigrid()
         check_matrix(m, problem)
         m.check(problem, partition)
-        more |= {
-            "preconditioner": m.informed(problem),
-            "method": method_for(problem, method, m),
-            **bases(problem, restart or m.basis),
-        }
+        taken = method_for(problem, method, m)
+        sizes = bases(problem, taken, restart or m.basis)
+        more |= {"preconditioner": m.informed(problem), "method": taken, **sizes}
         sent = problem.without_arrays
         if problem.operator is not None:  # one of its own, which is told the kind of its b
             sent = replace(sent, operator=replace(problem.operator, numbers=problem.numbering))
@@ -123,8 +121,10 @@ class SolveSpec:
         return self.preconditioner.can.lowered and self.precond_dtype != "float64"
 
 
-def bases(problem: Problem, restart: int | None) -> dict[str, int]:
-    """Sizes of the first basis and of the largest one, as of `SolveSpec`; restart: a size that was asked for."""
+def bases(problem: Problem, method: str, restart: int | None) -> dict[str, int]:
+    """Sizes of a method's first basis and of its largest one, as of `SolveSpec`; restart: one that was asked for."""
+    if not METHODS[method].basis:
+        return {}
     rows = math.prod(problem.grid)
     return {"restart": min(restart or RESTART, rows), "most": min(restart or most_vectors(rows), rows)}
 

@@ -6,7 +6,6 @@ A sparse matrix may stand for a system, and an array (rows, k) for k of its righ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final, Literal
 
@@ -19,13 +18,12 @@ from dsolver.matrices.composed.operators import operator
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.function import Function, FunctionByChunk
-from dsolver.preconditioners.registry import AUTO, check_matrix
+from dsolver.preconditioners.registry import check_matrix
 from dsolver.problems import Problem
 from dsolver.problems.coordinates import agreed, centers_of, check_order
 from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.functions import ByChunk, UserFunction
-from dsolver.problems.problem import check_problem
-from dsolver.program.spec import method_for
+from dsolver.program.plan import Wishes
 from dsolver.session.options import Setup
 from dsolver.session.user_arrays import Container, check_agreement, container_of, is_complex, stacked
 
@@ -113,19 +111,17 @@ def on_gpu_here(setup: Setup) -> bool:
     return here and isinstance(find_gpu(), Gpu)
 
 
-def prepared(problem: Any, b: Any, x0: Any, setup: Setup) -> Setup:
-    """Look at all that needs no device and no cluster; returns the set-up with what its M stands for, unless "auto".
+def prepared(problem: Any, b: Any, x0: Any, setup: Setup) -> Wishes:
+    """Look at all that needs no device and no cluster; returns what the set-up says of the system.
 
     Raises:
         InputError: an argument cannot be right.
     """
-    check_problem(problem)
-    method_for(problem, setup.method)
-    preconditioner = setup.preconditioner(problem)
-    check_matrix(preconditioner, problem)
-    check_guess(preconditioner, x0)
+    wishes = setup.wishes(problem)
+    check_matrix(wishes.m, problem)
+    check_guess(wishes.m, x0)
     check_shapes(problem, b, x0)
-    return setup if isinstance(setup.M, str) and setup.M == AUTO else replace(setup, M=preconditioner)
+    return wishes
 
 
 def are_several(problem: Problem, b: Any) -> bool:

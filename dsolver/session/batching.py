@@ -46,8 +46,8 @@ def why_not_together(session: Session, options: Options) -> str:
         return "there are no kernels for several complex vectors"
     if not session.spec.traits.batched:
         return f"method={session.spec.method!r} has no kernels for several vectors"
-    if not session.preconditioner.can.batched:
-        return f"M={session.preconditioner.asked} has no kernels for several vectors"
+    if not session.wishes.m.can.batched:
+        return f"M={session.wishes.m.asked} has no kernels for several vectors"
     asked = [name for name in ALONE if getattr(options, name) is not None]
     return f"{asked[0]}= looks into one solve" if asked else ""
 
@@ -58,14 +58,14 @@ def room(session: Session, wanted: int) -> int:
     The reach of row numbers bounds that, and on GPUs the memory that is left.
     """
     wanted = min(wanted, most_columns(session.partition))
-    if session.runtime.device != "cuda" or wanted <= session.columns:
+    if session.runtime.device != "cuda" or wanted <= session.system.columns:
         return wanted
     for reclaim in (False, True):  # what nothing uses any more is given back before there are fewer
         free = devices.free_memory_of(session.runtime.client, session.runtime.workers, reclaim=reclaim)
         if _fits(session, wanted, free):
             return wanted
-    more = range(wanted - 1, session.columns, -1)
-    return next((count for count in more if _fits(session, count, free)), session.columns)
+    more = range(wanted - 1, session.system.columns, -1)
+    return next((count for count in more if _fits(session, count, free)), session.system.columns)
 
 
 def bytes_of(session: Session, count: int) -> tuple[int, ...]:

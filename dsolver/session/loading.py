@@ -17,10 +17,12 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
 from dsolver.program.lifting import UNKNOWN, OutOfRangeError, exponent_for, times
 from dsolver.program.loop import Slice
+from dsolver.program.solve import Guess, Solve
 from dsolver.program.terms import Begun, Terms
 from dsolver.session.arguments import FMG, FirstGuess, check_guess
 from dsolver.session.session import Session
 from dsolver.session.user_arrays import Container, container_of
+from dsolver.session.vectors import expect, shift
 
 
 @final
@@ -71,14 +73,14 @@ def given_column(session: Session, b: Any, x0: Any) -> GivenColumn:
     right = container_of("b", b, partition, client, session.given, dtype=dtype)
     guess: FirstGuess = None
     if x0 is not None:
-        values = x0 if isinstance(x0, str) else times(x0, -session.shift)
+        values = x0 if isinstance(x0, str) else times(x0, -shift(session))
         guess = (
             FMG if isinstance(x0, str) else container_of("x0", values, partition, client, session.given, dtype=dtype)
         )
-    check_guess(session.first, x0)
-    if isinstance(guess, str) and not session.preconditioner.can.guesses:  # it has taken the place of the first one
+    check_guess(session.first.m, x0)
+    if isinstance(guess, str) and not session.wishes.m.can.guesses:  # it has taken the place of the first one
         guess = None
-    session.expect(host=right.host)
+    expect(session, host=right.host)
     return GivenColumn(right=right, guess=guess)
 
 
@@ -89,13 +91,33 @@ def start(session: Session, given: Sequence[GivenColumn], terms: Terms, seconds:
         InputError: values are NaN, infinite, too large, or so small that b's norm is zero.
     """
     *before, last = given
-    loads = [
-        _looked_at(session, each, session.begin(each.right, each.guess, column, len(given)))
-        for column, each in enumerate(before)
-    ]
-    started, x = session.start(last.right, last.guess, len(given), terms, seconds)
+    program, width, loads = session.program, len(given), []
+    for column, each in enumerate(before):
+        name = _guessed(session, each.guess, column, width)
+        begun = program.load("b", each.right.boxes(), Solve.begin, name, column, width)
+        _loaded(session, width)
+        loads.append(_looked_at(session, each, begun))
+    right, name = last.right, _guessed(session, last.guess, width - 1, width)
+    more = name, width - 1, width, terms, seconds
+    started, x = program.exchange("b", right.boxes(), right.here, Solve.load_and_solve, *more, host=right.host)
+    _loaded(session, width)
     loads.append(_looked_at(session, last, started.begun))
     return StartedSolve(loads=loads, slices=started.slices, seconds=started.seconds, x=x)
+
+
+def _guessed(session: Session, guess: FirstGuess, column: int, width: int) -> Guess:
+    """Name of a first guess, whose values are brought to the program."""
+    if isinstance(guess, Container):
+        session.program.load("x0", guess.boxes(), Solve.set_x, column, width)
+        return "x"
+    return guess or "zero"
+
+
+def _loaded(session: Session, width: int) -> None:
+    """Note that a column is there."""
+    if width > 1:
+        session.system.columns = width
+    session.took = 0.0
 
 
 def _looked_at(session: Session, given: GivenColumn, begun: Begun) -> LoadedColumn:

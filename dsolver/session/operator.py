@@ -12,6 +12,7 @@ import numpy as np
 from dsolver.errors import InputError
 from dsolver.session.session import Session
 from dsolver.session.user_arrays import array_of, container_of, stacked
+from dsolver.session.vectors import preconditioned, residual
 
 
 @final
@@ -49,7 +50,7 @@ class PreconditionerOperator:
             raise InputError(f"r has shape {shape}, but must be ({self.shape[0]},) or ({self.shape[0]}, k)")
         problem = session.given
         right = container_of("r", problem.to_grid(values), session.partition, session.runtime.client, dtype=self.dtype)
-        return problem.from_grid(session.preconditioned(right)).reshape(shape)
+        return problem.from_grid(preconditioned(session, right)).reshape(shape)
 
     def matmat(self, r: Any) -> Any:
         """M R for k vectors (n, k), one after the other; as `matvec` otherwise."""
@@ -101,10 +102,10 @@ class Residual:
     def __call__(self, x: Any) -> Any:
         """The residual of x, of b's kind of array."""
         session = self._session()
-        if session is not None and session.given is self._problem and not session.closed:
-            return session.residual(self._b, x)
+        if session is not None and session.given is self._problem and not session.system.closed:
+            return residual(session, self._b, x)
         with Session(self._problem, replace(self._setup, M=None, method=None, precond_dtype="auto")) as anew:
-            return anew.residual(self._b, x)
+            return residual(anew, self._b, x)
 
     def __reduce__(self) -> Any:
         raise InputError("the residual of a solution is neither copied nor pickled: devices hold its matrix")

@@ -21,9 +21,11 @@ from dsolver.errors import SHORT, InputError, check_tolerance, in_a_line
 from dsolver.grid.coloring import Order
 from dsolver.krylov.methods import check_method
 from dsolver.monitor.watch import Sink, check_sink
-from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.registry import AUTO, check_dtype, chosen_for
 from dsolver.problems import Problem
+from dsolver.problems.problem import check_problem
+from dsolver.program.plan import Wishes
+from dsolver.program.spec import method_for
 from dsolver.program.terms import limit_of
 from dsolver.session.checkpoint import Checkpoint, checkpoint_of
 from dsolver.session.follower import Callback, Progress
@@ -151,19 +153,33 @@ class Setup:
         Order.parse(self.order)
         check_dtype(None, self.precond_dtype)
 
-    def preconditioner(self, problem: Problem, device: str = "cpu") -> Preconditioner:
-        """The preconditioner that M stands for.
+    def wishes(self, problem: Problem, device: str = "cpu") -> Wishes:
+        """What it says of a system, with the preconditioner that M stands for.
 
         Args:
             problem: the system.
             device: where it is solved, "cpu" or "cuda"; what "auto" stands for depends on it, and nothing else.
 
         Raises:
-            InputError: M is no preconditioner, or none that can be made in `precond_dtype`.
+            InputError: it is no system, or one that method, dtype or M are not for; or M is no preconditioner, or none
+                that can be made in `precond_dtype`.
         """
-        found = chosen_for(self.M, problem, self.method, device)
-        check_dtype(found, self.precond_dtype)
-        return found
+        check_problem(problem)
+        method_for(problem, self.method)
+        if self.dtype != "float64" and (problem.complex or problem.operator is not None):
+            what = "is complex" if problem.complex else "is a function"
+            raise InputError(f"A {what}, and dtype={self.dtype!r} is for real matrices and grids: leave it out")
+        m = chosen_for(self.M, problem, self.method, device)
+        check_dtype(m, self.precond_dtype)
+        return Wishes(
+            m=m,
+            free=isinstance(self.M, str) and self.M == AUTO,
+            method=self.method,
+            restart=self.restart,
+            order=self.order,
+            dtype=self.dtype,
+            precond_dtype=m.precision or self.precond_dtype,
+        )
 
 
 @final

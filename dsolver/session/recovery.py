@@ -19,9 +19,11 @@ from dsolver.cluster import crew, devices
 from dsolver.cluster.runtime import Runtime
 from dsolver.engines.dask.blocks import LazyBlocks, gather_blocks
 from dsolver.engines.dask.connection import unanswered
+from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, DeviceError, InputError, WorkerLostError, warn
 from dsolver.grid.partition import Partition
 from dsolver.problems import Problem
+from dsolver.program.solve import Solve
 from dsolver.session.checkpoint import EVERY, Checkpoint, Saved
 from dsolver.session.follower import Progress, State
 from dsolver.session.user_arrays import assembled
@@ -35,14 +37,17 @@ MEMORY: Final = 1 << 30
 class Iterates(Protocol):
     """Iterates of a solve that is running, and where they are: what a session has."""
 
-    runtime: Runtime
+    @property
+    def runtime(self) -> Runtime:
+        """Where its program runs."""
+
+    @property
+    def program(self) -> RunningProgram[Solve]:
+        """The program, which has x."""
 
     @property
     def partition(self) -> Partition:
         """Chunks of the finest level."""
-
-    def blocks(self, column: int = 0, *, host: bool = False) -> Mapping[int, Any]:
-        """x of a column by chunk number."""
 
 
 @final
@@ -133,14 +138,15 @@ class Keeper:
     def _save(self, session: Iterates, b_norm: float, state: State) -> None:
         client, workers, partition = session.runtime.client, session.runtime.workers, session.partition
         if self._due:
-            columns = (session.blocks(column, host=True) for column in range(self._columns))
+            columns = (session.program.unload(Solve.solution, column, host=True) for column in range(self._columns))
             self._kept = [self._whole(partition, gather_blocks(client, each, workers)) for each in columns]
             self._kept_at = time.monotonic()
         if self._checkpoint is None or not self._checkpoint.due:
             return
-        blocks: Mapping[int, Any] = LazyBlocks(client, session.blocks(0, host=True), workers)
+        x = session.program.unload(Solve.solution, 0, host=True)
+        blocks: Mapping[int, Any] = LazyBlocks(client, x, workers)
         if self._problem.reordered:  # a save does not depend on how rows were cut
-            whole = self._whole(partition, gather_blocks(client, session.blocks(0, host=True), workers))
+            whole = self._whole(partition, gather_blocks(client, x, workers))
             blocks = {chunk.number: whole.reshape(partition.grid)[chunk.box.slices] for chunk in partition}
         try:
             self._checkpoint.save(partition, blocks, state.iteration, state.residual, b_norm, self._dtype)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
-from dsolver.errors import DeviceError, InputError, warn
+from dsolver.cost.estimate import check_memory
+from dsolver.errors import DeviceError, DeviceMemoryError, DsolverError, InputError, warn
 from dsolver.krylov.control import ATTAINABLE
-from dsolver.preconditioners.auto import Alternative
-from dsolver.preconditioners.direct import NEARBY
+from dsolver.krylov.methods import FOR_FACTORS
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.preconditioners import Direct, Preconditioner
+from dsolver.preconditioners.auto import Alternative, alternative_to, for_broken, for_indefinite, or_factors
+from dsolver.preconditioners.direct import NEARBY, may_be_for_least_squares, may_be_last
+from dsolver.preconditioners.registry import AUTO
+from dsolver.program.solve import Solve
 from dsolver.session.follower import Follower, History
 from dsolver.session.loading import LoadedColumn
 from dsolver.session.options import Options
@@ -36,6 +44,11 @@ FAR: Final = 4.0
 to 1.5 times as high with float32."""
 
 
+def replaceable(session: Session) -> bool:
+    """Whether another preconditioner may take the place of the one that "auto" has chosen."""
+    return session.first.free and session.wishes.m is session.first.m and not session.refused
+
+
 def try_other_preconditioner(
     session: Session, loads: Sequence[LoadedColumn], follower: Follower, keeper: Keeper
 ) -> bool:
@@ -44,7 +57,7 @@ def try_other_preconditioner(
     Returns whether columns have to be solved anew, with the one that is slow, as the other one cannot be made.
     """
     slow = [column for column, history in enumerate(follower.histories) if history.ended is Status.SLOW]
-    other = session.alternative_to(loads[0].begun.chosen) if slow else None
+    other = _alternative(session, loads[0].begun.chosen) if slow else None
     if other is None:
         return False
     history = follower.histories[slow[0]]
@@ -55,17 +68,33 @@ def try_other_preconditioner(
         f"more than {other.further} are still needed, as long as {other.name!r} takes with its set-up: the solve goes "
         f"on with "
     )
-    if shortage := session.shortage(m=other.m):
+    if shortage := _shortage(session, m=other.m):
         keeper.notes += (f"{note}{other.taken!r} all the same, as {other.name!r} has no room: {shortage}",)
     else:
         keeper.notes += (f"{note}{other.name!r}",)
         try:
             session.precondition(m=other.m)
         except (InputError, DeviceError) as error:  # a pivot vanishes, no library, or memory runs out after all
-            session.keep_first(f"{note}{other.taken!r} all the same, begun anew, as {other.name!r} fails: {error}")
+            session.refused = f"{note}{other.taken!r} all the same, begun anew, as {other.name!r} fails: {error}"
             return True
     follower.resume(slow)
     return False
+
+
+def _alternative(session: Session, chosen: Preconditioner) -> Alternative | None:
+    """Preconditioner for solves that are slow with what "auto" has chosen by looking at the rows; None for none."""
+    other = alternative_to(chosen, session.problem, session.spec.method) if replaceable(session) else None
+    return or_factors(other, session.given, session.runtime.device) if other and session.first.method is None else other
+
+
+def _shortage(session: Session, **changes: Any) -> str:
+    """Numbers of the memory that `Session.precondition` with these changes lacks; "" if it has room."""
+    try:
+        plan = session.system.plan.changed(cuda=session.system.cuda, **changes)
+        check_memory(plan.spec, session.runtime, session.spec)
+    except DeviceMemoryError as error:
+        return str(error)
+    return ""
 
 
 def try_other_method(session: Session, loads: Sequence[LoadedColumn], follower: Follower, keeper: Keeper) -> bool:
@@ -76,12 +105,15 @@ def try_other_method(session: Session, loads: Sequence[LoadedColumn], follower: 
     Returns whether columns that were solved together have to be solved anew, each alone.
     """
     broken = [column for column, history in enumerate(follower.histories) if history.ended in BROKEN]
-    if broken and (other := session.for_broken(loads[0].begun.chosen)):
+    free = bool(broken) and session.first.method is None
+    if other := for_broken(loads[0].begun.chosen, session.spec.method) if free else None:
         _go_on_by(session, other, follower, broken, keeper)
         return False
     columns = [column for column, history in enumerate(follower.histories) if history.ended is Status.INDEFINITE]
-    other = session.for_indefinite(loads[0].begun.chosen)
-    if not columns or other is None or session.shortage(m=other.m, method=other.method):
+    first = session.first
+    free = bool(columns) and first.free and first.method is None
+    other = for_indefinite(loads[0].begun.chosen, session.problem, session.spec.method) if free else None
+    if other is None or _shortage(session, m=other.m, method=other.method):
         return False
     history = follower.histories[columns[0]]
     session.precondition(m=other.m, method=other.method)
@@ -98,7 +130,7 @@ def try_other_method(session: Session, loads: Sequence[LoadedColumn], follower: 
 
 def _go_on_by(session: Session, other: Alternative, follower: Follower, columns: Sequence[int], keeper: Keeper) -> None:
     """Go on with another method in columns whose solves have ended, where it has room."""
-    if session.shortage(m=other.m, method=other.method):
+    if _shortage(session, m=other.m, method=other.method):
         return
     history, title = follower.histories[columns[0]], session.spec.traits.title
     session.precondition(m=other.m, method=other.method)
@@ -116,9 +148,60 @@ def needs_factors(solution: Solution, options: Options) -> bool:
     return (ran_out or solution.status in LOST) and not solution.true_residual <= REACHED * solution.b_norm
 
 
+def take_factors(session: Session, why: str) -> bool:
+    """Take factors of the whole matrix for M from now on, where "auto" may and there is room; whether it does.
+
+    Args:
+        session: whose solve has ended badly.
+        why: for notes of the solves that follow.
+    """
+    with session.in_use():
+        given, first = session.given, session.first
+        done = isinstance(session.wishes.m, Direct) and session.spec.method == FOR_FACTORS
+        free = first.free and first.method is None and not done and given.operator is None
+        factors: dict[str, Any] = {"m": Direct(), "method": FOR_FACTORS}
+        if not free or not may_be_last(given) or _shortage(session, **factors):
+            return False
+        try:
+            session.precondition(**factors)
+        except DsolverError:  # no library where they would be made, or memory: the program is started anew
+            return False
+    session.factored = why
+    return True
+
+
 def needs_least_squares(solution: Solution, options: Options) -> bool:
     """Whether a solve has ended so that A may be singular, and no x reach b, which factors of A do not tell."""
     return NEARBY not in solution.notes and needs_factors(solution, options)
+
+
+def take_least_squares(session: Session) -> bool:
+    """Take factors for least squares from now on, where M has others and there is room; whether M has them."""
+    with session.in_use():
+        m = session.wishes.m
+        if not isinstance(m, Direct) or session.spec.traits.symmetric:
+            return False
+        other = replace(m, least_squares=True)
+        if m.least_squares or not may_be_for_least_squares(session.given) or _shortage(session, m=other):
+            return m.least_squares
+        try:
+            session.precondition(m=other)
+        except DsolverError:
+            return False
+    return True
+
+
+def find_pieces(session: Session) -> bool:
+    """Whether A has pieces that nothing fixes: it is set up anew to see, and not looked at again."""
+    given, plan = session.given, session.system.plan
+    if not (isinstance(given, MatrixProblem) and given.may_have_pieces):
+        return False
+    began = time.perf_counter()
+    unknown = replace(given, singular=None), replace(session.problem, singular=None)
+    session.system.plan = plan.with_problem(*unknown)
+    session.precondition()
+    session.took = time.perf_counter() - began
+    return session.program.call(Solve.closed_regions) > 0
 
 
 def why_factors(solution: Solution) -> str:
@@ -134,12 +217,12 @@ def try_float64(
     session: Session, loads: Sequence[LoadedColumn], follower: Follower, options: Options
 ) -> dict[int, tuple[str, ...]]:
     """Go on with M in float64 in columns whose solves it may have ended in float32; a note for each such column."""
-    histories, dtype, usual = follower.histories, session.spec.precond_dtype, session.lowered_unasked
+    histories, dtype, usual = follower.histories, session.spec.precond_dtype, session.wishes.precond_dtype == AUTO
     doubtful = [column for column, load in enumerate(loads) if _may_be_m(histories[column], load, session, options)]
     if not session.spec.lowered or not doubtful:
         return {}
     notes: dict[int, tuple[str, ...]] = {}
-    shortage = session.shortage(dtype="float64")
+    shortage = _shortage(session, precond_dtype="float64")
     then = f"it cannot go on with 'float64': {shortage}" if shortage else "it goes on with 'float64'"
     for column in doubtful:
         history = histories[column]
@@ -152,7 +235,7 @@ def try_float64(
         notes[column] = (note,)
     if shortage:
         return notes
-    session.precondition(dtype="float64")
+    session.precondition(precond_dtype="float64")
     follower.resume(doubtful)
     return notes
 

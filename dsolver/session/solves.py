@@ -23,12 +23,17 @@ from dsolver.session.batching import grouped
 from dsolver.session.checkpoint import checkpoint_of
 from dsolver.session.follower import Follower, History
 from dsolver.session.loading import LoadedColumn, given_column, start
+from dsolver.session.notes import notes_of
 from dsolver.session.operator import Residual
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
 from dsolver.session.second_attempts import (
+    find_pieces,
     needs_factors,
     needs_least_squares,
+    replaceable,
+    take_factors,
+    take_least_squares,
     try_float64,
     try_other_method,
     try_other_preconditioner,
@@ -37,6 +42,7 @@ from dsolver.session.second_attempts import (
 from dsolver.session.session import Session
 from dsolver.session.two_parts import solved_in_parts
 from dsolver.session.user_arrays import is_complex
+from dsolver.session.vectors import scaled, solution
 from dsolver.solution import Solution
 from dsolver.status import Status
 
@@ -83,8 +89,11 @@ def _in_range(session: Session, pairs: Pairs, options: Options) -> list[Solution
     if len(pairs) > 1:
         return [solution for pair in pairs for solution in _in_range(session, [pair], options)]
     ((b, x0),) = pairs
-    with session.lifting(exponent):
+    session.lift = exponent
+    try:
         found = _solved(session, [(times(b, exponent), x0)], replace(options, atol=times(options.atol, exponent)))
+    finally:
+        session.lift = 0
     return _lowered(found, exponent)
 
 
@@ -108,12 +117,12 @@ def _solved(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
     if found is None:
         found = [solution for pair in pairs for solution in _together(session, [pair], options) or ()]
     lost = [number for number, solution in enumerate(found) if needs_factors(solution, options)]
-    if lost and session.take_factors(why_factors(found[lost[0]])):
+    if lost and take_factors(session, why_factors(found[lost[0]])):
         for number in lost:
             for solution in _together(session, [pairs[number]], options) or ():
                 found[number] = min(found[number], solution, key=lambda each: each.true_residual)
     for number, solution in enumerate(found):
-        if needs_least_squares(solution, options) and session.take_least_squares():
+        if needs_least_squares(solution, options) and take_least_squares(session):
             for other in _together(session, [pairs[number]], options) or ():
                 found[number] = min(solution, other, key=lambda each: each.true_residual)
     return found
@@ -135,7 +144,7 @@ def _with_pieces(session: Session, pairs: Pairs, options: Options, keeper: Keepe
     """
     solutions = _attempt(session, pairs, options, keeper)
     ends = {solution.status for solution in solutions or ()}
-    if ends <= {Status.CONVERGED, Status.STOPPED} or not session.found_pieces():
+    if ends <= {Status.CONVERGED, Status.STOPPED} or not find_pieces(session):
         return solutions
     failed = next(end for end in ends if not end.converged)
     note = (
@@ -150,14 +159,14 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
     """Solve, unless a worker is lost meanwhile; None where the columns have to be solved one by one."""
     began, setup = time.perf_counter(), session.took
     given = [given_column(session, b, keeper.guess(i, x0)) for i, (b, x0) in enumerate(pairs)]
-    watch = Watch(session.runtime.client, options.spans, session.begun_events())
+    watch = Watch(session.runtime.client, options.spans, session.feed.begin())
     closely = options.checkpoint is not None or watch.asked
     terms = Terms(
         rtol=options.rtol,
         atol=options.atol,
         maxiter=options.iterations,
         interruptible=options.callback is not None,
-        replaceable=session.replaceable,
+        replaceable=replaceable(session),
         closely=closely,
     )
     slice_seconds = 0.0 if closely else session.program.stride
@@ -172,7 +181,8 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
             progress=keeper.watching(session, loads[0].begun.b_norm, options.progress),
             watch=watch,
         )
-        with session.solving_for(loads[0].right):
+        session.solving = loads[0].right
+        try:
             follower.run(started.slices)
             anew = try_other_preconditioner(session, loads, follower, keeper)
             notes = {} if anew else try_float64(session, loads, follower, options)
@@ -180,6 +190,8 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
                 first = follower.histories[0]
                 watch.end(str(first.ended), first.iterations, first.true_residual)
                 return None
+        finally:
+            session.solving = None
         times = {"setup": setup, "load": loaded - began, "solve": time.perf_counter() - loaded}
         times |= {"lost": session.lost} if session.lost else {}
         ends = [
@@ -190,9 +202,9 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
         failed = next((end for end in ends if not end.converged), Status.CONVERGED)
         watch.end(str(failed), slowest.iterations, slowest.true_residual)
         if started.x is not None:
-            x = [session.like(loads[0].right, started.x)]
+            x = [scaled(session, loads[0].right, started.x)]
         else:
-            x = [session.x_like(load.right, column) for column, load in enumerate(loads)]
+            x = [solution(session, load.right, column) for column, load in enumerate(loads)]
     asymmetric = _asymmetric(session, ends)
     sealed = _sealed(loads[0].begun.excess)
     return [
@@ -207,13 +219,13 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
             limit=options.limit(load.begun.b_norm),
             closed_regions=load.begun.excess.closed,
             timings={**times, "total": setup + session.lost + time.perf_counter() - began},
-            engine=session.described,
+            engine=session.system.described,
             solved_by=_solved_by(session, load),
             spans=watch.spans,
             exposure=watch.exposure,
             problem=_of_cells(session.given),
             notes=(
-                *session.notes,
+                *notes_of(session),
                 *load.begun.chosen.remarks,
                 *sealed,
                 *keeper.notes,
@@ -234,8 +246,8 @@ def _of_cells(problem: Problem) -> Problem | None:
 
 def _solved_by(session: Session, load: LoadedColumn) -> str:
     """The method and the preconditioner with which a solve has ended."""
-    own = session.preconditioner is session.first
-    m = load.begun.chosen if own else session.preconditioner
+    own = session.wishes.m is session.first.m
+    m = load.begun.chosen if own else session.wishes.m
     return f"{session.spec.method} with {m.asked}"
 
 
@@ -258,8 +270,8 @@ def _case(session: Session, load: LoadedColumn, history: History, ended: Status,
         status=ended,
         problem=session.problem,
         method=session.spec.method,
-        used=(session.first, load.begun.chosen, session.preconditioner),
-        restart=session.restart,
+        used=(session.first.m, load.begun.chosen, session.wishes.m),
+        restart=session.first.restart,
         residuals=history.residuals,
         true_residual=history.true_residual,
         b_norm=load.begun.b_norm,
@@ -272,7 +284,7 @@ def _asymmetric(session: Session, ends: Sequence[Status]) -> tuple[str, ...]:
     traits = session.spec.traits
     if not traits.symmetric or all(end.converged or end is Status.STOPPED for end in ends):
         return ()
-    found = session.preconditioner.asymmetry()
+    found = session.wishes.m.asymmetry()
     if not found > ASYMMETRY:
         return ()
     flexible = "" if session.spec.method == "fcg" else "'fcg', "

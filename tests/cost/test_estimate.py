@@ -173,7 +173,7 @@ def test_a_system_that_no_gpu_holds_is_refused_before_set_up(monkeypatch: pytest
     monkeypatch.setattr("dsolver.session.session.connect", lambda *_, **__: runtime)
     monkeypatch.setattr("dsolver.cluster.devices.free_memory_of", free)
     monkeypatch.setattr(Runtime, "launch", launch)
-    monkeypatch.setattr("dsolver.session.session.Session._tell_of_set_up", lambda _: None)  # there is no cluster
+    monkeypatch.setattr("dsolver.session.feed.Feed.begin_set_up", lambda _: None)  # there is no cluster
     with pytest.raises(DeviceMemoryError, match=r"GPU 0 of 2 has 16 MiB free, .* needs .* MiB \(matrices .*use about"):
         dsolver.Solver(problems.hpcg((64, 64, 64)))
     assert asked == [(client, runtime.workers, reclaim) for reclaim in (False, True)]
@@ -190,7 +190,7 @@ def test_an_update_that_no_gpu_holds_leaves_the_old_system(monkeypatch: pytest.M
     monkeypatch.setattr("dsolver.cluster.devices.free_memory_of", lambda *_, **__: (there.pop(),))
     with dsolver.Solver(problems.diffusion(grid)) as solver:
         expected = solver.solve(np.ones(grid))
-        solver._session.runtime = replace(on_cpu, device="cuda")  # of which only the check takes notice
+        solver._session.system.runtime = replace(on_cpu, device="cuda")  # of which only the check takes notice
         few = of_spec(solver._session.spec, solver._session.runtime).workers[0]
         there += [1 << 20, 1 << 20]  # the second time once all that nothing uses is given back
         with pytest.raises(DeviceMemoryError, match=r"GPU 0 of 1 has .* free, but its part of the system needs"):

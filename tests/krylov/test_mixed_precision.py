@@ -14,7 +14,6 @@ import dsolver
 from dsolver import Solver, kernels, problems, solve
 from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.cluster.runtime import EngineName
-from dsolver.cost import estimate
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.engines.transport.base import PackedChannel
@@ -26,9 +25,10 @@ from dsolver.krylov.mixed_precision import Lowered
 from dsolver.preconditioners import IC0, Algebraic, Auto, Jacobi, Multigrid, Preconditioner
 from dsolver.preconditioners.builder import MakeStored
 from dsolver.preconditioners.registry import value_type
+from dsolver.program import plan
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from dsolver.session import session
+from dsolver.session import second_attempts
 from dsolver.status import Status
 from tests.support.programs import advance, blocks_of, start, true_residual
 
@@ -211,7 +211,7 @@ def test_without_room_for_float64_the_solve_ends_and_says_so(monkeypatch: pytest
         if old is not None and not spec.lowered:
             raise DeviceMemoryError("9 GiB are needed, 8 are there")
 
-    monkeypatch.setattr(session, "check_memory", checked)
+    monkeypatch.setattr(second_attempts, "check_memory", checked)
     with pytest.warns(RuntimeWarning, match="cannot go on with 'float64': 9 GiB are needed"):
         found = solve(scaled(1e60), hpcg_product(rough()), device="cpu", precond_dtype="float32")
     assert not found.converged
@@ -274,8 +274,7 @@ def test_the_usual_value_type_follows_from_the_preconditioner_the_method_and_the
 @pytest.fixture
 def usual_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """The usual value type of GPUs, on CPUs."""
-    for module in (session, estimate):
-        monkeypatch.setattr(module, "value_type", lambda *asked, **_: value_type(*asked, cuda=True))
+    monkeypatch.setattr(plan, "value_type", lambda *asked, **_: value_type(*asked, cuda=True))
 
 
 @pytest.mark.usefixtures("usual_float32")

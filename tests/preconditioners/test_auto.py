@@ -17,8 +17,9 @@ from dsolver.matrices import elimination
 from dsolver.multigrid import hierarchy
 from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Direct, Jacobi, Multigrid, auto, direct
 from dsolver.preconditioners.registry import value_type
+from dsolver.program import plan
 from dsolver.program.spec import SolveSpec
-from dsolver.session import session
+from dsolver.session import second_attempts
 from tests.support import hard_systems
 from tests.support.clusters import cluster
 
@@ -279,7 +280,7 @@ def test_a_slow_solve_goes_on_as_it_was_where_the_other_multigrid_has_no_room(mo
         if isinstance(spec.preconditioner, Algebraic):
             raise DeviceMemoryError("9 GiB are needed, 8 are there")
 
-    monkeypatch.setattr(session, "check_memory", checked)
+    monkeypatch.setattr(second_attempts, "check_memory", checked)
     with dsolver.Solver(THIN, device="cpu") as solver:
         solution = solver.solve(RIGHT, rtol=1e-10)
         assert repr(solver.preconditioner) == repr(Multigrid())
@@ -333,7 +334,7 @@ def test_it_is_the_same_one_by_one_serially_together_and_in_float32() -> None:
 @pytest.mark.usefixtures("_misled", "_costly")
 def test_it_is_corrected_the_other_way_too_and_for_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = laplacian(40), RNG.standard_normal(1600)
-    monkeypatch.setattr(session, "value_type", lambda *asked, **_: value_type(*asked, cuda=True))  # as on GPUs
+    monkeypatch.setattr(plan, "value_type", lambda *asked, **_: value_type(*asked, cuda=True))  # as on GPUs
     for name, then in (("chebyshev", "float32"), ("amg", "float64")):
         with dsolver.Solver(a, device="cpu") as solver:
             solution = solver.solve(b)

@@ -22,8 +22,7 @@ from dsolver.preconditioners import Multigrid
 from dsolver.problems import Problem
 from dsolver.program.batch import Batch
 from dsolver.program.spec import SolveSpec
-from dsolver.session import batching
-from dsolver.session.session import Session
+from dsolver.session import batching, loading
 from dsolver.status import Status
 
 F64 = npt.NDArray[np.float64]
@@ -268,7 +267,8 @@ class Crowded:
 
     def __init__(self, problem: Problem, free: int) -> None:
         self.spec = SolveSpec.plan(problem, (1, 1, 1))
-        self.partition, self.columns, self.free = self.spec.partition, 0, free
+        self.partition, self.free = self.spec.partition, free
+        self.system = SimpleNamespace(columns=0)
         self.runtime = SimpleNamespace(device="cuda", client=None, workers=())
 
 
@@ -282,7 +282,7 @@ def test_there_are_as_many_together_as_have_room(monkeypatch: pytest.MonkeyPatch
         assert batching.room(session, 8) == count
     session.free = sizes[1]
     assert batching.room(session, 8) < 2
-    session.columns = 3
+    session.system.columns = 3
     assert batching.room(session, 3) == 3, "for so many there is room already"
     assert batching.room(session, 8) == 3, "and that stays where there is none for more"
 
@@ -292,13 +292,13 @@ def test_groups_are_of_as_few_widths_as_can_be(
     count: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     widths: list[int] = []
-    plain = Session.start
+    plain = loading.start
 
-    def noted(self: Session, right: Any, guess: Any, width: int, *rest: Any) -> Any:
-        widths.append(width)
-        return plain(self, right, guess, width, *rest)
+    def noted(session: Any, given: Any, *rest: Any) -> Any:
+        widths.append(len(given))
+        return plain(session, given, *rest)
 
-    monkeypatch.setattr(Session, "start", noted)
+    monkeypatch.setattr("dsolver.session.solves.start", noted)
     bs = right_hand_sides(count)
     with dsolver.Solver(PROBLEMS["constant"], device="cpu") as solver:
         found = solver.solve(bs)
@@ -354,6 +354,6 @@ def test_seconds_of_short_supersteps_are_those_of_the_pace_that_is_known() -> No
 def test_another_matrix_has_room_for_one_again() -> None:
     with dsolver.Solver(PROBLEMS["variable"], device="cpu") as solver:
         solver.solve(right_hand_sides(2))
-        assert solver._session.columns == 2
+        assert solver._session.system.columns == 2
         solver.update(PROBLEMS["variable"])
-        assert solver._session.columns == 0
+        assert solver._session.system.columns == 0

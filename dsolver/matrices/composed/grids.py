@@ -18,7 +18,7 @@ from dsolver.matrices.matrix import matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import FED
 from dsolver.problems.finite_volumes import Diffusion
-from dsolver.problems.fluxes.rows import flux_rows, is_by_fluxes
+from dsolver.problems.fluxes.rows import flux_rows
 from dsolver.problems.problem import Problem
 from dsolver.problems.rows import rows_of
 
@@ -31,11 +31,9 @@ def as_matrix(problem: Any) -> Any:
     Raises:
         InputError: a coefficient makes no sense.
     """
-    if not (isinstance(problem, Problem) and problem.lattice and problem.operator is None):
+    if not (isinstance(problem, Problem) and problem.by_rows):
         return problem
-    if is_by_fluxes(problem):
-        return _of_fluxes(problem)
-    return _on_grid(_of(rows_of(problem), problem), problem) if problem.asymmetry else problem
+    return _of_fluxes(problem) if problem.by_fluxes else _on_grid(_of(rows_of(problem), problem), problem)
 
 
 def _of_fluxes(problem: Problem) -> MatrixProblem:

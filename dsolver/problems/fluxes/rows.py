@@ -80,12 +80,6 @@ class FluxRows:
         )
 
 
-def is_by_fluxes(problem: Problem) -> bool:
-    """Whether a problem's rows are made here: it has complex coefficients, a flow or a full tensor."""
-    rule = problem.rule
-    return isinstance(rule, Diffusion) and (problem.complex or bool(rule.velocity or rule.cross))
-
-
 def flux_rows(problem: Problem) -> FluxRows:
     """The rows of a problem on a grid.
 

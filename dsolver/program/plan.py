@@ -1,0 +1,96 @@
+"""Planning of a solve: the cut, the method and the value types of a system, where they were not asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self, final
+
+from dsolver.grid.coloring import Order
+from dsolver.grid.cut import chunks_for
+from dsolver.matrices.problem import Cutter, MatrixProblem
+from dsolver.preconditioners import Preconditioner
+from dsolver.preconditioners.registry import AUTO, value_type
+from dsolver.problems import Problem
+from dsolver.program.spec import SolveSpec, bases
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """Choices about a solve that were made by its user, and M.
+
+    Attributes:
+        m: the preconditioner.
+        free: whether another one may take its place: it was chosen by its system.
+        method: by name; None for the usual one of the system and of M.
+        restart: vectors of a basis; None for as many as it takes.
+        order: in which smoothers visit rows.
+        dtype: the value type of the system.
+        precond_dtype: that of M, or "auto".
+    """
+
+    m: Preconditioner
+    free: bool = False
+    method: str | None = None
+    restart: int | None = None
+    order: Order | str = "color8"
+    dtype: str = "float64"
+    precond_dtype: str = AUTO
+
+    def cut(self, problem: Problem, chunks: int, *, cuda: bool, by: Cutter | None = None) -> Problem:
+        """The problem with its fields, a matrix cut into so many chunks if it is not yet; by: as of `MatrixProblem`."""
+        problem = self.m.with_fields(problem)
+        if isinstance(problem, MatrixProblem):
+            return problem.planned(chunks, cuda=cuda, cut=by)
+        return problem.planned(chunks, cuda=cuda)
+
+    def plan(self, problem: Problem, workers: int, *, cuda: bool, by: Cutter | None = None) -> Plan:
+        """The plan for a system on workers, with a chunk for each by default.
+
+        Args:
+            problem: the system, with its arrays.
+            workers: how many.
+            cuda: whether they have GPUs.
+            by: cuts matrices; see `MatrixProblem.planned`.
+
+        Raises:
+            InputError: as of `SolveSpec.plan`, or the grid has no cut for M.
+        """
+        problem, m = self.cut(problem, workers, cuda=cuda, by=by), self.m
+        chunks = problem.chunks or chunks_for(problem.grid, workers, m.divisor, slabs=m.slabs)
+        spec = SolveSpec.plan(problem, chunks, self.order, m, self.method, self.restart, dtype=self.dtype)
+        return Plan(wishes=self, given=problem, spec=self.narrowed(spec, cuda=cuda))
+
+    def narrowed(self, spec: SolveSpec, *, cuda: bool) -> SolveSpec:
+        """A specification with the value type of M beside that of the system."""
+        if self.dtype != "float64":  # M's, too
+            return spec
+        return replace(spec, precond_dtype=value_type(self.precond_dtype, spec.preconditioner, spec.method, cuda=cuda))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A system that is planned.
+
+    Attributes:
+        wishes: that the plan follows.
+        given: the problem, cut, with its arrays, should the levels have to be made again.
+        spec: for programs.
+    """
+
+    wishes: Wishes
+    given: Problem
+    spec: SolveSpec
+
+    def changed(self, *, cuda: bool, **changes: Any) -> Self:
+        """The plan for the same system by other wishes about M, its value type and the method."""
+        wishes = replace(self.wishes, **changes)
+        m, method = wishes.m.informed(self.given), wishes.method or self.spec.method
+        sizes: dict[str, Any] = {**bases(self.given, method, wishes.restart or m.basis)}
+        spec = replace(self.spec, preconditioner=m, method=method, **sizes)
+        return replace(self, wishes=wishes, spec=wishes.narrowed(spec, cuda=cuda))
+
+    def with_problem(self, given: Problem, problem: Problem) -> Self:
+        """The plan for the same matrix of another problem; problem: for programs, without arrays."""
+        return replace(self, given=given, spec=replace(self.spec, problem=problem))

@@ -1,0 +1,48 @@
+"""Facts about a system that is set up: what its program has chosen and made."""
+
+from __future__ import annotations
+
+from dsolver.engines.dask.blocks import gather_blocks
+from dsolver.errors import InputError
+from dsolver.multigrid.summary import Hierarchy
+from dsolver.preconditioners import Preconditioner
+from dsolver.program.solve import Solve
+from dsolver.session.session import Session
+
+
+def closed_regions(session: Session) -> int:
+    """Number of regions that have a constant of their own, which nothing fixes; the whole grid may be one.
+
+    Raises:
+        InputError: the session is closed, or in use; so it is below.
+    """
+    return session.used(lambda: 0 if session.problem.singular is False else session.program.call(Solve.closed_regions))
+
+
+def chosen(session: Session) -> Preconditioner:
+    """M, and of "auto" what was chosen."""
+    return session.used(lambda: session.program.call(Solve.chosen))
+
+
+def hierarchy(session: Session) -> Hierarchy:
+    """The levels of multigrid in numbers.
+
+    Raises:
+        InputError: M has none, too.
+    """
+    levels, m = session.used(lambda: (session.program.call(Solve.hierarchy), session.program.call(Solve.chosen)))
+    if not levels:
+        raise InputError(f"M={m.asked} has no levels to show: M='mg' and M='amg' have")
+    return Hierarchy(levels=levels)
+
+
+def formats(session: Session) -> tuple[str, ...]:
+    """In which format each chunk's rows of a general matrix are stored, and why; empty for grids."""
+    if session.problem.lattice:
+        return ()
+
+    def brought() -> dict[int, str]:
+        blocks = session.program.unload(Solve.formats)
+        return dict(gather_blocks(session.runtime.client, blocks, session.runtime.workers))
+
+    return tuple(found for _, found in sorted(session.used(brought).items()))

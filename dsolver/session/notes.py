@@ -1,0 +1,59 @@
+"""Notes of a session on choices that are not as a rule, for `Solution.notes`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from dsolver.multigrid.reuse import Outcome
+from dsolver.session.session import Session
+from dsolver.session.vectors import functions
+
+REUSED: Final[Mapping[Outcome | None, str]] = {
+    "used": "M has the interpolation of an earlier matrix: update(reuse='interpolation') has kept it",
+    "first": "M was set up anew: the next update(reuse='interpolation') keeps its interpolation",
+    "pattern": "M was set up anew, as A has entries in other places, or is stored in another order: the next "
+    "update(reuse='interpolation') keeps its interpolation",
+    "none": "M was set up anew: it has no interpolation that update(reuse='interpolation') could keep; M='amg' has",
+    None: "",
+}
+"""Notes on what an update has used of the set-up before."""
+
+TAKEN: Final = (
+    "no client= was given, and a client is open: its cluster was taken, {}; client=False is for this process alone"
+)
+"""Note on a cluster that was not named."""
+
+GATHERED: Final = (
+    "{name} is a function of whole arrays: each vector is gathered on one worker for it. A function by chunk, as "
+    "dsolver.by_chunk makes, is called where the chunks are"
+)
+"""Note on a function that a cluster has no use for."""
+
+
+def notes_of(session: Session) -> tuple[str, ...]:
+    """Choices that are not as a rule, for `Solution.notes`."""
+    taken = TAKEN.format(session.unnamed) if session.unnamed else ""
+    kept = (REUSED[session.system.reused], taken, session.refused, session.factored)
+    return (*_method(session), *session.problem.notes, *filter(None, kept), *_gathered(session))
+
+
+def _method(session: Session) -> tuple[str, ...]:
+    """A note on a method that is not the usual one of its kind, where none was asked for."""
+    problem = session.problem
+    if problem.complex and problem.unsymmetric:
+        why = f"A is complex, neither symmetric nor Hermitian ({problem.unsymmetric})"
+    elif differs := problem.unsymmetric:
+        why = f"A is not symmetric ({differs})"
+    elif problem.indefinite and not problem.complex:
+        why = "A has a diagonal that is not positive everywhere"
+    else:
+        return ()
+    return () if session.first.method else (f"{why}: it is solved by {session.spec.traits.title}",)
+
+
+def _gathered(session: Session) -> tuple[str, ...]:
+    """Notes on functions for which whole vectors are brought to one worker."""
+    if session.runtime.client is None or len(session.partition) == 1:
+        return ()
+    return tuple(GATHERED.format(name=each.name) for each in functions(session) if each.halo is None)

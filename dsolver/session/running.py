@@ -1,0 +1,245 @@
+"""The program of a system, where it runs: started, given another matrix, and started again without lost workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar, final
+
+from dsolver.cluster.crew import ATTEMPTS
+from dsolver.cluster.gpu_lock import claim, release
+from dsolver.cluster.runtime import Runtime
+from dsolver.cluster.sent_rows import SentMatrix
+from dsolver.cost.estimate import check_memory
+from dsolver.engines.out_of_memory import clear_frames
+from dsolver.engines.running_program import RunningProgram
+from dsolver.errors import ClusterError, InputError
+from dsolver.grid.cut import owners_of
+from dsolver.matrices.row_block import ChunkRows
+from dsolver.multigrid.reuse import Outcome
+from dsolver.problems import Problem
+from dsolver.problems.finite_volumes import HELD
+from dsolver.program.plan import Plan, Wishes
+from dsolver.program.solve import Solve
+from dsolver.session.recovery import on_workers_left
+from dsolver.session.user_arrays import container_of
+
+T = TypeVar("T")
+
+
+@final
+class RunningSystem:
+    """A system's program on the devices or workers that there are.
+
+    Args:
+        kind: of program.
+        runtime: where it runs.
+
+    Attributes:
+        runtime: as given. After a loss, without the workers that are lost.
+        plan: of the system; swapped whole once the program has another one.
+        columns: for how many right-hand sides at once the program holds room; 0 before it was asked for any.
+        reused: what the newest update has used of the set-up before, where it was to; else None.
+        losses: of workers, since an attempt began.
+        closing: whether nothing is started any more.
+    """
+
+    plan: Plan
+
+    def __init__(self, kind: type[Solve], runtime: Runtime) -> None:
+        self._kind, self.runtime = kind, runtime
+        self._program: RunningProgram[Solve] | None = None
+        self.columns, self.losses = 0, 0
+        self.reused: Outcome | None = None
+        self.closing = False
+
+    @property
+    def program(self) -> RunningProgram[Solve]:
+        """The program, which is running.
+
+        Raises:
+            InputError: the session is closed.
+        """
+        if self._program is None:
+            raise InputError("this Solver is closed: open a new one")
+        return self._program
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or is being closed."""
+        return self.closing or self._program is None
+
+    @property
+    def described(self) -> str:
+        """For people: the engine, the kernels, the workers and their link."""
+        return self.runtime.describe(len(self.plan.spec.partition), self.program.link)
+
+    def __repr__(self) -> str:  # people know it as the `Solver` that holds it
+        problem = self.plan.spec.problem
+        shape = "x".join(map(str, problem.shape)) if problem.lattice else f"{problem.grid[0]} rows"
+        state = "closed" if self._program is None else f"on {self.described}"
+        return f"<Solver {problem.name} {shape}, {state}>"
+
+    @property
+    def cuda(self) -> bool:
+        """Whether it runs on GPUs."""
+        return self.runtime.device == "cuda"
+
+    def cut(self, wishes: Wishes, problem: Problem, chunks: int) -> Problem:
+        """A problem cut into so many chunks, where it runs."""
+        return wishes.cut(problem, chunks, cuda=self.cuda, by=self._cutter(problem))
+
+    def planned(self, wishes: Wishes, problem: Problem) -> Plan:
+        """The plan for a system where it runs."""
+        return wishes.plan(problem, max(1, len(self.runtime.workers)), cuda=self.cuda, by=self._cutter(problem))
+
+    def plan_first(self, wishes: Wishes, problem: Problem) -> None:
+        """Plan a system, on the workers that are left should some be lost meanwhile."""
+        while True:
+            try:
+                self.plan = self.planned(wishes, problem)
+            except ClusterError as error:
+                self.lose(error)
+            else:
+                return
+
+    def _cutter(self, problem: Problem) -> partial[SentMatrix] | None:
+        if self.runtime.client is not None:
+            return partial(SentMatrix, self.runtime)
+        if problem.places:
+            raise InputError(
+                "this matrix lies on a cluster: solve with its client, client=..., and not in this process"
+            )
+        return None
+
+    # -- start and end -------------------------------------------------------------------------------------------------
+
+    def launch(self, before: Callable[[], None] | None = None) -> None:
+        """Claim a cluster's GPUs and start the program; when a worker is lost meanwhile, on those that are left.
+
+        Args:
+            before: called ahead of each start.
+        """
+        while True:
+            if self.runtime.client is not None:
+                claim(self, self.runtime)
+            try:
+                if before is not None:
+                    before()
+                self.columns, self.reused, spec = 0, None, self.plan.spec
+                where = spec.problem.offsets, spec.problem.places
+                self._program = self.runtime.launch(self._kind, spec, spec.partition, *where)
+                self._load_coefficients(self.plan.given)
+            except ClusterError as error:
+                self.lose(error)
+            except BaseException:
+                self.end()
+                raise
+            else:
+                return
+
+    def end(self) -> None:
+        """End the program and give back what it holds."""
+        program, self._program = self._program, None
+        release(self)
+        if program is not None:
+            program.close()
+
+    def restart(self) -> None:
+        """Start the program again, with the matrix that it had."""
+        self.end()
+        self.losses = 0
+        self.launch()
+
+    def keep(self, program: RunningProgram[Solve]) -> None:
+        """Have a program that a lost cluster has ended, so that the next use starts it anew."""
+        self._program = self._program or program
+
+    def lose(self, error: ClusterError) -> None:
+        """End the program and take the workers that are left, or raise the error where that cannot help."""
+        self.end()
+        self.losses += 1
+        if self.losses > ATTEMPTS or self.closing:
+            raise error
+        self.runtime = on_workers_left(self.runtime, error)
+        clear_frames(error)
+
+    # -- other systems -------------------------------------------------------------------------------------------------
+
+    def exchange(self, plan: Plan, *, reuse: bool) -> None:
+        """Have the program take another matrix, if there is memory for it; x is zero."""
+        check_memory(plan.spec, self.runtime, self.plan.spec)
+        self._take(plan, lambda: self._replace(plan, reuse=reuse))
+        self.reused = self.program.call(Solve.reused) if reuse else None
+
+    def take_values(self, plan: Plan) -> None:
+        """Have the program take other values of held cells."""
+        self._take(plan, lambda: self._bring_values(plan))
+
+    def precondition(self, plan: Plan) -> None:
+        """Have the program take another preconditioner or method; b and x stay.
+
+        Where that fails, the plan is what it was, and the next use starts the program anew.
+        """
+        before, self.plan = self.plan, plan
+        try:
+            self.program.call(Solve.precondition, plan.spec)
+            self._load_coefficients(plan.given)
+            self.program.call(Solve.await_levels)
+        except BaseException as error:
+            self.program.close()  # half of a preconditioner
+            if not isinstance(error, ClusterError):  # a lost worker is no reason against it
+                self.plan = before
+            raise
+
+    def _replace(self, plan: Plan, *, reuse: bool = False) -> None:
+        self.reused = None
+        self.program.call(Solve.update, plan.spec, reuse)
+        self.columns = 0
+        self._load_coefficients(plan.given)
+
+    def _bring_values(self, plan: Plan) -> None:
+        self.program.call(Solve.take_values, plan.spec)
+        if HELD in plan.given.coefficients:
+            self._load(HELD, plan.given)
+            self.program.call(Solve.hold)
+
+    def _take(self, plan: Plan, change: Callable[[], None]) -> None:
+        """Change the program's problem, or keep the old one; a loss of workers leaves neither."""
+        try:
+            change()
+        except BaseException as error:
+            if isinstance(error, Exception) and not isinstance(error, ClusterError):
+                self._restore()  # a value is wrong, or memory has run out after all: known once the old are gone
+            else:
+                self.program.close()  # half of a matrix: the next use has the old one set up again
+            raise
+        self.plan = plan
+
+    def _restore(self) -> None:
+        """Set the old matrix up again in place of one that was refused; nothing stays open if that is refused, too."""
+        try:
+            self._replace(self.plan)
+        except ClusterError:  # what one worker refuses ends the program of all, and so does memory that runs out
+            self.end()
+            self.launch()
+        except BaseException:
+            self.end()
+            raise
+
+    def _load_coefficients(self, problem: Problem) -> None:
+        """Bring the arrays that the matrix is made from to their owners, and have it made."""
+        for name in problem.coefficients:
+            self._load(name, problem)
+        if problem.coefficients:
+            self.program.call(Solve.set_up)
+
+    def _load(self, name: str, problem: Problem) -> None:
+        """Bring an array to the owners of its chunks."""
+        values, partition, client = problem.coefficients[name], self.plan.spec.partition, self.runtime.client
+        if isinstance(values, ChunkRows):
+            owners = owners_of(partition, self.runtime.workers, self.plan.given.places)
+            blocks = values.blocks(partition, host=client is not None or not self.cuda, owners=owners)
+        else:
+            blocks = container_of(name, values, partition, client).boxes()
+        self.program.load(name, blocks, Solve.load_coefficient, name)
