@@ -8,7 +8,7 @@ from dsolver.problems import Problem
 from dsolver.session.arguments import client_of, on_gpu_here, prepared, problem_of
 from dsolver.session.options import Arguments, Options, Setup, spelled_out, split_arguments
 from dsolver.session.session import Session
-from dsolver.session.solves import solve_all
+from dsolver.session.solving.solves import solve_all
 from dsolver.solution import Solution
 
 

@@ -20,7 +20,7 @@ from dsolver.session.arguments import client_of, on_gpu_here, prepared, problem_
 from dsolver.session.follower import State
 from dsolver.session.options import Options, Setup, spelled_out
 from dsolver.session.session import Session
-from dsolver.session.solves import solve_all
+from dsolver.session.solving.solves import solve_all
 from dsolver.session.vectors import iterate
 from dsolver.solution import LeastSquaresSolution
 from dsolver.status import Status

@@ -27,7 +27,7 @@ from dsolver.session.arguments import (
 from dsolver.session.operator import PreconditionerOperator
 from dsolver.session.options import Options, Setup, SetupArguments, SolveArguments, spelled_out
 from dsolver.session.session import Session
-from dsolver.session.solves import solve_all
+from dsolver.session.solving.solves import solve_all
 from dsolver.session.vectors import iterate, product
 from dsolver.solution import Solution, Solutions
 

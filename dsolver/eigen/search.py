@@ -16,8 +16,8 @@ from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.krylov.blocks.block import WIDTH
 from dsolver.program.eigen import EigenProgram, EigenTerms, Found
-from dsolver.session.batching import SPARE, bytes_of
 from dsolver.session.session import Session
+from dsolver.session.solving.batching import SPARE, bytes_of
 from dsolver.session.user_arrays import Container, container_of
 from dsolver.status import Status
 from dsolver.units import amount

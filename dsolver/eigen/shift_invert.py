@@ -26,7 +26,7 @@ from dsolver.session.facts import chosen
 from dsolver.session.notes import notes_of
 from dsolver.session.options import Options, Setup
 from dsolver.session.session import Session
-from dsolver.session.solves import solve_all
+from dsolver.session.solving.solves import solve_all
 from dsolver.status import Status
 
 RTOL: Final = 1e-12

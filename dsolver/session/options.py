@@ -154,7 +154,7 @@ class Setup:
         check_dtype(None, self.precond_dtype)
 
     def wishes(self, problem: Problem, device: str = "cpu") -> Wishes:
-        """What it says of a system, with the preconditioner that M stands for.
+        """Wishes about a system, with the preconditioner that M stands for.
 
         Args:
             problem: the system.

@@ -39,7 +39,7 @@ class Iterates(Protocol):
 
     @property
     def runtime(self) -> Runtime:
-        """Where its program runs."""
+        """Place where its program runs."""
 
     @property
     def program(self) -> RunningProgram[Solve]:

@@ -93,7 +93,7 @@ class Session:
 
     @property
     def runtime(self) -> Runtime:
-        """Where its program runs."""
+        """Place where its program runs."""
         return self.system.runtime
 
     @property
@@ -107,7 +107,7 @@ class Session:
 
     @property
     def wishes(self) -> Wishes:
-        """What the system is solved by."""
+        """Choices that the system is solved by."""
         return self.system.plan.wishes
 
     @property

@@ -28,7 +28,7 @@ from dsolver.preconditioners.registry import value_type
 from dsolver.program import plan
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from dsolver.session import second_attempts
+from dsolver.session.solving import second_attempts
 from dsolver.status import Status
 from tests.support.programs import advance, blocks_of, start, true_residual
 

@@ -19,7 +19,7 @@ from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Direct, Jacobi, 
 from dsolver.preconditioners.registry import value_type
 from dsolver.program import plan
 from dsolver.program.spec import SolveSpec
-from dsolver.session import second_attempts
+from dsolver.session.solving import second_attempts
 from tests.support import hard_systems
 from tests.support.clusters import cluster
 

@@ -22,7 +22,7 @@ from dsolver.preconditioners import Multigrid
 from dsolver.problems import Problem
 from dsolver.program.batch import Batch
 from dsolver.program.spec import SolveSpec
-from dsolver.session import batching, loading
+from dsolver.session.solving import batching, loading
 from dsolver.status import Status
 
 F64 = npt.NDArray[np.float64]
@@ -298,7 +298,7 @@ def test_groups_are_of_as_few_widths_as_can_be(
         widths.append(len(given))
         return plain(session, given, *rest)
 
-    monkeypatch.setattr("dsolver.session.solves.start", noted)
+    monkeypatch.setattr("dsolver.session.solving.solves.start", noted)
     bs = right_hand_sides(count)
     with dsolver.Solver(PROBLEMS["constant"], device="cpu") as solver:
         found = solver.solve(bs)

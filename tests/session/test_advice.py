@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver.preconditioners import Algebraic, Chebyshev, Direct, Jacobi
-from dsolver.session.advice import Case, advice_on
+from dsolver.session.solving.advice import Case, advice_on
 from dsolver.status import Status
 
 

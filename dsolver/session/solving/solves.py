@@ -17,17 +17,18 @@ from dsolver.problems import Problem
 from dsolver.problems.discretization import CellRule
 from dsolver.program.lifting import OutOfRangeError, times
 from dsolver.program.terms import Terms
-from dsolver.session.advice import Case, advice_on
 from dsolver.session.arguments import Pairs
-from dsolver.session.batching import grouped
 from dsolver.session.checkpoint import checkpoint_of
 from dsolver.session.follower import Follower, History
-from dsolver.session.loading import LoadedColumn, given_column, start
 from dsolver.session.notes import notes_of
 from dsolver.session.operator import Residual
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
-from dsolver.session.second_attempts import (
+from dsolver.session.session import Session
+from dsolver.session.solving.advice import Case, advice_on
+from dsolver.session.solving.batching import grouped
+from dsolver.session.solving.loading import LoadedColumn, given_column, start
+from dsolver.session.solving.second_attempts import (
     find_pieces,
     needs_factors,
     needs_least_squares,
@@ -39,8 +40,7 @@ from dsolver.session.second_attempts import (
     try_other_preconditioner,
     why_factors,
 )
-from dsolver.session.session import Session
-from dsolver.session.two_parts import solved_in_parts
+from dsolver.session.solving.two_parts import solved_in_parts
 from dsolver.session.user_arrays import is_complex
 from dsolver.session.vectors import scaled, solution
 from dsolver.solution import Solution

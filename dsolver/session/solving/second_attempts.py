@@ -19,10 +19,10 @@ from dsolver.preconditioners.direct import NEARBY, may_be_for_least_squares, may
 from dsolver.preconditioners.registry import AUTO
 from dsolver.program.solve import Solve
 from dsolver.session.follower import Follower, History
-from dsolver.session.loading import LoadedColumn
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
 from dsolver.session.session import Session
+from dsolver.session.solving.loading import LoadedColumn
 from dsolver.solution import Solution
 from dsolver.status import Status
 
