@@ -16,7 +16,7 @@ from dsolver.multigrid.algebraic.aggregation.spectrum import largest_eigenvalue
 from dsolver.multigrid.algebraic.aggregation.tentative import tentative
 from dsolver.multigrid.algebraic.classical.aggressive import aggressive
 from dsolver.multigrid.algebraic.classical.coarse_couplings import couplings_to
-from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, split
+from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers
 from dsolver.multigrid.algebraic.classical.interpolation import interpolated
 from dsolver.multigrid.algebraic.classical.strength import strong_graph
 from dsolver.multigrid.algebraic.fine_level import FineLevel
@@ -108,7 +108,7 @@ class CoarsePoints(Method):
         """The values at coarse points."""
         engine, rows, exchange, most = level.engine, level.rows, level.exchange, self.max_elements
         graph = strong_graph(engine, rows, level.measures, exchange, self.theta)
-        numbers, bounds = coarse_numbers(engine, rows, split(engine, rows, graph, exchange, level.depth), exchange)
+        numbers, bounds = coarse_numbers(engine, rows, graph, exchange, level.depth)
         if not _worth(bounds, level.bounds):
             return None
         bits, fewer, twice = graph.at("bits"), None, level.depth < self.aggressive_levels

@@ -72,16 +72,17 @@ class AmgKernels:
         """See `pmis.begun`."""
         return pmis.begun(counts, origin, level, lone, self.team)
 
-    def settled(
-        self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None
-    ) -> tuple[int, Any, int, Any]:
-        """See `pmis.settle`: how many are left; of own points `points.coarse_before`, and how many are coarse.
+    def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None) -> Any:
+        """See `pmis.settle`; a device may leave more points open than it need, and waits for nothing.
 
-        opened: what this told last of the same points, its last item; None at first.
+        opened: what this has returned of the same points before; None at first.
         """
-        left = pmis.settle(a, below, bits, key, origin, state, self.team, opened)
-        before = points.coarse_before(state[below : below + a.size], self.team)
-        return len(left.points), before, int(before[-1]), left
+        return pmis.settle(a, below, bits, key, origin, state, self.team, opened)
+
+    def counted(self, states: Any, opened: Any) -> tuple[int, int, Any]:
+        """How many own points are left and how many are coarse, of these states; and `points.coarse_before`."""
+        before = points.coarse_before(states, self.team)
+        return len(opened.points), int(before[-1]), before
 
     def paths(
         self, a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int
@@ -125,7 +126,7 @@ class AmgKernels:
         """See `windows.distinct`."""
         return windows.distinct(numbers)
 
-    def ghosts(self, numbers: Any, first: int, last: int) -> Any:
+    def ghosts(self, numbers: Any, first: int, last: int) -> tuple[Any, int]:
         """See `windows.ghosts`."""
         return windows.ghosts(numbers, first, last, self.team)
 

@@ -69,9 +69,10 @@ def _marked(numbers: Any, low: int, high: int) -> Any:
     return found
 
 
-def ghosts(numbers: Any, first: int, last: int, team: Team) -> Any:
-    """The numbers that are not first .. last, each once, ascending: int64."""
-    return distinct(numbers[outside(numbers, first, last, team)]).astype(np.int64, copy=False)
+def ghosts(numbers: Any, first: int, last: int, team: Team) -> tuple[Any, int]:
+    """The numbers that are not first .. last, each once, ascending: int64; and how many are less than the first."""
+    found = distinct(numbers[outside(numbers, first, last, team)]).astype(np.int64, copy=False)
+    return found, int(np.searchsorted(found, first))
 
 
 def places(numbers: Any, first: int, rows: int, ghosts: Any, below: int, team: Team) -> Any:

@@ -22,8 +22,8 @@ THREADS: Final = 256
 BLOCKS: Final = 8
 """Blocks of a round for each multiprocessor: as many as run at once, so that few of them add to a counter."""
 ROUNDS: Final = (5, 10)
-"""Rounds between two looks at how many points are left, of `FEW` points and of more: most levels need no more. A look
-counts coarse points, and a round for which no point is left takes 2 us."""
+"""Rounds in turn, of `FEW` points and of more: most levels need no more. A round for which no point is left takes
+2 us."""
 FEW: Final = 50_000
 SLOTS: Final = 4
 """Rounds whose counts are kept, as in pmis.cu."""
@@ -39,14 +39,19 @@ def begun(counts: Array, origin: Array, level: int, lone: int) -> tuple[Array, A
     return key, state
 
 
-def settled(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: Array) -> tuple[int, Array, int]:
-    """See `dsolver.kernels.cpu.amg.setup.AmgKernels.settled`. It waits after every few rounds."""
+def settled(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: Array) -> Array:
+    """See `dsolver.kernels.cpu.amg.setup.AmgKernels.settled`: a few rounds, for nothing of which it waits.
+
+    Returns:
+        room for the number of coarse points, int64, and behind it the numbers of points that the last rounds have left,
+        int32 (SLOTS,).
+    """
+    found = counters(1 + SLOTS // 2)
     if not a.size:
-        return 0, cupy.zeros(1, dtype=np.int64), 0
+        return found
     lanes = lanes_of(a)
     round_of = kernel(FILE, f"settle_{lanes}", DTYPE)
     grid = (min(-(-a.size * lanes // THREADS), BLOCKS * device_property("multiProcessorCount")),)
-    lists, room = cupy.empty((2, a.size), dtype=np.int32), counters(1 + SLOTS // 2)  # coarse points, and those left
     rows: tuple[Any, ...] = (
         a.start,
         a.columns,
@@ -55,18 +60,18 @@ def settled(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: A
         origin,
         state,
         np.int32(below),
-        lists,
-        room[1:].view(np.int32),
+        cupy.empty((2, a.size), dtype=np.int32),
+        found[1:].view(np.int32),
         np.int32(a.size),
     )
-    number, rounds = 0, ROUNDS[a.size > FEW]
-    while True:
-        for _ in range(rounds):
-            round_of(grid, (THREADS,), (*rows, np.int32(number)))
-            number += 1
-        before = coarse_before(state[below : below + a.size], room)  # as if all were decided, which is so as a rule
-        known = read_back(room)
-        left = known[1:].view(np.int32)
-        earlier, last = (int(left[(number - back) % SLOTS]) for back in (2, 1))
-        if last in (0, earlier):
-            return last, before, int(known[0])
+    for number in range(ROUNDS[a.size > FEW]):
+        round_of(grid, (THREADS,), (*rows, np.int32(number)))
+    return found
+
+
+def counted(states: Array, opened: Array) -> tuple[int, int, Array]:
+    """See `dsolver.kernels.cpu.amg.setup.AmgKernels.counted`. It waits."""
+    before = coarse_before(states, opened)
+    coarse, *left = read_back(opened)
+    rounds = ROUNDS[len(states) > FEW]
+    return int(np.array(left).view(np.int32)[(rounds - 1) % SLOTS]), int(coarse), before

@@ -69,10 +69,11 @@ class CudaAlgebra(AmgKernels):
     def begun(self, counts: Any, origin: Any, level: int, lone: int) -> tuple[Any, Any]:
         return pmis.begun(counts, origin, level, lone)
 
-    def settled(
-        self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None
-    ) -> tuple[int, Any, int, Any]:
-        return *pmis.settled(a, below, bits, key, origin, state), None
+    def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None) -> Any:
+        return pmis.settled(a, below, bits, key, origin, state)
+
+    def counted(self, states: Any, opened: Any) -> tuple[int, int, Any]:
+        return pmis.counted(states, opened)
 
     def paths(
         self, a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int
@@ -107,7 +108,7 @@ class CudaAlgebra(AmgKernels):
     def distinct(self, numbers: Any) -> Any:
         return windows.distinct(numbers)
 
-    def ghosts(self, numbers: Any, first: int, last: int) -> Any:
+    def ghosts(self, numbers: Any, first: int, last: int) -> tuple[Any, int]:
         return windows.ghosts(numbers, first, last)
 
     def places(self, numbers: Any, first: int, rows: int, ghosts: Any, below: int) -> Any:

@@ -94,13 +94,16 @@ extern "C" __global__ void relabel_4(
     relabel(places, count, rows, below, base, names, out);
 }
 
-// 1 for the first of equal numbers that ascend, if they are not first .. last, 0 for the others.
+// 1 for the first of equal numbers that ascend, if they are not first .. last, 0 for the others; below[0]: how many of these
+// are less than the first.
 extern "C" __global__ void mark_first(
-    const i64* __restrict__ numbers, i64 count, i64 first, i64 last, int* __restrict__ out
+    const i64* __restrict__ numbers, i64 count, i64 first, i64 last, int* __restrict__ out, i64* __restrict__ below
 ) {
     EACH {
         const i64 number = numbers[i];
-        out[i] = (number < first || number >= last) && (i == 0 || number != numbers[i - 1]);
+        const bool marked = (number < first || number >= last) && (i == 0 || number != numbers[i - 1]);
+        out[i] = marked;
+        if (marked && number < first) atomicAdd(reinterpret_cast<unsigned long long*>(below), 1ULL);
     }
 }
 

@@ -34,16 +34,17 @@ def outside(numbers: Array, first: int, last: int) -> Array:
     return cupy.sort(_outside(numbers, first, last, named=False))  # threads have put them down in any order
 
 
-def ghosts(numbers: Array, first: int, last: int) -> Array:
+def ghosts(numbers: Array, first: int, last: int) -> tuple[Array, int]:
     """See `dsolver.kernels.cpu.amg.windows.ghosts`. It waits, for how many there are, and how many different ones."""
     if len(numbers) > SORTED:
         numbers = _outside(numbers, first, last, named=True)
-    return _distinct(numbers, first, last).astype(np.int64, copy=False)
+    found, below = _distinct(numbers, first, last)
+    return found.astype(np.int64, copy=False), below
 
 
 def distinct(numbers: Array) -> Array:
     """See `dsolver.kernels.cpu.amg.windows.distinct`. It waits, for how many there are."""
-    return _distinct(numbers, 0, 0)
+    return _distinct(numbers, 0, 0)[0]
 
 
 def places(numbers: Array, first: int, rows: int, ghosts: Array, below: int) -> Array:
@@ -62,18 +63,19 @@ def relabeled(places: Array, rows: int, below: int, base: int, names: Array) -> 
     return found
 
 
-def _distinct(numbers: Array, first: int, last: int) -> Array:
-    """The numbers that are not first .. last, each once, ascending: of their type."""
+def _distinct(numbers: Array, first: int, last: int) -> tuple[Array, int]:
+    """The numbers that are not first .. last, each once, ascending, of their type; how many are less than the first."""
     count = len(numbers)
     if not count:
-        return numbers
+        return numbers, 0
     ordered = cupy.sort(numbers.astype(np.int64, copy=False))
-    marks, total = cupy.empty(count, dtype=np.int32), counters(1)
-    _launch("mark_first", count, ordered, np.int64(count), np.int64(first), np.int64(last), marks)
-    before = starts_of(marks, total)
-    found = cupy.empty(int(read_back(total)[0]), dtype=np.int64)
+    marks, totals = cupy.empty(count, dtype=np.int32), counters(2)
+    _launch("mark_first", count, ordered, np.int64(count), np.int64(first), np.int64(last), marks, totals[1:])
+    before = starts_of(marks, totals[:1])
+    size, below = read_back(totals).tolist()
+    found = cupy.empty(size, dtype=np.int64)
     _launch("take_first", count, ordered, np.int64(count), before, found)
-    return found.astype(numbers.dtype, copy=False)
+    return found.astype(numbers.dtype, copy=False), below
 
 
 def _outside(numbers: Array, first: int, last: int, *, named: bool) -> Array:

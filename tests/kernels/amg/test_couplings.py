@@ -68,7 +68,10 @@ def settled(a: Csr, below: int, size: int, whole: tuple[Any, Any], bits: Any) ->
     ghosts = np.r_[0:below, below + a.size : size]
     state[ghosts] = np.resize([UNDECIDED, FINE, UNDECIDED, COARSE, FINE], len(ghosts))
     its_a, its_bits, its_state = there(a, bits, state)
-    left, before, coarse = on_gpu.settled(its_a, below, its_bits, there(key), there(origin), its_state)
+    own, left, last = its_state[below : below + a.size], -1, a.size
+    while left != last:  # a turn is a few rounds
+        opened = on_gpu.settled(its_a, below, its_bits, there(key), there(origin), its_state)
+        last, (left, coarse, before) = left, on_gpu.counted(own, opened)
     assert left == len(pmis.settle(a, below, bits, key, origin, state, TEAM).points)
     assert (left > 0) == (below > 0)
     assert coarse == int(before[-1]) == np.count_nonzero(state[below : below + a.size] == COARSE)
@@ -116,7 +119,9 @@ def test_equal_keys_and_no_rows_are_no_special_case() -> None:
     settled(a, 0, 200, (np.full(200, 5, dtype=np.uint64), origin), bits)
     empty, (none, state, names) = there(rows_of(sp.csr_array((0, 9)))), there(*np.zeros((3, 9), dtype=np.int64))
     bits = none[:0].astype(np.uint8)
-    assert on_gpu.settled(empty, 4, bits, none.astype(np.uint64), none, state.astype(np.int8))[0] == 0
+    states = state.astype(np.int8)
+    opened = on_gpu.settled(empty, 4, bits, none.astype(np.uint64), none, states)
+    assert on_gpu.counted(states[:0], opened)[:2] == (0, 0)
     assert gpu.coarse_couplings(empty, bits, state.astype(np.int8), 4, names.astype(np.int32)).size == 0
     assert all(len(part) == 0 for part in (*gpu.row_measures(empty, 4), *on_gpu.begun(none[:0], none[:0], 1, FINE)))
 

@@ -36,7 +36,7 @@ from dsolver.multigrid.algebraic.classical.coarse_couplings import (
     coarse_couplings,
     shared,
 )
-from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, split
+from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers
 from dsolver.multigrid.algebraic.classical.interpolation import interpolated
 from dsolver.multigrid.algebraic.classical.strength import StrongCouplings
 from dsolver.multigrid.algebraic.fine_level import FineLevel
@@ -166,8 +166,8 @@ def _second_pass(
     read, wanted = _asked(engine, second.at("seen"))
     points = engine.per_chunk(partial(_points, bounds=bounds), second, wanted)
     among = GhostExchange(engine, points.at("plan"), points, read)
-    splitting = split(engine, points, second.at("graph"), among, SALT + level.depth, lone=UNDECIDED)
-    left, bounds_left = coarse_numbers(engine, points, splitting, among)
+    graph = second.at("graph")
+    left, bounds_left = coarse_numbers(engine, points, graph, among, SALT + level.depth, lone=UNDECIDED)
     if bounds_left[-1] > WORTH * bounds[-1]:
         return None
     own = engine.per_chunk(_on_rows, rows, numbers, points, left)

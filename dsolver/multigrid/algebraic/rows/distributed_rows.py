@@ -53,10 +53,11 @@ class DistributedRows:
         old = self.window
         if old.whole or not len(old.ghosts):
             return self
-        places = amg.ghosts(self.matrix.columns, old.below, old.below + old.rows)
+        places, lower = amg.ghosts(self.matrix.columns, old.below, old.below + old.rows)
         if len(places) == len(old.ghosts):
             return self
-        window = Window(first=old.first, rows=old.rows, ghosts=old.numbers_at(amg, places.astype(np.int32)))
+        numbers = old.numbers_at(amg, places.astype(np.int32))
+        window = Window(first=old.first, rows=old.rows, ghosts=numbers, lower=lower)
         return DistributedRows(window=window, matrix=self.within(amg, window))
 
     def own_columns(self, amg: AmgKernels) -> Csr:

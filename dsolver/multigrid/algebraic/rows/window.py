@@ -48,7 +48,8 @@ class Window:
     @classmethod
     def around(cls, amg: AmgKernels, first: int, rows: int, seen: I64) -> Window:
         """The window of a chunk with these own rows that sees these numbers, own ones among them."""
-        return cls(first=first, rows=rows, ghosts=amg.ghosts(seen, first, first + rows))
+        ghosts, lower = amg.ghosts(seen, first, first + rows)
+        return cls(first=first, rows=rows, ghosts=ghosts, lower=lower)
 
     @cached_property
     def below(self) -> int:
@@ -116,9 +117,15 @@ class Window:
         return [count + self.rows * (bound > self.first) for count, bound in zip(ghosts, bounds, strict=True)]
 
     def ghosts_before(self, bounds: Bounds) -> list[int]:
-        """Number of ghosts before the first number of each chunk, and of all. A device is asked once."""
+        """Number of ghosts before the first number of each chunk, and of all.
+
+        A device is asked once, and only for chunks that are neither this one nor next to it nor at an end.
+        """
         if not len(self.ghosts):
             return [0] * len(bounds)
+        ends = {bounds[0]: 0, self.first: self.below, self.first + self.rows: self.below, bounds[-1]: len(self.ghosts)}
+        if ends.keys() >= set(bounds):
+            return [ends[bound] for bound in bounds]
         if bounds not in self._before:
             self._before[bounds] = np.searchsorted(self.ghosts, np.asarray(bounds, like=self.ghosts)).tolist()
         return self._before[bounds]
@@ -140,8 +147,9 @@ class Window:
         """The window that sees the numbers of some arrays, too: itself if it does already."""
         if not seen:
             return self
-        ghosts = amg.ghosts(np.concatenate([self.ghosts, *seen]), self.first, self.first + self.rows)
-        return self if len(ghosts) == len(self.ghosts) else Window(first=self.first, rows=self.rows, ghosts=ghosts)
+        first, rows = self.first, self.rows
+        ghosts, lower = amg.ghosts(np.concatenate([self.ghosts, *seen]), first, first + rows)
+        return self if len(ghosts) == len(self.ghosts) else Window(first=first, rows=rows, ghosts=ghosts, lower=lower)
 
 
 def own_bounds(bounds: Bounds, number: int) -> tuple[int, int]:

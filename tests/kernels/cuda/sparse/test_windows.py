@@ -38,7 +38,9 @@ def test_a_window_has_own_numbers_and_ghosts(name: str, threads: int, dtype: typ
     found = load(name).to_host(amg.places(seen, FIRST, ROWS, amg.asarray(ghosts), below))
     assert found.dtype == np.int32
     assert (window[found] == numbers).all()
-    assert load(name).to_host(amg.ghosts(seen, FIRST, FIRST + ROWS)).tolist() == ghosts.tolist()
+    around, lower = amg.ghosts(seen, FIRST, FIRST + ROWS)
+    assert load(name).to_host(around).tolist() == ghosts.tolist()
+    assert lower == below
     names = amg.relabeled(amg.asarray(found), ROWS, below, FIRST, amg.asarray(ghosts))
     assert load(name).to_host(names).tolist() == numbers.tolist()
     slots = ROWS + np.arange(len(ghosts), dtype=np.int32)
