@@ -149,8 +149,13 @@ def test_large_levels_are_stored_late_with_the_same_bits_and_in_less_memory_as_i
         used.append(pool.used_bytes())
         return made
 
-    for name in ("products.expected_columns.LARGE", "products.product.FEW", "couplings.LOOSE"):  # as of large systems
-        monkeypatch.setattr(f"dsolver.kernels.cuda.amg.{name}", 0)
+    sparse = "sparse.products"
+    for name in (
+        f"{sparse}.expected_columns.LARGE",
+        f"{sparse}.product.FEW",
+        "amg.couplings.LOOSE",
+    ):  # as of large ones
+        monkeypatch.setattr(f"dsolver.kernels.cuda.{name}", 0)
     digests, most, counted = [], [], []
     for late, room in ((1 << 25, 1 << 28), (1000, 1000)):
         monkeypatch.setattr("dsolver.kernels.cuda.sparse.products.product.MOST_ROOM", room)
