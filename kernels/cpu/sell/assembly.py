@@ -2,17 +2,17 @@
 
 Every candidate belongs to a section of its slice, or to none: entries of the halo and of rectangular matrices are all
 in the first one, those of a square matrix lower or upper ones. Upper ones at late columns may have a third section (see
-`formats.hpcg`). A first pass finds each slice's shape, a second one fills it. Candidates of one offset whose columns
-rise with the lane make a run.
+`formats.hpcg`). A first pass finds each slice's shape, a second one fills it; where there are several batches both look
+for their candidates. Candidates of one offset whose columns rise with the lane make a run.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import njit, uint64
 
 from dsolver.kernels.casts import in_range
 from dsolver.kernels.cpu.loops.compiled import compiled
@@ -30,7 +30,7 @@ SQUARE, HALO, RECTANGLE = 0, 1, 2
 RUN_BYTES = SLICE * 8 + 4
 EXPLICIT_BYTES = SLICE * 12
 BATCH = 8192
-"""Slices assembled at a time: bounds the temporary entries of 27 points a row to 85 MB."""
+"""Slices assembled at a time: bounds the temporary entries of 27 points a row to 35 MB."""
 NEVER = np.empty(0, dtype=np.bool_)
 """No column is late."""
 
@@ -51,9 +51,10 @@ def square(
 
 def diagonal(dtype: np.dtype[Any], where: Layout, rows: CandidateRows) -> npt.NDArray[Any]:
     """The diagonal, (size,), 1 on padding and guards; raises ZeroDivisionError where it is zero or missing."""
-    out = np.where(where.row >= 0, 0.0, 1.0)
+    out, steps = np.where(where.row >= 0, 0.0, 1.0), rows.steps()
+    weights = rows.weights.reshape(len(steps), -1)
     for batch in _batches(where.row):
-        _fill_diagonal(where.row[batch], *_candidates(rows, where.row[batch]), out[batch])
+        _fill_diagonal(where.row[batch], rows.walk, rows.numbering, steps, weights, out[batch])
     if not out.all():
         raise ZeroDivisionError(f"row {where.row[np.flatnonzero(out == 0.0)[0]]} of a chunk has no diagonal entry")
     return in_range(out, dtype)
@@ -64,9 +65,8 @@ def halo(vectors: CpuVectors, where: Layout, columns: Layout, rows: CandidateRow
     boundary = [np.empty(0, dtype=np.int32)]
     if int(rows.numbering.max(initial=-1)) >= columns.rows:  # else no row needs to be looked at
         for batch in _batches(where.row):
-            numbers, _ = _candidates(rows, where.row[batch])
-            reads = np.empty(numbers.shape[1], dtype=np.bool_)
-            _reads_halo(numbers, where.row[batch], columns.rows, reads)
+            reads = np.zeros(batch.stop - batch.start, dtype=np.bool_)
+            _reads_halo(where.row[batch], rows.walk, rows.numbering, rows.steps(), columns.rows, reads)
             boundary.append(np.flatnonzero(reads).astype(np.int32) + np.int32(batch.start))
     found = np.concatenate(boundary)
     slices, _ = _slices(vectors, rows, _padded(where.row[found]), columns, HALO)
@@ -93,34 +93,44 @@ def _slices(
 ) -> tuple[Slices, npt.NDArray[np.int64]]:
     """The wanted entries of wanted rows, and the widths (S, 2 or 3) of the slices' sections."""
     count, team, dtype, worth = len(wanted) // SLICE, vectors.team, vectors.dtype, SLICES_WORTH_A_THREAD
-    order = (columns.color, late, columns.position)
     widths = np.zeros((count, 3 if len(late) else 2), dtype=np.int64)
     runs = np.zeros(count, dtype=np.bool_)
-    for batch in _batches(wanted):
-        numbers, _ = _candidates(rows, wanted[batch])
-        s = slice(batch.start // SLICE, batch.stop // SLICE)
-        found = (widths[s], runs[s])
-        team.run(_measure, 0, s.stop - s.start, wanted[batch], numbers, *order, part, *found, worth=worth)
+    batches, order = _batches(wanted), (columns.color, late, columns.position, part)
+    steps = rows.steps()
+    weights = rows.weights.reshape(len(steps), -1)
+
+    def entries(batch: slice) -> _Entries:
+        among, shape = wanted[batch], (len(steps), batch.stop - batch.start)
+        made = _Entries(np.empty(shape, dtype=np.int8), np.empty(shape, dtype=np.int32))
+        team.run(_take, 0, len(among) // SLICE, among, rows.walk, rows.numbering, steps, *order, *made, worth=worth)
+        return made
+
+    for batch in batches:
+        found, s = entries(batch), slice(batch.start // SLICE, batch.stop // SLICE)
+        team.run(_measure, 0, s.stop - s.start, *found, widths[s], runs[s], worth=worth)
     width = widths.sum(axis=1)
     checked_width(int(width.max(initial=0)))
     start, column_start = _offsets(width * SLICE), _offsets(np.where(runs, width, width * SLICE))
     values, out = np.zeros(int(start[-1]), dtype), np.zeros(int(column_start[-1]), dtype=np.int32)
-    for batch in _batches(wanted):
-        entries = _candidates(rows, wanted[batch])
+    for batch in batches:
+        found = found if len(batches) == 1 else entries(batch)
         s = slice(batch.start // SLICE, batch.stop // SLICE)
-        shape = (part, widths[s], runs[s], start[s], column_start[s])
-        team.run(_fill, 0, s.stop - s.start, wanted[batch], *entries, *order, *shape, values, out, worth=worth)
+        shape = (widths[s], runs[s], start[s], column_start[s])
+        team.run(_fill, 0, s.stop - s.start, wanted[batch], weights, *found, *shape, values, out, worth=worth)
     upper = widths[:, 0].astype(np.int32)
     return Slices(start=start, upper=upper, column_start=column_start, values=values, columns=out), widths
 
 
-def _candidates(rows: CandidateRows, wanted: I32) -> tuple[I32, F64]:
-    """Columns (or -1) and values (K, m) of the candidate entries of m rows."""
-    steps = rows.steps()
-    columns = np.empty((len(steps), len(wanted)), dtype=np.int32)
-    values = np.empty(columns.shape)
-    _take(wanted, rows.walk, rows.numbering, steps, rows.weights.reshape(len(steps), -1), columns, values)
-    return columns, values
+class _Entries(NamedTuple):
+    """Candidate entries (K, m) of m rows.
+
+    Attributes:
+        section: int8, of their slices; `NONE` for those that are not wanted.
+        place: int32, the item of the vector that they multiply.
+    """
+
+    section: npt.NDArray[np.int8]
+    place: I32
 
 
 def _padded(rows: I32) -> I32:
@@ -142,44 +152,56 @@ def _batches(rows: I32) -> list[slice]:
 # -- loops -------------------------------------------------------------------------------------------------------------
 
 
-@compiled()
-def _take(rows: Any, walk: Any, numbering: Any, steps: Any, weights: Any, columns: Any, values: Any) -> None:
-    """columns, values (K, m): the candidates of m rows; column -1 and value 0 where there is none."""
+@njit(inline="always")
+def _start(row: Any, walk: Any) -> Any:
+    """The place in the numbering from which the candidates of a row are counted."""
     nx, ny, first, line, lines = walk
-    per_row = weights.shape[1] > 1
-    for i in range(len(rows)):
-        row = rows[i]
-        if row < 0:
-            columns[:, i] = -1
-            values[:, i] = 0.0
-            continue
-        place = first + row % nx + line * (row // nx % ny + lines * (row // (nx * ny)))
-        for k in range(len(steps)):
-            column = numbering[place + steps[k]]
-            columns[k, i] = column
-            values[k, i] = 0.0 if column < 0 else weights[k, row if per_row else 0]
+    return first + row % nx + line * (row // nx % ny + lines * (row // (nx * ny)))
 
 
-@njit(inline="always")
-def _section(row: Any, column: Any, color: Any, late: Any, own: Any, wanted: Any) -> Any:
-    """The section of the slice that an entry belongs to; `own` is the number of own columns."""
-    if column < 0 or row < 0:
-        return NONE
-    if column >= own:
-        return LOWER if wanted == HALO else NONE
-    if wanted == RECTANGLE:
-        return LOWER
-    if wanted == HALO or column == row:
-        return NONE
-    if color[column] < color[row]:
-        return LOWER
-    return LATE if len(late) > 0 and late[column] else UPPER
-
-
-@njit(inline="always")
-def _target(column: Any, position: Any, guard: Any) -> Any:
-    """Index of an entry's column in the vector that it multiplies."""
-    return position[column] if column < len(position) else column - len(position) + guard
+@compiled()
+def _take(
+    first: Any,
+    last: Any,
+    rows: Any,
+    walk: Any,
+    numbering: Any,
+    steps: Any,
+    color: Any,
+    late: Any,
+    position: Any,
+    part: Any,
+    sections: Any,
+    places: Any,
+) -> None:
+    """The candidates of the rows of slices [first, last)."""
+    own = len(position)
+    start, among = np.empty(SLICE, np.int64), np.empty(SLICE, np.int32)
+    for s in range(first, last):
+        begin = uint64(s * SLICE)
+        for lane in range(uint64(SLICE)):
+            row = rows[begin + lane]
+            among[lane], start[lane] = row, _start(row, walk) if row >= 0 else -1
+        for k in range(uint64(len(steps))):
+            step, section, place = steps[k], sections[k, begin : begin + SLICE], places[k, begin : begin + SLICE]
+            for lane in range(uint64(SLICE)):
+                section[lane] = NONE
+                if start[lane] < 0:
+                    continue
+                column = numbering[uint64(start[lane] + step)]
+                if column < 0 or (column >= own) != (part == HALO):
+                    continue
+                if part == SQUARE:
+                    row = among[lane]
+                    if column == row:
+                        continue
+                    if color[uint64(column)] >= color[uint64(row)]:
+                        section[lane] = LATE if len(late) > 0 and late[uint64(column)] else UPPER
+                    else:
+                        section[lane] = LOWER
+                else:
+                    section[lane] = LOWER
+                place[lane] = position[uint64(column)] if part != HALO else column - own + SLICE
 
 
 # Sums, largest items and copies of whole arrays by loops: those of numba's own take a second to compile, most of it for
@@ -210,35 +232,50 @@ def _widest(counts: Any, out: Any) -> None:
             out[i] = max(out[i], count)
 
 
+@njit(inline="always")
+def _begin(widths: Any, used: Any) -> None:
+    """used (sections, SLICE) = entry columns of the slice before each section."""
+    before = 0
+    for section in range(len(widths)):
+        for lane in range(SLICE):
+            used[section, lane] = before
+        before += widths[section]
+
+
+@njit(inline="always")
+def _go_on(seen: Any, used: Any) -> None:
+    """used += 1 in the sections that are seen."""
+    for section in range(len(seen)):
+        for lane in range(SLICE):
+            used[section, lane] += seen[section]
+
+
 @compiled()
 def _measure(
     first: Any,
     last: Any,
-    rows: Any,
-    columns: Any,
-    color: Any,
-    late: Any,
-    position: Any,
-    part: Any,
+    kinds: Any,
+    places: Any,
     widths: Any,
     runs: Any,
 ) -> None:
     """widths (m / SLICE, sections) and runs (m / SLICE,): the shape of each slice of the m rows."""
-    offsets, sections = columns.shape[0], widths.shape[1]
-    base = np.empty(sections, np.int64)
+    offsets, sections = kinds.shape[0], widths.shape[1]
+    base, seen = np.empty(sections, np.int64), np.empty(sections, np.bool_)
     for s in range(first, last):
         run = True
         run_width = np.zeros(sections, np.int64)
         count = np.zeros((sections, SLICE), np.int64)
-        for k in range(offsets):
-            seen = np.zeros(sections, np.bool_)
-            for lane in range(SLICE):
-                i = s * SLICE + lane
-                section = _section(rows[i], columns[k, i], color, late, len(position), part)
-                if section == NONE:
+        begin = uint64(s * SLICE)
+        for k in range(uint64(offsets)):
+            seen[:] = False
+            kind, place = kinds[k, begin : begin + SLICE], places[k, begin : begin + SLICE]
+            for lane in range(uint64(SLICE)):
+                if kind[lane] == NONE:
                     continue
+                section = uint64(kind[lane])
                 count[section, lane] += 1
-                here = _target(columns[k, i], position, SLICE) - lane
+                here = place[lane] - np.int64(lane)
                 if not seen[section]:
                     seen[section] = True
                     base[section] = here
@@ -257,12 +294,9 @@ def _fill(
     first: Any,
     last: Any,
     rows: Any,
-    columns: Any,
-    values: Any,
-    color: Any,
-    late: Any,
-    position: Any,
-    part: Any,
+    weights: Any,
+    kinds: Any,
+    places: Any,
     widths: Any,
     runs: Any,
     start: Any,
@@ -271,40 +305,42 @@ def _fill(
     out_columns: Any,
 ) -> None:
     """Write the entries of slices [first, last); the outputs were zero. start is local to these slices."""
-    offsets, sections = columns.shape[0], widths.shape[1]
+    offsets, sections, per_row = kinds.shape[0], widths.shape[1], weights.shape[1] > 1
+    used, seen = np.empty((sections, SLICE), np.int64), np.empty(sections, np.bool_)
     for s in range(first, last):
-        begin = np.zeros(sections, np.int64)
-        for section in range(1, sections):
-            begin[section] = begin[section - 1] + widths[s, section - 1]
-        used = np.zeros((sections, SLICE), np.int64)
-        run_used = np.zeros(sections, np.int64)
-        for k in range(offsets):
-            seen = np.zeros(sections, np.bool_)
-            for lane in range(SLICE):
-                i = s * SLICE + lane
-                section = _section(rows[i], columns[k, i], color, late, len(position), part)
-                if section == NONE:
+        _begin(widths[s], used)
+        begin, run = uint64(s * SLICE), runs[s]
+        into, into_columns = out_values[start[s] :], out_columns[column_start[s] :]
+        for k in range(uint64(offsets)):
+            seen[:] = False
+            kind, place, weight = kinds[k, begin : begin + SLICE], places[k, begin : begin + SLICE], weights[k]
+            for lane in range(uint64(SLICE)):
+                if kind[lane] == NONE:
                     continue
-                here = _target(columns[k, i], position, SLICE)
-                if runs[s]:
-                    column = begin[section] + run_used[section]
+                section = uint64(kind[lane])
+                column = uint64(used[section, lane])
+                if run:
                     seen[section] = True
-                    out_columns[column_start[s] + column] = here - lane
+                    into_columns[column] = place[lane] - np.int64(lane)
                 else:
-                    column = begin[section] + used[section, lane]
                     used[section, lane] += 1
-                    out_columns[column_start[s] + column * SLICE + lane] = here
-                out_values[start[s] + column * SLICE + lane] = values[k, i]
-            _add(seen, run_used)
+                    into_columns[column * SLICE + lane] = place[lane]
+                into[column * SLICE + lane] = weight[uint64(rows[begin + lane]) if per_row else uint64(0)]
+            if run:
+                _go_on(seen, used)
 
 
 @compiled()
-def _fill_diagonal(rows: Any, columns: Any, values: Any, diagonal: Any) -> None:
+def _fill_diagonal(rows: Any, walk: Any, numbering: Any, steps: Any, weights: Any, diagonal: Any) -> None:
     """diagonal[i] = the entry of row i in its own column."""
-    for k in range(columns.shape[0]):
-        for i in range(len(rows)):
-            if rows[i] >= 0 and columns[k, i] == rows[i]:
-                diagonal[i] = values[k, i]
+    per_row = weights.shape[1] > 1
+    for i in range(len(rows)):
+        row = rows[i]
+        if row >= 0:
+            start = _start(row, walk)
+            for k in range(len(steps)):
+                if numbering[start + steps[k]] == row:
+                    diagonal[i] = weights[k, row if per_row else 0]
 
 
 @compiled()
@@ -318,10 +354,11 @@ def storage_order(color: Any, next_position: Any, position: Any, row: Any) -> No
 
 
 @compiled()
-def _reads_halo(columns: Any, rows: Any, count: Any, out: Any) -> None:
-    """out[i] = row i has an entry in the halo."""
+def _reads_halo(rows: Any, walk: Any, numbering: Any, steps: Any, count: Any, out: Any) -> None:
+    """out[i] = row i has an entry in the halo; out was false."""
     for i in range(len(rows)):
-        out[i] = False
-        for k in range(columns.shape[0]):
-            if rows[i] >= 0 and columns[k, i] >= count:
-                out[i] = True
+        if rows[i] >= 0:
+            start = _start(rows[i], walk)
+            for k in range(len(steps)):
+                if numbering[start + steps[k]] >= count:
+                    out[i] = True

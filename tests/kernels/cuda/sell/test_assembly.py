@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ import pytest
 
 from dsolver.kernels import load
 from dsolver.kernels.formats.ell import Ell
+from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.sell import Slices
 from tests.kernels.backends.boxes import AROUND, SOME_NEIGHBORS, Box, Case, box
 from tests.support.on_host import ASSEMBLY, FIBERS, compiled, gpu_modules, packed, without_assembly
@@ -126,6 +128,23 @@ def test_entries_at_coarse_points_come_last(assembly: ModuleType, case: Case) ->
     found, ends = assembly.square(matrix.SMOOTHED, b.layout, b.stencil, np.dtype(np.float64), late)
     equal(found.local, b.matrix.local)
     assert np.array_equal(ends[:, 1], b.matrix.coarse)
+
+
+@pytest.mark.parametrize(("slices", "looks"), [(1, 2), (None, 1)])
+def test_one_batch_looks_for_its_candidates_once(
+    slices: int | None, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the time of set-up on CPUs went into candidates."""
+    from dsolver.kernels.cpu.sell import assembly
+
+    b, sell, took = box(CASES[0], "cpu"), load("cpu").format("sell"), Mock(side_effect=assembly._take)
+    expected = sell.matrix(b.layout, b.stencil)
+    monkeypatch.setattr(assembly, "_take", took)
+    if slices is not None:
+        monkeypatch.setattr(assembly, "BATCH", slices)
+    equal(sell.matrix(b.layout, b.stencil).local, expected.local)
+    batches = 1 if slices is None else (len(b.layout.row) // SLICE - 2) // slices
+    assert took.call_count == looks * batches
 
 
 @pytest.mark.parametrize("in_order", [False, True])
