@@ -13,6 +13,8 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.errors import check_compiler
+from dsolver.kernels.cpu.csr.complex_look import mirrors, real_part, row_parts
 from dsolver.matrices.canonical import canonical, imported
 from dsolver.matrices.checked import ASYMMETRY
 
@@ -47,7 +49,7 @@ class ComplexParts:
     @property
     def parts(self) -> tuple[Any, Any]:
         """Re A and Im A, float64 CSR arrays of SciPy without zeros, but for one in each row."""
-        return _part(self.whole, self.whole.data.real), _part(self.whole, self.whole.data.imag)
+        return _part(self.whole, imaginary=False), _part(self.whole, imaginary=True)
 
 
 def is_complex(A: Any) -> bool:
@@ -66,11 +68,11 @@ def complex_parts(name: str, A: Any) -> ComplexParts:
         InputError: as of `dsolver.matrices.canonical.canonical`.
     """
     whole = canonical(name, A, complex_too=True)
-    transposed = whole.T.tocsr()
-    allowed = ASYMMETRY * float(np.abs(whole.data).max(initial=0.0))
-    unsymmetric, difference = _largest(whole - transposed)
-    symmetric = not difference > allowed
-    hermitian = not symmetric and not _largest(whole - transposed.conjugate())[1] > allowed
+    check_compiler()
+    beside = mirrors(whole.indptr, whole.indices, whole.data)
+    allowed = ASYMMETRY * beside.largest
+    symmetric = not beside.difference > allowed
+    hermitian = not symmetric and not beside.conjugate > allowed
     if hermitian:
         stand_in, waves = _with(whole, whole.data.real.copy()), False
     else:
@@ -79,7 +81,7 @@ def complex_parts(name: str, A: Any) -> ComplexParts:
         whole=whole,
         symmetric=symmetric,
         hermitian=hermitian,
-        place=None if symmetric or hermitian else unsymmetric,
+        place=None if symmetric or hermitian else beside.place,
         stand_in=stand_in,
         waves=waves,
     )
@@ -92,48 +94,23 @@ def _stand_in(whole: Any) -> tuple[Any, bool]:
     negative, as -L turns those of L. Between rows of different signs they count by the sum of both diagonals; such rows
     are made dominant, for what their diagonals have lost to each other is still in their couplings.
     """
-    rows, columns, diagonal = _rows_of(whole), whole.indices, whole.diagonal()
-    off = rows != columns
-    values, mixed, sums = np.zeros(whole.nnz), np.zeros(whole.shape[0], dtype=np.bool_), np.zeros(whole.shape[0])
-    for number, (part, own) in enumerate(((whole.data.real, diagonal.real), (whole.data.imag, diagonal.imag))):
-        signed = np.where(own[rows] + own[columns] < 0.0, -part, part)
-        values += np.where(off, signed, np.abs(part))
-        sign = np.sign(own)
-        mixed |= np.bincount(rows, (sign[rows] * sign[columns] < 0.0) & (part != 0.0), whole.shape[0]) > 0.0
-        if number == 0:
-            sums = np.bincount(rows, np.where(off, signed, np.abs(part)), whole.shape[0])
+    parts, diagonal = row_parts(whole.indptr, whole.indices, whole.data), whole.diagonal()
     size = np.abs(diagonal.real) + np.abs(diagonal.imag)
-    below = sums < -CANCELED * size
+    below = parts.sums < -CANCELED * size
     waves = bool(below.mean() > WAVES)
-    raised = size + np.where(below, -2.0 * sums, 0.0) if waves else size
-    around = np.bincount(rows, np.where(off, np.abs(values), 0.0), whole.shape[0])
-    raised = np.where(mixed, np.maximum(raised, around), raised)
-    values[~off] = raised[rows[~off]]
-    return _with(whole, values), waves
+    raised = size + np.where(below, -2.0 * parts.sums, 0.0) if waves else size
+    raised = np.where(parts.mixed, np.maximum(raised, parts.around), raised)
+    there = parts.diagonal >= 0
+    parts.values[parts.diagonal[there]] = raised[there]
+    return _with(whole, parts.values), waves
 
 
-def _largest(difference: Any) -> tuple[tuple[int, int], float]:
-    """The place and the size of the largest entry of a CSR array."""
-    if not difference.nnz:
-        return (0, 0), 0.0
-    place = int(np.argmax(np.abs(difference.data)))
-    row = int(np.searchsorted(difference.indptr, place, side="right")) - 1
-    return (row, int(difference.indices[place])), float(np.abs(difference.data[place]))
-
-
-def _part(whole: Any, values: npt.NDArray[np.float64]) -> Any:
+def _part(whole: Any, *, imaginary: bool) -> Any:
     """A part of a matrix without its zeros, but for the first entry of each row: formats know no empty rows."""
-    kept = values != 0.0
-    kept[whole.indptr[:-1]] = True
-    start = np.concatenate(([0], np.cumsum(kept)))[whole.indptr]
-    made = imported("sparse").csr_array((values[kept], whole.indices[kept], start), shape=whole.shape)
+    start, columns, values = real_part(whole.indptr, whole.indices, whole.data, imaginary=imaginary)
+    made = imported("sparse").csr_array((values, columns, start), shape=whole.shape)
     made.has_canonical_format = True
     return made
-
-
-def _rows_of(whole: Any) -> npt.NDArray[np.int64]:
-    """The row of each entry."""
-    return np.repeat(np.arange(whole.shape[0]), np.diff(whole.indptr))
 
 
 def _with(whole: Any, values: npt.NDArray[np.float64]) -> Any:

@@ -1,0 +1,190 @@
+"""A look at the entries of a complex matrix on a CPU: mirror images, and both parts of its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, uint64
+
+from dsolver.kernels.cpu.csr.loops import ONE
+from dsolver.kernels.cpu.loops.compiled import compiled
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MirrorImages:
+    """The entries of a matrix beside those of its transpose.
+
+    Attributes:
+        largest: of the magnitudes of entries.
+        difference: the largest |a_ij - a_ji|.
+        place: (i, j) of such an entry, i < j.
+        conjugate: the largest |a_ij - conj(a_ji)|.
+    """
+
+    largest: float
+    difference: float
+    place: tuple[int, int]
+    conjugate: float
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RowParts:
+    """Re A + |Im A| off the diagonal, and sums of rows.
+
+    Attributes:
+        values: float64 (entries,); parts keep their signs where diagonals are positive; 0 on the diagonal.
+        diagonal: int64 (rows,), the place of a row's diagonal entry, or -1.
+        sums: of real parts, that of the diagonal by its magnitude.
+        around: of the magnitudes of `values`.
+        mixed: whether a part couples rows whose diagonals have different signs in it.
+    """
+
+    values: npt.NDArray[np.float64]
+    diagonal: npt.NDArray[np.int64]
+    sums: npt.NDArray[np.float64]
+    around: npt.NDArray[np.float64]
+    mixed: npt.NDArray[np.bool_]
+
+
+def mirrors(start: Any, columns: Any, values: Any) -> MirrorImages:
+    """The entries beside those of the transpose; rows are sorted, values complex128."""
+    largest, difference, i, j, conjugate = _mirrors(*_writable(start, columns, values))
+    return MirrorImages(largest=largest, difference=difference, place=(int(i), int(j)), conjugate=conjugate)
+
+
+def row_parts(start: Any, columns: Any, values: Any) -> RowParts:
+    """Parts of rows, as of `RowParts`."""
+    rows = len(start) - 1
+    out = RowParts(
+        values=np.empty(len(columns)),
+        diagonal=np.empty(rows, dtype=np.int64),
+        sums=np.empty(rows),
+        around=np.empty(rows),
+        mixed=np.empty(rows, dtype=np.bool_),
+    )
+    given = _writable(start, columns, values)
+    own = np.empty((rows, 2))
+    _diagonals(*given, out.diagonal, own)
+    _row_parts(*given, own, out.values, out.sums, out.around, out.mixed)
+    return out
+
+
+def real_part(start: Any, columns: Any, values: Any, *, imaginary: bool) -> tuple[Any, Any, Any]:
+    """Real or imaginary parts without zeros, but for the first entry of each row: starts, columns and values."""
+    begin, places, entries = _writable(start, columns, values)
+    kept = np.zeros(len(begin), dtype=np.int64)
+    _count(begin, entries, imaginary, kept)
+    out_places, out = np.empty(kept[-1], dtype=np.int32), np.empty(kept[-1])
+    _take(begin, places, entries, imaginary, out_places, out)
+    return kept, out_places, out
+
+
+def _writable(start: Any, columns: Any, values: Any) -> tuple[Any, Any, Any]:
+    """Rows in the types that loops are compiled for."""
+    kinds = zip((start, columns, values), (np.int64, np.int32, np.complex128), strict=True)
+    begin, places, entries = (np.require(part, dtype=kind, requirements=("C", "W")) for part, kind in kinds)
+    return begin, places, entries
+
+
+# -- loops -------------------------------------------------------------------------------------------------------------
+
+
+@njit
+def _find(start: Any, columns: Any, row: Any, column: Any) -> Any:
+    """The place of an entry, or -1."""
+    low, high = start[row], start[row + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if columns[middle] < column:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < start[row + 1] and columns[low] == column else np.int64(-1)
+
+
+@njit
+def _size(value: Any) -> Any:
+    """A number that is not less than the magnitude."""
+    return abs(value.real) + abs(value.imag)
+
+
+@compiled()
+def _mirrors(start: Any, columns: Any, values: Any) -> Any:
+    largest, difference, conjugate = 0.0, 0.0, 0.0
+    i: Any = 0
+    j: Any = 0
+    for row in range(len(start) - 1):
+        for k in range(start[row], start[row + 1]):
+            value, column = values[k], np.int64(columns[k])
+            if _size(value) > largest:  # seldom: a magnitude takes longer than all else
+                largest = max(largest, abs(value))
+            if column == row:
+                conjugate = max(conjugate, 2.0 * abs(value.imag))
+                continue
+            at = _find(start, columns, column, row)
+            other = values[at] if at >= 0 else 0.0j
+            if _size(value - other) > difference:
+                apart = abs(value - other)
+                if apart > difference:
+                    difference, i, j = apart, min(row, column), max(row, column)
+            if _size(value - other.conjugate()) > conjugate:
+                conjugate = max(conjugate, abs(value - other.conjugate()))
+    return largest, difference, i, j, conjugate
+
+
+@compiled()
+def _diagonals(start: Any, columns: Any, values: Any, places: Any, own: Any) -> None:
+    """Places and both parts of diagonals, zero where there is none."""
+    for row in range(len(start) - 1):
+        places[row] = at = _find(start, columns, np.int64(row), np.int64(row))
+        own[row, 0], own[row, 1] = (values[at].real, values[at].imag) if at >= 0 else (0.0, 0.0)
+
+
+@njit
+def _signed(part: Any, here: Any, there: Any) -> Any:
+    """A part of an entry, turned where the diagonals of both rows are negative together."""
+    return -part if here + there < 0.0 else part
+
+
+@compiled()
+def _row_parts(start: Any, columns: Any, values: Any, own: Any, out: Any, sums: Any, around: Any, mixed: Any) -> None:
+    for row in range(len(start) - 1):
+        total, size, apart = 0.0, 0.0, False
+        for k in range(uint64(start[row]), uint64(start[uint64(row) + ONE])):
+            column, re, im = np.int64(columns[k]), values[k].real, values[k].imag
+            if column == row:
+                total, out[k] = total + abs(re), 0.0
+                continue
+            signed = _signed(re, own[row, 0], own[column, 0])
+            out[k] = signed + _signed(im, own[row, 1], own[column, 1])
+            total, size = total + signed, size + abs(out[k])
+            apart |= re != 0.0 and own[row, 0] * own[column, 0] < 0.0
+            apart |= im != 0.0 and own[row, 1] * own[column, 1] < 0.0
+        sums[row], around[row], mixed[row] = total, size, apart
+
+
+@compiled()
+def _count(start: Any, values: Any, imaginary: Any, out: Any) -> None:
+    """Starts of rows without entries whose part is zero."""
+    total = 0
+    for row in range(len(start) - 1):
+        for k in range(start[row], start[row + 1]):
+            part = values[k].imag if imaginary else values[k].real
+            total += part != 0.0 or k == start[row]
+        out[row + 1] = total
+
+
+@compiled()
+def _take(start: Any, columns: Any, values: Any, imaginary: Any, out_columns: Any, out: Any) -> None:
+    at = 0
+    for row in range(len(start) - 1):
+        for k in range(start[row], start[row + 1]):
+            part = values[k].imag if imaginary else values[k].real
+            if part != 0.0 or k == start[row]:
+                out_columns[at], out[at] = columns[k], part
+                at += 1
