@@ -114,18 +114,19 @@ class RunningSystem:
 
     # -- start and end -------------------------------------------------------------------------------------------------
 
-    def launch(self, before: Callable[[], None] | None = None) -> None:
+    def launch(self, announce: Callable[[], None] | None = None) -> None:
         """Claim a cluster's GPUs and start the program; when a worker is lost meanwhile, on those that are left.
 
         Args:
-            before: called ahead of each start.
+            announce: tells of the first start, before which memory is looked at; None for later ones.
         """
         while True:
             if self.runtime.client is not None:
                 claim(self, self.runtime)
             try:
-                if before is not None:
-                    before()
+                if announce is not None:
+                    check_memory(self.plan.spec, self.runtime)
+                    announce()
                 self.columns, self.reused, spec = 0, None, self.plan.spec
                 where = spec.problem.offsets, spec.problem.places
                 self._program = self.runtime.launch(self._kind, spec, spec.partition, *where)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, Self, TypeVar, final
 
 from dsolver.cluster.runtime import Runtime, connect
-from dsolver.cost.estimate import check_memory
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.partition import Partition
@@ -78,16 +77,11 @@ class Session:
         self.lost, self.lift = 0.0, 0
         try:
             self.system.plan_first(self.first, problem)
-            self.system.launch(self._before_set_up)
+            self.system.launch(self.feed.begin_set_up)
         except BaseException as error:
             self.feed.end_set_up("failed", f"{type(error).__name__}: {error}")
             raise
         self.took = time.perf_counter() - began
-
-    def _before_set_up(self) -> None:
-        """Refuse what has no room, and tell a cluster of the set-up."""
-        check_memory(self.spec, self.runtime)
-        self.feed.begin_set_up()
 
     # -- what it is ----------------------------------------------------------------------------------------------------
 
@@ -98,11 +92,7 @@ class Session:
 
     @property
     def program(self) -> RunningProgram[Solve]:
-        """The program, which is running.
-
-        Raises:
-            InputError: the session is closed.
-        """
+        """The program, which is running; raises an `InputError` where the session is closed."""
         return self.system.program
 
     @property
