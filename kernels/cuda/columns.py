@@ -14,7 +14,7 @@ from dsolver.kernels.formats.layout import Array
 
 FILE: Final = "columns.cu"
 THREADS: Final = 256
-TILE, ROWS, COLUMNS = 32, 64, 16
+TILE, ROWS, COLUMNS, OUTPUTS = 32, 64, 16, 4
 """As columns.cu has them."""
 MOST_BLOCKS: Final = 528
 SHARED: Final = 48 * 1024
@@ -41,11 +41,11 @@ def combine(keep: float, s: Array, c: npt.NDArray[np.float64], t: Array) -> None
     tile = TILE
     while 8 * tile * len(used) > SHARED:
         tile //= 2
-    grid = (min(8 * MOST_BLOCKS, -(-items // tile)),)
+    grid, threads = (min(8 * MOST_BLOCKS, -(-items // tile)),), min(THREADS, tile * -(-columns // OUTPUTS))
     places, factors = cupy.asarray(used), cupy.asarray(c[used])
     arguments: tuple[Any, ...] = (np.float64(keep), s, places, np.int32(len(used)), factors, t)
     arguments += (np.int32(columns), np.int64(items), np.int32(tile))
-    kernel(FILE, "combine", type_of(s))(grid, (THREADS,), arguments, shared_mem=8 * tile * len(used))
+    kernel(FILE, "combine", type_of(s))(grid, (threads,), arguments, shared_mem=8 * tile * len(used))
 
 
 def times(d: Array, s: Array, t: Array) -> None:

@@ -79,9 +79,11 @@ class Block:
             found = self._engine.per_chunk(partial(_products_of, len(self)), *self.columns, *other.columns)
         return _summed(self._engine, found).reshape(len(self), len(other))
 
-    def squares(self) -> F64:
-        """Dot product of each column with itself, (columns,)."""
-        return _summed(self._engine, self._engine.per_chunk(_squares, *self.columns))
+    def squares(self, *others: Block) -> list[F64]:
+        """Dot product of each column with itself, (columns,): of this block, and of others at the same time."""
+        blocks = [self, *others]
+        found = _summed(self._engine, self._engine.per_chunk(_squares, *(c for block in blocks for c in block.columns)))
+        return np.split(found, np.cumsum([len(block) for block in blocks])[:-1])
 
     def combine(self, coefficients: F64, to: Block, keep: float = 0.0) -> None:
         """to = keep to + this times coefficients (columns, columns of to); to may be some of these where keep is 0."""

@@ -200,10 +200,10 @@ class Lobpcg:
         pencil.a.apply(x, t, range(live))
         bx = self._times_b(x, range(live))
         bx.combine(-np.diag(self.values), t, keep=1.0)
-        squares = t.squares()
+        squares, *others = t.squares(*(() if pencil.b is None else (x, bx)))
         self._check(squares)
         self.residuals = np.sqrt(squares)
-        x_square, bx_square = (np.ones(live),) * 2 if pencil.b is None else (x.squares(), bx.squares())
+        x_square, bx_square = others or (np.ones(live),) * 2
         rounding = ATTAINABLE * EPS * pencil.norm
         self.rounding = np.maximum(rounding * x_square, ATTAINABLE * EPS * self._largest)
         self.limits = np.maximum(self._tol * abs(self.values) * np.sqrt(bx_square), rounding * np.sqrt(x_square))
