@@ -143,6 +143,17 @@ def test_rock(tmp_path: Path) -> None:
     assert number(found, "largest difference between layers") < 1e-6
 
 
+def test_impedance(tmp_path: Path) -> None:
+    found = printed_here("impedance.py", tmp_path, "--grid", "16")
+    assert number(found, "misfit at the end") < 0.1 * number(found, "misfit at the start")
+    assert number(found, "misfit at the end") < 2e-3  # the noise is 1e-3
+    assert number(found, "iterations of a field") <= 40  # to 1e-10
+    assert number(found, "conductivity, good part") > 2.0
+    assert number(found, "conductivity, bad part") < 0.6
+    assert number(found, "conductivity, rest part") == pytest.approx(1.0, abs=0.05)
+    assert number(found, "permittivity, bad part") > 0.3
+
+
 def test_plume(tmp_path: Path) -> None:
     found = printed_here("plume.py", tmp_path, "--grid", "48")
     for peclet in ("1", "100", "10000"):
