@@ -12,6 +12,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from dsolver.session.options import GROUPS
+
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = re.search(r'^__version__ = "(.+)"$', (ROOT / "dsolver" / "__init__.py").read_text("utf-8"), re.MULTILINE)
 assert VERSION is not None
@@ -53,6 +55,7 @@ autodoc_default_options = {"members": True}
 autodoc_mock_imports = ["jax", "torch"]
 autodoc_member_order = "bysource"
 napoleon_use_rtype = False
+napoleon_custom_sections = [(title, "params_style") for title in GROUPS]
 toc_object_entries_show_parents = "hide"
 html_theme = "furo"
 html_title = f"dsolver {version}"

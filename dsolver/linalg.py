@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, final
 
 from dsolver.cluster.runtime import DeviceName, EngineName
 from dsolver.errors import InputError, in_a_line
+from dsolver.krylov.methods import MethodName
 from dsolver.least_squares.solve import (
     LeastSquaresArguments,
     LeastSquaresOptions,
@@ -282,7 +283,7 @@ def cgls(
 
 
 def _solved(
-    method: str, A: Any, b: Any, x0: Any, given: Linalg, restart: int | None = None, told: str = "x"
+    method: MethodName, A: Any, b: Any, x0: Any, given: Linalg, restart: int | None = None, told: str = "x"
 ) -> tuple[Any, int]:
     """x and info of a method; maxiter counts bases where restart says how long these are, and SciPy's so counts."""
     where: Any = {"client": given.client, "engine": given.engine, "device": given.device}

@@ -100,7 +100,7 @@ def measured(case: Case, device: Any, runs: int) -> dict[str, Any]:
 
 
 def machine(device: str) -> str:
-    """What ran it."""
+    """The machine, for the record."""
     here = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     if device == "cpu":
         return here

@@ -32,7 +32,7 @@ from dsolver.cli.system.choice import system_of, system_options
 from dsolver.cluster import host_memory
 from dsolver.cost.estimate import SMALL, Estimate
 from dsolver.errors import DeviceMemoryError, InputError
-from dsolver.krylov.methods import FOR_ANY, FOR_INDEFINITE, FOR_SYMMETRIC, METHODS
+from dsolver.krylov.methods import FOR_ANY, FOR_INDEFINITE, FOR_SYMMETRIC, METHODS, MethodName
 from dsolver.monitor.spans import Span, exposed_text
 from dsolver.preconditioners.registry import AUTO, NAMED
 from dsolver.problems import Problem
@@ -175,7 +175,7 @@ def command(
     chunks: tuple[int, ...],
     order: str,
     precond: str,
-    method: str | None,
+    method: MethodName | None,
     precond_dtype: PrecondDtype,
     checkpoint: Path | None,
     every: float | None,

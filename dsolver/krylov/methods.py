@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final, Literal, final
 
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.errors import InputError, in_a_line
@@ -54,6 +54,8 @@ class Traits:
     sums: bool = False
     breakdown: Status = Status.BREAKDOWN
 
+
+MethodName = Literal["cg", "fcg", "cocg", "minres", "gmres", "fgmres", "bicgstab"]
 
 METHODS: Final = {
     # The diagonal, p and A p of the product; r and z; z, p and p; p, A p, x twice and r twice.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal, Protocol
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.kernels import DTYPES
@@ -25,6 +25,37 @@ from dsolver.problems import Problem
 from dsolver.problems.functions import ByChunk, as_function, is_operator
 
 AUTO: Final = "auto"
+
+PreconditionerName = Literal[
+    "auto",
+    "mg",
+    "amg",
+    "hpcg",
+    "jacobi",
+    "chebyshev",
+    "direct",
+    "none",
+    "l1-jacobi",
+    "block-jacobi",
+    "symgs",
+    "ic0",
+    "ilu0",
+    "block-diagonal",
+    "block-triangular",
+    "schur",
+]
+
+
+class Shaped(Protocol):
+    """A matrix, or an object of SciPy's kind."""
+
+    @property
+    def shape(self) -> Any:
+        """(n, n)."""
+
+
+PreconditionerLike = PreconditionerName | Preconditioner | ByChunk | Callable[[Any], Any] | Shaped | str | None
+"""The types of ``M=``. A string beside the names of this package is one that `register` was given."""
 
 NAMED: Final[dict[str, Callable[[], Preconditioner]]] = {
     AUTO: Auto,

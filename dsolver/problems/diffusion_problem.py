@@ -78,8 +78,8 @@ def diffusion(
         grid: cells along x, y, z; or along x and y; or along x.
         kappa: κ > 0, one for all axes or a sequence of three, along x, y, z. Each is a number, an array of shape grid
             (NumPy, CuPy, Dask, xarray, or any that knows DLPack) or a function of the cells' centers. A full tensor,
-            symmetric and positive definite, is an array of NumPy or CuPy of shape (*grid, 3, 3) or (3, 3), in a plane
-            (*grid, 2, 2) or (2, 2), or rows of such entries; rows of the matrix then have 27 points, or 9. Numbers and
+            symmetric and positive definite, is an array of NumPy or CuPy of shape ``(*grid, 3, 3)`` or (3, 3), in a
+            plane ``(*grid, 2, 2)`` or (2, 2), or rows of such entries; rows then have 27 points, or 9. Numbers and
             arrays may be complex, as those of AC conduction are: then x is, and the rows are solved with as those of a
             sparse matrix, which this process makes.
         sigma: σ >= 0, or complex, likewise.

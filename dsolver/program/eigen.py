@@ -268,7 +268,7 @@ class _InGroups(BlockOperator):
             self._engine.repeat(self._step(x, y, groups), 1, ())
 
     def _step(self, x: Block, y: Block, groups: list[tuple[int, int]]) -> Callable[[], None]:
-        """What is done with groups of these columns, the same object each time: a part of a block is a new object."""
+        """Operations on groups of these columns, the same object each time: a part of a block is a new object."""
         assert self._wide is not None
         key = tuple(block.columns[first] for first, _ in groups for block in (x, y))  # these are not
         if key not in self._steps:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -19,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpac
 from dsolver.cluster.runtime import DeviceName, EngineName, KernelsName
 from dsolver.errors import SHORT, InputError, check_tolerance, in_a_line
 from dsolver.grid.coloring import Order
-from dsolver.krylov.methods import check_method
+from dsolver.krylov.methods import MethodName, check_method
 from dsolver.monitor.watch import Sink, check_sink
-from dsolver.preconditioners.registry import AUTO, check_dtype, chosen_for
+from dsolver.preconditioners.registry import AUTO, PreconditionerLike, check_dtype, chosen_for
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
 from dsolver.program.plan import Wishes
@@ -40,6 +41,16 @@ DESCRIBED: Final = "Attributes:\n"
 ARGUMENTS: Final = "Args:\n"
 RAISED: Final = "Raises:\n"
 
+GROUPS: Final = {
+    "Where it runs": ("client", "engine", "device", "kernels"),
+    "How it is solved": ("method", "restart", "M", "M_from", "order", "precond_dtype", "dtype"),
+    "When it ends": ("rtol", "atol", "maxiter"),
+    "Watched and saved": ("callback", "progress", "spans", "checkpoint", "resume"),
+}
+"""Sections of a docstring, by which a reader finds one of many options."""
+GROUPED: Final = 10
+"""Options that are grouped, at least."""
+
 ELSEWHERE: Final = {"preconditioner": "M", "precond": "M", "rhs": "b", "guess": "x0"}
 """Names that arguments have in other packages and in the command."""
 
@@ -57,11 +68,11 @@ class SetupArguments(TypedDict, total=False):
     device: DeviceName
     kernels: KernelsName
     order: str
-    M: Any
+    M: PreconditionerLike
     M_from: Any
     precond_dtype: PrecondDtype
     dtype: ValueType
-    method: str | None
+    method: MethodName | None
     restart: int | None
 
 
@@ -133,11 +144,11 @@ class Setup:
     device: DeviceName = "auto"
     kernels: KernelsName = "auto"
     order: str = "color8"
-    M: Any = "auto"
+    M: PreconditionerLike = "auto"
     M_from: Any = None
     precond_dtype: PrecondDtype = AUTO
     dtype: ValueType = "float64"
-    method: str | None = None
+    method: MethodName | None = None
     restart: int | None = None
 
     def __post_init__(self) -> None:
@@ -330,9 +341,18 @@ def _docstring(text: str, by: tuple[type, ...]) -> str:
     """A docstring with the attributes of classes after its own arguments, and their errors if it names none."""
     before, _, rest = inspect.cleandoc(text).partition(ARGUMENTS)
     own, _, after = rest.partition("\n\n")
-    shared = [_section(described, DESCRIBED) for described in by]
+    shared = _grouped("\n".join(_section(described, DESCRIBED) for described in by))
     errors = [] if RAISED in after else [RAISED + section for each in by if (section := _section(each, RAISED))]
     return f"{before}{ARGUMENTS}" + "\n".join([own, *shared]) + "\n\n" + "\n\n".join([after, *errors])
+
+
+def _grouped(section: str) -> list[str]:
+    """Lines on many options by `GROUPS`; those on few as they are."""
+    by_name = {entry.partition(":")[0].strip(): entry for entry in re.split(r"\n(?= {4}\S)", section)}
+    if len(by_name) < GROUPED:
+        return [section]
+    groups = {title: [by_name.pop(name) for name in names if name in by_name] for title, names in GROUPS.items()}
+    return [*by_name.values(), *(f"\n{title}:\n" + "\n".join(lines) for title, lines in groups.items() if lines)]
 
 
 def _section(described: type, title: str) -> str:

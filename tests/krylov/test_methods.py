@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import dsolver
 from dsolver.engines.base import Field
 from dsolver.errors import InputError
 from dsolver.krylov.gmres import most_vectors
-from dsolver.krylov.methods import METHODS
+from dsolver.krylov.methods import METHODS, MethodName
 from dsolver.preconditioners.auto import usual_preconditioner
 from tests.support.clusters import cluster
 
@@ -32,7 +32,7 @@ def dominant(rows: int, seed: int, *, symmetric: bool) -> sp.csr_array:
     return (off + sp.diags_array(1.1 * sums + rng.uniform(0.5, 2.0, rows))).tocsr()
 
 
-def matrix_for(method: str, rows: int, seed: int) -> sp.csr_array:
+def matrix_for(method: Any, rows: int, seed: int) -> sp.csr_array:
     """The most general kind of matrix that a method serves."""
     return dominant(rows, seed, symmetric=METHODS[method].symmetric)
 
@@ -58,7 +58,7 @@ def error(x: F64, a: Any, b: F64) -> float:
 
 def test_the_same_bits_for_any_engine_in_this_process() -> None:
     b = np.random.default_rng(3).standard_normal(90)
-    for method, chunks in product(METHODS, (1, 2, 3)):
+    for method, chunks in product(get_args(MethodName), (1, 2, 3)):
         problem = dsolver.matrix(matrix_for(method, 90, 3), chunks=chunks)
         reference, resident = (
             dsolver.solve(problem, b, method=method, engine=engine, device="cpu")
@@ -72,7 +72,7 @@ def test_the_same_bits_for_any_engine_in_this_process() -> None:
 def test_the_same_bits_on_a_cluster() -> None:
     """Also where a chunk sends nothing to those that it reads."""
     b = np.random.default_rng(3).standard_normal(60)
-    cases = {method: matrix_for(method, 60, 3) for method in METHODS} | {"bicgstab": triangle(60)}
+    cases: dict[Any, Any] = {method: matrix_for(method, 60, 3) for method in METHODS} | {"bicgstab": triangle(60)}
     with cluster(2) as client:
         for method, a in cases.items():
             problem = dsolver.matrix(a, chunks=3)
@@ -94,7 +94,7 @@ def test_a_triangle_is_read_one_way() -> None:
 
 
 @pytest.mark.parametrize("method", ["gmres", "fgmres", "bicgstab"])
-def test_convection_and_diffusion(method: str) -> None:
+def test_convection_and_diffusion(method: Any) -> None:
     a = convection_diffusion(24, 40.0)
     b = np.random.default_rng(0).standard_normal(576)
     solution = dsolver.solve(dsolver.matrix(a, chunks=3), b, method=method, rtol=1e-10, device="cpu")
@@ -105,7 +105,7 @@ def test_convection_and_diffusion(method: str) -> None:
 
 def test_steps_past_the_end_change_no_bit() -> None:
     """On a grid of one chunk supersteps are longer than what is left to do."""
-    for method in METHODS:
+    for method in get_args(MethodName):
         a, b = matrix_for(method, 50, 7), np.ones(50)
         one = dsolver.solve(a, b, method=method, device="cpu", rtol=1e-9)
         by_step = dsolver.solve(a, b, method=method, device="cpu", rtol=1e-9, callback=lambda _: None)
@@ -167,7 +167,7 @@ def test_gmres_has_the_residuals_of_scipys() -> None:
 
 
 @pytest.mark.parametrize("method", ["gmres", "fgmres"])
-def test_the_basis_grows_where_residuals_stall_unless_its_size_was_asked_for(method: str) -> None:
+def test_the_basis_grows_where_residuals_stall_unless_its_size_was_asked_for(method: Any) -> None:
     n = 150
     a = sp.csr_array(sp.diags_array([-np.ones(n - 1), 2.0 * np.ones(n), -1.01 * np.ones(n - 1)], offsets=[-1, 0, 1]))
     b = np.random.default_rng(1).standard_normal(n)
@@ -183,7 +183,7 @@ def test_the_basis_grows_where_residuals_stall_unless_its_size_was_asked_for(met
 
 
 @pytest.mark.parametrize("method", ["gmres", "fgmres"])
-def test_a_callback_sees_the_iterates_that_the_residuals_tell_of(method: str) -> None:
+def test_a_callback_sees_the_iterates_that_the_residuals_tell_of(method: Any) -> None:
     a, b = convection_diffusion(6, 20.0), np.random.default_rng(1).standard_normal(36)
     seen: list[tuple[float, float]] = []
 
@@ -220,10 +220,11 @@ def test_flexible_gmres_bears_a_preconditioner_that_changes() -> None:
 def test_the_forecast_counts_the_vectors_of_each_method() -> None:
     problem = dsolver.problems.poisson7((32, 32, 32))
 
-    def kept(method: str, restart: int | None) -> int:
+    def kept(method: Any, restart: int | None) -> int:
         found = dsolver.estimate(problem, method=method, restart=restart, M=None, device="cpu", bandwidth=1e9)
         return found.workers[0].vectors
 
+    method: Any
     for method, traits in METHODS.items():
         with dsolver.Solver(problem, method=method, restart=4, M=None, device="cpu") as solver:
             running: Any = solver._session.program
@@ -248,7 +249,7 @@ def fields_of(method: Any) -> list[Any]:
 def test_bad_arguments_are_refused() -> None:
     a, b = triangle(9), np.ones(9)
     with pytest.raises(InputError, match="unknown method 'qmr': use 'cg', 'fcg', 'cocg', 'minres', 'gmres'"):
-        dsolver.solve(a, b, method="qmr")
+        dsolver.solve(a, b, method="qmr")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="restart must be an integer >= 1, not 0"):
         dsolver.gmres(a, b, restart=0)
     with pytest.raises(InputError, match=r"A\[0, 1\] = -1, but A\[1, 0\] = 0; method='minres' needs A = Aᵀ"):
@@ -261,7 +262,7 @@ def test_grids_that_leave_a_constant_open() -> None:
     b = rng.standard_normal(problem.grid)
     b -= b.mean()
     expected = dsolver.solve(problem, b, rtol=1e-12, device="cpu").x
-    for method, m in product(METHODS, ("mg", None)):
+    for method, m in product(get_args(MethodName), ("mg", None)):
         found = dsolver.solve(problem, b, method=method, M=m, rtol=1e-11, device="cpu")
         assert found.converged, (method, m)
         assert np.allclose(found.x, expected, atol=1e-9 * abs(expected).max())
@@ -305,7 +306,7 @@ def test_several_right_hand_sides_are_solved_one_after_the_other() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_on_a_gpu(method: str) -> None:
+def test_on_a_gpu(method: Any) -> None:
     import cupy
 
     a, b = matrix_for(method, 3000, 5), np.random.default_rng(5).standard_normal(3000)

@@ -265,7 +265,7 @@ def test_a_constant_that_float32_cannot_fix_shows_in_the_first_iteration(m: str)
     ],
 )
 def test_the_usual_value_type_follows_from_the_preconditioner_the_method_and_the_device(
-    m: Preconditioner, method: str, taken: str, *, cuda: bool
+    m: Preconditioner, method: Any, taken: str, *, cuda: bool
 ) -> None:
     assert value_type("auto", m, method, cuda=cuda) == taken
     assert value_type("float32", m, method, cuda=cuda) == "float32"
@@ -351,7 +351,7 @@ def rough_kappa(x: F64, y: F64, z: F64) -> F64:
 @pytest.mark.parametrize("method", ["update", "precondition"])
 @pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 1, 1)])
 def test_what_is_built_anew_is_given_back_first(
-    method: str, chunks: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+    method: Any, chunks: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A GPU may not hold two of a system's matrices."""
     spec = SolveSpec.plan(problems.diffusion((16, 16, 16), rough_kappa), chunks, precond_dtype="float32")

@@ -174,7 +174,7 @@ def test_random_matrices_against_the_direct_solver(
     engine: dict[str, Any],
     data: st.DataObject,
 ) -> None:
-    method = data.draw(st.sampled_from(SERVED.get(kind, tuple(METHODS))))
+    method: Any = data.draw(st.sampled_from(SERVED.get(kind, tuple(METHODS))))
     m = data.draw(st.sampled_from(PRECONDITIONERS[kind]))
     case = case_of(kind, rows, degree, seed)
     given_matrix = dressed(case.a, form, wide, doubled, seed)

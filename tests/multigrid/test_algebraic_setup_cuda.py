@@ -222,6 +222,7 @@ def test_matrices_without_symmetry_and_aggregates_are_solved(monkeypatch: pytest
         Algebraic(coarsening="aggregation", coarse_rows=20),
         Algebraic(coarsening="pmis", coarse_rows=20),
     )
+    method: Any
     for a, m, method, chunks in (
         (symmetric, aggregation, "cg", 1),
         (symmetric, aggregation, "cg", 2),

@@ -355,7 +355,7 @@ def test_it_is_corrected_the_other_way_too_and_for_matrices(monkeypatch: pytest.
 
 @pytest.mark.usefixtures("_misled")
 @pytest.mark.parametrize(("method", "corrected"), [("fcg", True), ("minres", False)])
-def test_the_pace_of_other_methods_tells_nothing_of_m(method: str, *, corrected: bool) -> None:
+def test_the_pace_of_other_methods_tells_nothing_of_m(method: Any, *, corrected: bool) -> None:
     solution = dsolver.solve(THIN, RIGHT, device="cpu", method=method)
     assert solution.converged
     assert bool(solution.notes) is corrected

@@ -129,7 +129,7 @@ def test_what_methods_are_not_for_is_refused() -> None:
         ("unsymmetric", "cocg", "A is not symmetric: A["),
     ):
         with pytest.raises(InputError) as raised:
-            dsolver.solve(MATRICES[name], B, method=method)
+            dsolver.solve(MATRICES[name], B, method=method)  # type: ignore[arg-type]
         assert words in str(raised.value)
     for option in ({"symmetric": True}, {"grid": (N, N, N)}, {"nullspace": np.ones(N**3)}):
         with pytest.raises(InputError, match=r"A is complex, and .*= is for real matrices"):
@@ -317,7 +317,7 @@ def test_on_a_gpu() -> None:
     for name, methods in (("conduction", ("cocg",)), ("Hermitian", ("cg",)), ("unsymmetric", ("gmres", "bicgstab"))):
         for method in methods:
             for m in ("amg", "jacobi", "direct"):
-                found = dsolver.solve(MATRICES[name], B, M=m, method=method, device="cuda", rtol=1e-10)
+                found = dsolver.solve(MATRICES[name], B, M=m, method=method, device="cuda", rtol=1e-10)  # type: ignore[arg-type]
                 assert found.converged
                 check(MATRICES[name], found.x)
     import cupy

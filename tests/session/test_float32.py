@@ -71,7 +71,7 @@ def test_x_is_float32(name: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["fcg", "minres", "gmres", "fgmres", "bicgstab"])
-def test_methods(method: str) -> None:
+def test_methods(method: Any) -> None:
     found = solved(lattice(), dtype="float32", method=method, rtol=1e-6, device="cpu")
     assert found.converged
     assert found.notes == ()

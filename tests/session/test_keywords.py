@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import dsolver
-from dsolver.session.options import Options, Setup, SetupArguments, SolveArguments, spelled_out
+from dsolver.krylov.methods import METHODS, MethodName
+from dsolver.preconditioners.registry import NAMED, PreconditionerName
+from dsolver.session.options import GROUPS, Options, Setup, SetupArguments, SolveArguments, spelled_out
 
 OWN = {dsolver.solve: ["problem", "b", "x0"], dsolver.Solver: ["problem"], dsolver.Solver.solve: ["self", "b", "x0"]}
 SHARED = {dsolver.solve: (Setup, Options), dsolver.Solver: (Setup,), dsolver.Solver.solve: (Options,)}
@@ -21,14 +24,27 @@ def test_help_shows_all_arguments_with_their_defaults_and_meanings(thing: Any) -
     parameters = inspect.signature(thing).parameters
     assert list(parameters) == [*OWN[thing], *(field.name for field in shared)]
     assert all(parameters[field.name].default == field.default for field in shared)
-    section = (inspect.getdoc(thing) or "").partition("Args:\n")[2].partition("\n\n")[0]
-    described = [line.strip().partition(":")[0] for line in section.splitlines() if line[4] != " "]
-    assert described == [name for name in parameters if name != "self"]
+    text = (inspect.getdoc(thing) or "").partition("Args:\n")[2]
+    section = re.split(r"\n\n(?:Returns|Raises):", text)[0]
+    titles = [line.removesuffix(":") for line in section.splitlines() if line and line[0] != " "]
+    described = re.findall(r"^ {4}(\w+): ", section, re.MULTILINE)
+    assert sorted(described) == sorted(name for name in parameters if name != "self")
+    assert titles == ([title for title in GROUPS if {*GROUPS[title]} & {*parameters}] if len(shared) >= 10 else [])
 
 
 @pytest.mark.parametrize(("typed", "described"), [(SetupArguments, Setup), (SolveArguments, Options)])
 def test_what_a_type_checker_knows_is_what_there_is(typed: type, described: type) -> None:
     assert list(typed.__annotations__) == [field.name for field in fields(described)]
+
+
+def test_every_option_has_its_group() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(field.name for described in (Setup, Options) for field in fields(described))
+
+
+def test_names_that_type_checkers_know_are_those_that_there_are() -> None:
+    assert set(get_args(MethodName)) == METHODS.keys()
+    assert set(get_args(PreconditionerName)) == NAMED.keys() | {"hpcg"}
 
 
 def test_an_argument_that_is_none_is_refused() -> None:

@@ -146,7 +146,7 @@ def test_a_loss_is_told_with_the_workers_that_are_left(left: int, before: int, w
 
 @pytest.mark.parametrize("method", ["cg", "gmres"])
 def test_without_a_checkpoint_it_goes_on_from_memory(
-    method: str, client: Client, truth: Any, monkeypatch: pytest.MonkeyPatch
+    method: Any, client: Client, truth: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovery.Keeper, "_due", True)
     starts: list[float] = []
