@@ -127,8 +127,12 @@ class SpmdProgram(RunningProgram[P_co]):
             with _answered():
                 self._lease = client.sync(scatter, client, {shared.lease: self._name}, self._workers, False)
             opened = self._opened(shared)
-            self._all(ranks.connect_rank, [rank.address for rank in opened], made)
-            self.link = self._all(ranks.start_rank, opened[0].unique)[0]
+            addresses = [rank.address for rank in opened]
+            if shared.meshed:
+                self.link = self._all(ranks.join_rank, addresses, made)[0]
+            else:
+                self._all(ranks.connect_rank, addresses, made)
+                self.link = self._all(ranks.start_rank, opened[0].unique)[0]
         self._warn_of_nccl({rank.address[0] for rank in opened})
         logger.info("%s has %d ranks%s", self._name, shared.size, f" that use {self.link}" if self.link else "")
 

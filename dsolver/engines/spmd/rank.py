@@ -143,8 +143,8 @@ class Rank:
         self._executor.shutdown(wait=False)
 
     def unique_id(self) -> bytes | None:
-        """NCCL's unique id, on the rank that makes it."""
-        if self.number > 0 or self.spec.size == 1 or self.spec.kernels != "cuda":
+        """NCCL's unique id, on the rank that makes it; None where connected ranks tell each other, if they need one."""
+        if self.number > 0 or self.spec.meshed:
             return None
         from dsolver.engines.transport.nccl import unique_id
 
@@ -160,6 +160,14 @@ class Rank:
         backends.load(self.spec.kernels, self._threads if self.spec.kernels == "cpu" else 1)
         near = None if self.spec.meshed else tree(self.number, self.spec.size)
         self.connections.connect(addresses, self.spec.token, near)
+
+    def join(self, addresses: Sequence[Address], program: bytes) -> str:
+        """`connect` and `start` of a rank that is connected with every other one.
+
+        None of these waits inside NCCL before all have come: they agree on the transport first.
+        """
+        self.connect(addresses, program)
+        return self.start(None)
 
     def start(self, unique: bytes | None) -> str:
         """Make the engine, and the program on it; returns what carries values to the other ranks, for people."""
@@ -280,10 +288,11 @@ class Rank:
             return SocketTransport(self.connections, self.spec.ranks)
         from dsolver.engines.transport import nccl, peer
 
+        if self.spec.meshed and (direct := peer.connect(self.connections, self.spec.ranks)) is not None:
+            return direct
         point_nccl_at(self._ip)
-        assert unique is not None
-        direct = peer.connect(self.connections, self.spec.ranks) if self.spec.meshed else None
-        return direct or nccl.NcclTransport(self.connections, self.spec.ranks, unique)
+        unique = nccl.told_id(self.connections) if unique is None else unique
+        return nccl.NcclTransport(self.connections, self.spec.ranks, unique)
 
     def _close(self) -> None:
         self._program = self._made = None

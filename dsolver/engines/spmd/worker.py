@@ -49,7 +49,7 @@ class Opened:
 
     Attributes:
         address: where it listens for the others.
-        unique: of rank 0 on GPUs, NCCL's unique id.
+        unique: of rank 0 on GPUs that are not all connected, NCCL's unique id.
     """
 
     address: Address
@@ -89,6 +89,11 @@ async def open_rank(spec: RankSpec, number: int, *, dask_worker: Worker) -> Open
 async def connect_rank(program: str, addresses: Sequence[Address], made: bytes, *, dask_worker: Worker) -> Any:
     """Connect a rank to the others; what makes the program on it is a pickled pair for `start_rank`."""
     return await _within(program, dask_worker, Rank.connect, addresses, made)
+
+
+async def join_rank(program: str, addresses: Sequence[Address], made: bytes, *, dask_worker: Worker) -> Any:
+    """Connect a rank to all others, and make the program on it."""
+    return await _within(program, dask_worker, Rank.join, addresses, made)
 
 
 async def start_rank(program: str, unique: bytes | None, *, dask_worker: Worker) -> Any:

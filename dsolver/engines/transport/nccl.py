@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -15,7 +16,7 @@ from cupy.cuda import nccl
 
 from dsolver.engines.base import Message
 from dsolver.engines.transport.base import PackedTransport, PeerError, copy_local
-from dsolver.engines.transport.connections import Connections
+from dsolver.engines.transport.connections import Connections, sent
 from dsolver.engines.transport.messages import Messages, Pair, by_peer
 from dsolver.engines.transport.segments import SegmentCache
 from dsolver.kernels.formats.layout import HaloLayout
@@ -23,6 +24,8 @@ from dsolver.kernels.formats.layout import HaloLayout
 _TYPES: Final = {"float64": nccl.NCCL_FLOAT64, "float32": nccl.NCCL_FLOAT32}
 
 logger = logging.getLogger(__name__)
+
+_LENGTH: Final = 8  # bytes that tell how long an id is
 
 _FAREWELL: Final = 5.0
 """Seconds in which an aborted communicator should have ended."""
@@ -32,6 +35,22 @@ def unique_id() -> bytes:
     """The id of a new communicator: one rank makes it, and every rank needs it to join."""
     made: bytes = nccl.get_unique_id()
     return made
+
+
+def told_id(connections: Connections) -> bytes:
+    """`unique_id` of rank 0, which tells every other rank; they are connected each with each."""
+    size = bytearray(_LENGTH)
+    if connections.rank == 0:
+        made = unique_id()
+        data = bytearray(repr(made).encode())
+        size[:] = len(data).to_bytes(_LENGTH, "little")
+        sent([connections.send(peer, [memoryview(part)]) for peer in connections.peers for part in (size, data)])
+        return made
+    connections.receive(0, [memoryview(size)])
+    data = bytearray(int.from_bytes(size, "little"))
+    connections.receive(0, [memoryview(data)])
+    told: bytes = literal_eval(data.decode())  # of some versions of CuPy it is a tuple
+    return told
 
 
 @final

@@ -80,7 +80,7 @@ class AmgKernels:
         return pmis.settle(a, below, bits, key, origin, state, self.team, opened)
 
     def counted(self, states: Any, opened: Any) -> tuple[int, int, Any]:
-        """How many own points are left and how many are coarse, of these states; and `points.coarse_before`."""
+        """Numbers of own points that are left and that are coarse, of these states; and `points.coarse_before`."""
         before = points.coarse_before(states, self.team)
         return len(opened.points), int(before[-1]), before
 
