@@ -33,7 +33,7 @@ def plume(n, peclet, client):
     x, y = ((np.arange(n) + 0.5) / n - at for at in SOURCE)
     f = (x[:, None] ** 2 + y**2 < RADIUS**2) / (np.pi * RADIUS**2)
     problem = diffusion((n, n), 1.0 / (n * peclet), DECAY, velocity=rotating(n), spacing=1.0 / n)
-    solution = dsolver.solve(problem, f, M="amg", method="bicgstab", rtol=1e-10, client=client)
+    solution = dsolver.solve(problem, f, M="amg", rtol=1e-10, client=client)
     assert solution.converged, solution.advice
     return solution, f.sum() / n**2
 

@@ -74,8 +74,8 @@ class Multigrid(Preconditioner):
         """Refuse a general matrix, which has no grid to coarsen."""
         if not problem.lattice:
             raise InputError(
-                "M='mg' coarsens a grid, and a matrix has none, as which complex rows and those of a flow count: use "
-                "M='amg', or say by dsolver.matrix(A, grid=...) which grid's points its rows are"
+                "M='mg' coarsens a grid, and a matrix has none, as which complex rows, those of tensors and those "
+                "of a flow count: use M='amg', or say by dsolver.matrix(A, grid=...) which grid's points its rows are"
             )
 
     def build(self, builder: Builder) -> Built:

@@ -99,7 +99,7 @@ def diffusion(
             infinite at its faces, as those of an electrode. Cells that are left out stay so.
         velocity: v of a flow that carries u, one for each axis: a number; an array of the grid's shape, at the cells'
             centers, or with one more along its axis, at the faces; or a function, called with the faces' centers. A is
-            not symmetric then, and is solved by GMRES with algebraic multigrid. Its rows are those of a matrix, made in
+            not symmetric then, and BiCGStab solves it with algebraic multigrid. Its rows are those of a matrix, made in
             this process, or by the workers of a cluster. At faces of the grid u is that of the condition where the flow
             comes in, and with "upwind" that of the cell where it goes out.
         scheme: "upwind" (of first order, stable for any velocity) or "central" (of second order, for |v| h < 2 κ).

@@ -17,7 +17,9 @@ from dsolver.monitor.notebook import facts, view
 from dsolver.problems.discretization import CellRule, Patch, Rule
 from dsolver.problems.functions import UserFunction
 
-UNSYMMETRIC: Final = "with symmetric=False it need not be, and is solved by GMRES, as a sparse matrix of SciPy is"
+UNSYMMETRIC: Final = (
+    "with symmetric=False it need not be, and is solved by GMRES or BiCGStab, as a sparse matrix of SciPy is"
+)
 """Advice on a matrix that is not symmetric, for messages."""
 
 
