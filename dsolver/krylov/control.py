@@ -63,6 +63,11 @@ WORSE: Final = 2.0
 """Times the smallest residual of a recursion that the one of its end must be, for the iterations up to the smallest one
 to be made again: that takes as long as they took."""
 
+ALIKE: Final = 2.0
+"""Times what rounding makes of b - A x that a residual may be for it to be that: it is 0.8 to 1.4 times as much."""
+ROUNDED: Final = 1e-5
+"""Part of ‖b‖ that it may be."""
+
 ROWS: Final = 1e4
 """Times the tolerance that ‖D⁻¹r‖ / ‖D⁻¹b‖ may be with D = diag(A), and the fall of a residual within two iterations
 after which that is looked at: rows with a penalty of 1e10 are solved in the first one, and no other row counts then."""
@@ -194,6 +199,7 @@ class Control:
         true_residual: the newest that was computed anew.
         at: after which iteration x is what it is, once the solve has ended: the last one, or a better one.
         by_rows: ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where the solve went on as it was large; else None.
+        attained: whether it has stagnated with a residual that rounding alone makes.
         unreachable: the length of what was taken from b on the way, since no x can reach it.
         replacements: how often the recursion has taken it on the way.
     """
@@ -236,6 +242,7 @@ class Control:
         self._target = max(limit, ATTAINABLE * b_norm)
         self._goal, self._rounds = limit, 0
         self.by_rows: float | None = None
+        self.attained = False
         self._drift = _Drift()
         self.unreachable = 0.0
         self._kept, self._kept_at, self._repeatable = math.inf, 0, False
@@ -288,7 +295,13 @@ class Control:
             column.keep_zero()
             column.recall()
             self.true_residual, self.at = self.b_norm, 0
-        return self._reached() or status
+        status = self._reached() or status
+        self.attained = status is Status.STAGNATED and self._is_rounding(column)
+        return status
+
+    def _is_rounding(self, column: ColumnIterations) -> bool:
+        """Whether rounding makes the residual that is left. An x that has grown makes a larger one, which does not."""
+        return self.true_residual <= ROUNDED * self.b_norm and self.true_residual <= ALIKE * column.rounding()
 
     def _beats_zero(self, column: ColumnIterations) -> bool:
         """Whether the residual is below that of x = 0 in any order of its sums: x may have grown beyond all digits."""

@@ -28,6 +28,7 @@ class Slice:
         at: after which iteration x is what it is, once the solve has ended.
         unreachable: the length of a part of b that no x can reach, as the solve has found.
         by_rows: of the `Control`.
+        attained: of the `Control`.
         status: how the solve has ended, or None where it goes on.
     """
 
@@ -37,6 +38,7 @@ class Slice:
     at: int
     unreachable: float
     by_rows: float | None
+    attained: bool
     status: Status | None
 
 
@@ -143,5 +145,6 @@ class Loop:
             at=control.at,
             unreachable=control.unreachable,
             by_rows=control.by_rows,
+            attained=control.attained,
             status=self._ended.get(number),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar, final
+from typing import Final, TypeVar, final
 
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError, in_a_line
@@ -39,6 +39,9 @@ class State:
         return self.residual / (self.b_norm or 1.0)
 
 
+ATTAINED: Final = "the residual is what rounding in float64 makes of b - A x, whatever the method"
+"""Note where no other method can do better."""
+
 Callback = Callable[[State], bool | None]
 """Called after each iteration; the solve stops when it returns True, or raises StopIteration."""
 
@@ -57,6 +60,7 @@ class History:
         at: after which iteration x is what it is, once the solve has ended: the last one, or a better one.
         unreachable: the length of a part of b that no x can reach, as the solve has found.
         by_rows: ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where the solve went on as it was large; else None.
+        attained: whether it has stagnated with a residual that rounding alone makes.
         status: how it has ended, or None where it goes on.
     """
 
@@ -65,6 +69,7 @@ class History:
     at: int = 0
     unreachable: float = 0.0
     by_rows: float | None = None
+    attained: bool = False
     status: Status | None = None
 
     @property
@@ -83,6 +88,8 @@ class History:
             what = "A has rows of very different scales, and ‖b - Ax‖ was small in the large ones alone"
             now = f"with each row divided by its diagonal the residual is {self.by_rows:.1e} of b"
             notes.append(f"{what}: the solve went on, and {now}")
+        if self.attained:
+            notes.append(ATTAINED)
         if self.at == 0 < self.iterations:
             notes.append(f"x is the first guess, or zero: none of {self.iterations} iterations has led to a better one")
         elif self.at < self.iterations:
@@ -100,6 +107,7 @@ class History:
         self.residuals[piece.first :] = piece.residuals
         self.true_residual, self.status = piece.true_residual, piece.status
         self.at, self.unreachable, self.by_rows = piece.at, piece.unreachable, piece.by_rows
+        self.attained = piece.attained
 
 
 T = TypeVar("T")

@@ -16,10 +16,11 @@ import dsolver
 from dsolver import problems
 from dsolver.cost import estimate
 from dsolver.errors import InputError
-from dsolver.kernels.direct import factors, libraries
+from dsolver.kernels.direct import factors, lapack, libraries
 from dsolver.kernels.direct.fill import Fill, fill_of, full_fill
 from dsolver.kernels.direct.libraries import LIBRARIES, fits
 from dsolver.preconditioners import Direct, direct
+from dsolver.session.follower import ATTAINED
 from tests.matrices.test_matrix import lattice
 from tests.support import hard_systems
 from tests.support.clusters import cluster
@@ -262,6 +263,17 @@ def test_factors_are_the_last_attempt_on_grids_too(chunks: Any, monkeypatch: pyt
     assert dsolver.solve(problem, b, engine="reference", device="cpu").status is dsolver.Status.INDEFINITE
 
 
+def test_factors_are_not_tried_where_rounding_makes_the_residual() -> None:
+    problem = problems.diffusion((16, 16, 16), spacing=(1.0, 1.0, 1e-4), bc=problems.Neumann())
+    b = np.random.default_rng(0).standard_normal(problem.grid)
+    found = dsolver.solve(problem, b - b.mean(), device="cpu")
+    assert found.status is dsolver.Status.STAGNATED
+    assert found.true_residual < 1e-7 * found.b_norm
+    assert found.iterations < 20
+    assert found.solved_by.startswith("cg")
+    assert ATTAINED in found.notes
+
+
 def test_fill_is_that_of_the_library() -> None:
     found = fill_of(LAPLACE)
     assert found is not None
@@ -321,6 +333,26 @@ def test_where_factors_are_nearly_full_zeros_are_stored_too(dtype: str, monkeypa
     assert residual(singular, solved(sp.csr_array(singular), b, precond_dtype=dtype).x, b) < 1e-8
     solved(LAPLACE, LAPLACE @ X)
     assert taken[-1] == "superlu"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_nearly_full_factors_of_many_rows_take_half_the_memory_where_they_can_be_refined(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lapack, "MANY", 100)
+    a = sp.csr_array(filled().astype(dtype) * (1.0 if dtype == "float64" else 1.0 + 1.0j))
+    x, kind = RNG.standard_normal(400).astype(dtype), libraries.Kind(symmetric=False, mirrored=False, positive=True)
+    made = lapack.factors(a, kind)
+    assert made.nbytes == 400 * 400 * np.dtype(dtype).itemsize // 2
+    assert made.solve(a @ x).dtype == dtype
+    found = solved(a, a @ x)
+    assert found.iterations <= 4
+    assert residual(a, found.x, a @ x) < 1e-8
+    alike = a.tolil()
+    alike[7] = a[[8]] + 1e-9 * a[[7]]
+    close = lapack.factors(sp.csr_array(alike), kind)
+    assert close.nbytes == 2 * made.nbytes, "the condition is beyond what the smaller type can tell"
+    assert residual(alike.tocsr(), close.solve(alike.tocsr() @ x), alike.tocsr() @ x) < 1e-12
 
 
 @pytest.mark.parametrize("name", LIBRARIES)

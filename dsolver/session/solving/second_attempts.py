@@ -18,7 +18,7 @@ from dsolver.preconditioners.auto import Alternative, alternative_to, for_broken
 from dsolver.preconditioners.direct import NEARBY, may_be_for_least_squares, may_be_last
 from dsolver.preconditioners.registry import AUTO
 from dsolver.program.solve import Solve
-from dsolver.session.follower import Follower, History
+from dsolver.session.follower import ATTAINED, Follower, History
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
 from dsolver.session.session import Session
@@ -145,7 +145,8 @@ def _go_on_by(session: Session, other: Alternative, follower: Follower, columns:
 def needs_factors(solution: Solution, options: Options) -> bool:
     """Whether a solve has ended so that factors of the matrix are left as the last attempt."""
     ran_out = solution.status is Status.MAX_ITERATIONS and options.maxiter is None
-    return (ran_out or solution.status in LOST) and not solution.true_residual <= REACHED * solution.b_norm
+    rounding = solution.true_residual <= REACHED * solution.b_norm or ATTAINED in solution.notes
+    return (ran_out or solution.status in LOST) and not rounding
 
 
 def take_factors(session: Session, why: str) -> bool:
