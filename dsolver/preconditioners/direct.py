@@ -24,7 +24,7 @@ from dsolver.kernels import Backend, load
 from dsolver.kernels.contract import DIRECT_PART, DIRECT_SOLVE, DIRECT_SOLVE_COMPLEX
 from dsolver.kernels.direct.factors import MatrixTraits, NoLibraryError, complex_rows, factors_of
 from dsolver.kernels.direct.fill import FULL, Fill
-from dsolver.kernels.direct.libraries import LIBRARIES, SingularError
+from dsolver.kernels.direct.libraries import LIBRARIES, SingularError, installed
 from dsolver.kernels.direct.parts import DirectPart
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import HaloLayout, Layout
@@ -165,14 +165,22 @@ class Direct(Preconditioner):
             return Forecast(levels=(a,), moved=2 * F64 * a.rows)
         entries, rows = self.fill or fill_of(part.problem), part.partition.domain.points
         value = part.value * (1 + part.problem.complex)
-        factors = 0 if part.cuda else int(entries * (value + I32))  # which the host has
-        gathered = 0 if part.cuda else 4 * (F64 + I32) * entries_of(part.problem)
+        there = not part.cuda or self._is_for_gpus(part.problem, entries)  # else they take memory of the host
+        halved = part.cuda and not (part.problem.asymmetry or part.problem.indefinite)  # cuDSS has L alone
+        factors = int(entries / (1 + halved) * (value + I32)) if there else 0
+        gathered = 4 * (F64 + I32) * entries_of(part.problem) if there else 0
         return Forecast(
             levels=(a,),
             shared=factors + 4 * F64 * rows,
             temporary=max(part.assembly, gathered + factors),
             moved=factors + 6 * F64 * rows,
         )
+
+    def _is_for_gpus(self, problem: Problem, fill: float) -> bool:
+        """Whether a library makes the factors on a GPU, as far as is known without it."""
+        rows, names = math.prod(problem.grid), LIBRARIES if self.library is None else (self.library,)
+        usual = self.library is not None or not (self.least_squares or fill >= FULL * float(rows) ** 2)
+        return usual and not problem.complex and any(LIBRARIES[name].gpu and installed(name) for name in names)
 
     def iterations(self, alone: float, rtol: float) -> float:
         """Two, whatever the matrix."""
