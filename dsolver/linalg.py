@@ -268,12 +268,12 @@ def cgls(
 
     Args:
         A: as of `dsolver.lsmr`, as the other arguments are.
-        b: likewise.
+        b: the same.
         damp: weight of the unknowns, whatever x0 is.
-        atol: likewise; ‖A‖ is the largest ‖A p‖ / ‖p‖ that was met.
-        btol: likewise.
-        maxiter: likewise.
-        x0: likewise.
+        atol: the same; ‖A‖ is the largest ‖A p‖ / ‖p‖ that was met.
+        btol: the same.
+        maxiter: the same.
+        x0: the same.
 
     Returns:
         The solution, as of `dsolver.lsmr`.

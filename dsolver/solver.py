@@ -196,7 +196,7 @@ class Solver:
             problem: with the same grid, chunks and offsets, or a sparse matrix with the same number of rows; by default
                 the one that is set up.
             kappa: other coefficients of a diffusion problem; see `dsolver.problems.diffusion`.
-            sigma: likewise.
+            sigma: the same.
             fixed: other values in the cells that are fixed, for which nothing is set up anew if nothing else is given;
                 or a pair (where, values) for other cells.
             velocity: another flow of a problem with one.

@@ -126,7 +126,7 @@ class Backend(ABC):
         return nullcontext()
 
     def defer(self, work: Callable[[], object]) -> None:
-        """Do some work that nobody waits for, now or while this thread waits for a device."""
+        """Do some work without a waiter, now or while this thread waits for a device."""
         work()
 
     def confirming(self) -> AbstractContextManager[Callable[[], bool]]:

@@ -1,4 +1,4 @@
-"""Deferred values: made when somebody needs them, or before, while a host waits."""
+"""Deferred values: made when they are needed, or before, while a host waits."""
 
 from __future__ import annotations
 

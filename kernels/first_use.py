@@ -14,7 +14,7 @@ from typing import Final, final
 logger = logging.getLogger(__name__)
 
 SILENCE: Final = 1.0
-"""Seconds without a word that nobody takes for a fault."""
+"""Seconds without a word that users do not take for a fault."""
 STALE: Final = 5.0
 """Seconds after which a process that was speaking has ended."""
 MARK: Final = "speaks"

@@ -70,7 +70,7 @@ class LayoutSetup(ABC):
 
         Args:
             layout: of all rows.
-            closed: bool (rows,), rows without couplings that nobody asks for. Where vectors have no guards, they stay.
+            closed: bool (rows,), rows without couplings, not asked for. Where vectors have no guards, they stay.
         """
         if not self.guard:
             return layout

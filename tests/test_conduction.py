@@ -32,7 +32,7 @@ def test_layers_in_a_row_and_side_by_side(ends: Any) -> None:
 
 
 def test_a_checkerboard_conducts_as_the_geometric_mean() -> None:
-    """Of two κ in a plane (Keller, J. Math. Phys. 5, 1964), in the limit of small cells."""
+    """Conductivity of two κ in a plane (Keller, J. Math. Phys. 5, 1964), in the limit of small cells."""
     fine = np.kron(np.indices((4, 4)).sum(axis=0) % 2, np.ones((32, 32)))
     found = effective_conductivity(np.where(fine == 0.0, 1.0, 4.0), "x", bc={"y": "periodic"})
     assert abs(found.conductivity - 2.0) < 0.1

@@ -48,7 +48,7 @@ class Setups:
     def solver(
         self, system: ParametricSystem, values: Sequence[Array], arguments: SetupArguments, *, transposed: bool
     ) -> Iterator[Solver]:
-        """A `Solver` for a system, set up with values for its parameters; nobody else uses it meanwhile.
+        """A `Solver` for a system, set up with values for its parameters; it is its caller's alone meanwhile.
 
         Raises:
             InputError: a value or an argument cannot be right.

@@ -60,7 +60,7 @@ class ParametricSystem(ABC):
 
         Args:
             values: of the parameters, arrays of NumPy or CuPy.
-            transposed: whether Aᵀ is meant; where A is symmetric nobody asks.
+            transposed: whether Aᵀ is meant; not asked where A is symmetric.
 
         Raises:
             InputError: they cannot be right.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dsolver.session.follower import State
 
 SILENCE: Final = 1.0
-"""Seconds without a word that nobody takes for a fault."""
+"""Seconds without a word that users do not take for a fault."""
 
 STARTED: Final = 0.5
 """Seconds likewise of what a command begins with, for Python and its imports have taken more than that already."""

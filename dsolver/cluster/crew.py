@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 5
 """Losses that one solve bears, and the choice of workers before it."""
 RETURN: Final = 6.0
-"""Seconds that a lost worker's nanny, or whoever watches over it, has to bring another one."""
+"""Seconds that a lost worker's nanny, or its job's scheduler, has to bring another one."""
 ANSWER: Final = 3.0
 """Seconds in which a worker that is to go on must answer."""
 POLL: Final = 0.5

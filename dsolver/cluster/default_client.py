@@ -23,7 +23,7 @@ def open_client() -> Client | None:
     In a task it is none: the one that the worker has is for tasks that ask for it.
     """
     distributed: Any = sys.modules.get("distributed")
-    if distributed is None:  # whoever has a client has imported it
+    if distributed is None:  # a client has imported it
         return None
     import dask
 

@@ -2,7 +2,7 @@
 
 Containers, batch jobs and services are limited by cgroups (Linux kernel documentation: admin-guide/cgroup-v2.rst,
 "Memory", and admin-guide/cgroup-v1/memory.rst). A limit holds for all that is below it, so each cgroup up to the root
-counts. Pages of files that nobody has used lately are given back before a limit is enforced, and count as free.
+counts. Pages of files that were not used lately are given back before a limit is enforced, and count as free.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class PlacedPiece:
         rows: on the device; columns are global numbers.
         ghosts: of `ghost_columns`, on the host.
         span: as of `GivenRows`.
-        near: likewise.
+        near: the same.
     """
 
     rows: Csr

@@ -68,7 +68,7 @@ class Estimate:
         workers: bytes of each worker, in rank order; see `dsolver.cost.memory.Bytes`.
         available: bytes that each GPU has free, or that each worker on CPUs may take: of its machine's free memory, of
             what the limits of its cgroups leave, shared with the other workers there, and below Dask's memory_limit.
-            Empty where nobody looked.
+            Empty where it was not looked for.
         limits: what `available` comes from, for messages; empty for GPUs.
         iterations: about how many, for a constant stencil; coefficients that vary much take more without multigrid.
         seconds: about how long the iterations take, or None where the bandwidth is not known. Right within a factor of
@@ -149,7 +149,7 @@ class Estimate:
             "chunks": " × ".join(map(str, self.chunks)),
             "iterations": f"about {self.iterations}",
             "seconds of iterations": None if self.seconds is None else f"about {self.seconds:.2g}",
-            "memory": self.shortage or ("enough" if self.available else "nobody looked what is free"),
+            "memory": self.shortage or ("enough" if self.available else "it is not known what is free"),
         }
         crew = ("GPU" if self.device == "cuda" else "CPU worker") + "s" * (count > 1)
         return view(f"Estimate for {count} {crew}", facts(about), table(head, [*rows, *more]))

@@ -158,6 +158,6 @@ def of_workers(spec: SolveSpec, owners: Sequence[int], *, cuda: bool, together: 
         if alike not in known:
             known[alike] = of_chunk(spec, number, cuda=cuda, first=first, together=together)
         found[owner] = found[owner] + known[alike] if owner in found else known[alike]
-    if len(found) == 1:  # nobody else writes
+    if len(found) == 1:  # no other chunk writes
         found = {rank: replace(one, words=()) for rank, one in found.items()}
     return tuple(found[rank] for rank in sorted(found))

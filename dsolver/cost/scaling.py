@@ -148,7 +148,7 @@ def iteration(spec: SolveSpec, gpus: int, fabric: Fabric, bandwidth: float) -> S
 
 
 def call_seconds(ranks: int) -> float:
-    """Seconds of a call of all ranks through their tree, in which nobody iterates."""
+    """Seconds of a call of all ranks through their tree, in which no rank iterates."""
     seconds = CALL
     while ranks:
         parts = min(FAN, ranks)

@@ -126,14 +126,14 @@ def _called_on_whole(backend: Backend, _: int, held: _Held, layout: Layout, *par
 
 
 def _to_owner(backend: Backend, _: int, layout: Layout, *parts: Any) -> dict[int, tuple[Any, ...]]:
-    """A message with a chunk's blocks for whoever calls the function."""
+    """A message with a chunk's blocks for the owner that calls the function."""
     return {OWNER: tuple(backend.vectors.unload(layout, part).reshape(-1, order="F") for part in parts)}
 
 
 def _called_on_owner(
     backend: Backend, number: int, held: _Held, arrived: Any, *, partition: Partition
 ) -> dict[int, tuple[Any, ...]]:
-    """A message for each chunk with its part of what the function makes of the whole, from whoever calls it."""
+    """A message for each chunk with its part of what the function makes of the whole, from the owner that calls it."""
     if number != OWNER:
         return {}
     count = len(arrived[OWNER])
@@ -164,7 +164,7 @@ def _called_by_chunk(
 
     Args:
         backend: of the chunk.
-        number: likewise.
+        number: the same.
         held: the function.
         layout: of the vector.
         operands: the parts of the vector, and those of its halo, if there is one.

@@ -93,15 +93,15 @@ def chunk_matrix(
 ) -> tuple[ChunkMatrix]:
     """A chunk's matrix for the finest level: its local part in the format of its rows, which keep their order.
 
-    The format follows from the chunk's own rows: the same one, and the same bits, whoever owns the chunk.
+    The format follows from the chunk's own rows: the same one, and the same bits, on every owner.
 
     Args:
         backend: where it is stored.
         number: of the chunk.
         block: its rows.
-        layouts: their `chunk_layouts`, where somebody has them.
-        measured: of `measured_chunk`, likewise.
-        diagonal: float64 (rows,) in A's order, likewise.
+        layouts: their `chunk_layouts`, where they are known.
+        measured: of `measured_chunk`, too.
+        diagonal: float64 (rows,) in A's order, too.
         wait: as of `GeneralSetup.matrix`, of the local part.
     """
     layout, stored = layouts or chunk_layouts(backend, number, block)
@@ -139,15 +139,15 @@ def chunk_matrices(
     """`chunk_matrix`, and the same in a narrower value type.
 
     Where nothing is read from other chunks and the format allows it, values are rounded and nothing else is made anew.
-    Whoever uses them waits before.
+    Callers wait before they use them.
 
     Args:
         backend: as of `chunk_matrix`, like the others.
-        number: likewise.
-        block: likewise.
-        layouts: likewise.
-        measured: likewise.
-        diagonal: likewise.
+        number: the same.
+        block: the same.
+        layouts: the same.
+        measured: the same.
+        diagonal: the same.
         dtype: the narrower value type.
     """
     narrow, rounded = load(backend.name, backend.threads, dtype), None
@@ -196,9 +196,9 @@ def stored_matrix(
         known: of the entries in own columns.
         choice: of the format, where one was made before.
         blocks: sizes of blocks that are of interest, where the format is to be chosen.
-        borrowed: whether the rows are somebody's who may change them.
+        borrowed: whether the rows are a user's, who may change them.
         measured: as of `GeneralSetup.matrix`.
-        diagonal: likewise.
+        diagonal: the same.
         wait: as of `GeneralSetup.matrix`, of the local part.
     """
     general = backend.general

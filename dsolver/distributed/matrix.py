@@ -81,7 +81,7 @@ class GhostPart:
 
     @property
     def halo(self) -> Halo:
-        """The halo, likewise."""
+        """The halo, too."""
         assert self._parts is not None
         return self._parts[1]
 

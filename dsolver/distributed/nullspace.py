@@ -75,7 +75,7 @@ class Constants(NullSpace):
         engine: runs the kernels.
         ones: n.
         volumes: of the cells.
-        work: a field like them that nobody else uses.
+        work: a field like them for this alone.
     """
 
     def __init__(self, engine: Engine, ones: Field, volumes: Field, work: Field) -> None:
@@ -115,7 +115,7 @@ class NullVectors(NullSpace):
     Args:
         engine: runs the kernels.
         vectors: orthonormal.
-        work: two fields like them that nobody else uses.
+        work: two fields like them for this alone.
     """
 
     def __init__(self, engine: Engine, vectors: Sequence[Field], work: tuple[Field, Field]) -> None:

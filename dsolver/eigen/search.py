@@ -35,10 +35,10 @@ class Wanted:
     Attributes:
         count: values.
         tol: as of `EigenTerms`, like the others.
-        maxiter: likewise.
-        highest: likewise.
-        definite: likewise.
-        plain: likewise.
+        maxiter: the same.
+        highest: the same.
+        definite: the same.
+        plain: the same.
         probed: iterations after which the search ends where no value is negative; None for no such number.
     """
 
@@ -60,7 +60,7 @@ class SpectrumEnd:
         values: float64 (count,), ascending; of the program's matrix.
         vectors: the arrays of their vectors.
         residuals: float64 (count,).
-        limits: likewise.
+        limits: the same.
         iterations: that were made.
         status: how the search ended.
     """

@@ -296,7 +296,7 @@ class Engine(ABC):
         return nullcontext()
 
     def defer(self, work: Callable[[], object]) -> None:
-        """Do some work that nobody waits for, now or while a host waits for a device."""
+        """Do some work without a waiter, now or while a host waits for a device."""
         work()
 
     def confirming(self) -> AbstractContextManager[Callable[[], bool]]:

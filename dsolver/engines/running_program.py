@@ -90,7 +90,7 @@ class RunningProgram(ABC, Generic[P_co]):
             blocks: of all chunks.
             command: what takes them.
             args: its other arguments.
-            named: likewise.
+            named: the same.
         """
 
     @abstractmethod
@@ -115,11 +115,11 @@ class RunningProgram(ABC, Generic[P_co]):
 
         Args:
             name: as of `load`, as the other arguments are.
-            blocks: likewise.
+            blocks: the same.
             here: whether these blocks are NumPy arrays, and wanted in this process: futures of them need not be made.
-            command: likewise.
-            args: likewise.
-            named: likewise.
+            command: the same.
+            args: the same.
+            named: the same.
         """
 
     def spans(self) -> list[Span]:
@@ -185,7 +185,7 @@ class LocalProgram(RunningProgram[P_co]):
         self._engine.close()
 
     def __del__(self) -> None:
-        """Nobody has closed it: recorded steps keep the program, whose engine keeps them, so one of them has to let go.
+        """It was not closed: recorded steps keep the program, whose engine keeps them, so one of them has to let go.
 
         Without this they wait for Python's collector, to which a vector on a GPU is a hundred bytes.
         """

@@ -170,7 +170,7 @@ class Control:
     """A method's iterations until the true residual is small enough or there is a reason to stop.
 
     It asks for steps of its column, and is given the answers. These are the same on all ranks, so a control on each of
-    them asks for the same: no rank has to wait until somebody elsewhere has decided.
+    them asks for the same: no rank has to wait until another has decided.
 
     Args:
         limit: the residual at which the solve is finished.

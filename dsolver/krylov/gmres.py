@@ -45,7 +45,7 @@ class GeneralizedMinimalResidual(KrylovMethod):
     an engine records it once, and beside it what makes the result orthogonal for each length. For that v is copied into
     the basis, 16 bytes a row, where the products with so many vectors take 40 for each. The products are read at the
     end: the least squares problem is solved with numbers, the same on all ranks. x is left as it is until the basis is
-    full or somebody asks for an `iterate` or a `residual`.
+    full or the caller asks for an `iterate` or a `residual`.
 
     Args:
         engine: runs the kernels.

@@ -60,8 +60,8 @@ class LeastSquaresMethod(ABC):
 
         Args:
             atol: as of `dsolver.kernels.contract.SETTLE`.
-            btol: likewise.
-            ctol: likewise.
+            btol: the same.
+            ctol: the same.
         """
         engine = self._engine
         self._dot(self.b, self.b, self._bb)

@@ -66,9 +66,9 @@ class Ends:
 
     Attributes:
         atol: as of `dsolver.lsmr`, like the others.
-        btol: likewise.
-        conlim: likewise; 0 for no limit.
-        maxiter: likewise.
+        btol: the same.
+        conlim: the same; 0 for no limit.
+        maxiter: the same.
     """
 
     atol: float

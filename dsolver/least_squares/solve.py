@@ -74,9 +74,9 @@ class LeastSquaresOptions:
         chunks: of rows, and of columns; by default one for each worker.
         formats: as of `dsolver.matrix`, for A and Aᵀ.
         client: as of `dsolver.solve`.
-        engine: likewise.
-        device: likewise.
-        kernels: likewise.
+        engine: the same.
+        device: the same.
+        kernels: the same.
     """
 
     scale: Literal["columns"] | None = None

@@ -211,7 +211,7 @@ def check_pointers(name: str, pointers: Any, count: int, entries: int) -> None:
 
 
 def imported(module: str) -> Any:
-    """A module of SciPy, which whoever brings a SciPy matrix has; an extra otherwise."""
+    """A module of SciPy, which users with a SciPy matrix have; an extra otherwise."""
     try:
         return importlib.import_module(f"scipy.{module}")
     except ImportError as error:

@@ -92,7 +92,7 @@ def rigid_body_modes(coordinates: Any) -> Any:
         coordinates: (points, 2) or (points, 3), of NumPy or CuPy.
 
     Returns:
-        float64 (2 points, 3) or (3 points, 6), likewise.
+        float64 (2 points, 3) or (3 points, 6), too.
 
     Raises:
         InputError: the coordinates have another shape, or are not finite.

@@ -44,7 +44,7 @@ class RowBlock:
         formats: as of `matrix`.
         near: float64 (rows, k), the near-null space that was given, in A's order; None where none was.
         known: statistics of the entries in own columns; None where they have yet to be found.
-        counts: likewise, of all.
+        counts: the same, of all.
     """
 
     start: Any

@@ -80,7 +80,7 @@ class Dashboard(SchedulerPlugin):
         if topic == TOPIC and isinstance(msg, dict):
             try:
                 self.history.add(msg)
-            except (KeyError, TypeError):  # of another version of this package, or of somebody else
+            except (KeyError, TypeError):  # of another version of this package, or of another program
                 logger.debug("a message that is none of ours: %r", msg)
 
     def remove_worker(self, scheduler: Scheduler, worker: str, *, stimulus_id: str, **kwargs: Any) -> None:  # noqa: ARG002  # distributed's

@@ -91,7 +91,7 @@ class Watch:
 
     @property
     def asked(self) -> bool:
-        """Whether each superstep is to be measured, since somebody gets the spans."""
+        """Whether each superstep is to be measured, since the user gets the spans."""
         return self._sink is not None
 
     @property

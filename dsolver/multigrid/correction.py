@@ -45,7 +45,7 @@ class StoredTransfer(Transfer):
 
     Attributes:
         restricted: the chunks whose fine points each chunk's R reads, where there is no lattice that says so.
-        prolonged: those whose coarse points its P reads, likewise.
+        prolonged: those whose coarse points its P reads, too.
     """
 
     restricted: Sequence[Sequence[int]] | None = None

@@ -65,8 +65,8 @@ class FinestRows:
             left out.
         raised: what the levels' diagonal is multiplied by, a block for each chunk, so that nothing of the kind is left
             of regions of rows; None for ones.
-        jumping: what `matrix_statistics.jumping` has found, if somebody has looked.
-        lattice: whether somebody has found that the finest level need not follow couplings.
+        jumping: what `matrix_statistics.jumping` has found, if it was asked.
+        lattice: whether it was found that the finest level need not follow couplings.
     """
 
     partition: Partition
@@ -149,7 +149,7 @@ def _levels(engine: Engine, take: Callable[[], FinestRows], dtype: str, sweeps: 
     rows = take()
     with rows.foreseeing(engine, "levels", dtype, sweeps) as foresight:
         coarsening = _Coarsening(engine, rows, dtype, sweeps, foresight)
-        del rows  # rows are most of what set-up needs: those of a level go as soon as nobody reads them any more
+        del rows  # rows are most of what set-up needs: those of a level go as soon as they are not read any more
         while not coarsening.ended():
             coarsening.descend()
     return coarsening.levels

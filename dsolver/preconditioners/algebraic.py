@@ -67,7 +67,7 @@ COMPLEXITY: Final = (2.8, 1.9)
 """Entries of all levels over those of A, without and with aggressive coarsening, for a forecast: 2.3 to 2.8 and 1.4 to
 2.7 were seen. With aggregation they were 1.4 to 2.1."""
 GRIDS: Final = (1.45, 1.2)
-"""Rows of all levels over those of A, likewise."""
+"""Rows of all levels over those of A, too."""
 AGGRESSIVE: Final = 1
 """Levels that "pmis" coarsens twice at once, where nothing else is said."""
 AGGREGATES: Final = 4
@@ -199,7 +199,7 @@ class Algebraic(Preconditioner):
         return self.build_from(builder, lambda: builder.rows)
 
     def build_from(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
-        """All levels; the rows of a grid are taken from somebody."""
+        """All levels; the rows of a grid are taken from their maker."""
         return foreseen(lambda: self._built(builder, take))
 
     def _built(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:

@@ -68,8 +68,8 @@ class Site:
     Attributes:
         engine: runs the kernels, in the preconditioner's value type and for `Engine.width` columns.
         chunks: A in float64, the `ChunkMatrix` of every chunk.
-        given: likewise, of the matrix whose residuals count, where that is another one; else None.
-        parts: likewise, of both parts of a complex A, for which `chunks` stands then; else ().
+        given: the same, of the matrix whose residuals count, where that is another one; else None.
+        parts: the same, of both parts of a complex A, for which `chunks` stands then; else ().
         levels: of the preconditioner, as it has built them.
         matrix: A on the engine of float64.
         symmetric: whether A is.
@@ -107,7 +107,7 @@ class Forecast:
         levels: matrices, finest first: A, in the preconditioner's value type.
         exact: A in float64, where that is one more matrix.
         vectors: of the preconditioner, for each right-hand side.
-        slots: likewise, of every halo that it fills.
+        slots: the same, of every halo that it fills.
         shared: what all right-hand sides share.
         rows: A's rows once more, when set-up needs most, or what else all chunks of a worker need at once.
         temporary: what set-up needs then beside them; None for what A takes by itself.
@@ -139,7 +139,7 @@ class Preconditioner(ABC):
     divisor: int = 1
     """A number that divides the extents of every chunk."""
     slabs: ClassVar[bool] = False
-    """Whether a grid is cut into slabs across z, where nobody says how and they are not thin."""
+    """Whether a grid is cut into slabs across z, where the user does not say how and they are not thin."""
     basis: ClassVar[int | None] = None
     """Vectors of a basis that are enough for a method that keeps one; None for as many as are asked for."""
     # The value type that it is made in, whatever `precond_dtype` says; None for that. An option, where a class has it.

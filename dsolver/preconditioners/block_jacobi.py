@@ -25,7 +25,7 @@ from dsolver.preconditioners.sweeps import require_rows
 from dsolver.problems import Problem
 
 SIZE: Final = 8
-"""Rows of a block where nobody says."""
+"""Rows of a block by default."""
 
 LARGEST: Final = 128
 

@@ -29,7 +29,7 @@ Early = Callable[[PerChunk], object]
 
 
 def unused(_: PerChunk) -> None:
-    """An `Early` for nobody."""
+    """An `Early` without a reader."""
 
 
 def ordered(backend: Backend, partition: Partition, number: int, order: Order) -> Layout:

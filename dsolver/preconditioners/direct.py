@@ -82,7 +82,7 @@ class Direct(Preconditioner):
             is installed where they are made.
         least_squares: whether x of the least ‖b - A x‖ is wanted of factors, as for an A that is known to be singular.
             By default factors of A are tried first.
-        fill: entries of the factors, where somebody has looked.
+        fill: entries of the factors, where they were counted.
         nearby: whether A has turned out to be singular.
         projecting: whether the factors are for least squares.
 

@@ -83,8 +83,8 @@ class Multigrid(Preconditioner):
         return self.build_from(builder, lambda: builder.rows)
 
     def build_from(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
-        """All levels from rows that are taken from somebody, who must not keep them; they may be asked for again."""
-        levels = hierarchy.build(builder.engine, take, builder.dtype, self.sweeps)  # rows that nobody else holds
+        """All levels from rows that are taken from their maker, who must not keep them; they may be asked for again."""
+        levels = hierarchy.build(builder.engine, take, builder.dtype, self.sweeps)  # rows that only this holds
         return levels[0].exact, levels
 
     def on(self, site: Site) -> MultigridCycle:

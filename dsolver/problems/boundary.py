@@ -168,7 +168,7 @@ class Robin(Condition):
 
     Args:
         alpha: not negative; a number, an array with one for each cell at the face, or a function of (x, y, z).
-        value: likewise, of any sign.
+        value: the same, of any sign.
     """
 
     alpha: FaceValue

@@ -82,7 +82,7 @@ def diffusion(
             plane ``(*grid, 2, 2)`` or (2, 2), or rows of such entries; rows then have 27 points, or 9. Numbers and
             arrays may be complex, as those of AC conduction are: then x is, and the rows are solved with as those of a
             sparse matrix, which this process makes.
-        sigma: σ >= 0, or complex, likewise.
+        sigma: σ >= 0, or complex, too.
         spacing: the size of the cells: a number, or one for each axis, each a number or an array of that axis' length;
             or a DataArray of xarray whose coordinates are the cells' centers. By default what such coordinates of
             kappa, sigma and mask tell, else 1.

@@ -50,7 +50,7 @@ class Problem:
             negative and have mirror images, and together they are hardly less than the diagonal.
         complex: whether A and its vectors are complex.
         hermitian: whether A is complex and equals its conjugate transpose; `asymmetry` is empty then, too.
-        places: workers of a cluster that have the chunks' rows; empty where these are brought to whoever owns a chunk.
+        places: workers of a cluster that have the chunks' rows; empty where these are brought to the owner of a chunk.
         notes: what `dsolver.Solution.notes` tell of it.
         operator: a function that is A, where the rows are those of a matrix near it, for preconditioners; else None.
     """

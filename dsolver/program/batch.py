@@ -317,7 +317,7 @@ class Batch:
     def agreed_seconds(self, seconds: float, steps: int) -> float:
         """Seconds that so many iterations took, by the clock of one rank: clocks differ, and what follows must not.
 
-        Where they are few by the pace that all ranks know, nobody asks, for that is a sum over all and a wait.
+        Where they are few by the pace that all ranks know, it is not asked, for that is a sum over all and a wait.
         """
         pace = self.pace
         if not pace.seconds * steps < SHORT or self._unasked + steps > TRUSTED:

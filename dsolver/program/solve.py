@@ -281,9 +281,9 @@ class Solve:
 
         Args:
             blocks: of b, as the other arguments up to `width` as of `begin`.
-            guess: likewise.
-            column: likewise.
-            width: likewise.
+            guess: the same.
+            column: the same.
+            width: the same.
             terms: on which solves end.
             seconds: of iterations, as of `Loop.run`.
             host: NumPy arrays are wanted of the solution.
@@ -428,7 +428,7 @@ class Solve:
         return self._unloaded(self.method.b, host=host)
 
     def residual(self, *, host: bool = False) -> Blocks:
-        """b - A x of the only column, whose b and x are set, as blocks by chunk number; host: likewise."""
+        """b - A x of the only column, whose b and x are set, as blocks by chunk number; host: the same."""
         self.method.residual()
         self._sides.turn(self.method.r)
         return self._unloaded(self.method.r, host=host)

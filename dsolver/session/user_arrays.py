@@ -165,7 +165,7 @@ class InMemory(Container):
             return blocks.whole
         if self._client is None and len(blocks) == 1:
             (block,) = blocks.values()
-            if isinstance(block, self._xp.ndarray) and block.flags.c_contiguous:  # it was made for nobody else
+            if isinstance(block, self._xp.ndarray) and block.flags.c_contiguous:  # it was made for this alone
                 return block
         return assembled(self._xp, self._partition, blocks, self._dtype)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 @final
 class Graph(NamedTuple):
-    """The couplings between rows, in both directions. Rows may be among their own columns, which nobody looks at.
+    """The couplings between rows, in both directions. Rows may be among their own columns, which are ignored.
 
     Attributes:
         start: int64 (rows + 1,), row i is coupled to columns[start[i] : start[i + 1]].

@@ -15,7 +15,7 @@ class SweepSetup:
     Attributes:
         xp: their array module.
         colors: the module whose functions of these names, and `levels_inside`, work there.
-        factors: likewise, for triangular factors.
+        factors: the same, for triangular factors.
     """
 
     xp: ClassVar[Any]

@@ -35,9 +35,9 @@ HOST_THREADS = 16
 TIDIED = 64**3
 """Rows of the smallest level before which memory is tidied: to ask the driver for what is free takes 24 us."""
 LITTLE = 1 / 16
-"""Part of a GPU's memory that CuPy's pool may hold for nobody without a question how much is free beside it."""
+"""Part of a GPU's memory that CuPy's pool may hold unused without a question how much is free beside it."""
 IDLE = 0.5
-"""Bytes that CuPy's pool may hold for nobody during set-up, over those that are free beside it."""
+"""Bytes that CuPy's pool may hold unused during set-up, over those that are free beside it."""
 
 
 @final

@@ -148,7 +148,7 @@ __device__ __forceinline__ real add_products(
 // called `next_may_start`, and what that one wrote may be read or written after `wait_for_last_launch` only. Before it,
 // a kernel may read what set-up wrote. Every block of a launch must wait, even if it has nothing to do: a launch is over
 // only when its predecessor is, and that is what the one after it relies on.
-// A load of constant memory (ld.global.nc: __ldg, or of a `const __restrict__` argument) promises that nobody writes what it
+// A load of constant memory (ld.global.nc: __ldg, or of a `const __restrict__` argument) promises that no thread writes what it
 // reads, and the assembler has moved such loads of a vector in front of the wait, where the PTX had them behind it.
 // .ci/compile_kernels.py looks for that in the machine code.
 __device__ __forceinline__ void next_may_start() {

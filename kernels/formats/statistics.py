@@ -123,7 +123,7 @@ def in_slices(
     kind: npt.NDArray[np.int32],
     octets: float = math.nan,
 ) -> Stored:
-    """As `stored`, of so many blocks of all sampled rows; octets: as of `Stored`, NaN where nobody wants to know."""
+    """As `stored`, of so many blocks of all sampled rows; octets: as of `Stored`, NaN where it is not wanted."""
     wide, near, runs = map(int, np.bincount(kind, width, 3))
     columns, filled = wide + near + runs, kind[width > 0]
     return Stored(

@@ -20,7 +20,7 @@ class RectangularPart(Format):
         product: all entries, in their format: (rows, columns).
         choice: of the format.
         written: where the rows lie in a vector, which has guards around them.
-        read: where the columns lie, likewise.
+        read: where the columns lie, too.
         vectors: the vector kernels.
     """
 

@@ -39,7 +39,7 @@ class Between:
         rows: on the device, in the order of the vector that is written; columns in that of the vector that is read,
             ascending in each row.
         written: where the rows lie in a vector, which has guards around them.
-        read: where the columns lie, likewise.
+        read: where the columns lie, too.
         blocks: rows and columns of the blocks in which entries come as a rule; that may save time.
         measured: of these rows, as of `GeneralSetup.measured_transfer`, where that was asked for before.
     """
@@ -85,7 +85,7 @@ class GeneralSetup(ABC):
 
         Args:
             rows: with any faults, which are told.
-            allowed: difference of mirrored entries up to which nobody asks for its place, as a part of the largest one.
+            allowed: difference of mirrored entries up to which no place is asked for, as a part of the largest one.
         """
 
     def places(self, start: Array, entries: int) -> Array:
@@ -147,7 +147,7 @@ class GeneralSetup(ABC):
     def stored_diagonal(self, rows: Csr, layout: Layout, known: Array | None = None) -> Array:
         """The diagonal as a vector of the backend's value type, 1 on padding and guards.
 
-        known: float64 (rows,), the diagonal on the device, where somebody has it.
+        known: float64 (rows,), the diagonal on the device, where it is known.
         """
         diagonal = self._xp.ones(layout.size, dtype=self._vectors.dtype)
         places = slice(self._guard, self._guard + layout.rows) if layout.in_order else layout.position
@@ -217,12 +217,12 @@ class GeneralSetup(ABC):
             layout: of the chunk's vectors.
             formats: a format's name, "measure" for the fastest one, None for a choice by statistics.
             choice: one that was made for rows with entries in the same places, in place of `formats`.
-            known: statistics of the rows, where somebody has them.
-            blocks: sizes of blocks that are of interest, where nobody has statistics.
-            borrowed: whether the rows are somebody's who may change them, so that they are copied where they are kept.
-            measured: of these rows, as of `measured`, where somebody has asked for that before.
-            diagonal: float64 (rows,), theirs, where somebody has it.
-            wait: until it is there: products read a matrix before they wait for earlier launches. Else whoever uses it
+            known: statistics of the rows, where they are known.
+            blocks: sizes of blocks that are of interest, where there are no statistics.
+            borrowed: whether the rows are a user's, who may change them, so that they are copied where they are kept.
+            measured: of these rows, as of `measured`, where it was asked for before.
+            diagonal: float64 (rows,), theirs, where it is known.
+            wait: until it is there: products read a matrix before they wait for earlier launches. Else its user
                 waits before.
         """
         rows = self._writable(rows)
@@ -256,17 +256,17 @@ class GeneralSetup(ABC):
     ) -> tuple[GeneralMatrix, GeneralMatrix | None]:
         """A `matrix` of float64, and the same one in a narrower value type as of `narrowed`.
 
-        Whoever uses them waits before.
+        Callers wait before they use them.
 
         Args:
             rows: as of `matrix`, like the others.
-            layout: likewise.
+            layout: the same.
             narrow: set-up of that value type.
-            formats: likewise.
-            known: likewise.
-            borrowed: likewise.
-            measured: likewise.
-            diagonal: likewise.
+            formats: the same.
+            known: the same.
+            borrowed: the same.
+            measured: the same.
+            diagonal: the same.
         """
         more: dict[str, Any] = {"known": known, "borrowed": borrowed, "measured": measured, "diagonal": diagonal}
         made = self.matrix(rows, layout, formats, **more, wait=False)
@@ -287,7 +287,7 @@ class GeneralSetup(ABC):
     def narrowed(self, matrix: GeneralMatrix) -> GeneralMatrix | None:
         """A matrix of float64 in the backend's value type, with its columns; None where it is to be made anew.
 
-        Whoever uses it waits before.
+        Callers wait before they use it.
         """
         return None
 
@@ -309,10 +309,10 @@ class GeneralSetup(ABC):
         Args:
             rows: entries in own columns, on the device.
             written: the storage order of the vectors that products are written to, of one color unless `colored`.
-            read: that of the vectors that are multiplied, likewise.
+            read: that of the vectors that are multiplied, too.
             wait: as of `matrix`.
             blocks: as of `Between`.
-            measured: likewise.
+            measured: the same.
         """
         rows, guard = self.evened(rows), self._guard
         order, places = written.row[guard : guard + written.rows], read.position
@@ -343,14 +343,14 @@ class GeneralSetup(ABC):
         *,
         known: Statistics | None = None,
     ) -> RectangularPart:
-        """The local part of a chunk of a rectangular matrix. Whoever uses it waits before.
+        """The local part of a chunk of a rectangular matrix. Callers wait before they use it.
 
         Args:
             rows: its entries, on the device; columns ascend in each row.
             written: of the vectors that products are written to, in order.
-            read: of those that are multiplied, likewise.
+            read: of those that are multiplied, too.
             formats: as of `matrix`, a name or None.
-            known: likewise.
+            known: the same.
         """
         rows, guard = self._rounded(self._writable(rows)), self._guard
         choice = chosen(formats, known or self.statistics(rows, read.rows, (1,)), gpu=self._gpu)

@@ -214,7 +214,7 @@ def smooth(n: int) -> problems.Problem:
 
 
 def blocks(n: int) -> problems.Problem:
-    """Of which small levels leave the lattice."""
+    """A problem whose small levels leave the lattice."""
     cubes = np.where(np.random.default_rng(0).random((n // 8,) * 3) < 0.5, 1.0, 1e4)
     return problems.diffusion((n, n, n), cubes.repeat(8, 0).repeat(8, 1).repeat(8, 2))
 

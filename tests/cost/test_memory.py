@@ -34,7 +34,7 @@ CUTS: list[tuple[Triple, Triple]] = [
 
 
 def array_bytes(item: Any, seen: set[int]) -> int:
-    """Of all arrays that an object holds, each counted once."""
+    """Bytes of all arrays that an object holds, each counted once."""
     if id(item) in seen or isinstance(item, ModuleType):
         return 0
     seen.add(id(item))
@@ -167,7 +167,7 @@ def test_what_set_up_needs_for_a_while_is_counted(problem: problems.Problem, chu
 
 
 def test_every_worker_is_counted_by_itself() -> None:
-    """Of 3 chunks in a row the middle one has two neighbors; a worker with two chunks has twice as much."""
+    """The middle one of 3 chunks in a row has two neighbors; a worker with two chunks has twice as much."""
     spec = SolveSpec.plan(problems.hpcg((48, 16, 16)), (3, 1, 1), m=Hpcg())
     low, middle, high = memory.of_workers(spec, (0, 1, 2), cuda=True)
     assert low == high

@@ -40,7 +40,7 @@ def porous(grid: Triple, solid: float, seed: int = 1) -> Mask:
 
 
 class Regions:
-    """Of the cells that are not masked, as SciPy finds them; number 0 is the masked cells."""
+    """Regions of the cells that are not masked, as SciPy finds them; number 0 is the masked cells."""
 
     def __init__(self, mask: Mask, bc: Any = "neumann") -> None:
         self.label, self.count = ndimage.label(~mask)
@@ -48,7 +48,7 @@ class Regions:
         self.closed = np.setdiff1d(np.arange(1, self.count + 1), open_)
 
     def means(self, x: F64) -> F64:
-        """Of closed regions."""
+        """Means over closed regions."""
         means: F64 = np.asarray(ndimage.mean(x, self.label, self.closed))
         return means
 

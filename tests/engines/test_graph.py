@@ -44,7 +44,7 @@ STEPS = 3
 
 
 def plan(chunks: Triple = (2, 2, 2), grid: Triple = (16, 16, 16)) -> SolveSpec:
-    """Of two levels; the bits of four are compared in test_same_bits.py, those of worker processes in test_cli.py."""
+    """Two levels; the bits of four are compared in test_same_bits.py, those of worker processes in test_cli.py."""
     return SolveSpec.plan(problems.hpcg(grid), chunks, m=Hpcg(levels=2))
 
 

@@ -40,7 +40,7 @@ def run(runtime: Runtime, dtype: str) -> Result:
 
 @pytest.fixture(scope="module", params=["float64", "float32"])
 def dtype(request: pytest.FixtureRequest) -> str:
-    """Of the preconditioner."""
+    """Value type of the preconditioner."""
     return str(request.param)
 
 

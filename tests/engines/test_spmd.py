@@ -140,7 +140,7 @@ def remains() -> tuple[int, list[str]]:
 
 
 def iterations() -> list[int]:
-    """Of the programs on the ranks of this process."""
+    """Programs on the ranks of this process."""
     return [getattr(rank._program, "iterations", 0) for rank in list(worker._RANKS.values())]
 
 

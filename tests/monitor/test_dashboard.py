@@ -22,7 +22,7 @@ from tests.support.solve_events import begun
 from tests.support.waiting import PATIENCE, eventually
 
 PREFIX: dict[str, str] = {}
-"""Of each scheduler, the path below which its dashboard lies."""
+"""The path below which each scheduler has its dashboard."""
 
 
 @pytest.fixture(autouse=True)

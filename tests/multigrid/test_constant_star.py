@@ -104,7 +104,7 @@ class Passes:
     gathered: bool = False
 
     def chunk(self, number: int) -> Around:
-        """Of the finer level."""
+        """Neighbors of a chunk of the finer level."""
         return around(self.partition, number, layer_offsets(self.partition, LAYERS), LAYERS, self.backend.guard)
 
     def run(self, r: F64, xc: F64) -> tuple[F64, F64]:

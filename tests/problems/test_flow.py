@@ -91,7 +91,7 @@ def test_rows_in_one_dimension(scheme: str) -> None:
 
 @pytest.mark.parametrize(("scheme", "order"), [("upwind", 1.0), ("central", 2.0)])
 def test_the_order_of_the_error(scheme: str, order: float) -> None:
-    """Of u = (exp(v x / κ) - 1) / (exp(v / κ) - 1), from 0 to 1 along a line."""
+    """Errors of u = (exp(v x / κ) - 1) / (exp(v / κ) - 1), from 0 to 1 along a line."""
     errors = []
     for n in (32, 64):
         ends = {"x-": Dirichlet(0.0), "x+": Dirichlet(1.0)}

@@ -44,7 +44,7 @@ PROBLEMS: dict[str, Problem] = {
 
 
 def right_hand_sides(count: int) -> list[F64]:
-    """Of different sizes and smoothness, so that they take different numbers of iterations; one is zero."""
+    """Right-hand sides of different sizes and smoothness, for different numbers of iterations; one is zero."""
     rng = np.random.default_rng(5)
     x = np.linspace(0.0, 1.0, GRID[0])[:, None, None]
     made = [rng.standard_normal(GRID), 1e-9 * np.sin(7.0 * x) * np.ones(GRID), np.zeros(GRID), 1e6 * rng.random(GRID)]

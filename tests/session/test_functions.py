@@ -30,7 +30,7 @@ def client() -> Iterator[Client]:
 
 
 def laplacian(u: F64) -> F64:
-    """That of a point's neighbors, of an array with a layer around it."""
+    """The Laplacian by a point's neighbors, of an array with a layer around it."""
     center = (slice(1, -1),) * u.ndim
     total = 2.0 * u.ndim * u[center]
     for axis in range(u.ndim):

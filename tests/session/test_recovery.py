@@ -53,7 +53,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    """Of three workers, each a process, for one test: whoever is killed need not be replaced for the next."""
+    """Three workers, each a process, for one test: one that is killed need not be replaced for the next."""
     with breakable(3) as made:
         yield made
 

@@ -26,7 +26,7 @@ DASKS_OWN = ("global.lock", "purge.lock", "scheduler-")
 
 @dataclass(frozen=True)
 class Belongings:
-    """Of this process and those that it has started.
+    """Leftovers of this process and those that it has started.
 
     Attributes:
         processes: their names.

@@ -1,8 +1,8 @@
 """The benchmark: HPCG's problem, phases, checks and counting, on any engine.
 
 Follows the HPCG reference benchmark 3.1 (Dongarra, Heroux, Luszczek). Its results are HPCG-style: comparable with
-official ones, and no official submission. Its V-cycle gets its name for ``M=`` here: whoever takes such names imports
-this package.
+official ones, and no official submission. Its V-cycle gets its name for ``M=`` here: a program that takes such
+names imports this package.
 """
 
 from dsolver.benchmarks.hpcg.options import HpcgOptions

@@ -101,7 +101,7 @@ class Benchmark:
         """Run so many steps of "ddot", "waxpby", "spmv" or "mg", and wait for the last. Destroys b, x and r.
 
         A step is `PER_STEP` operations. Each reads what the one before has written, because an engine need not compute
-        what nobody reads; the numbers grow or shrink on the way and so start anew after `STEPS` steps.
+        what is not read; the numbers grow or shrink on the way and so start anew after `STEPS` steps.
         """
         engine, cg, parts = self._engine, self._solve.method, self._engine.partial_sums()
         for first in range(0, steps, STEPS):

@@ -136,7 +136,7 @@ async def ask_each_async(
 
 @dataclass(frozen=True)
 class _Raised:
-    """An exception as a result. A call that nobody waits for any more must not complain when the cluster ends."""
+    """An exception as a result. A call that is not waited for any more must not complain when the cluster ends."""
 
     error: Exception
 

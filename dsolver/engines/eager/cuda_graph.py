@@ -44,7 +44,7 @@ class _IdleStreams:
         self._streams: dict[int, list[Any]] = {}
 
     def take(self, device: int) -> Any:
-        """One that nobody uses, or a new one. What was on it may be read on other streams, so it waits for them."""
+        """One that is free, or a new one. What was on it may be read on other streams, so it waits for them."""
         try:
             found = self._streams.setdefault(device, []).pop()
         except IndexError:
@@ -85,7 +85,7 @@ class GraphRecorder:
     def __init__(self, transport: Transport) -> None:
         device = cupy.cuda.runtime.getDevice()
         self.stream = _IDLE.take(device)
-        weakref.finalize(self, _IDLE.put, device, self.stream).atexit = False  # nobody enqueues anything on it then
+        weakref.finalize(self, _IDLE.put, device, self.stream).atexit = False  # nothing is enqueued on it then
         self._transport = transport
         self._graphs: dict[Callable[[], None], CapturedGraph] = {}
         self._instrumented: dict[Callable[[], None], tuple[CapturedGraph, EventTimer]] = {}

@@ -222,7 +222,7 @@ class EagerEngine(Engine):
     def exchange(self, x: Field, halo: Halo) -> None:
         assert isinstance(x, EagerField)
         assert isinstance(halo, EagerHalo)
-        halo.wait()  # an exchange that nobody has read may still be under way
+        halo.wait()  # an exchange that was not read may still be under way
         if halo.level is None:
             halo.level = x.level
         lane = halo.channel.send_context()

@@ -101,7 +101,7 @@ class ResidentEngine(EagerEngine):
     def close(self) -> None:
         if self._recorder is not None:
             # A view of another value type has the recorder, too. With the recordings it would keep the step, and that
-            # the vectors and levels, which lead back to the view: nobody would free them before Python's collector.
+            # the vectors and levels, which lead back to the view: they would not be freed before Python's collector.
             self._recorder.close()
         self._recorder = None
         self.transport.close()

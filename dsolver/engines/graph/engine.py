@@ -448,7 +448,7 @@ class GraphEngine(Engine):
         """Give current results keys that come from no task, and scalars their values.
 
         Otherwise the scheduler would keep every task since the start, to be able to compute a lost result again, and so
-        would the workers. Nobody could run that history without the owner whose loss would make it necessary.
+        would the workers. No worker could run that history without the owner whose loss would make it necessary.
         """
         results = self._results
         results.wait(list(results.futures))

@@ -242,7 +242,7 @@ class SpmdProgram(RunningProgram[P_co]):
     def _opened(self, shared: RankSpec) -> list[ranks.Opened]:
         """Make every rank, all at once, or one after the other where some workers are busy with another program.
 
-        Those that were made are given back first: nobody waits for a GPU while holding one that comes later.
+        Those that were made are given back first: no rank waits for a GPU while holding one that comes later.
         Rank order is the same for all programs of a cluster, so two of them cannot wait for each other.
         """
         replies: list[ranks.Opened] = self._each(
@@ -320,7 +320,7 @@ class SpmdProgram(RunningProgram[P_co]):
     async def _exchanged(self, name: str | None, what: bytes, calls: Sequence[Call]) -> tuple[list[Any], Blocks | None]:
         """Replies of ranks to `exchange_rank`, and the blocks that they have made: futures, or arrays without a name.
 
-        The scheduler is told of the blocks while ranks make them: nobody can ask for one before its future is returned.
+        The scheduler is told of the blocks while ranks make them: none is asked for before its future is returned.
         """
         if name is None:
             replies = await self._gather(what, calls)

@@ -1,4 +1,4 @@
-"""Calls of many ranks through a tree of their workers, so that nobody calls more than a few.
+"""Calls of many ranks through a tree of their workers, so that none calls more than a few.
 
 The client calls at most `FAN` workers. Each of them runs the function for its own rank and passes the call on to at
 most `FAN` others, with a part of the rest each. So a call of P ranks takes log P steps, where the client and the

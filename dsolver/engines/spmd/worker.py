@@ -221,7 +221,7 @@ async def _why_end(spec: RankSpec, worker: Worker) -> str | None:
     except (OSError, TimeoutError):
         return None  # the worker itself decides how long it lives without a scheduler
     except RuntimeError as error:  # of a worker that closes its connections meanwhile, which must not end the looking
-        return f"worker {worker.address} asks nobody any more: {error}"
+        return f"worker {worker.address} asks no rank any more: {error}"
     return None if holders[spec.lease] else "its client has left"
 
 

@@ -45,7 +45,7 @@ class Encryption:
     server: ssl.SSLContext
 
     def __post_init__(self) -> None:
-        # A ticket to resume a session, which nobody will, would lie unread on a connection that only sends: closing it
+        # A ticket to resume a session, which never is, would lie unread on a connection that only sends: closing it
         # would then throw away what was sent last.
         self.server.num_tickets = 0
 

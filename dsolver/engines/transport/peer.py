@@ -85,7 +85,7 @@ class PeerTransport(Transport):
     def close(self) -> None:
         self._settle()
         with suppress(PeerError):
-            _all_agree(self._connections, True)  # nobody writes into the memory of another any more
+            _all_agree(self._connections, True)  # no rank writes into the memory of another any more
         self._arena.close()
         self._connections.close()
 

@@ -126,7 +126,7 @@ class Arena:
         return self._opened[key] + address.offset
 
     def close(self) -> None:
-        """Close the others' memory and free this rank's: only once nobody writes any more."""
+        """Close the others' memory and free this rank's: only once no rank writes any more."""
         for pointer in self._opened.values():
             with suppress(self._cuda.runtime.CUDARuntimeError):  # whose it was may be gone
                 self._cuda.runtime.ipcCloseMemHandle(pointer)

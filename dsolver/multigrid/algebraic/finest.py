@@ -41,7 +41,7 @@ class FinestLevel:
         symmetric: whether A is.
         positive: whether it is known that the diagonal is.
         depth: its number: not 0 where it is the last level of a lattice.
-        measures: the `Measures` of every chunk, where A is symmetric and somebody has them.
+        measures: the `Measures` of every chunk, where A is symmetric and they are known.
     """
 
     rows: PerChunk

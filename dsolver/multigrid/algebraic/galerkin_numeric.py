@@ -43,7 +43,7 @@ class Products:
         coarse: the rows of the coarser level, without values.
         blocks: of A and P, where their rows come in such.
         of_ap: where products find the sums of A P, once that is known.
-        of_galerkin: likewise, of R A P.
+        of_galerkin: the same, of R A P.
     """
 
     p: Csr

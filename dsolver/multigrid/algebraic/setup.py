@@ -230,7 +230,7 @@ class HierarchySetup:
             bounds: of the coarser level.
 
         Returns:
-            what storing P takes; None where nobody waits.
+            what storing P takes; None where it is not waited for.
         """
         if self._ahead is not None:
             self._ahead()
@@ -318,7 +318,7 @@ class HierarchySetup:
         again: Again,
         sizes: Deferred[PerChunk] | None,
     ) -> Callable[[], KeptLevel]:
-        """Storing of the transfer from the level of this number. Nobody else keeps R and P in float64."""
+        """Storing of the transfer from the level of this number. Only here R and P are kept in float64."""
         view, layout, depth, gathered = self._view, self._layout, self._above + number, place.gather is not None
         store = partial(stored_transfer, depth=depth, bounds=bounds, replicated=gathered)
 
@@ -381,7 +381,7 @@ class HierarchySetup:
             place: of the level.
             made: its rows.
             mirrors: as of `KeptLevel`.
-            choices: likewise.
+            choices: the same.
             halves: whether rows are `HalfRows`.
         """
         made = made if place.gather is None else place.gather(made)

@@ -1,6 +1,6 @@
 """Levels without a lattice as cycles use them: rows and transfers stored in the formats of chunks.
 
-Kernels of cycles read what is stored here before they wait for earlier launches: whoever makes a hierarchy waits in the
+Kernels of cycles read what is stored here before they wait for earlier launches: the maker of a hierarchy waits in the
 end.
 """
 
@@ -60,7 +60,7 @@ class Ahead:
     """Answers that storing a chunk's rows would wait for, asked for before.
 
     Attributes:
-        known: their statistics; None where nobody needs them.
+        known: their statistics; None where they are not needed.
         measured: as of `GeneralSetup.matrix`.
     """
 
@@ -69,7 +69,7 @@ class Ahead:
 
 
 def asked_rows(backend: Backend, _: int, rows: LevelRows) -> Callable[[], Statistics] | None:
-    """Statistics of the only chunk's rows of a coarse level, on their way; None where nobody needs them."""
+    """Statistics of the only chunk's rows of a coarse level, on their way; None where they are not needed."""
     return backend.general.asked(rows.matrix, _blocks_of(rows))
 
 

@@ -72,7 +72,7 @@ def turning(
     """
     made = engine.per_chunk(partial(_leanings, offsets=offsets), weights)
     turn = partial(_turns, offsets=offsets, limits=tuple(log(ratio) for ratio in ratios))
-    if len(engine.partition) == 1:  # what all have found is there, so nobody waits for it
+    if len(engine.partition) == 1:  # what all have found is there, so there is no wait
         counts = engine.per_chunk(turn, weights, made.at(6))
     else:
         sums = engine.global_sums(*(made.at(number) for number in range(6)))

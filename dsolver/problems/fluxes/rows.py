@@ -129,8 +129,8 @@ class _Couplings:
 
     Attributes:
         rows: of entries beside the diagonal.
-        columns: likewise.
-        entries: likewise.
+        columns: the same.
+        entries: the same.
         diagonal: of the grid's shape, zero in cells that are left out or closed all around.
     """
 

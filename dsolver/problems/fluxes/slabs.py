@@ -30,7 +30,7 @@ class Slab:
         first: the first layer.
         last: behind the last one.
         below: layers of others that come with it before the first: 0 or 1.
-        above: likewise, behind the last.
+        above: the same, behind the last.
     """
 
     grid: tuple[int, int, int]

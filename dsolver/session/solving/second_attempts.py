@@ -34,7 +34,7 @@ BROKEN: Final = (Status.STAGNATED, Status.NOT_FINITE, Status.DIVERGED, Status.BR
 
 LOST: Final = (*DOUBTFUL, Status.BREAKDOWN)
 """Ends of a solve after which factors of the matrix are the last attempt; and where the iterations have run out, if
-nobody has said how many there may be."""
+the user has not said how many there may be."""
 
 REACHED: Final = 1e-12
 """Part of ‖b‖ to which b - A x has come where rounding alone is in the way."""

@@ -124,7 +124,7 @@ def _measure(first: Any, last: Any, a: Any, below: Any, largest: Any, diagonal: 
 
 @compiled()
 def _couple(first: Any, last: Any, a: Any, below: Any, largest: Any, theta: Any, bits: Any, counts: Any) -> None:
-    """Whether a coupling is strong is no branch: nobody foresees it."""
+    """Whether a coupling is strong is no branch: a processor would not foresee it."""
     for i in range(first, last):
         n = 0
         own = theta * largest[below + i]
@@ -167,7 +167,7 @@ def _paths(
 ) -> Any:
     """Rows of points first .. last, one after the other; returns their number of entries.
 
-    Whether a column is new is no branch: nobody foresees it.
+    Whether a column is new is no branch: a processor would not foresee it.
     """
     place = np.full(width, -1, np.int64)  # of each column, where its counts stand, counted over all rows
     counts = np.empty(width + 1, np.int64)  # paths of both directions, in a half each

@@ -76,7 +76,7 @@ def settle(
         below: ghosts before the own rows.
         bits: of `couplings.couplings`.
         key: uint64, of every point of the window.
-        origin: int64, likewise.
+        origin: int64, too.
         state: int8, likewise; those of own points are changed.
         team: shares the points.
         before: what was left when less was known of the ghosts; None at first.
@@ -147,7 +147,8 @@ def _decide(
     """Decide a point when its neighbors with larger keys are decided; others are moved to the begin.
 
     It is fine if it depends on a coarse one of them, and else coarse. Neighbors with smaller keys are decided later, so
-    whatever is decided has a larger one. Only that a coarse neighbor was found is a branch: nobody foresees the others.
+    whatever is decided has a larger one. Only that a coarse neighbor was found is a branch: others
+    would not be foreseen.
 
     Returns:
         the end of the points left.

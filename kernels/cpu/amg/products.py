@@ -195,7 +195,7 @@ def _product(
     below: `EVERY`, or the column of the first row's diagonal, before which entries go once their row is summed.
 
     The rows of Gustavson (ACM Trans. Math. Softw. 4, 1978), where each column finds its sum by its number. Rows of B
-    are requested ahead. Whether a column is new is no branch: nobody foresees it.
+    are requested ahead. Whether a column is new is no branch: a processor would not foresee it.
     """
     place = np.full(width, -1, np.int64)  # of each column, where its sum stands, if none had ever left the room
     used, left, end = np.int64(0), np.int64(0), uint64(len(a.columns))

@@ -185,7 +185,7 @@ class AmgKernels:
     ) -> Csr:
         """See `products.numeric`; ascending: as of `product` when it made the pattern; blocks: as of `product`.
 
-        places: of this pattern alone, for whoever asks again.
+        places: of this pattern alone, for the next product.
         """
         return products.numeric(pattern, a, b, columns, self.team)
 

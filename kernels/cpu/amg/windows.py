@@ -27,7 +27,7 @@ def outside(numbers: Any, first: int, last: int, team: Team) -> Any:
 
 @compiled()
 def _outside(begin: int, end: int, numbers: Any, first: int, last: int) -> Any:
-    """Without branches, which nobody foresees: every place is written, and stays where the number lies outside.
+    """Without branches: every place is written, and stays where the number lies outside.
 
     One comparison tells: a number below the first one, less that, is a large one without its sign.
     """

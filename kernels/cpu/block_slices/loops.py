@@ -279,7 +279,7 @@ def fill_rows(
 ) -> None:
     """Columns and values of slices [first, last) of single entries; values (K, SLICE) are zero before.
 
-    A row that has all of its slice's runs has them in their order, so nobody looks for the run of an entry.
+    A row that has all of its slice's runs has them in their order, so none looks for the run of an entry.
     """
     known = np.empty(64, np.int64)
     for s in range(uint64(first), uint64(last)):

@@ -29,7 +29,7 @@ SHORT = 16.0
 ENTRIES_WORTH_A_THREAD = 32768
 """Entries of rows between two levels: rows of R may be ten times as long as those of P."""
 ROWS_AT_ONCE = 16384
-"""Rows of a transfer that one vector after the other is multiplied with, likewise."""
+"""Rows of a transfer that one vector after the other is multiplied with, too."""
 
 
 @final

@@ -29,7 +29,7 @@ class Room(NamedTuple):
 
 @final
 class Helper:
-    """A thread that does one piece of work after the other for whoever has it, woken by a lock.
+    """A thread that does one piece of work after the other for its holder, woken by a lock.
 
     Futures of Python's executors cost 23 us of processors a piece, and 35 us until all is done; locks 14 and 19.
     """
@@ -146,7 +146,7 @@ class Team:
         found = self._rooms.pop() if self._rooms else None  # other threads may take one, too
         before = 0 if found is None else len(found.columns)
         if found is None or before < entries:
-            count = max(entries, 2 * before)  # what nobody writes costs nothing
+            count = max(entries, 2 * before)  # memory that is not written costs nothing
             found = Room(np.empty(count, np.int32), np.empty(count))
         return found
 

@@ -69,7 +69,7 @@ __device__ __forceinline__ int keep(
         }
         ++kept;
     }
-    group.sync();   // nobody needs the sums any more
+    group.sync();   // the sums are not needed any more
     for (int m = group.lane; m < kept; m += G) {
         const int own = room.kept_columns[m];
         int at = 0;

@@ -113,7 +113,7 @@ class Measured(NamedTuple):
         block: B.
         dtype: the value type of the slices.
         row: as of `BlockSlices`, of the slices.
-        slices: likewise.
+        slices: the same.
         full: uint8, whether all rows of a slice are of full blocks; not of single entries.
         totals: int64 (2,), entry columns and units of columns of all slices, on their way.
     """
@@ -127,7 +127,7 @@ class Measured(NamedTuple):
 
 
 def measured(matrix: Csr, columns: int, dtype: str = "float64", *, block: int = 1, window: int = 1) -> Measured:
-    """The slices of a matrix, and how much memory they take, which nobody waits for.
+    """The slices of a matrix, and how much memory they take, without a wait.
 
     Args:
         matrix: on the device; its columns ascend in each row.

@@ -85,7 +85,7 @@ __device__ __forceinline__ int next_level(const Pattern& a, int i, int low, cons
     return __reduce_max_sync(ALL, last) + 1;
 }
 
-// The rows of this round's list get their numbers, and those behind that wait for nobody else are listed for the next round.
+// The rows of this round's list get their numbers, and those behind that wait for no other row are listed for the next round.
 template <bool LEVELS>
 __device__ __forceinline__ void visit(const Pattern& a, int block, int round, int* waits, int* lists, int* counts, int* made) {
     const int lane = threadIdx.x % WARP, listed = counts[round % SLOTS];

@@ -29,7 +29,7 @@ ROUNDS: Final = 8
 
 
 def graph_of(a: Csr) -> Graph:
-    """See `SweepSetup.graph_of`; rows may be among their own columns, which nobody looks at."""
+    """See `SweepSetup.graph_of`; rows may be among their own columns, which are ignored."""
     graph = Graph(a.start, a.columns)
     missing = counters(1)
     _by_rows("one_way", graph, missing.view(np.uint64))

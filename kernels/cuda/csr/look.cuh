@@ -1,7 +1,7 @@
 // A look at all entries of a square matrix in compressed rows, in one pass: pointers, columns, values, sums of rows, and
 // whether entries equal their mirror images. 12 bytes an entry and 8 a row come from memory.
 //
-// Nobody searches mirror images of a symmetric matrix (glance_*): an entry (i, j) off the diagonal becomes two numbers of 64 bits
+// No thread searches mirror images of a symmetric matrix (glance_*): an entry (i, j) off the diagonal becomes two numbers of 64 bits
 // that depend on the smaller and the larger one of i and j and on its value. Those of entries above the diagonal are added,
 // modulo 2^64, and those below taken away; as many above as below, and two zeros, say that each has its mirror image. Of a
 // single pair that differs a zero is impossible, since each step of the mixing is a bijection of the value; several would have

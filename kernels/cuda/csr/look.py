@@ -43,7 +43,7 @@ def look(rows: Csr, allowed: float) -> Look:
 
     Args:
         rows: on the device. They may have any faults, which are told, but as many pointers as there are rows and one.
-        allowed: difference of mirrored entries up to which nobody asks for its place, as a part of the largest entry.
+        allowed: difference of mirrored entries up to which its place is not asked for, as a part of the largest entry.
     """
     found = _found(rows, "glance")
     if not found["same"]:

@@ -34,7 +34,7 @@ class CudaTransferRows(Format):
     Attributes:
         product: the rows in their format.
         written: where the rows lie in a vector, which has guards around them.
-        read: where the columns lie, likewise.
+        read: where the columns lie, too.
         vectors: the vector kernels.
     """
 

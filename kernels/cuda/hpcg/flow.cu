@@ -3,7 +3,7 @@
 // from the start (104 entry columns a warp and half sweep, 27 MB of a level of 64^3 points), and rows wait for the very
 // values that they read and for nothing else:
 //
-// A value that is not known yet has the bits UNKNOWN, a NaN that no arithmetic leaves. Whoever needs it looks again
+// A value that is not known yet has the bits UNKNOWN, a NaN that no arithmetic leaves. A thread that needs it looks again
 // until it is there. So there is no barrier and no flag, and no fence between data and flag: a color costs one store and
 // one load through L2. Half sweeps have a vector each; each has two copies, used in turn, of which a launch clears the one
 // that the next launch will use (`epoch` counts launches on the device, so a replayed graph goes on counting).
@@ -264,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(MOST_WARPS * SLICE, 1) flow(
     wait_for_last_launch();
     const unsigned epoch = *reinterpret_cast<volatile unsigned*>(count);
     __syncthreads();
-    // When all blocks have read it, it may change. Nobody waits for that.
+    // When all blocks have read it, it may change. No block waits for that.
     if (threadIdx.x == 0 && atomicAdd(count + 1, 1u) == gridDim.x - 1) {
         count[1] = 0u;
         count[0] = epoch + 1u;

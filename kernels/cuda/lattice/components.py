@@ -19,7 +19,7 @@ def least_of_connected(labels: Array, links: Sequence[Array]) -> Array:
 
     Args:
         labels: float64 (nz, ny, nx), none negative; fewer than 2³¹.
-        links: likewise, on the device.
+        links: the same, on the device.
     """
     labels = cupy.ascontiguousarray(labels)
     x, y, z = (cupy.ascontiguousarray(link) for link in links)

@@ -19,7 +19,7 @@ ROOM: Final = 4096
 
 @final
 class _Counters(threading.local):
-    """Zeros for a thread's last stream that nobody has had yet."""
+    """Zeros for a thread's last stream that are still unused."""
 
     def __init__(self) -> None:
         self.stream: tuple[int, int] | None = None

@@ -78,7 +78,7 @@ def read_back(numbers: Array, *, long_wait: bool = False) -> npt.NDArray[Any]:
 class Sent:
     """A small contiguous array on its way to the host, behind all that is enqueued on the current stream now.
 
-    What is enqueued later, nobody waits for.
+    What is enqueued later is not waited for.
 
     Args:
         numbers: the array.

@@ -115,7 +115,7 @@ BATCHED forward_from_zero(
     EACH_COLUMN x[w * size + p] = quotient(own[w] - sums.of[w], d);
 }
 
-// x = (w - U x)/d, likewise.
+// x = (w - U x)/d, too.
 BATCHED backward_solve(
     MATRIX, const real* __restrict__ diagonal, const real* right, real* x, long long size, RANGE
 ) {

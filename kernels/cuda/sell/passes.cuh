@@ -38,7 +38,7 @@
     const Index p = ((STAGING ? found.slice : item) + 1) * SLICE + lane;   \
     const Slice slice = slice_of(found, values, columns, lane);
 
-// The slice of this warp in the order of `headers`, likewise.
+// The slice of this warp in the order of `headers`, too.
 #define LISTED_SLICE(Index)                                                \
     next_may_start();                                                      \
     const int number = warp_number();                                      \

@@ -66,7 +66,7 @@ struct Turn {
 };
 
 // The thread that asks for planes. A ticket is drawn for the part after the present one while planes of this one travel; every
-// part draws one, so whoever draws the last puts the counter back to zero.
+// part draws one, so the block that draws the last puts the counter back to zero.
 __device__ __forceinline__ void fetch(
     const Stencil& a, const Cut& cut, const TensorMap& lines, const TensorMap& ends, unsigned* ticket, Ring& ring, char* planes
 ) {

@@ -42,7 +42,7 @@ struct Vector {
 };
 constexpr int LOW = 2, HIGH = 3;   // layers below and above
 
-// The value at a point of the grid that is of the chunk or of the layers; what is beyond them nobody needs.
+// The value at a point of the grid that is of the chunk or of the layers; what is beyond them is not needed.
 __device__ __forceinline__ real value_at(const Vector& v, int i, int j, int k) {
     int at[3] = {i, j, k}, extent[3], direction = 0;
 #pragma unroll

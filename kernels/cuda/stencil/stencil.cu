@@ -116,7 +116,7 @@ __device__ __forceinline__ void spmv(const Stencil& a, const real* x, real* y, i
     int slot = 0;
     for (int k = first - 1; k <= last; ++k) {
         await_groups<SLOTS - 2>();
-        __syncthreads();   // plane k is here for all, and nobody reads plane k - 1 any more
+        __syncthreads();   // plane k is here for all, and plane k - 1 is not read any more
         const int before = slot == 0 ? SLOTS - 1 : slot - 1;
         tile.fetch(x, k + SLOTS - 1, before);
         Values<W> out[R], own[R];

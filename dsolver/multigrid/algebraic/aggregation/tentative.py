@@ -53,7 +53,7 @@ class Members:
         before: int64 (nodes + 1,), the number of own roots before each own node, and of all.
         own: the nodes whose roots are own ones.
         at: for each other chunk that owns roots of own nodes, which of these they are, int64, ascending.
-        lists: likewise, the roots and the nodes' rows of the near-null space.
+        lists: the same, the roots and the nodes' rows of the near-null space.
         named: those chunks, ascending.
     """
 

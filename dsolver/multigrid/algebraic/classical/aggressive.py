@@ -144,7 +144,7 @@ def aggressive(
 def _on_lines(level: FineLevel, bounds: Bounds, couplings: Couplings) -> bool:
     """Whether strong couplings follow lines."""
     if bounds[-1] <= MANY * level.bounds[-1]:
-        return False  # and nobody waits for a number
+        return False  # and no number is waited for
     counts = level.engine.per_chunk(_count, couplings.own)
     return sum(numbers_of(level.engine, counts)) <= LINES * bounds[-1]
 
@@ -244,7 +244,7 @@ def _second_graph(
 
 
 def _points(_: Backend, __: int, second: SecondGraph, wanted: Mapping[int, Message], *, bounds: Bounds) -> LevelRows:
-    """The coarse points of the first pass as rows, whose values nobody reads."""
+    """The coarse points of the first pass as rows, whose values are not read."""
     window = second.seen.window
     sends = tuple((reader, numbers - window.first) for reader, (numbers,) in sorted(wanted.items()))
     plan = HaloPlan(sends=sends, receives=received(bounds, window))

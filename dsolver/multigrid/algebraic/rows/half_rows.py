@@ -36,7 +36,7 @@ class HalfRows:
         window: own numbers, and those of columns behind them.
         half: what `dsolver.kernels.cpu.amg.setup.AmgKernels.completed` makes rows of.
         origin: as of `dsolver.multigrid.algebraic.rows.level_rows.LevelRows`.
-        near: likewise.
+        near: the same.
         lists: for each chunk that has rows behind, a message with the entries that it lacks.
         named: these chunks, ascending.
         sends: for each of them, the own rows that it reads, ascending.
@@ -63,7 +63,7 @@ class HalfRows:
             columns: int64, the numbers of columns behind own rows; those without entries are left out.
             first: number of the first own row.
             origin: of own rows.
-            near: likewise.
+            near: the same.
         """
         half, used = amg.tight(half)
         window, found = Window(first=first, rows=len(origin), ghosts=columns[used], lower=0), amg.behind(half)

@@ -49,7 +49,7 @@ class LevelRows:
         window: what its rows read.
         matrix: its rows, columns as places in the window, ascending; the symmetric part where A is not symmetric.
         origin: int64 (rows,), the row of the finest level that each stems from.
-        near: float64 (rows, k), vectors of the near-null space; k is 0 where nobody needs them.
+        near: float64 (rows, k), vectors of the near-null space; k is 0 where they are not needed.
         plan: the exchange of a vector of the level, its ghosts in ascending order.
         bounds: the first row of each chunk on the level, and behind them the number of rows.
         full: A where it is not symmetric, with the columns of `matrix`; else None.

@@ -22,7 +22,7 @@ MANY: Final = 64
 OF_LANE: Final = 9
 """Squares of a lane in shared memory, as in nodes.cu."""
 LANES_OF_MOVE: Final = 8
-"""Lanes of a node whose couplings are moved, likewise."""
+"""Lanes of a node whose couplings are moved, too."""
 
 
 def strong_nodes(a: Csr, below: int, scale: Array, size: int, node: Array, nodes: int, theta: float) -> Csr:

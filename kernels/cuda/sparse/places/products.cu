@@ -1,7 +1,7 @@
 // New values of products A B whose places are kept: with the bits of the host's loops, kernels/cpu/amg/products.py.
 //
 // The place of each product's sum, as an entry of its row of A B, is found once by a hash table (place_*), and kept in a byte or
-// two. Then nobody reads columns or searches (add_*): a product is a value of B, a factor, a place and a sum in shared memory.
+// two. Then no thread reads columns or searches (add_*): a product is a value of B, a factor, a place and a sum in shared memory.
 // A group of G lanes makes a row, in step with the others of its warp. It takes the products with one row of B at a time, whose
 // columns are distinct, so lanes never meet in a sum, and every sum has the order of the row of A.
 #include "sparse/table.cuh"

@@ -52,7 +52,7 @@ class Expected(NamedTuple):
         usual: of nearly all rows, at most.
         most: as a rule, at most.
         slots: for these.
-        ample: whether hardly a row will have more, so that nobody counts those of rows for which there is no room
+        ample: whether hardly a row will have more, so that no kernel counts those of rows for which there is no room
             before it is known that there are some.
         even: whether some rows were counted, and nearly all of them have `most` columns at most.
         empty: the part of those that have none.

@@ -118,7 +118,7 @@ def _in_rooms(a: Csr, p: Csr, cut: Cut, diagonal: Any, *, symmetric: bool) -> tu
     *of_products, of_r = known[SIZES:].view(np.int32).reshape(3, COUNTERS)
     stages, of_first = Stages(cut.rows, of_r), expecting(a, Rooms(*p), p.mean, sampled=a.size >= SOME)
     r = begun_transpose(cut.fine, cut.rows, stages)
-    first = of_first()  # it was there before R, for which nobody waits
+    first = of_first()  # it was there before R, which is not waited for
     if (pieces := pieces_of(a, Rooms(*p), p.mean, first)) > 1:
         sorted_ = pieces <= MOST_PIECES and not read_back(of_r)[stages.last]
         made = _in_pieces(a, p, r, cut, diagonal, first, pieces, symmetric=symmetric) if sorted_ else None

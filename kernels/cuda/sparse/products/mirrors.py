@@ -75,7 +75,7 @@ def ascending(a: Csr, columns: int) -> Csr:
 def reordered(a: Csr, order: Array) -> Csr:
     """Rows in another order: int32, each of them once, and -1 for a row without entries.
 
-    The host knows how many entries there are, so nobody waits for a number.
+    The host knows how many entries there are, so no number is waited for.
     """
     start = cupy.empty(len(order) + 1, dtype=np.int64)
     out = Csr(start, cupy.empty_like(a.columns), cupy.empty_like(a.values))

@@ -25,7 +25,7 @@ struct Group<BLOCK> {
 
     __device__ __forceinline__ Group() : lane(threadIdx.x), turn(0) {}
     __device__ __forceinline__ void sync() const { __syncthreads(); }
-    __device__ __forceinline__ bool any(bool flag) const { return flag; }   // nobody else is in step
+    __device__ __forceinline__ bool any(bool flag) const { return flag; }   // no other thread is in step
     __device__ __forceinline__ int most(int value) const { return value; }
 };
 
@@ -127,7 +127,7 @@ __device__ __forceinline__ void walk(
                 const int column = m < size ? b.columns[row + m] : NONE;
                 const double value = VALUES && m < size ? __dmul_rn(scale, b_values[row + m]) : 0.0;
                 if (!visit(column, value)) {
-                    if (G >= WARP) return;   // nobody else is in step
+                    if (G >= WARP) return;   // no other thread is in step
                     size = 0;
                     taken.stop();
                     begin = end;
@@ -301,7 +301,7 @@ __device__ __forceinline__ void fill_rows(
     }
 }
 
-// Rows from their rooms to their places; those that have none are somebody else's. `width` threads a row.
+// Rows from their rooms to their places; those that have none are another kernel's. `width` threads a row.
 extern "C" __global__ void move_rows(
     int rows, int width, ROOMS, const int* __restrict__ from_columns, const double* __restrict__ from_values,
     const long long* __restrict__ start, int* __restrict__ columns, double* __restrict__ values

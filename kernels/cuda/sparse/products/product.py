@@ -23,7 +23,7 @@ from dsolver.kernels.formats.layout import Array
 FILE, DTYPE = "sparse/products/product.cu", "float64"
 ALONE, ALONE_IN_ROOMS = "sparse/products/alone.cu", "sparse/products/alone_in_rooms.cu"
 MOST_ROOM: Final = 1 << 28
-"""Entries for which there is room before the rows' lengths are known, 3 GiB; rooms that nobody moves may have as many
+"""Entries for which there is room before the rows' lengths are known, 3 GiB; rooms that are not moved may have as many
 as A has. Larger products are counted first, or made in pieces where that is possible (`galerkin._in_pieces`)."""
 SNUG: Final = 7 * MOST_ROOM // 8
 """Entries of all rooms up to which larger ones may be more than the least."""
@@ -161,7 +161,7 @@ def _with_long_rows(start: Array, entries: int, left: Array | None, a: Csr, b: C
 
 @final
 class _FilledRows:
-    """Rows of a matrix that have entries: of the others nobody makes anything.
+    """Rows of a matrix that have entries: nothing is made of the others.
 
     Args:
         flags: bool, which they are.

@@ -3,7 +3,7 @@
 #define DSOLVER_STAGE_CUH
 
 // The first stage of a pass gets all rows. A row that a stage has no room for goes on to the next one's list, which is done
-// by as many blocks as the device runs at once: nobody on the host needs to know how long a list is.
+// by as many blocks as the device runs at once: the host need not know how long a list is.
 // Lists (3, rows) are used in turns; passed[s] rows were passed on by stage s.
 struct Stage {
     int* lists;

@@ -52,7 +52,7 @@ struct Sums {
         }
     }
 
-    // All of them to their places in a room, whose size is a multiple of four. What is behind the last one, nobody uses.
+    // All of them to their places in a room, whose size is a multiple of four. What is behind the last one is not used.
     __device__ __forceinline__ void store(int* to_columns, double* to_values) const {
         for (int n = 0; n < count; n += 4) {
             const int* const c = columns + n * WARP;
