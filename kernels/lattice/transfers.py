@@ -27,11 +27,14 @@ def restriction(xp: Any, made: Coarsening, p: Array, around: Array) -> tuple[Arr
     Returns:
         The columns, int32, -1 for none, and the values, float64: of steps (z, y, x) in ascending order, (steps, rows).
     """
-    steps = list(product(*(range(-axis.reach, axis.reach + 1) for axis in reversed(made.axes))))
+    along = [
+        {step: _pick(axis, n, factor, step) for step in range(-axis.reach, axis.reach + 1)}
+        for axis, n, factor in zip(made.axes, made.coarse_shape, made.factors, strict=True)
+    ]
+    steps = list(product(*reversed(along)))
     columns, values = _room(xp, len(steps), made.coarse_shape)
     for place, step in enumerate(steps):
-        along = zip(made.axes, made.coarse_shape, made.factors, step[::-1], strict=True)
-        picks = [_pick(axis, n, factor, d) for axis, n, factor, d in along]
+        picks = [of_step[d] for of_step, d in zip(along, step[::-1], strict=True)]
         corner = sum(2**i * pick.corner for i, pick in enumerate(picks))
         z, y, x = (pick.places for pick in reversed(picks))
         value = values[place].reshape(made.coarse_shape[::-1])
