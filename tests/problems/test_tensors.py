@@ -176,7 +176,30 @@ def test_what_cannot_be_right_is_refused(arguments: dict[str, Any], message: str
         dsolver.solve(diffusion((4, 5), **arguments), np.ones((4, 5)), device="cpu")
 
 
-def test_fluxes_of_tensors_are_refused() -> None:
-    solution = dsolver.solve(diffusion((4, 5), np.array([[1.0, 0.2], [0.2, 1.0]])), np.ones((4, 5)), device="cpu")
-    with pytest.raises(InputError, match="fluxes of a full tensor"):
-        solution.flux("x-")
+@pytest.mark.parametrize("grid", GRIDS)
+def test_fluxes_balance_in_each_cell(grid: tuple[int, ...]) -> None:
+    rest = about(grid)
+    where, values = rest["fixed"]
+    f = RANDOM.standard_normal(grid)
+    solution = dsolver.solve(diffusion(grid, random_tensors(grid), 0.4, **rest), f, rtol=1e-13, device="cpu")
+    volumes = np.ones(())
+    for size in rest["spacing"]:
+        volumes = volumes[..., None] * size
+    sources = np.where(where | (rest["mask"] != 0), 0.0, volumes * (f - 0.4 * solution.x))
+    divergence = sum(np.diff(flux, axis=axis) for axis, flux in enumerate(solution.face_fluxes()))
+    scale = abs(sources).sum()
+    assert abs(np.where(where, 0.0, divergence - sources)).max() <= 1e-9 * scale
+    faces = [axis + end for axis in "xyz"[: len(grid)] for end in "-+"]
+    total = sum(solution.flux(face) for face in faces) + solution.flux(where)
+    assert abs(total - sources.sum()) <= 1e-9 * scale
+    np.testing.assert_allclose(solution.x[where], values[where], rtol=1e-12)
+
+
+def test_fluxes_of_a_diagonal_tensor_are_those_of_a_diagonal_kappa() -> None:
+    grid = (6, 5)
+    rest, diagonal, f = about(grid), np.exp(RANDOM.standard_normal((6, 5, 2))), RANDOM.standard_normal(grid)
+    plain = diffusion(grid, [diagonal[..., axis] for axis in range(2)], 0.7, **rest)
+    turned = diffusion(grid, diagonal[..., None] * np.eye(2), 0.7, **rest)
+    expected, found = (dsolver.solve(each, f, rtol=1e-13, device="cpu").face_fluxes() for each in (plain, turned))
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_allclose(other, one, atol=1e-10)

@@ -7,7 +7,7 @@ number of each.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
@@ -21,6 +21,7 @@ from dsolver.problems.discretization import evaluated
 from dsolver.problems.embedding import Embedding
 from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.fluxes.form import FluxForm, field_of
+from dsolver.problems.fluxes.tensors import tensor_fluxes
 
 if TYPE_CHECKING:
     from dsolver.problems.problem import Problem
@@ -48,15 +49,17 @@ class FaceFluxes:
     def __init__(self, problem: Problem | None, x: Any) -> None:
         if problem is None or not isinstance(problem.rule, Diffusion):
             raise InputError("only solutions of dsolver.problems.diffusion have fluxes, before they were pickled")
-        if problem.rule.cross:
-            raise InputError(
-                "fluxes of a full tensor κ are not computed yet: with the matrix of the problem, solution.residual and "
-                "sums of b tell what flows out"
-            )
         self._rule, self._problem = problem.rule, problem
         x = without_package("x", x.data if hasattr(x, "dims") else x)
         self._u = x[(..., *(None,) * (3 - problem.dimensions))]
         self._xp, self._asarray = _package(x)
+        self._tensor: list[Any] | None = None
+        if problem.rule.cross:  # by this process, as its rows are
+            whole = x.compute() if _is_dask(x) else x
+            made = tensor_fluxes(problem, np.asarray(whole.get() if hasattr(whole, "get") else whole, dtype=np.float64))
+            missing = (None,) * (3 - problem.dimensions)
+            self._tensor = [self._asarray(along[(..., *missing)]) for along in made]
+            return
         with _any_kappa():
             self._form = FluxForm(problem, self._xp, self._asarray, self._field)
         named = zip(self._rule.fields, self._rule.kappa, strict=True)
@@ -75,11 +78,16 @@ class FaceFluxes:
         if face not in faces:
             raise InputError(f"flux names {in_a_line(face)}: the faces are {', '.join(faces)}")
         number = FACES.index(face)
+        if self._tensor is not None:
+            axis, side = divmod(number, 2)
+            return self.across(axis, -1) if side else -self.across(axis, 0)
         with _any_kappa():
             return _number(self._form.outflow(self._kappa, self._u, number // 2, number % 2).sum())
 
     def across(self, axis: int, face: int) -> float | complex:
         """Flux through a layer of faces along an axis, in its direction; face: its number, or negative from the end."""
+        if self._tensor is not None:
+            return _number(self._xp.take(self._tensor[axis], face, axis=axis).sum())
         with _any_kappa():
             return _number(self._form.flux_across(self._kappa, self._u, axis, face).sum())
 
@@ -101,14 +109,31 @@ class FaceFluxes:
         inside = 1.0 * (self._asarray(Embedding.of(self._problem.shape).array(flags)) != 0)
         total: Any = 0.0
         with _any_kappa():
-            for low, high, a, b in self._form.couplings(self._kappa):
-                flux = (a * self._u[low] - b * self._u[high]) * (inside[high] - inside[low])
+            for low, high, through in self._between():
+                flux = through * (inside[high] - inside[low])
                 total = total + self._xp.where(inside[high] == inside[low], 0.0, flux).sum()
         return _number(total)
+
+    def _between(self) -> Iterator[tuple[Any, Any, Any]]:
+        """Faces between cells: indices of the cells on both sides, and the flux from one to the other."""
+        if self._tensor is None:
+            for low, high, a, b in self._form.couplings(self._kappa):
+                yield low, high, a * self._u[low] - b * self._u[high]
+            return
+        for axis, along in enumerate(self._tensor):
+            low, high, first, last, inner = (
+                tuple(part if other == axis else slice(None) for other in range(3))
+                for part in (slice(None, -1), slice(1, None), slice(None, 1), slice(-1, None), slice(1, -1))
+            )
+            yield low, high, along[inner]
+            if self._rule.boundary.periodic[axis]:
+                yield last, first, along[first]
 
     def fields(self) -> tuple[Any, ...]:
         """Fluxes through all faces along each axis, in its direction: arrays with one more along the axis."""
         axes = range(self._problem.dimensions)
+        if self._tensor is not None:
+            return tuple(flux[(..., *(0,) * (3 - len(axes)))] for flux in self._tensor)
         with _any_kappa():
             found = [self._form.flux_along(self._kappa, self._u, axis) for axis in axes]
         return tuple(flux[(..., *(0,) * (3 - len(axes)))] for flux in found)

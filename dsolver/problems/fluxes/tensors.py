@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition, Triple, three
 from dsolver.problems.boundary import ALPHA, Dirichlet
-from dsolver.problems.finite_volumes import CROSS, MASK, Diffusion
+from dsolver.problems.finite_volumes import CROSS, FIXED, MASK, Diffusion
 from dsolver.problems.fluxes.form import field_of, kappa_of
 
 if TYPE_CHECKING:
@@ -59,6 +59,18 @@ def tensor_couplings(problem: Problem) -> TensorCouplings:
     return _Vertices(problem).summed()
 
 
+def tensor_fluxes(problem: Problem, u: F64) -> list[F64]:
+    """Fluxes through all faces along each axis, in its direction: arrays with one more along the axis.
+
+    There is none through faces of the domain at cells where u is held, nor between two of these.
+
+    Args:
+        problem: one with a full tensor.
+        u: of the problem's shape.
+    """
+    return _Vertices(problem).fluxes(u)
+
+
 @final
 class _Vertices:
     """The vertices of a grid, with what cells around them have. Arrays have the grid's own axes, one to three."""
@@ -73,6 +85,7 @@ class _Vertices:
         faces = [(axis, corner) for axis in self._axes for corner in self._corners if not corner[axis]]
         self._faces = {face: number for number, face in enumerate(faces)}
         self._present = ~_absent(problem)
+        self._held = (field_of(problem, FIXED) != 0.0).reshape(self._shape) if rule.fixed else None
         self._kappa = self._checked(_tensors(problem)[..., : self._count, : self._count])
         self._conditions = {
             (axis, side): self._face_values(axis, side)
@@ -100,7 +113,38 @@ class _Vertices:
         }
         return TensorCouplings(weights=weights, right=np.ascontiguousarray(right[inner]).reshape(self._rule.grid))
 
+    def fluxes(self, u: F64) -> list[F64]:
+        """As of `tensor_fluxes`."""
+        shapes = [[n + (1 if other == axis else 2) for other, n in enumerate(self._shape)] for axis in self._axes]
+        sums = [np.zeros(shape) for shape in shapes]
+        for first, last in self._blocks():
+            _, b, d = self._energies(first, last)
+            q, _ = self._with_conditions(first, last, b, d)
+            around = np.stack([self._at(u, corner, first, last) for corner in self._corners], axis=-1)
+            faces = np.linalg.solve(d, (q - np.einsum("...fc,...c->...f", b, around))[..., None])[..., 0]
+            for number, corner in enumerate(self._corners):
+                steps = faces[..., [self._met(axis, corner) for axis in self._axes]] - around[..., number, None]
+                out = np.einsum("...ij,...j->...i", self._energy(corner, first, last), steps)
+                inside = self._inside(corner, first, last)
+                for axis in self._axes:
+                    low = self._inside(tuple(0 if a == axis else s for a, s in enumerate(corner)), first, last)
+                    taken = inside if corner[axis] == 0 else inside & ~low  # of two cells the lower one tells
+                    where = list(self._where(corner, first, last))
+                    where[axis] = slice(where[axis].start - corner[axis], where[axis].stop - corner[axis])
+                    sums[axis][tuple(where)] += np.where(taken, out[..., axis] * (2 * corner[axis] - 1), 0.0)
+        inner = [tuple(slice(None) if a == axis else slice(1, -1) for a in self._axes) for axis in self._axes]
+        return [self._unheld(axis, sums[axis][inner[axis]]) for axis in self._axes]
+
     # -- parts ---------------------------------------------------------------------------------------------------------
+
+    def _unheld(self, axis: int, flux: F64) -> F64:
+        """Fluxes along an axis without those that concern held cells alone."""
+        if self._held is None:
+            return flux
+        mode: Literal["wrap", "edge"] = "wrap" if self._periodic[axis] else "edge"
+        held = np.pad(self._held, [(1, 1) if other == axis else (0, 0) for other in self._axes], mode=mode)
+        along = np.moveaxis(held, axis, 0)
+        return np.where(np.moveaxis(along[1:] & along[:-1], 0, axis), 0.0, flux)
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
         """Ranges of layers of vertices."""
@@ -146,6 +190,16 @@ class _Vertices:
         Values u of cells and v of faces have the energy ½ uᵀ C u + vᵀ B u + ½ vᵀ D v - vᵀ q, whose least value over v
         is ½ uᵀ (C - Bᵀ D⁻¹ B) u + uᵀ Bᵀ D⁻¹ q and a constant.
         """
+        c, b, d = self._energies(first, last)
+        q, fed = self._with_conditions(first, last, b, d)
+        solved = np.linalg.solve(d, np.concatenate([b, q[..., None]], axis=-1))
+        couplings = -np.swapaxes(b, -1, -2) @ solved[..., :-1]
+        couplings = 0.5 * (couplings + np.swapaxes(couplings, -1, -2))
+        np.einsum("...ii->...i", couplings)[...] += c
+        return couplings, fed - np.einsum("...fc,...f->...c", b, solved[..., -1])
+
+    def _energies(self, first: int, last: int) -> tuple[F64, F64, F64]:
+        """C, which is diagonal, B and D of some layers of vertices."""
         shape = (last - first, *(self._vertices(axis) for axis in self._axes[1:]))
         cells, faces = len(self._corners), len(self._faces)
         c, b, d = np.zeros((*shape, cells)), np.zeros((*shape, faces, cells)), np.zeros((*shape, faces, faces))
@@ -159,12 +213,7 @@ class _Vertices:
                     d[..., face, other] += energy[..., i, j]
         diagonal = np.einsum("...ii->...i", d)
         diagonal[diagonal == 0.0] = 1.0  # faces of no cell
-        q, fed = self._with_conditions(first, last, b, d)
-        solved = np.linalg.solve(d, np.concatenate([b, q[..., None]], axis=-1))
-        couplings = -np.swapaxes(b, -1, -2) @ solved[..., :-1]
-        couplings = 0.5 * (couplings + np.swapaxes(couplings, -1, -2))
-        np.einsum("...ii->...i", couplings)[...] += c
-        return couplings, fed - np.einsum("...fc,...f->...c", b, solved[..., -1])
+        return c, b, d
 
     def _met(self, axis: int, corner: Corner) -> int:
         """The face across an axis that meets a cell's corner."""
