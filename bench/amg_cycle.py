@@ -165,7 +165,7 @@ def report(program: Any, copied: float) -> None:
 
 def shape(program: Any, level: int) -> str:
     """Rows of a level, and how its matrix is stored."""
-    levels = program._site.levels
+    levels = program.prepared.site.levels
     if not 0 <= level < len(levels):
         return ""
     found = levels[level]

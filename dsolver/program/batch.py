@@ -261,15 +261,14 @@ class Batch:
         for old, new in ((before.b, self.method.b), (before.x, self.method.x)):
             self._view.copy(old, new)
 
-    def laid_out(self, before: PerChunk, layout: PerChunk, spec: SolveSpec) -> Batch:
+    def laid_out(self, layout: PerChunk, spec: SolveSpec) -> Batch:
         """These columns in another layout: each b and x, and what is kept of x.
 
         Args:
-            before: the `Layout` that every chunk has had.
-            layout: the one that it takes.
+            layout: the `Layout` that every chunk takes.
             spec: tells which method.
         """
-        made, engine = Batch(self._engine, layout, spec, self.width), self._engine
+        made, engine, before = Batch(self._engine, layout, spec, self.width), self._engine, self._layout
 
         def bring(old: Field, new: Field) -> None:
             engine.load(engine.unload(old, before), layout, new)

@@ -169,7 +169,7 @@ class EigenProgram(Solve):
         norm = self.columns.each[0].matrix_norm()
         problem = self._spec.problem
         at_once = width if problem.operator is None else 1
-        a = self._matrix(self.method.operator, self._site.chunks, problem.senders, at_once)
+        a = self._matrix(self.method.operator, self.prepared.site.chunks, problem.senders, at_once)
         plain = terms.highest or terms.plain
         m = _InGroups(self._engine, self._engine.copy, None, 1) if plain else self._inverse(width)
         return Pencil(a=a, b=self._b(width), m=m, norm=norm, sign=-1.0 if terms.highest else 1.0)
@@ -178,10 +178,10 @@ class EigenProgram(Solve):
         """B: a mass matrix, volumes of cells, what was given for its diagonal, or both of these; None for ones."""
         engine, problem = self._engine, self._spec.problem
         volumes = self.system.volumes() if problem.operator is None else None  # a function is A as it is
-        if self.beside:
+        if self.prepared.beside:
             assert isinstance(problem, MatrixProblem)
-            one = Matrix(engine, self.beside[0], problem.part_senders[0])
-            return self._matrix(one, self.beside[0], problem.part_senders[0], width)
+            one = Matrix(engine, self.prepared.beside[0], problem.part_senders[0])
+            return self._matrix(one, self.prepared.beside[0], problem.part_senders[0], width)
         if volumes is None:
             return None if self._mass is None else _Diagonal(self._mass)
         diagonal = engine.field(self.layout)
@@ -205,8 +205,8 @@ class EigenProgram(Solve):
         view = engine.batched(width) if width > 1 and spec.preconditioner.can.batched and single is not None else None
         if view is None:
             return _InGroups(engine, one, None, 1)
-        matrix = Matrix(view, self._site.chunks, spec.problem.senders)
-        site = replace(self._site, engine=view, matrix=matrix, method=None, single=single)
+        matrix = Matrix(view, self.prepared.site.chunks, spec.problem.senders)
+        site = replace(self.prepared.site, engine=view, matrix=matrix, method=None, single=single)
         wide = make(spec.preconditioner, site, spec.precond_dtype)
         return _InGroups(engine, one, None if wide is None else wide.apply, width)
 

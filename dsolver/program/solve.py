@@ -64,6 +64,24 @@ class Started:
     seconds: float = 0.0
 
 
+@final
+@dataclass(frozen=True, kw_only=True)
+class PreparedSystem:
+    """A matrix that is set up, with its preconditioner's levels. The old one is given back before another is made.
+
+    Attributes:
+        layout: the finest level's `Layout` of every chunk.
+        site: where preconditioners are made: the matrix, and the levels.
+        sides: deals with right-hand sides and solutions.
+        beside: matrices beside A: of an eigenvalue problem its mass matrix.
+    """
+
+    layout: PerChunk
+    site: Site
+    sides: Sides
+    beside: tuple[PerChunk, ...]
+
+
 class Solve:
     """A Krylov method on one matrix, set up once and started as often as wanted.
 
@@ -71,15 +89,13 @@ class Solve:
     `set_up` is called; otherwise that has been done when the program is made or updated.
     """
 
-    columns: Batch
-    beside: tuple[PerChunk, ...]
-    """Matrices beside A: of an eigenvalue problem its mass matrix."""
-    _sides: Sides
-    _widths: dict[int, Batch]
-
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
         self._engine = engine if spec.dtype == "float64" else engine.lowered(spec.dtype)
         self._reuse: Reuse | None = None
+        self._prepared: PreparedSystem | None = None
+        self._widths: dict[int, Batch] = {}
+        self._width = 1
+        self._loop: Loop | None = None
         self._begin(spec)
 
     def update(self, spec: SolveSpec, reuse: bool = False) -> None:
@@ -90,12 +106,10 @@ class Solve:
             reuse: whether set-up may keep what follows from the places of entries. From the first time on it leaves
                 this for the next one.
         """
-        engine, kept = self._engine, self._reuse
-        if reuse or kept is not None:
-            kept = (kept if reuse else None) or Reuse()
-        engine.forget()  # recordings of kernels on the old matrix
-        self.__dict__.clear()
-        self._engine, self._reuse = engine, kept
+        if reuse or self._reuse is not None:
+            self._reuse = (self._reuse if reuse else None) or Reuse()
+        self._engine.forget()  # recordings of kernels on the old matrix
+        self._prepared, self._loop, self._widths, self._width = None, None, {}, 1
         self._begin(spec)
 
     def precondition(self, spec: SolveSpec) -> None:
@@ -109,8 +123,7 @@ class Solve:
         self._release()  # A is built anew, too: never two of them
         if (spec.method, spec.restart, spec.most) != (self._spec.method, self._spec.restart, self._spec.most):
             if not spec.traits.batched:
-                self.columns = self._widths[1]
-                self._widths = {1: self.columns}
+                self._widths, self._width = {1: self._widths[1]}, 1
             for columns in self._widths.values():
                 columns.take_method(spec)
         self._begin(spec)
@@ -120,7 +133,7 @@ class Solve:
         self._engine.forget()
         for columns in self._widths.values():
             columns.release()
-        del self.operator, self._site
+        self._prepared = None
 
     def _begin(self, spec: SolveSpec) -> None:
         self._spec = spec
@@ -151,7 +164,7 @@ class Solve:
             InputError: a coefficient makes no sense.
         """
         self.system.prepare()
-        kept = "_widths" in self.__dict__
+        kept = bool(self._widths)
         if not self._made(kept=kept):
             self._made(kept=kept)
         self.system.settle(self.layout)
@@ -174,7 +187,7 @@ class Solve:
             square = engine.scalar(0.0)
             engine.dot(av, av, engine.partial_sums(), square)
             sizes.append(math.sqrt(*engine.read(square)))
-            engine.run(WAXPBY, 1.0, v, -1.0, self._sides.centered(v), v)
+            engine.run(WAXPBY, 1.0, v, -1.0, self.prepared.sides.centered(v), v)
         if sizes[1] > FIXED * sizes[0]:
             raise InputError(
                 "M_from is singular, and A is not: b and x would lose what M_from makes zero. Add something to the "
@@ -183,7 +196,7 @@ class Solve:
 
     def await_levels(self) -> None:
         """Wait until the owners have made what the preconditioner keeps, or have refused it: tasks tell that late."""
-        for level in self._site.levels:
+        for level in self.prepared.site.levels:
             if isinstance(level, PerChunk):
                 self._engine.fetch(self._engine.per_chunk(_is_made, level))
 
@@ -203,47 +216,44 @@ class Solve:
             return True
         self._release()
         if not kept:
-            del self.columns, self._widths
+            self._widths = {}
         return False
 
     def _make(self, *, kept: bool) -> None:
+        spec, engine = self._spec, self._engine
+
         def make_room(chunks: PerChunk) -> None:
             if not kept:
-                self.columns = Batch(self._vectors, chunks.at("layout"), self._spec)
-                self._widths = {1: self.columns}
+                self._widths = {1: Batch(self._vectors, chunks.at("layout"), spec)}
 
-        chunks, levels = self._built(self._spec.builder(self._engine, self.system, self._reuse, make_room))
-        before: PerChunk | None = self.layout if kept else None
-        self.layout: PerChunk = chunks.at("layout")
-        self.operator = Matrix(self._engine, chunks, self._spec.problem.senders)
-        if "_widths" not in self.__dict__:
+        chunks, levels = self._built(spec.builder(engine, self.system, self._reuse, make_room))
+        layout: PerChunk = chunks.at("layout")
+        if not self._widths:
             make_room(chunks)
-        elif before is not None and self._spec.problem.masked:  # each M has rows of its own for cells that are open
-            self._lay_out_anew(before)
-        self._sides = self.system
+        elif kept and spec.problem.masked:  # each M has rows of its own for cells that are open
+            self._lay_out_anew(layout)
+        sides: Sides = self.system
         if isinstance(self._vectors, ComplexEngine):
-            self._sides = ComplexSystem(self.system, self._vectors, self.layout)
-        parts = self.system.parts()
-        self.beside = () if self._spec.problem.complex else parts
-        self._site = Site(
-            engine=self._engine,
+            sides = ComplexSystem(self.system, self._vectors, layout)
+        parts, whole = self.system.parts(), spec.problem.complex
+        site = Site(
+            engine=engine,
             chunks=chunks,
             given=self.system.given_matrix(),
-            parts=parts if self._spec.problem.complex else (),
+            parts=parts if whole else (),
             levels=levels,
-            matrix=self.operator,
-            symmetric=not self._spec.problem.asymmetry,
+            matrix=Matrix(engine, chunks, spec.problem.senders),
+            symmetric=not spec.problem.asymmetry,
             method=self.method,
         )
+        self._prepared = PreparedSystem(layout=layout, site=site, sides=sides, beside=() if whole else parts)
         for columns in self._widths.values():  # the first are those of one
             self._set_up(columns)
 
-    def _lay_out_anew(self, before: PerChunk) -> None:
-        """Bring all b and x from another layout to that of the matrix."""
-        old, current = self._widths, self.columns
-        self._widths = {width: columns.laid_out(before, self.layout, self._spec) for width, columns in old.items()}
-        self.columns = self._widths[current.width]
-        if "_loop" in self.__dict__:
+    def _lay_out_anew(self, layout: PerChunk) -> None:
+        """Bring all b and x to the layout of another matrix."""
+        self._widths = {width: columns.laid_out(layout, self._spec) for width, columns in self._widths.items()}
+        if self._loop is not None:
             self._loop.take(self.columns)
 
     def _built(self, builder: Builder) -> Built:
@@ -258,8 +268,9 @@ class Solve:
         return made
 
     def _set_up(self, columns: Batch) -> None:
-        site = self._site if columns.width == 1 else replace(self._site, single=self.preconditioner)
-        columns.set_up(self._sides, site, self._spec)
+        made = self.prepared
+        site = made.site if columns.width == 1 else replace(made.site, single=self.preconditioner)
+        columns.set_up(made.sides, site, self._spec)
 
     # -- solving -------------------------------------------------------------------------------------------------------
 
@@ -305,14 +316,37 @@ class Solve:
 
     def go_on(self, stop: bool, seconds: float, measured: bool = False) -> list[Slice]:
         """Go on with solves that have paused, or whose time was over."""
+        assert self._loop is not None
         return self._loop.run(seconds, measured=measured, stop=stop)
 
     def resume(self, columns: Sequence[int], seconds: float, measured: bool = False) -> list[Slice]:
         """Go on with solves that have ended, as after a change of the preconditioner or the method."""
+        assert self._loop is not None
         self._loop.resume(columns, self._spec.traits)
         return self._loop.run(seconds, measured=measured)
 
     # -- what there is -------------------------------------------------------------------------------------------------
+
+    @property
+    def prepared(self) -> PreparedSystem:
+        """The matrix and its levels, which are set up."""
+        assert self._prepared is not None
+        return self._prepared
+
+    @property
+    def layout(self) -> PerChunk:
+        """Its finest level's `Layout` of every chunk."""
+        return self.prepared.layout
+
+    @property
+    def operator(self) -> Matrix:
+        """A."""
+        return self.prepared.site.matrix
+
+    @property
+    def columns(self) -> Batch:
+        """Right-hand sides that are solved together, or were."""
+        return self._widths[self._width]
 
     @property
     def method(self) -> KrylovMethod:
@@ -334,11 +368,11 @@ class Solve:
 
     def chosen(self) -> Preconditioner:
         """The preconditioner, or what it has chosen to be."""
-        return self._spec.preconditioner.chosen(self._site.levels)
+        return self._spec.preconditioner.chosen(self.prepared.site.levels)
 
     def hierarchy(self) -> tuple[LevelSummary, ...]:
         """The preconditioner's levels in numbers, finest first; empty where it is no multigrid, or the benchmark's."""
-        levels = self._site.levels
+        levels = self.prepared.site.levels
         if not all(isinstance(level, Level) for level in levels):
             return ()
         values = self._spec.precond_dtype if self._spec.lowered else self._spec.dtype
@@ -346,7 +380,7 @@ class Solve:
 
     def formats(self) -> Blocks:
         """In which format each chunk's rows of a general matrix are stored, and why, by chunk number."""
-        return self._engine.fetch(self._engine.per_chunk(_format, self._site.chunks.at("local", "choice")))
+        return self._engine.fetch(self._engine.per_chunk(_format, self.prepared.site.chunks.at("local", "choice")))
 
     # -- data ----------------------------------------------------------------------------------------------------------
 
@@ -358,13 +392,13 @@ class Solve:
         """Set b of a column, or the source that it is made from; what no x can reach is taken from it."""
         b = self._column(column, width).b
         self._vectors.load(blocks, self.layout, b)
-        return self._sides.assemble(b)
+        return self.prepared.sides.assemble(b)
 
     def set_x(self, blocks: Blocks, column: int = 0, width: int = 1) -> None:
         """Set x of a column."""
         x = self._column(column, width).x
         self._vectors.load(blocks, self.layout, x)
-        self._sides.clear(x)
+        self.prepared.sides.clear(x)
 
     def begin(self, blocks: Blocks, guess: Guess, column: int = 0, width: int = 1) -> Begun:
         """Set b and the first guess of a column, and look at them. Where b is zero, x becomes so.
@@ -379,7 +413,7 @@ class Solve:
         if guess != "x":
             self.guess(guess, column)
         method = self.columns.each[column].method
-        known = self._sides.set_known(method.b, method.x)
+        known = self.prepared.sides.set_known(method.b, method.x)
         at_zero = guess == "zero" and not known
         b_norm, x_norm = self.columns.each[column].norms(alone=width == 1, at_zero=at_zero)
         if b_norm == 0.0:
@@ -404,7 +438,7 @@ class Solve:
             column: which.
             host: NumPy arrays are wanted, not the device's.
         """
-        x = self._sides.centered(self.columns.each[column].method.iterate())
+        x = self.prepared.sides.centered(self.columns.each[column].method.iterate())
         filled = self.system.filled(x)
         return self._unloaded(x, host=host) if filled is None else _host_blocks(self._engine.fetch(filled), host=host)
 
@@ -412,16 +446,16 @@ class Solve:
         """x = M b in the only column, where b becomes the given vector."""
         method = self.method
         self._vectors.load(blocks, self.layout, method.b)
-        self._sides.turn(method.b)
+        self.prepared.sides.turn(method.b)
         method.precondition(method.b, method.x)
 
     def multiply_vector(self, blocks: Blocks) -> None:
         """b = A x in the only column, where x becomes the given vector; of the matrix that was given."""
         method = self.method
         self._vectors.load(blocks, self.layout, method.x)
-        self._sides.clear(method.x)
+        self.prepared.sides.clear(method.x)
         (method.given or method.operator).multiply(method.x, method.b)
-        self._sides.turn(method.b)
+        self.prepared.sides.turn(method.b)
 
     def product(self, *, host: bool = False) -> Blocks:
         """The result of `multiply_vector` as blocks by chunk number; host: NumPy arrays are wanted."""
@@ -430,7 +464,7 @@ class Solve:
     def residual(self, *, host: bool = False) -> Blocks:
         """b - A x of the only column, whose b and x are set, as blocks by chunk number; host: the same."""
         self.method.residual()
-        self._sides.turn(self.method.r)
+        self.prepared.sides.turn(self.method.r)
         return self._unloaded(self.method.r, host=host)
 
     def preconditioned(self, *, host: bool = False) -> Blocks:
@@ -456,14 +490,12 @@ class Solve:
         """A column of the batch of so many, which is made if it is not there."""
         if width not in self._widths:
             if len(self._widths) > 1:  # of another width than one there is room for one number
-                self.columns = self._widths[1]
-                self._widths = {1: self.columns}
-                self.__dict__.pop("_loop", None)
+                self._widths, self._width, self._loop = {1: self._widths[1]}, 1, None
                 self._engine.forget()  # recordings keep what they run on
             made = Batch(self._vectors, self.layout, self._spec, width)
             self._set_up(made)
             self._widths[width] = made
-        self.columns = self._widths[width]
+        self._width = width
         return self.columns.each[column].method
 
 

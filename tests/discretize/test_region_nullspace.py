@@ -374,7 +374,7 @@ def test_one_region_of_all_cells_keeps_its_matrix(chunks: Triple) -> None:
 def test_without_regions_that_are_closed_nothing_is_done_to_the_matrix() -> None:
     mask = np.zeros((12, 12, 12), dtype=bool)
     mask[4:6, 4:6, 4:6] = True
-    levels = program(diffusion(mask.shape, mask=mask))._site.levels
+    levels = program(diffusion(mask.shape, mask=mask)).prepared.site.levels
     assert levels[0].exact is levels[0].chunks
 
 
@@ -413,7 +413,7 @@ def test_only_the_preconditioner_s_diagonal_is_raised() -> None:
     mask = np.ones((9, 5, 5), dtype=bool)
     mask[1, 1, 1] = mask[3:6, 1, 1] = mask[7:, 1, 1] = False
     problem = diffusion(mask.shape, mask=mask, bc={"x+": "dirichlet"})
-    grid = program(problem)._site.levels[0]
+    grid = program(problem).prepared.site.levels[0]
     exact, raised = (items_of(part.at("local"))[0] for part in (grid.exact, grid.chunks))
     factors = (raised.diagonal / exact.diagonal)[raised.layout.position].reshape(mask.shape[::-1]).T
     expected = np.ones(mask.shape)
