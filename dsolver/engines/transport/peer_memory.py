@@ -94,7 +94,8 @@ class Arena:
     def clear(self, places: Iterable[tuple[IpcAddress, int]]) -> None:
         """Set places of some sizes to zero, before any peer learns of them: in one wait.
 
-        What may still read there was enqueued on the current stream, or that waits for it.
+        What may still read there was enqueued on the current stream, or that waits for it. Plans of halos that are
+        linked are there then, too: kernels read them before they wait for earlier launches.
         """
         stream = self._cuda.get_current_stream()
         for address, size in places:
