@@ -81,7 +81,7 @@ class GhostPart:
 
     @property
     def halo(self) -> Halo:
-        """The halo, too."""
+        """The halo of these entries."""
         assert self._parts is not None
         return self._parts[1]
 

@@ -9,7 +9,10 @@ import pytest
 import scipy.sparse as sp
 
 import dsolver
+from dsolver import kernels
 from dsolver.errors import InputError
+from dsolver.kernels.formats.csr import Csr
+from dsolver.preconditioners.transversal import has_zeros
 
 
 def shuffled(n: int) -> sp.csr_array:
@@ -27,6 +30,17 @@ def test_zeros_on_the_diagonal_are_brought_away_from_it(device: Any, order: Any)
     solution = dsolver.solve(dsolver.matrix(a, order=order), b, M="ilu0", device=device, maxiter=40)
     assert solution.converged
     assert np.linalg.norm(b - a @ solution.x) <= 1.01e-8 * np.linalg.norm(b)
+
+
+def test_a_diagonal_has_zeros_that_are_stored_or_are_not_there() -> None:
+    def found(*values: float) -> bool:
+        a = Csr(np.array([0, 1, 2]), np.arange(2, dtype=np.int32), np.array(values))
+        return has_zeros(kernels.load("cpu"), a)
+
+    assert not found(1.0, -2.0)
+    assert found(1.0, 0.0)
+    empty = Csr(np.array([0, 1, 2]), np.array([1, 1], dtype=np.int32), np.ones(2))
+    assert has_zeros(kernels.load("cpu"), empty)
 
 
 def test_what_no_order_helps_is_refused_as_before() -> None:
