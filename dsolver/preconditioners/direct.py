@@ -60,9 +60,9 @@ once on CPUs: up to some 10,000 rows in a plane, and 1000 in space. Their time i
 INSTEAD: Final = {"cpu": 2000, "cuda": 100}
 """Products with A, as many multiplications of which factors may take where iterations are slow. On a GPU iterations are
 far quicker, factors are not."""
-LAST: Final = Fill(entries=1e9, products=2e11)
-"""Fill of factors of a last attempt: a few minutes."""
-SQUARES: Final = Fill(entries=LAST.entries / 8, products=LAST.products / 20)
+LAST: Final = Fill(entries=1e9, products=4e11)
+"""Fill of factors of a last attempt: a few minutes, as of an elastic body in a plane with a million rows."""
+SQUARES: Final = Fill(entries=LAST.entries / 8, products=LAST.products / 40)
 """Fill of factors of a matrix for whose least squares there may be others."""
 OWNER: Final = 0
 """The chunk next to which the factors are."""

@@ -143,7 +143,7 @@ def _may_be_there(asked: str | None, dtype: np.dtype[Any]) -> bool:
 
 
 def _library(asked: str | None, made: _Scaled) -> str:
-    name = asked or chosen(made.dtype, made.kind, made.rows, gpu=made.gpu)
+    name = asked or chosen(made.dtype, made.kind, made.entries, gpu=made.gpu)
     if name is None or not fits(name, made.dtype, gpu=made.gpu):
         raise NoLibraryError(LIBRARIES[name or "superlu"].name)
     return name
@@ -162,13 +162,14 @@ class _Scaled:
         dtype: of factors.
         gpu: whether the arrays are on a GPU.
         rows: how many there are.
+        entries: how many A has.
         kind: of the matrix.
     """
 
     def __init__(self, a: Csr, backend: Backend, traits: MatrixTraits) -> None:
         xp, self._backend, self._singular = backend.xp, backend, traits.singular
         self.dtype = np.result_type(backend.dtype, np.complex64 if a.values.dtype.kind == "c" else backend.dtype)
-        self.rows, self.gpu = a.size, backend.name == "cuda"
+        self.rows, self.entries, self.gpu = a.size, len(a.columns), backend.name == "cuda"
         row = backend.general.places(a.start, len(a.columns))
         left, right = scales(xp, a, row, symmetric=traits.symmetric)
         values = a.values * left[row] * right[a.columns]

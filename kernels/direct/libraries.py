@@ -67,7 +67,7 @@ class Library:
         lowered: whether it has float32.
         complex: whether it has complex numbers.
         gpu: whether matrices and vectors lie on a GPU.
-        least: rows from which on it is taken by itself.
+        least: entries of a matrix from which on it is taken by itself.
         suits: tells whether it is taken by itself for a kind of matrix.
     """
 
@@ -98,7 +98,7 @@ LIBRARIES: Final = {
         complex=True,
         suits=lambda kind: kind.full,
     ),
-    "pardiso": Library(module="dsolver.kernels.direct.pardiso", package="pypardiso", name="pypardiso", least=3000),
+    "pardiso": Library(module="dsolver.kernels.direct.pardiso", package="pypardiso", name="pypardiso", least=60_000),
     "superlu": Library(
         module="dsolver.kernels.direct.superlu",
         package="scipy.sparse.linalg",
@@ -127,9 +127,9 @@ def fits(name: str, dtype: np.dtype[Any], *, gpu: bool) -> bool:
     return serves and (gpu or not library.gpu) and installed(name)
 
 
-def chosen(dtype: np.dtype[Any], kind: Kind, rows: int, *, gpu: bool) -> str | None:
+def chosen(dtype: np.dtype[Any], kind: Kind, entries: int, *, gpu: bool) -> str | None:
     """The library that is taken by itself, the fastest one; None for none."""
-    names = (name for name, each in LIBRARIES.items() if each.suits(kind) and each.least <= rows)
+    names = (name for name, each in LIBRARIES.items() if each.suits(kind) and each.least <= entries)
     return next((name for name in names if fits(name, dtype, gpu=gpu)), None)
 
 
