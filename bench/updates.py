@@ -2,11 +2,15 @@
 
     python bench/updates.py --size 64 --chunks 1 4 [--grid] [--device cuda]
     python bench/updates.py --size 48 --aging
+    python bench/updates.py --size 48 --steps 200 [--device cuda]
 
 Fields of `lib.coefficients` with `M="amg"`, as compressed rows, or with --grid as κ on a grid, in this process. The
 clock runs from a problem to a solver that is ready: for a new `Solver`, for `update(problem)`, and for `update(problem,
 reuse="interpolation")` after one that has set up anew. Processor seconds of all threads, and seconds by the clock, each
 the best of several that take turns.
+
+--steps takes so many implicit steps of u' = ∇·(κ(u) ∇u), each with another κ, by default and as one might choose by
+hand: processor seconds on CPUs, seconds by the clock on GPUs, after a few steps that compile.
 
 --aging counts iterations to 1e-8 after a change of κ: with the interpolation of the κ before, and with one of its own.
 """
@@ -121,6 +125,52 @@ def all_changes(n: int) -> None:
     aging("1:1:1", system((1.0, 1.0, 1.0)), turned)
 
 
+BY_HAND = (
+    ("mg", None),
+    ("mg", "preconditioner"),
+    ("amg", None),
+    ("amg", "interpolation"),
+    ("amg", "preconditioner"),
+    ("chebyshev", None),
+    ("jacobi", None),
+)
+"""M and `reuse` that one might choose for time steps."""
+REACHES = (1.0, 10.0, 100.0)
+"""κ Δt / h², the cells squared that diffusion crosses in a step."""
+
+
+def steps(size: int, count: int, reach: float, device: str, m: str, reuse: str | None) -> tuple[float, float]:
+    """Seconds of so many steps from a problem on, and iterations of one on average."""
+    n = np.arange(size)
+    x, y, z = np.meshgrid(*[(n + 0.5) / size] * 3, indexing="ij")
+    u, sigma, done = np.exp(-20.0 * ((x - 0.4) ** 2 + (y - 0.5) ** 2 + (z - 0.6) ** 2)), 1.0 / reach, 0
+    base = 1.0 + 0.3 * np.sin(6.0 * np.pi * x) * np.cos(4.0 * np.pi * y)
+    clock = time.perf_counter if device == "cuda" else time.process_time
+    began = clock()
+    with dsolver.Solver(diffusion(u.shape, base * (1.0 + 0.5 * u**2), sigma), M=m, device=device) as solver:
+        for step in range(count):
+            if step:
+                solver.update(kappa=base * (1.0 + 0.5 * u**2), reuse=reuse)
+            solution = solver.solve(sigma * u, x0=u)
+            assert solution.converged
+            u, done = solution.x, done + solution.iterations
+    return clock() - began, done / count
+
+
+def time_steps(size: int, count: int, device: str) -> None:
+    """Print seconds of time steps by default, and over those of the best choice by hand."""
+    for reach in REACHES:
+        ways, found = (("auto", "auto"), *BY_HAND), {}
+        for way in ways:
+            steps(size, 3, reach, device, *way)
+        for way in ways:
+            found[way] = steps(size, count, reach, device, *way)
+        best = min(seconds for way, (seconds, _) in found.items() if way in BY_HAND)
+        parts = [f"{m} {reuse}: {seconds:.2f} s, {each:.1f}" for (m, reuse), (seconds, each) in found.items()]
+        print(f"{size}³, {count} steps, κ Δt / h² = {reach:g}: " + "; ".join(parts), flush=True)
+        print(f"auto over the best by hand: {found[ways[0]][0] / best:.2f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=64)
@@ -128,9 +178,13 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, nargs="+", default=[1])
     parser.add_argument("--grid", action="store_true")
     parser.add_argument("--aging", action="store_true")
+    parser.add_argument("--steps", type=int)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     options = parser.parse_args()
+    if options.steps:
+        time_steps(options.size, options.steps, options.device)
+        return
     if options.aging:
         all_changes(options.size)
         return

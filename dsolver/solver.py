@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self, Unpack, final, overload
+from typing import Any, Final, NoReturn, Self, Unpack, final, overload
 
 from dsolver.cluster.grid_rows import matrix_of
 from dsolver.errors import InputError, in_a_line
@@ -30,6 +30,8 @@ from dsolver.session.session import Session
 from dsolver.session.solving.solves import solve_all
 from dsolver.session.vectors import iterate, product
 from dsolver.solution import Solution, Solutions
+
+REUSES: Final = ("auto", "preconditioner", "interpolation", None)
 
 
 @final
@@ -185,12 +187,12 @@ class Solver:
         sigma: Any = None,
         fixed: Any = None,
         velocity: Any = None,
-        reuse: str | None = None,
+        reuse: str | None = "auto",
     ) -> None:
         """Set up another matrix of the same structure in place of this one.
 
-        Ranks, connections and compiled kernels are kept, and the memory of the old matrix is used again. The levels are
-        made anew, with the bits of a new Solver, if `reuse` does not say otherwise.
+        Ranks, connections and compiled kernels are kept, and the memory of the old matrix is used again. `reuse` says
+        what of M is made anew.
 
         Args:
             problem: with the same grid, chunks and offsets, or a sparse matrix with the same number of rows; by default
@@ -200,7 +202,13 @@ class Solver:
             fixed: other values in the cells that are fixed, for which nothing is set up anew if nothing else is given;
                 or a pair (where, values) for other cells.
             velocity: another flow of a problem with one.
-            reuse: "interpolation": algebraic multigrid ("amg", or "auto" where it takes that) keeps coarse points and
+            reuse: None: M is made anew, with the bits of a new Solver. "preconditioner": all of multigrid stays what it
+                is, and A alone is made, in about a fifth of the time; iterations grow as A moves away from the matrix
+                of M. With float64 levels both are in memory. By default, "auto", M="auto" finds out which
+                costs less: M stays until iterations beyond those that it took with its own matrix add up to a set-up
+                (`dsolver.multigrid.renewal`); with any other M it is None. Where M cannot stay, as unknowns are stored
+                in another order, other regions are closed, or A is not symmetric, it is made anew.
+                "interpolation": algebraic multigrid ("amg", or "auto" where it takes that) keeps coarse points and
                 interpolation, and makes coarse matrices, smoothers and the coarsest inverse of the new values, in about
                 a third of the time for a matrix, and half for a grid. A has to have entries in the same places; else,
                 and in the first update that asks for it, M is set up anew, and from then on what the next update needs
@@ -213,8 +221,8 @@ class Solver:
             DeviceMemoryError: the memory of a GPU or a worker will not suffice; the old matrix stays.
             ClusterError: the cluster failed.
         """
-        if reuse not in (None, "interpolation"):
-            raise InputError(f"reuse must be 'interpolation' or None, not {in_a_line(reuse)}")
+        if reuse not in REUSES:
+            raise InputError(f"reuse must be {', '.join(map(repr, REUSES[:-1]))} or None, not {in_a_line(reuse)}")
         runtime = self._session.runtime
         cuda = runtime.device == "cuda"
         values_alone = problem is None and kappa is None and sigma is None and velocity is None
@@ -242,7 +250,8 @@ class Solver:
         for name in ("grid", "dimensions", "chunks", "offsets", "periodic"):
             if getattr(problem, name) != getattr(self.problem, name):
                 raise InputError(f"the new problem has other {name}: open another Solver for it")
-        self._session.update(problem, reuse=reuse is not None)
+        keep = reuse == "preconditioner" or (reuse == "auto" and self._session.may_keep())
+        self._session.update(problem, reuse=reuse == "interpolation", keep=keep)
 
     def close(self) -> None:
         """End it and give back what it holds. Solutions stay. To close twice does nothing.

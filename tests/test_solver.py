@@ -145,11 +145,11 @@ def test_the_axis_that_counts_right_hand_sides_is_the_first(b: F64) -> None:
 def test_update_takes_another_matrix(b: F64) -> None:
     with Solver(PROBLEM) as solver:
         solver.solve(b)
-        solver.update(SHIFTED)
+        solver.update(SHIFTED, reuse=None)
         assert solver.problem is SHIFTED
         updated = solver.solve(b)
         assert updated.timings["setup"] > 0.0
-        solver.update(PROBLEM)
+        solver.update(PROBLEM, reuse=None)
         back = solver.solve(b)
     assert same(updated, dsolver.solve(SHIFTED, b))
     assert same(back, dsolver.solve(PROBLEM, b))

@@ -83,7 +83,7 @@ class Setups:
         problem = system.problem(values, transposed=False)
         if False in self._solvers and _kind(problem) == _kind(self._solvers[False].problem):
             self._arrays = ()  # should it be refused
-            self._solvers[False].update(problem)
+            self._solvers[False].update(problem, reuse=None)
             if True in self._solvers:
                 self._solvers.pop(True).close()
         else:

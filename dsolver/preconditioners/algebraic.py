@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -202,6 +202,10 @@ class Algebraic(Preconditioner):
         """All levels; the rows of a grid are taken from their maker."""
         return foreseen(lambda: self._built(builder, take))
 
+    def matrix(self, builder: Builder, levels: Sequence[Any]) -> PerChunk:
+        """A alone."""
+        return foreseen(lambda: _alone(builder))
+
     def _built(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
         engine, rows = builder.engine, [take()] if builder.problem.lattice else []
         foreseeing = rows[0].foreseeing(engine, "algebraic", builder.dtype) if rows and not builder.reuse else None
@@ -339,6 +343,13 @@ def _check_nodes(problem: MatrixProblem, partition: Partition) -> None:
             f"chunks cut nodes of {size} rows: give chunks= as a number or ranges of whole nodes, and in partition= "
             f"the rows of a node the same part"
         )
+
+
+def _alone(builder: Builder) -> PerChunk:
+    """A in float64, as it is stored above levels."""
+    with builder.engine.deferring():
+        exact, _ = _of_grid(builder, lambda: builder.rows) if builder.problem.lattice else _of_matrix(builder)
+        return exact()
 
 
 def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:

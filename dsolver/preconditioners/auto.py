@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, final
 
 from dsolver.distributed.forecast import Part
+from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.krylov.method import ApproximateInverse
@@ -31,7 +32,7 @@ MANY: Final = 30_000
 DEFINITE: Final = ("cg", "fcg")
 """Methods for positive definite matrices."""
 
-FURTHER: Final = {"mg": 75, "amg": 100, "chebyshev": 150, "jacobi": 300}
+FURTHER: Final = {"kept": 30, "mg": 75, "amg": 100, "chebyshev": 150, "jacobi": 300}
 """Iterations of each that take as long as to set the other kind up and to solve with it. On CPUs, set-up of multigrid
 is 60, 50 and 130 of these (of Chebyshev's "amg"), and of Jacobi's that of "amg" or of incomplete factors."""
 
@@ -56,8 +57,15 @@ class Alternative:
     method: str | None = None
 
 
-def alternative_to(taken: Preconditioner, problem: Problem, method: str) -> Alternative | None:
-    """The preconditioner that may take the place of the one that was chosen for a method's solve; None for none."""
+def alternative_to(
+    taken: Preconditioner, problem: Problem, method: str, anew: Preconditioner | None = None
+) -> Alternative | None:
+    """The preconditioner that may take the place of the one that was chosen for a method's solve; None for none.
+
+    anew: M that is set up for this matrix, in place of that of an earlier one; None where M is of this one.
+    """
+    if anew is not None:
+        return Alternative(taken="M of an earlier matrix", name="a new one", m=anew, further=FURTHER["kept"])
     if METHODS[method].symmetric and method not in (*DEFINITE, FOR_COMPLEX_SYMMETRIC):  # MINRES, where A is indefinite
         return None
     if isinstance(taken, Multigrid):
@@ -134,6 +142,10 @@ class Auto(Preconditioner):
         if _algebraic(builder, rows[0]):
             return Algebraic().build_from(builder, take)
         return Multigrid().build_from(builder, lambda: replace(take(), lattice=True))
+
+    def matrix(self, builder: Builder, levels: Sequence[Any]) -> PerChunk | None:
+        """A alone, as the multigrid that was chosen stores it."""
+        return self.chosen(levels).matrix(builder, levels)
 
     def chosen(self, levels: Sequence[Any]) -> Preconditioner:
         """The multigrid that was chosen."""

@@ -189,6 +189,10 @@ class Preconditioner(ABC):
         """A, stored in the order of a smoother; a preconditioner with levels of its own builds them, too."""
         return builder.stored(), ()
 
+    def matrix(self, builder: Builder, levels: Sequence[Any]) -> PerChunk | None:
+        """A alone, as `build` stores it, for levels built of another matrix; None where these cannot serve."""
+        return None
+
     def chosen(self, levels: Sequence[Any]) -> Preconditioner:
         """The preconditioner that it has chosen to be, as its levels show; itself, if there was nothing to choose."""
         return self

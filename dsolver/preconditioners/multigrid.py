@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
-from typing import ClassVar, Final, final
+from typing import Any, ClassVar, Final, final
 
 from dsolver.distributed.forecast import CPU_BATCH, F64, I32, Part
+from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.multigrid import forecast, hierarchy
@@ -86,6 +87,10 @@ class Multigrid(Preconditioner):
         """All levels from rows that are taken from their maker, who must not keep them; they may be asked for again."""
         levels = hierarchy.build(builder.engine, take, builder.dtype, self.sweeps)  # rows that only this holds
         return levels[0].exact, levels
+
+    def matrix(self, builder: Builder, levels: Sequence[Any]) -> PerChunk:
+        """A alone."""
+        return hierarchy.finest(builder.engine, builder.rows)
 
     def on(self, site: Site) -> MultigridCycle:
         """The V-cycle."""

@@ -187,7 +187,7 @@ class Batch:
     def __init__(self, engine: Engine, layout: PerChunk, spec: SolveSpec, width: int = 1) -> None:
         view = engine if width == 1 else engine.batched(width)
         assert view is not None
-        self._engine, self._view, self._layout = engine, view, layout
+        self._engine, self._view, self.layout = engine, view, layout
         self.width = width
         self.method = spec.traits.make(view, layout, spec.restart, spec.most)
         self.each: Sequence[Column] = ()
@@ -242,7 +242,7 @@ class Batch:
             Column(
                 engine=engine,
                 system=system,
-                layout=self._layout,
+                layout=self.layout,
                 method=one,
                 kept=kept,
                 diagonal=diagonal,
@@ -257,7 +257,7 @@ class Batch:
 
     def take_method(self, spec: SolveSpec) -> None:
         """Go on with another method; b and x stay. It has no matrix until one is set up."""
-        before, self.method = self.method, spec.traits.make(self._view, self._layout, spec.restart, spec.most)
+        before, self.method = self.method, spec.traits.make(self._view, self.layout, spec.restart, spec.most)
         for old, new in ((before.b, self.method.b), (before.x, self.method.x)):
             self._view.copy(old, new)
 
@@ -268,7 +268,7 @@ class Batch:
             layout: the `Layout` that every chunk takes.
             spec: tells which method.
         """
-        made, engine, before = Batch(self._engine, layout, spec, self.width), self._engine, self._layout
+        made, engine, before = Batch(self._engine, layout, spec, self.width), self._engine, self.layout
 
         def bring(old: Field, new: Field) -> None:
             engine.load(engine.unload(old, before), layout, new)

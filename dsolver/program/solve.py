@@ -29,7 +29,7 @@ from dsolver.kernels.formats.choice import Choice
 from dsolver.krylov.control import Control
 from dsolver.krylov.method import ApproximateInverse, Guesser, KrylovMethod
 from dsolver.multigrid.level import Level
-from dsolver.multigrid.reuse import Outcome, Reuse
+from dsolver.multigrid.reuse import KeptLevels, Outcome, Reuse, same_order
 from dsolver.multigrid.summary import LevelSummary, summary_of
 from dsolver.preconditioners.base import Built, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
@@ -96,21 +96,32 @@ class Solve:
         self._widths: dict[int, Batch] = {}
         self._width = 1
         self._loop: Loop | None = None
+        self._kept: KeptLevels | None = None
         self._begin(spec)
 
-    def update(self, spec: SolveSpec, reuse: bool = False) -> None:
+    def update(self, spec: SolveSpec, reuse: bool = False, keep: bool = False) -> None:
         """Take another matrix. What belongs to the old one is given back first; b and x are zero again.
 
         Args:
             spec: of the other matrix.
             reuse: whether set-up may keep what follows from the places of entries. From the first time on it leaves
                 this for the next one.
+            keep: whether M is to stay what it is, where that can be.
         """
+        self._kept = self._to_keep(spec) if keep else None
         if reuse or self._reuse is not None:
             self._reuse = (self._reuse if reuse else None) or Reuse()
         self._engine.forget()  # recordings of kernels on the old matrix
         self._prepared, self._loop, self._widths, self._width = None, None, {}, 1
         self._begin(spec)
+
+    def _to_keep(self, spec: SolveSpec) -> KeptLevels | None:
+        """The levels, where M of another matrix may be made of them; None where it may not."""
+        before, problem = self._spec, spec.problem
+        alike = (spec.preconditioner, spec.lowered) == (before.preconditioner, before.lowered)
+        if not alike or problem.complex or problem.asymmetry or problem.operator is not None:
+            return None
+        return KeptLevels.of(self.prepared.site.levels, self.layout, self.system.closed_regions)
 
     def precondition(self, spec: SolveSpec) -> None:
         """Take another preconditioner for the same matrix, and another method; all b and x stay.
@@ -119,7 +130,7 @@ class Solve:
 
         As for `update`, coefficients that are arrays are loaded again.
         """
-        self._reuse = None
+        self._reuse = self._kept = None
         self._release()  # A is built anew, too: never two of them
         if (spec.method, spec.restart, spec.most) != (self._spec.method, self._spec.restart, self._spec.most):
             if not spec.traits.batched:
@@ -138,6 +149,7 @@ class Solve:
     def _begin(self, spec: SolveSpec) -> None:
         self._spec = spec
         self._begun: dict[int, Begun] = {}
+        self._has_kept = False
         self._vectors = ComplexEngine(self._engine) if spec.problem.complex else self._engine
         self.system = System(self._engine, spec.problem, spec.partition)
         if not spec.problem.loaded:
@@ -167,6 +179,7 @@ class Solve:
         kept = bool(self._widths)
         if not self._made(kept=kept):
             self._made(kept=kept)
+        self._kept = None  # the site has them
         self.system.settle(self.layout)
         if self._spec.problem.operator is not None:
             self._check_null_space()
@@ -230,7 +243,7 @@ class Solve:
         layout: PerChunk = chunks.at("layout")
         if not self._widths:
             make_room(chunks)
-        elif kept and spec.problem.masked:  # each M has rows of its own for cells that are open
+        elif kept and not same_order(engine, layout, self._widths[1].layout):  # as another M stores its rows
             self._lay_out_anew(layout)
         sides: Sides = self.system
         if isinstance(self._vectors, ComplexEngine):
@@ -258,6 +271,13 @@ class Solve:
 
     def _built(self, builder: Builder) -> Built:
         """A and the levels; what was kept for a preconditioner that has no use for it is given back."""
+        self._has_kept = False
+        if self._kept is not None:
+            a = self._spec.preconditioner.matrix(builder, self._kept.levels)
+            if a is not None and self._kept.serve(self._engine, a.at("layout"), self.system.closed_regions):
+                self._has_kept = True
+                return a, self._kept.levels
+            self._kept = a = None  # before others are made
         reuse = builder.reuse
         if reuse is None:
             return self._spec.preconditioner.build(builder)
@@ -364,6 +384,8 @@ class Solve:
 
     def reused(self) -> Outcome:
         """Outcome of the set-up, where it was to use the one before."""
+        if self._has_kept:
+            return "kept"
         return "none" if self._reuse is None else self._reuse.outcome
 
     def chosen(self) -> Preconditioner:

@@ -49,6 +49,7 @@ class Terms:
         maxiter: iterations at most.
         interruptible: whether the solve pauses after each iteration, for a callback that may stop it there.
         replaceable: whether another preconditioner may take the place of the one that "auto" has chosen.
+        kept: M as it is set up anew, where it is that of an earlier matrix; else None.
         closely: whether each superstep is looked at, for iterates that are saved or iterations that are measured.
     """
 
@@ -57,6 +58,7 @@ class Terms:
     maxiter: int
     interruptible: bool
     replaceable: bool
+    kept: Preconditioner | None = None
     closely: bool
 
     def control(self, spec: SolveSpec, begun: Begun, pace: Pace | None = None) -> Control:
@@ -66,7 +68,7 @@ class Terms:
         residual may stay as it is. Multigrid in float32 is given up sooner: there is float64 to go on with.
         """
         can, traits = spec.preconditioner.can, spec.traits
-        other = alternative_to(begun.chosen, spec.problem, spec.method) if self.replaceable else None
+        other = alternative_to(begun.chosen, spec.problem, spec.method, self.kept) if self.replaceable else None
         return Control(
             limit=limit_of(self.rtol, self.atol, begun.b_norm),
             b_norm=begun.b_norm,

@@ -16,6 +16,7 @@ from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.cut import owners_of
 from dsolver.matrices.row_block import ChunkRows
+from dsolver.multigrid.renewal import Renewal
 from dsolver.multigrid.reuse import Outcome
 from dsolver.problems import Problem
 from dsolver.problems.finite_volumes import HELD
@@ -40,6 +41,7 @@ class RunningSystem:
         plan: of the system; swapped whole once the program has another one.
         columns: for how many right-hand sides at once the program holds room; 0 before it was asked for any.
         reused: what the newest update has used of the set-up before, where it was to; else None.
+        renewal: the age of M.
         losses: of workers, since an attempt began.
         closing: whether nothing is started any more.
     """
@@ -51,6 +53,7 @@ class RunningSystem:
         self._program: RunningProgram[Solve] | None = None
         self.columns, self.losses = 0, 0
         self.reused: Outcome | None = None
+        self.renewal = Renewal()
         self.closing = False
 
     @property
@@ -128,6 +131,7 @@ class RunningSystem:
                     check_memory(self.plan.spec, self.runtime)
                     announce()
                 self.columns, self.reused, spec = 0, None, self.plan.spec
+                self.renewal = Renewal()
                 where = spec.problem.offsets, spec.problem.places
                 self._program = self.runtime.launch(self._kind, spec, spec.partition, *where)
                 self._load_coefficients(self.plan.given)
@@ -167,11 +171,20 @@ class RunningSystem:
 
     # -- other systems -------------------------------------------------------------------------------------------------
 
-    def exchange(self, plan: Plan, *, reuse: bool) -> None:
-        """Have the program take another matrix, if there is memory for it; x is zero."""
+    def exchange(self, plan: Plan, *, reuse: bool, keep: bool) -> None:
+        """Have the program take another matrix, if there is memory for it; x is zero.
+
+        reuse, keep: as of `Solve.update`.
+        """
         check_memory(plan.spec, self.runtime, self.plan.spec)
-        self._take(plan, lambda: self._replace(plan, reuse=reuse))
-        self.reused = self.program.call(Solve.reused) if reuse else None
+        renewal = self.renewal
+        self._take(plan, lambda: self._replace(plan, reuse=reuse, keep=keep))
+        outcome = self.program.call(Solve.reused) if reuse or keep else None
+        if outcome == "kept":
+            self.renewal, renewal.kept = renewal, True
+        elif keep:
+            outcome = None if plan.wishes.free else "anew"
+        self.reused = outcome
 
     def take_values(self, plan: Plan) -> None:
         """Have the program take other values of held cells."""
@@ -183,6 +196,9 @@ class RunningSystem:
         Where that fails, the plan is what it was, and the next use starts the program anew.
         """
         before, self.plan = self.plan, plan
+        self.renewal = Renewal()
+        if self.reused == "kept":
+            self.reused = None
         try:
             self.program.call(Solve.precondition, plan.spec)
             self._load_coefficients(plan.given)
@@ -193,9 +209,9 @@ class RunningSystem:
                 self.plan = before
             raise
 
-    def _replace(self, plan: Plan, *, reuse: bool = False) -> None:
-        self.reused = None
-        self.program.call(Solve.update, plan.spec, reuse)
+    def _replace(self, plan: Plan, *, reuse: bool = False, keep: bool = False) -> None:
+        self.reused, self.renewal = None, Renewal()
+        self.program.call(Solve.update, plan.spec, reuse, keep)
         self.columns = 0
         self._load_coefficients(plan.given)
 

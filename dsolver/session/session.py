@@ -208,12 +208,18 @@ class Session:
         """
         return self.used(lambda: self.system.cut(self.first, problem, len(self.partition)))
 
-    def update(self, problem: Problem, *, reuse: bool = False) -> None:
+    def may_keep(self) -> bool:
+        """Whether "auto" leaves M what it is for the next matrix, by what solves have told."""
+        stays = self.first.free and self.wishes.m is self.first.m and not self.refused
+        return stays and not self.system.renewal.due
+
+    def update(self, problem: Problem, *, reuse: bool = False, keep: bool = False) -> None:
         """Set up another matrix of the same structure in place of this one.
 
         Args:
             problem: the system.
             reuse: whether M may keep its interpolation, and is to keep it for the next update.
+            keep: whether all of M is to stay, where it can.
 
         Raises:
             InputError: another solve is going on, the session is closed, or a coefficient cannot be right; the old
@@ -225,7 +231,7 @@ class Session:
         with self.in_use():
             wishes = replace(self.first, precond_dtype=self.wishes.precond_dtype)
             plan = self.system.planned(wishes, problem)
-            self.with_recovery(lambda: self.system.exchange(plan, reuse=reuse))
+            self.with_recovery(lambda: self.system.exchange(plan, reuse=reuse, keep=keep))
             self.refused = self.factored = ""
             self.took = time.perf_counter() - began
 

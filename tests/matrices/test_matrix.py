@@ -272,7 +272,9 @@ def test_updates_that_reuse_interpolation_tell_what_they_did() -> None:
         assert solver.solve(b).notes == ()
         solver.update(shifted, reuse="interpolation")  # that of a
         assert "of an earlier" in solver.solve(b).notes[0]
-        with pytest.raises(InputError, match="reuse must be 'interpolation' or None, not True"):
+        with pytest.raises(
+            InputError, match="reuse must be 'auto', 'preconditioner', 'interpolation' or None, not True"
+        ):
             solver.update(a, reuse=True)  # type: ignore[arg-type]
     with dsolver.Solver(a, M="jacobi", device="cpu") as solver:
         solver.update(a, reuse="interpolation")

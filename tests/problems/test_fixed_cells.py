@@ -126,7 +126,7 @@ def test_other_values_set_nothing_up_anew(kind: str, monkeypatch: pytest.MonkeyP
             found = solver.solve(SOURCE, rtol=1e-11)
         assert found.residuals == expected.residuals
         assert np.array_equal(found.x, expected.x)
-        solver.update(kappa=2.0 * KAPPA, sigma=0.2)
+        solver.update(kappa=2.0 * KAPPA, sigma=0.2, reuse=None)
         bc: Any = {"x": Dirichlet(1.5)}
         fresh = diffusion(GRID, 2.0 * KAPPA, 0.2, mask=OUT, fixed=(WHERE, other), bc=bc)
         assert np.array_equal(solver.solve(SOURCE).x, dsolver.solve(fresh, SOURCE, device="cpu").x)

@@ -83,7 +83,10 @@ def try_other_preconditioner(
 
 def _alternative(session: Session, chosen: Preconditioner) -> Alternative | None:
     """Preconditioner for solves that are slow with what "auto" has chosen by looking at the rows; None for none."""
-    other = alternative_to(chosen, session.problem, session.spec.method) if replaceable(session) else None
+    anew = session.wishes.m if session.system.renewal.kept else None
+    other = alternative_to(chosen, session.problem, session.spec.method, anew) if replaceable(session) else None
+    if anew is not None:
+        return other
     return or_factors(other, session.given, session.runtime.device) if other and session.first.method is None else other
 
 

@@ -157,7 +157,7 @@ def _with_pieces(session: Session, pairs: Pairs, options: Options, keeper: Keepe
 
 def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -> list[Solution] | None:
     """Solve, unless a worker is lost meanwhile; None where the columns have to be solved one by one."""
-    began, setup = time.perf_counter(), session.took
+    began, setup, renewal = time.perf_counter(), session.took, session.system.renewal
     given = [given_column(session, b, keeper.guess(i, x0)) for i, (b, x0) in enumerate(pairs)]
     watch = Watch(session.runtime.client, options.spans, session.feed.begin())
     closely = options.checkpoint is not None or watch.asked
@@ -167,6 +167,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
         maxiter=options.iterations,
         interruptible=options.callback is not None,
         replaceable=replaceable(session),
+        kept=session.wishes.m if renewal.kept else None,
         closely=closely,
     )
     slice_seconds = 0.0 if closely else session.program.stride
@@ -200,6 +201,8 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
         ]
         slowest = follower.histories[follower.slowest]
         failed = next((end for end in ends if not end.converged), Status.CONVERGED)
+        if session.system.renewal is renewal:  # with one M from beginning to end
+            renewal.solved(slowest.residuals, converged=failed is Status.CONVERGED)
         watch.end(str(failed), slowest.iterations, slowest.true_residual)
         if started.x is not None:
             x = [scaled(session, loads[0].right, started.x)]
