@@ -178,7 +178,7 @@ class Batch:
         width: number of columns.
 
     Attributes:
-        width: as given.
+        layout, width: as given.
         method: all columns.
         each: each by itself.
         pace: of its iterations with the present matrix and preconditioner.
