@@ -225,7 +225,7 @@ def test_widths_may_change_and_the_matrix_too() -> None:
     with dsolver.Solver(PROBLEMS["variable"], device="cpu") as solver:
         compare(solver, 2)
         compare(solver, 5)
-        solver.update(kappa=2.0)
+        solver.update(kappa=2.0, reuse=None)
         compare(solver, 5)
         compare(solver, 11)  # in two parts
 
