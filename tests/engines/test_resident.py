@@ -193,3 +193,15 @@ def filled(vectors: dict[int, Any]) -> dict[Any, Any]:
 
 def values_inside(vector: Any) -> Sequence[float]:
     return [float(value) for value in vector if value != 0.0]
+
+
+@pytest.mark.gpu
+def test_what_is_fetched_is_complete_on_other_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, waits = ResidentEngine(spec_of(16, (1, 1, 1)).partition, "cuda"), list[bool]()
+    monkeypatch.setattr(engine, "_synchronize", lambda: waits.append(True))
+    with engine.scope():
+        made = engine.per_chunk(lambda backend, _: backend.xp.zeros(4))
+        waits.clear()
+        assert engine.fetch(made)[0].shape == (4,)
+    assert waits
+    engine.close()

@@ -91,6 +91,11 @@ class ResidentEngine(EagerEngine):
         self._synchronize()  # they are read on other streams
         return blocks
 
+    def fetch(self, objects: PerChunk) -> dict[int, Any]:
+        found = super().fetch(objects)
+        self._synchronize()  # as for `unload`
+        return found
+
     def scope(self) -> AbstractContextManager[Any]:
         return self._recorder.stream if self._recorder is not None else nullcontext()
 
