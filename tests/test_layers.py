@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -118,7 +119,14 @@ def run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
         yield from run_time_nodes(child)
 
 
-parsed = functools.cache(ast.parse)
+@functools.cache
+def parsed(source: str) -> ast.Module:
+    """The tree of a source. Where a finalizer runs while it is made, Python before 3.11.5 takes its depth for wrong."""
+    gc.disable()
+    try:
+        return ast.parse(source)
+    finally:
+        gc.enable()
 
 
 def imports(source: str, package: str) -> Iterator[tuple[str, str]]:

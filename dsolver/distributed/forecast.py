@@ -30,7 +30,9 @@ CUDA_SLICE_BYTES: Final = 2 * 16 + F64
 HALO_MIX: Final = 1.15
 """Entries of a slice of boundary rows, as its longest row has them, over those of a row in the middle of a face."""
 CPU_BATCH: Final = 8192 * SLICE
-"""Rows whose entries the CPU's set-up holds at a time, twice."""
+"""Rows whose entries the CPU's set-up holds at a time."""
+CPU_CANDIDATE: Final = 6
+"""Bytes of each: its section, its place, and a part of those of the rows before."""
 
 
 class Colors(Enum):
@@ -84,7 +86,7 @@ class Part:
     def assembly(self) -> int:
         """Bytes that set-up needs for a while beside the finest matrix."""
         rows, count = self.partition[self.number].box.points, len(self.problem.offsets)
-        needed = 2 * F64 * rows if self.cuda else 2 * min(rows, CPU_BATCH) * count * (F64 + I32)
+        needed = 2 * F64 * rows if self.cuda else min(rows, CPU_BATCH) * count * CPU_CANDIDATE
         if isinstance(self.problem, MatrixProblem):
             return _split_bytes(self.problem.counts[self.number], measured=self.problem.formats == MEASURE)
         if self.problem.rule is None or self.constant:

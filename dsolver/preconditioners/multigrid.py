@@ -9,7 +9,7 @@ from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar, Final, final
 
-from dsolver.distributed.forecast import CPU_BATCH, F64, I32, Part
+from dsolver.distributed.forecast import CPU_BATCH, CPU_CANDIDATE, F64, Part
 from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
@@ -131,7 +131,7 @@ class Multigrid(Preconditioner):
                 moved += 4 * fine.stored(value) + (11 if len(part.partition) == 1 else 14) * value * fine.rows + ways
             else:  # r, d, x; x, y; y; x twice; r, x, w; d, w, x. Then the coarse right-hand side, and the way back
                 moved += 2 * fine.stored(value) + 14 * value * fine.rows + ways
-        entries = 0 if part.cuda else 2 * min(rows, CPU_BATCH) * CORNERS * (F64 + I32)
+        entries = 0 if part.cuda else min(rows, CPU_BATCH) * CORNERS * CPU_CANDIDATE
         coarsening = int((COARSENING_BYTES - RESTRICTED * (F64 - value)) * rows)
         if corners:
             coarsening = int((CORNERED_BYTES + CORNERED * value) * rows)

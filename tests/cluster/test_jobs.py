@@ -523,9 +523,8 @@ def test_an_interrupt_is_not_lost_before_the_supervisor_begins(monkeypatch: pyte
             "-I",
             supervisor.__file__,
             str(here),
-            sys.executable,
-            "-c",
-            "import time; time.sleep(600)",
+            "sleep",  # a Python that is interrupted before it has begun ends with 1
+            "600",
         )
         process = subprocess.Popen([*ignoring, *python], stdin=subprocess.PIPE, start_new_session=True, pass_fds=[here])
         task.end_process(process)
