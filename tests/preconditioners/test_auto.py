@@ -293,7 +293,7 @@ def test_a_slow_solve_goes_on_as_it_was_where_the_other_multigrid_has_no_room(mo
     np.testing.assert_allclose(solution.x, expected.x, rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize(("engine", "workers"), [("reference", 0), ("resident", 0), ("resident", 2), ("graph", 2)])
+@pytest.mark.parametrize(("engine", "workers"), [("reference", 0), ("resident", 0), ("resident", 2)])
 def test_a_slow_solve_begins_anew_as_it_was_where_the_other_preconditioner_cannot_be_made(
     engine: Any, workers: int
 ) -> None:
