@@ -26,6 +26,7 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import make
 from dsolver.preconditioners.chebyshev import noise
 from dsolver.program.solve import Solve
+from dsolver.program.spec import SolveSpec
 from dsolver.status import Status
 
 FALLEN: Final = 0.9
@@ -86,10 +87,13 @@ class Found:
 class EigenProgram(Solve):
     """Eigenvalues of the matrix that is set up."""
 
-    _mass: Field | None = None
-    _guesses: dict[int, Field]
-    _modes: Lobpcg
     _terms: EigenTerms
+
+    def __init__(self, engine: Engine, spec: SolveSpec) -> None:
+        super().__init__(engine, spec)
+        self._mass: Field | None = None
+        self._guesses: dict[int, Field] = {}
+        self._modes: Lobpcg | None = None
 
     def set_mass(self, blocks: Blocks) -> None:
         """Take a diagonal for B: on cells, a density."""
@@ -98,9 +102,14 @@ class EigenProgram(Solve):
 
     def set_guess(self, blocks: Blocks, column: int) -> None:
         """Take a first guess of a column."""
-        self._guesses = self.__dict__.get("_guesses", {})
         self._guesses[column] = self._engine.field(self.layout)
         self._engine.load(blocks, self.layout, self._guesses[column])
+
+    @property
+    def modes(self) -> Lobpcg:
+        """The search that has begun."""
+        assert self._modes is not None
+        return self._modes
 
     def null_vectors(self) -> int:
         """Number of vectors n with A n = 0 that are known."""
@@ -133,26 +142,25 @@ class EigenProgram(Solve):
         for _ in range(steps):
             if self._status is not None:
                 break
-            self._attempt(self._modes.step)
+            self._attempt(self.modes.step)
         return self.found()
 
     def found(self) -> Found:
         """Values and residuals as they are now."""
-        modes = self._modes
+        modes = self.modes
         arrays = {name: tuple(getattr(modes, name).tolist()) for name in ("values", "residuals", "limits")}
         return Found(**arrays, iterations=modes.iterations, status=self._status)
 
     def vector(self, column: int, *, known: bool = False, host: bool = False) -> Blocks:
         """A vector as blocks by chunk number: an iterate, or a null vector; host: NumPy arrays are wanted."""
-        block = self._modes.known if known else self._modes.x
+        block = self.modes.known if known else self.modes.x
         assert block is not None
         return self._unloaded(block.columns[column], host=host)
 
     def end(self) -> None:
         """Give the vectors back, and what was recorded on them."""
         self._engine.forget()
-        self.__dict__.pop("_modes", None)
-        self.__dict__.pop("_guesses", None)
+        self._modes, self._guesses = None, {}
 
     def _smooth(self, modes: Lobpcg, terms: EigenTerms, *, whole: bool) -> None:
         """Have M take from rough vectors what is far from the lowest ones, and set guesses in place of the first."""
@@ -161,7 +169,7 @@ class EigenProgram(Solve):
             modes.balance(modes.x)
             modes.pencil.m.apply(modes.x, made, range(terms.size))
             made.copy(modes.x)
-        for number, guess in self.__dict__.get("_guesses", {}).items():
+        for number, guess in self._guesses.items():
             self._engine.copy(guess, modes.x.columns[number])
 
     def _pencil(self, size: int, terms: EigenTerms) -> Pencil:
@@ -212,7 +220,7 @@ class EigenProgram(Solve):
 
     def _attempt(self, work: Any) -> None:
         """Do some work, and see whether the search has ended."""
-        modes, terms = self._modes, self._terms
+        modes, terms = self.modes, self._terms
         try:
             work()
         except NotFiniteError:
