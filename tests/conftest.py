@@ -1,4 +1,4 @@
-"""The suite's options and markers: `--slow`, `--emulated SEED`, `gpu(count)`."""
+"""The suite's options and markers: `--slow`, `--emulated SEED`, `gpu(count, alone)`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+
+from tests.support.turns import turn
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -86,6 +88,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     found, reason = cuda_devices()
     if found < wanted:
         pytest.skip(f"needs {wanted} CUDA GPU(s): {reason}")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A test that takes all memory of a GPU waits for those beside it, and they for it."""
+    marker = item.get_closest_marker("gpu")
+    if marker is None or item.config.getoption("--emulated") is not None or not cuda_devices()[0]:
+        return (yield)
+    with turn("gpus", alone=marker.kwargs.get("alone", False)):
+        return (yield)
 
 
 @functools.cache

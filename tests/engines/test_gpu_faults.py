@@ -18,7 +18,7 @@ from dsolver.errors import DeviceMemoryError
 from dsolver.session.follower import State
 from tests.engines.test_gpu import gpu_cluster
 
-pytestmark = pytest.mark.gpu
+pytestmark = pytest.mark.gpu(alone=True)
 
 BOUND = 30.0
 """Seconds within which a fault has to be dealt with."""
