@@ -35,7 +35,7 @@ STEPS = (
     ("client.py", "call", "calls"),
     ("client.py", "exchange", "b, solve, x"),
     ("blocks.py", "gather_blocks", "gather x"),
-    ("user_arrays.py", "like", "x as an array"),
+    ("containers.py", "like", "x as an array"),
 )
 """Functions of the client by file and name, and words for them."""
 

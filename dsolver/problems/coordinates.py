@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError
-from dsolver.problems.embedding import AXES
+from dsolver.problems.embedding import AXES, own_dims
 
 F64 = npt.NDArray[np.float64]
 
@@ -89,6 +89,28 @@ def check_order(name: str, values: Any, dimensions: int) -> None:
             f"{name} has the dimensions {dims}, but the order of a grid's is {', '.join(axes)}: pass "
             f"{name}.transpose({', '.join(map(repr, wanted))})"
         )
+
+
+def check_agreement(arrays: Mapping[str, Any], dimensions: Mapping[str, int]) -> None:
+    """Refuse DataArrays that have a dimension in common, each along another axis of the grid.
+
+    Args:
+        arrays: with the grid's axes, or with one axis more in front, by the names of their arguments.
+        dimensions: how many axes those of a name have.
+
+    Raises:
+        InputError: two of them have.
+    """
+    found: dict[Any, tuple[int, str]] = {}
+    for name, values in arrays.items():
+        for axis, dim in enumerate(tuple(getattr(values, "dims", ()))[-dimensions[name] :]):
+            along, other = found.setdefault(dim, (axis, name))
+            if along != axis:
+                first, second = (own_dims(arrays[each]) for each in (other, name))
+                raise InputError(
+                    f"{other} has the dimensions {first}, but {name} has {second}: transpose one, so that {dim!r} is "
+                    f"the same axis of both"
+                )
 
 
 def centers(sizes: F64) -> F64:

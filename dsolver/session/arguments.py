@@ -20,12 +20,12 @@ from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.function import Function, FunctionByChunk
 from dsolver.preconditioners.registry import check_matrix
 from dsolver.problems import Problem
-from dsolver.problems.coordinates import agreed, centers_of, check_order
+from dsolver.problems.coordinates import agreed, centers_of, check_agreement, check_order
 from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.functions import ByChunk, UserFunction
 from dsolver.program.plan import Wishes
 from dsolver.session.options import Setup
-from dsolver.session.user_arrays import Container, check_agreement, container_of, is_complex, stacked
+from dsolver.session.user_arrays import Container, container_of, is_complex, stacked
 
 FMG: Final = "fmg"
 """The x0 that stands for a guess of full multigrid."""

@@ -20,7 +20,7 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import Box, Partition
 from dsolver.kernels import load
 from dsolver.problems import diffusion
-from dsolver.session import user_arrays
+from dsolver.session.user_arrays import containers
 from tests.support.clusters import cluster
 
 GRID = (7, 5, 6)
@@ -73,7 +73,7 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> list[OtherCut]:
 
     monkeypatch.setattr(spmd_client, "MOVED_BY", ("cpu",))
     monkeypatch.setattr(spmd_client, "OtherCut", kept)
-    monkeypatch.setattr(user_arrays, "MANY", 100)
+    monkeypatch.setattr(containers, "MANY", 100)
     return made
 
 
