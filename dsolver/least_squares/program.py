@@ -13,7 +13,7 @@ from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.running_program import Blocks, on_host
 from dsolver.kernels.contract import JACOBI, WAXPBY
-from dsolver.krylov.control import OVERSHOOT, SUPERSTEP_ITERATIONS, SUPERSTEP_SECONDS
+from dsolver.krylov.control.supersteps import OVERSHOOT, SUPERSTEP_ITERATIONS, SUPERSTEP_SECONDS
 from dsolver.least_squares.cgls import ConjugateGradientLeastSquares
 from dsolver.least_squares.chunks import (
     ScaledMatrix,

@@ -20,7 +20,7 @@ from dsolver.kernels.contract import LOAD
 from dsolver.kernels.formats.layout import Layout
 from dsolver.krylov.breakdown import by_rounding
 from dsolver.krylov.cg import ConjugateGradient
-from dsolver.krylov.control import Sample
+from dsolver.krylov.control.requests import Sample
 from dsolver.krylov.kept import KeptIterate
 from dsolver.krylov.method import KrylovMethod
 from dsolver.krylov.pace import Pace

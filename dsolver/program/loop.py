@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
-from dsolver.krylov.control import Advance, Control, End, Pause, R, Request, Start, Steps
+from dsolver.krylov.control.control import Control
+from dsolver.krylov.control.requests import Advance, End, Pause, R, Request, Start, Steps
 from dsolver.krylov.methods import Traits
 from dsolver.program.batch import Batch
 from dsolver.status import Status

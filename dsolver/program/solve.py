@@ -26,7 +26,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, WAXPBY
 from dsolver.kernels.foresight import UnforeseenError
 from dsolver.kernels.formats.choice import Choice
-from dsolver.krylov.control import Control
+from dsolver.krylov.control.control import Control
 from dsolver.krylov.method import ApproximateInverse, Guesser, KrylovMethod
 from dsolver.multigrid.level import Level
 from dsolver.multigrid.reuse import KeptLevels, Outcome, Reuse, same_order

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import final
 
 from dsolver.distributed.nullspace import Inconsistency
-from dsolver.krylov.control import STAGNATION, Control
+from dsolver.krylov.control.control import Control
+from dsolver.krylov.control.giving_up import STAGNATION
 from dsolver.krylov.pace import Pace
 from dsolver.preconditioners.auto import alternative_to
 from dsolver.preconditioners.base import Preconditioner

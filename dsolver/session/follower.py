@@ -9,7 +9,7 @@ from typing import Final, TypeVar, final
 
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError, in_a_line
-from dsolver.krylov.control import Control
+from dsolver.krylov.control.control import Control
 from dsolver.monitor.watch import Watch
 from dsolver.program.loop import Slice
 from dsolver.program.solve import Solve

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from dsolver.krylov.control import DRIFT_INTERVAL, Advance, Control, End, Start
+from dsolver.krylov.control.control import Control
+from dsolver.krylov.control.drift import DRIFT_INTERVAL
+from dsolver.krylov.control.requests import Advance, End, Start
 from dsolver.status import Status
 
 

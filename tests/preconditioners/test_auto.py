@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import dsolver
 from dsolver.errors import DeviceMemoryError
 from dsolver.kernels.direct.fill import Fill
-from dsolver.krylov import control
+from dsolver.krylov.control import giving_up
 from dsolver.matrices import elimination
 from dsolver.multigrid import hierarchy
 from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Direct, Jacobi, Multigrid, auto, direct
@@ -251,7 +251,7 @@ def _misled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "follows_couplings", lambda *_, **__: False)
     monkeypatch.setattr(hierarchy, "leaves_lattice_at_once", lambda *_, **__: False)
     monkeypatch.setattr(auto, "FURTHER", dict.fromkeys(auto.FURTHER, 2))
-    monkeypatch.setattr(control, "SLOW_FROM", 10)
+    monkeypatch.setattr(giving_up, "SLOW_FROM", 10)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -364,8 +364,8 @@ def test_the_pace_of_other_methods_tells_nothing_of_m(method: Any, *, corrected:
 @pytest.mark.usefixtures("_misled", "_costly")
 def test_a_guess_of_full_multigrid_is_zero_where_multigrid_has_been_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "MANY", 1000)
-    monkeypatch.setattr(control, "SLOW_FROM", 2)
-    monkeypatch.setattr(control, "SLOW_EVERY", 2)
+    monkeypatch.setattr(giving_up, "SLOW_FROM", 2)
+    monkeypatch.setattr(giving_up, "SLOW_EVERY", 2)
     b = RNG.standard_normal(1600)
     with dsolver.Solver(laplacian(40), device="cpu") as solver:
         first = solver.solve(b, x0="fmg")

@@ -16,7 +16,7 @@ from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition, Triple
-from dsolver.krylov.control import UNSYMMETRIC, UNSYMMETRIC_FROM
+from dsolver.krylov.control.giving_up import UNSYMMETRIC, UNSYMMETRIC_FROM
 from dsolver.multigrid.smoothers import SAFETY
 from dsolver.preconditioners import Chebyshev, Function, Identity, Jacobi, Preconditioner, register, registry
 from dsolver.preconditioners.chebyshev import largest_eigenvalue as estimated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dsolver.krylov.control import Control
+from dsolver.krylov.control.control import Control
 from dsolver.krylov.methods import METHODS
 from dsolver.krylov.pace import Pace
 from dsolver.program.loop import Loop

@@ -13,8 +13,10 @@ import pytest
 
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError
-from dsolver.krylov import control as rules
-from dsolver.krylov.control import Control
+from dsolver.krylov.control.control import ATTAINABLE, Control
+from dsolver.krylov.control.drift import DRIFT_INTERVAL
+from dsolver.krylov.control.giving_up import STAGNATION
+from dsolver.krylov.control.supersteps import GROWTH, OVERSHOOT, SUPERSTEP_ITERATIONS
 from dsolver.krylov.methods import METHODS
 from dsolver.program.solve import Solve
 from dsolver.session.follower import Follower, State
@@ -336,7 +338,7 @@ def test_the_recursion_is_not_followed_where_it_means_nothing() -> None:
     job = Script([(0.1**k, 1.0) for k in range(1, 400)], [1.0, 1e-12, 1e-12, 0.9e-12])
     made = Solving(job, Options(rtol=0.0), callback=lambda _: None)
     assert made.run() is Status.STAGNATED
-    assert [call[1] for call in job.calls if call[0] == "start"] == [rules.ATTAINABLE, 1e-12 * rules.ATTAINABLE]
+    assert [call[1] for call in job.calls if call[0] == "start"] == [ATTAINABLE, 1e-12 * ATTAINABLE]
     assert min(made.residuals) > 1e-30
 
 
@@ -402,8 +404,8 @@ def test_the_truth_decides_when_the_iterations_run_out() -> None:
 def test_a_residual_that_no_longer_falls_is_given_up() -> None:
     status, made, _ = solve([0.5], [1.0, 0.5])
     assert status is Status.STAGNATED
-    beyond = len(made.residuals) - 1 - (rules.STAGNATION + 1)
-    assert 0 <= beyond < rules.SUPERSTEP_ITERATIONS, "looked at after each superstep"
+    beyond = len(made.residuals) - 1 - (STAGNATION + 1)
+    assert 0 <= beyond < SUPERSTEP_ITERATIONS, "looked at after each superstep"
 
 
 def test_another_preconditioner_is_taken_sooner_than_a_solve_is_given_up() -> None:
@@ -411,17 +413,17 @@ def test_another_preconditioner_is_taken_sooner_than_a_solve_is_given_up() -> No
     made = Solving(job, fallback=40)
     assert made.run() is Status.STAGNATED
     sooner = len(made.residuals)
-    assert 40 < sooner <= 41 + rules.SUPERSTEP_ITERATIONS
+    assert 40 < sooner <= 41 + SUPERSTEP_ITERATIONS
     assert made.resume() is Status.STAGNATED
-    assert len(made.residuals) - sooner >= rules.STAGNATION
+    assert len(made.residuals) - sooner >= STAGNATION
 
 
 @pytest.mark.parametrize(("one_level", "norm", "ends"), [(True, 0.5, False), (True, 1e-9, True), (False, 0.5, True)])
 def test_without_multigrid_a_residual_may_stay_for_long_above_rounding(
     one_level: bool, norm: float, ends: bool
 ) -> None:
-    stays = 2 * rules.STAGNATION
-    truths = [1.0, *[norm] * (1 if ends else stays // rules.DRIFT_INTERVAL), *([] if ends else [1e-12])]
+    stays = 2 * STAGNATION
+    truths = [1.0, *[norm] * (1 if ends else stays // DRIFT_INTERVAL), *([] if ends else [1e-12])]
     job = Script([*[(norm, 1.0)] * stays, (1e-12, 1.0)], truths)
     status = Solving(job, Options(rtol=0.0, atol=1e-11), one_level=one_level).run()
     assert status is (Status.STAGNATED if ends else Status.CONVERGED)
@@ -431,7 +433,7 @@ def test_a_residual_that_falls_by_rounding_alone_is_given_up() -> None:
     falling = [0.5 * (1.0 - 1e-13 * k) for k in range(5000)]
     status, made, _ = solve(falling, [1.0, 0.5], maxiter=5000)
     assert status is Status.STAGNATED
-    assert len(made.residuals) < 2 * rules.STAGNATION
+    assert len(made.residuals) < 2 * STAGNATION
     slowly = [0.5 * (1.0 - 1e-8 * k) for k in range(1000)]
     assert solve(slowly, [1.0, 0.5], maxiter=1000)[0] is Status.MAX_ITERATIONS
 
@@ -526,9 +528,9 @@ def test_a_long_solve_takes_the_true_residual_before_it_drifts() -> None:
     count = round(math.log(replaced) / math.log(job.rate))
     bound = 2.0**-53 * count * 100.0
     assert bound / replaced > 2.0**-26.5
-    assert bound / (replaced / job.rate**rules.DRIFT_INTERVAL) < 2.0**-26.5
+    assert bound / (replaced / job.rate**DRIFT_INTERVAL) < 2.0**-26.5
     assert final <= 1e-13
-    assert count % rules.DRIFT_INTERVAL == 0, "nobody's speed decides"
+    assert count % DRIFT_INTERVAL == 0, "nobody's speed decides"
     assert [method for method, *_ in job.calls].count("start") == 1, "the search directions are kept"
 
 
@@ -596,8 +598,8 @@ def test_a_callbacks_error_reaches_the_caller() -> None:
 def test_supersteps_grow_to_their_bound() -> None:
     _, _, job = solve([0.999**k for k in range(1, 500)], [1.0, 0.5], maxiter=400)
     assert job.steps[0] == 1, "how long an iteration takes is not known yet"
-    assert max(job.steps) == rules.SUPERSTEP_ITERATIONS
-    assert all(later <= rules.GROWTH * sooner for sooner, later in zip(job.steps, job.steps[1:], strict=False))
+    assert max(job.steps) == SUPERSTEP_ITERATIONS
+    assert all(later <= GROWTH * sooner for sooner, later in zip(job.steps, job.steps[1:], strict=False))
 
 
 def test_supersteps_end_where_the_pace_tells_that_the_solve_will() -> None:
@@ -606,7 +608,7 @@ def test_supersteps_end_where_the_pace_tells_that_the_solve_will() -> None:
     assert job.steps == [1, 8, 1], "nothing is launched past the last iteration"
     _, made, job = solve([0.9**k for k in range(1, 200)], [1.0, 0.0])
     needed = len(made.residuals) - 1
-    assert sum(job.steps) - needed <= needed // rules.OVERSHOOT
+    assert sum(job.steps) - needed <= needed // OVERSHOOT
     assert len(job.steps) < 10, "and the last iterations do not go one by one"
 
 

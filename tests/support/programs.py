@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsolver.krylov.control import Sample
+from dsolver.krylov.control.requests import Sample
 from dsolver.program.solve import Solve
 
 

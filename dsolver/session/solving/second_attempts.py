@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dsolver.cost.estimate import check_memory
 from dsolver.errors import DeviceError, DeviceMemoryError, DsolverError, InputError, warn
-from dsolver.krylov.control import ATTAINABLE
+from dsolver.krylov.control.control import ATTAINABLE
 from dsolver.krylov.methods import FOR_FACTORS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Direct, Preconditioner

@@ -1,0 +1,356 @@
+"""Control of a solve: supersteps, true residual, the way back to a better x."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, final
+
+from dsolver.krylov.control.best_iterate import WORSE, BestIterate
+from dsolver.krylov.control.drift import DRIFT_INTERVAL, Drift, is_at_risk
+from dsolver.krylov.control.giving_up import STAGNATION, GivingUp
+from dsolver.krylov.control.norms import ResidualNorms
+from dsolver.krylov.control.requests import Advance, ColumnIterations, End, Pause, Sample, Start, Steps, asked
+from dsolver.krylov.control.supersteps import Supersteps
+from dsolver.krylov.pace import Pace
+from dsolver.status import Status
+
+CLEAR: Final = 0.1
+"""Residual over that of x = 0 up to which the difference is no rounding."""
+ATTAINABLE: Final = 2.0**-53
+"""Limit down to which the recursion is followed, as a part of ‖b‖ or of the true residual that it begins anew from:
+below what rounding leaves it tells nothing about the truth, and its squares would end at zero."""
+ALIKE: Final = 2.0
+"""Times what rounding makes of b - A x that a residual may be for it to be that: it is 0.8 to 1.4 times as much."""
+ROUNDED: Final = 1e-5
+"""Part of ‖b‖ that it may be."""
+ROWS: Final = 1e4
+"""Times the tolerance that ‖D⁻¹r‖ / ‖D⁻¹b‖ may be with D = diag(A)."""
+ROWS_WANTED: Final = 10.0
+"""Times the tolerance at which such a solve aims when it goes on."""
+ROUNDS: Final = 4
+"""Times that it does so."""
+
+
+@final
+class Control:
+    """A method's iterations until the true residual is small enough or there is a reason to stop.
+
+    It asks for steps of its column, and is given the answers. These are the same on all ranks, so a control on each of
+    them asks for the same: no rank has to wait until another has decided.
+
+    Args:
+        limit: the residual at which the solve is finished.
+        b_norm: ‖b‖.
+        maxiter: iterations at most.
+        at_zero: whether x is zero at first.
+        stagnation: iterations without a new smallest residual after which it is given up.
+        fallback: the same until it is resumed, if that is sooner: where there is another preconditioner to go on with,
+            for which a residual that grows in the first iteration is a reason as well.
+        patience: further iterations beyond which a solve is given up as `Status.SLOW` until it is resumed, where there
+            is another preconditioner to go on with; None for any number.
+        interruptible: whether it pauses after each iteration, for a callback that may stop it there.
+        singular: whether a part of b is out of A's reach, so that what rounding leaves of it in r is to be taken.
+        one_level: whether M has no coarse grid; see `ONE_LEVEL`.
+        replaces: whether the recursion can take the true residual on the way; if not, it does so at its end alone.
+        checked: whether the true residual is looked at on the way, though the recursion does not follow from it.
+        breakdown: the status where an iteration's health is zero.
+        projects: whether M solves for least squares: after one iteration the residual is what no x can reach.
+        pace: of earlier solves with this matrix and this M, from which this one learns how long its first superstep may
+            be, and which learns from this one; None where that is to be one iteration.
+
+    Attributes:
+        limit, maxiter: as given.
+        b_norm: ‖b‖, of that part of b which x can reach.
+        residuals: ‖b - A x‖ by the recursion, from the first guess on.
+        true_residual: the newest that was computed anew.
+        at: after which iteration x is what it is, once the solve has ended: the last one, or a better one.
+        by_rows: ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where the solve went on as it was large; else None.
+        attained: whether it has stagnated with a residual that rounding alone makes.
+        unreachable: the length of what was taken from b on the way, since no x can reach it.
+        replacements: how often the recursion has taken it on the way.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit: float,
+        b_norm: float,
+        maxiter: int,
+        at_zero: bool = False,
+        stagnation: int = STAGNATION,
+        fallback: int | None = None,
+        patience: int | None = None,
+        interruptible: bool = False,
+        singular: bool = False,
+        one_level: bool = False,
+        replaces: bool = True,
+        checked: bool = False,
+        breakdown: Status = Status.INDEFINITE,
+        projects: bool = False,
+        pace: Pace | None = None,
+    ) -> None:
+        self.limit, self.maxiter, self.b_norm = limit, maxiter, b_norm
+        self._at_zero, self._interruptible, self._singular = at_zero, interruptible, singular
+        self._may_resume = fallback is not None
+        self._replaces, self._checked = replaces, checked
+        self._projects = projects
+        self._norms = ResidualNorms(max(limit, ATTAINABLE * b_norm))
+        self._supersteps = Supersteps(pace or Pace(), single=interruptible)
+        self._giving_up = GivingUp(
+            maxiter=maxiter,
+            b_norm=b_norm,
+            stagnation=stagnation,
+            fallback=fallback,
+            patience=patience,
+            one_level=one_level,
+            breakdown=breakdown,
+        )
+        self._drift = Drift()
+        self._kept = BestIterate()
+        self._goal, self._rounds = limit, 0
+        self._balance_at = 0
+        self.by_rows: float | None = None
+        self.attained = False
+        self.unreachable = 0.0
+        self.true_residual = math.inf
+        self.at = 0
+        self.replacements = 0
+
+    @property
+    def residuals(self) -> list[float]:
+        """‖b - A x‖ by the recursion, from the first guess on."""
+        return self._norms.history
+
+    def begin(self, column: ColumnIterations) -> Steps[Status]:
+        """From the b and x that are set to the end. x is then the best iterate, or zero if none is better.
+
+        Where the solve converges, or the callback has stopped it, it is the last one.
+        """
+        yield from self._start(column)
+        self._kept.keep_beginning(column, self._norms, zero=self._at_zero)
+        return (yield from self._with_best(column))
+
+    def adopt(self, *, replaces: bool, checked: bool, breakdown: Status) -> None:
+        """Know the method that a solve goes on with: see the arguments of the same names."""
+        self._replaces, self._checked, self._giving_up.breakdown = replaces, checked, breakdown
+
+    def resume(self, column: ColumnIterations) -> Steps[Status]:
+        """Go on from the x that is set, as after a change of the preconditioner; the history is continued."""
+        self._giving_up.resume()
+        self._supersteps.forget()
+        self._may_resume = False
+        known = self.true_residual if math.isfinite(self.true_residual) else 0.0
+        self._norms.target = max(self._goal, ATTAINABLE * known)
+        yield from self._start(column)
+        self._kept.keep_beginning(column, self._norms)
+        return (yield from self._with_best(column))
+
+    def _with_best(self, column: ColumnIterations) -> Steps[Status]:
+        """To the end, and back to a better iterate than the last one."""
+        status = yield from self._until_ended(column)
+        self.at = self._norms.done
+        if self._reached():
+            column.keep_zero()  # which gives memory back
+        if self._reached() or status in (Status.STOPPED, Status.SLOW):
+            return status
+        if not self._may_resume and self._kept.is_passed(self._norms, self.true_residual):
+            yield from self._repeat(column)
+        if not self.true_residual <= self._kept.norm:
+            column.recall()
+            self.true_residual, self.at = self._kept.norm, self._kept.at
+        if not self._beats_zero(column):
+            column.keep_zero()
+            column.recall()
+            self.true_residual, self.at = self.b_norm, 0
+        status = self._reached() or status
+        self.attained = status is Status.STAGNATED and self._is_rounding(column)
+        return status
+
+    def _is_rounding(self, column: ColumnIterations) -> bool:
+        """Whether rounding makes the residual that is left. An x that has grown makes a larger one, which does not."""
+        return self.true_residual <= ROUNDED * self.b_norm and self.true_residual <= ALIKE * column.rounding()
+
+    def _beats_zero(self, column: ColumnIterations) -> bool:
+        """Whether the residual is below that of x = 0 in any order of its sums: x may have grown beyond all digits."""
+        clear = self.true_residual <= CLEAR * self.b_norm  # rounding would be in this residual, too
+        return clear or self.true_residual + column.rounding() <= self.b_norm
+
+    def _repeat(self, column: ColumnIterations) -> Steps[None]:
+        """Make the iterations up to the best one again, with the same bits, and keep the better of both ends.
+
+        So a solve that goes well copies no x, and there is nothing beside it to copy to.
+        """
+        self._kept.exchange(column, self.true_residual, self.at)
+        self.at = self._norms.best_at
+        again = Control(
+            limit=0.0,
+            b_norm=0.0,
+            maxiter=self.at,
+            stagnation=self.at + 1,
+            singular=self._singular,
+            replaces=self._replaces,
+            breakdown=self._giving_up.breakdown,
+        )
+        again._norms.history = self.residuals[: self._norms.begun_at + 1]
+        again._giving_up.trust()
+        yield from again._start(column)
+        yield from again._recursion(column)
+        self.true_residual = yield from asked(End())
+
+    def _until_ended(self, column: ColumnIterations) -> Steps[Status]:
+        while True:
+            status = self._judged_start() or (yield from self._recursion(column))
+            if status is Status.INDEFINITE and column.rounded():
+                status = Status.STAGNATED
+            before = self.true_residual
+            self.true_residual = yield from asked(End())
+            reached = self._reached()
+            if reached and not self._goes_on(column, status):
+                self._supersteps.learn(self._norms)
+                return reached
+            if not reached:
+                if self._projects:
+                    self._projects, before = False, math.inf
+                    self._has_taken(column)
+                elif status is Status.INCOMPATIBLE_RHS:
+                    status = Status.BREAKDOWN
+                    before = math.inf if self._has_taken(column) else before
+                if status not in (Status.CONVERGED, Status.BREAKDOWN):
+                    return status
+                if self.true_residual > before / 2:
+                    if self.unreachable > self.limit:
+                        return Status.INCOMPATIBLE_RHS
+                    return Status.STAGNATED if status is Status.CONVERGED else status
+            # The recursion drifted away from the truth, or broke down: begin anew from x, whose residual is now known.
+            self._norms.target = max(self._goal, ATTAINABLE * self.true_residual)
+            yield from self._start(column)
+            self._kept.keep_beginning(column, self._norms)
+
+    def _goes_on(self, column: ColumnIterations, status: Status) -> bool:
+        """Whether a solve whose residual is small enough goes on, as it is so in rows of a large scale alone."""
+        if not self._rounds and not self._norms.fell_at_once():
+            return False
+        part, tolerance = column.by_rows(), self.limit / self.b_norm if self.b_norm else math.inf
+        self.by_rows = part if self._rounds else None
+        if not part > ROWS * tolerance or status is not Status.CONVERGED or self._rounds == ROUNDS:
+            return False
+        goal = max(self.true_residual * ROWS_WANTED * tolerance / part, ATTAINABLE * self.b_norm)
+        if goal >= self.true_residual or self._norms.done >= self.maxiter:
+            return False
+        self._goal, self._rounds = goal, self._rounds + 1
+        return True
+
+    def _reached(self) -> Status | None:
+        """The status where the true residual is small enough."""
+        if not self.true_residual <= self.limit:
+            return None
+        return Status.INCOMPATIBLE_RHS if self.unreachable > self.limit else Status.CONVERGED
+
+    def _has_taken(self, column: ColumnIterations) -> bool:
+        """Whether a part of b was out of reach and is taken from it: with what is left the solve can go on."""
+        if not math.isfinite(self.true_residual):
+            return False
+        taken = column.take_unreachable()
+        self.unreachable = math.hypot(self.unreachable, taken)
+        # b - A x of any x has that part, and nothing else has changed.
+        kept, self.b_norm = (math.sqrt(max(0.0, norm**2 - taken**2)) for norm in (self._kept.norm, self.b_norm))
+        self._kept.norm = kept
+        return taken > 0.0
+
+    def _start(self, column: ColumnIterations) -> Steps[None]:
+        """Let the recursion begin from x, whose residual is then known."""
+        self.true_residual = yield from asked(Start(self._norms.target))
+        self._norms.begin(self.true_residual)
+        self._drift.begin(0.0, self._norms, self.true_residual)
+        self._balance_at = self._norms.begun_at + 1
+        if self._singular:
+            column.balance()
+
+    def _judged_start(self) -> Status | None:
+        if not math.isfinite(self.true_residual):
+            return Status.NOT_FINITE
+        return Status.CONVERGED if self.true_residual <= self._goal else None
+
+    def _recursion(self, column: ColumnIterations) -> Steps[Status]:
+        """Supersteps until the recursion's residual says that the solve has ended."""
+        steps = self._supersteps.first(self._norms)
+        while True:
+            room = self.maxiter - self._norms.done
+            if room == 0:
+                unsymmetric = self._giving_up.is_unsymmetric(column, self._norms, ended=True)
+                return Status.UNSYMMETRIC_M if unsymmetric else Status.MAX_ITERATIONS
+            samples, seconds = yield from asked(Advance(min(steps, room, self._to_look())))
+            status = yield from self._judged(samples)
+            if status is not None or self._projects:
+                return status or self._giving_up.breakdown
+            if self._giving_up.is_unsymmetric(column, self._norms):
+                return Status.UNSYMMETRIC_M
+            if self._giving_up.is_slow(self._norms):
+                return Status.SLOW
+            if self._drifted(column):
+                return Status.CONVERGED
+            self._balanced(column)
+            steps = self._supersteps.following(len(samples), seconds, self._norms)
+
+    def _to_look(self) -> int:
+        """Iterations until something is done that does not depend on how long supersteps are."""
+        done = self._norms.done
+        look = min(1 if self._projects else DRIFT_INTERVAL - done % DRIFT_INTERVAL, self._giving_up.to_look(done))
+        return int(min(look, self._balance_at - done) if self._singular else look)
+
+    def _balanced(self, column: ColumnIterations) -> None:
+        """Take from r, where A is singular, what rounding has left of the part that no x can reach.
+
+        An iteration leaves what is relative to its step: the first ones most of it, while r is still large. So r is
+        balanced after 1, 3, 7, 15 iterations and so on, which costs little.
+        """
+        done = self._norms.done
+        if self._singular and done == self._balance_at:
+            column.balance()
+            self._balance_at += done - self._norms.begun_at + 1
+
+    def _drifted(self, column: ColumnIterations) -> bool:
+        """In a long solve, take the true residual where the recursion is about to drift from it.
+
+        The search direction is kept, so the convergence is. Returns whether that ends the solve.
+        """
+        if self._norms.done % DRIFT_INTERVAL:
+            return False
+        if not self._replaces:
+            return self._checked and self._parted(column)
+        magnitude = column.magnitude()
+        if not self._drift.crosses(magnitude, self._norms):
+            return False
+        truth = column.true_residual()
+        if self._singular:
+            column.balance()
+        self._norms.replace(truth)
+        self._drift.begin(magnitude, self._norms, truth)
+        self.replacements += 1
+        return truth <= self._norms.target
+
+    def _parted(self, column: ColumnIterations) -> bool:
+        """In a long solve, whether the recursion has parted from the truth, where that cannot be mended on the way.
+
+        Where A is singular, x may grow without bound while the recursion's residual stays: the x before is kept.
+        """
+        norm = self._norms.newest
+        if not is_at_risk(column.magnitude(), norm):
+            return False
+        self.residuals[-1] = truth = column.true_residual()
+        self._kept.keep(column, truth, self._norms.done)
+        return not truth <= WORSE * norm
+
+    def _judged(self, samples: Sequence[Sample]) -> Steps[Status | None]:
+        """Add iterations to the history up to the first that ends the solve; later ones changed nothing.
+
+        That the residual does not fall is looked at after the last one, since those changed something.
+        """
+        for norm, health in samples:
+            self.residuals.append(norm)
+            stop = self._interruptible and (yield from asked(Pause()))
+            status = self._giving_up.verdict(self._norms, health) or (Status.STOPPED if stop else None)
+            if status is not None:
+                return status
+        return Status.STAGNATED if self._giving_up.stagnates(self._norms) else None

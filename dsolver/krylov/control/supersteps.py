@@ -1,0 +1,57 @@
+"""Lengths of supersteps: iterations that are launched before a residual is looked at."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from dsolver.krylov.control.norms import ResidualNorms
+from dsolver.krylov.pace import Pace
+
+SUPERSTEP_SECONDS: Final = 0.5
+"""Seconds that a superstep should take: long beside what it costs to begin one, short for who watches or cancels."""
+SUPERSTEP_ITERATIONS: Final = 50
+GROWTH: Final = 8
+"""Times as many iterations as the superstep before may one have: at first the pace is known of one iteration alone."""
+OVERSHOOT: Final = 8
+"""A superstep may launch a part of 1/OVERSHOOT of the iterations made so far beyond those that the pace so far tells
+are needed: what is launched past the last one costs as much as what is needed."""
+
+
+@final
+class Supersteps:
+    """Lengths of a solve's supersteps.
+
+    Args:
+        pace: of earlier solves with this matrix and this M, which learns from this one.
+        single: whether each has one iteration, for a callback that may stop the solve after any.
+    """
+
+    def __init__(self, pace: Pace, *, single: bool) -> None:
+        self._pace, self._single = pace, single
+
+    def forget(self) -> None:
+        """Know no pace: M is another one."""
+        self._pace = Pace()
+
+    def learn(self, norms: ResidualNorms) -> None:
+        """Learn from a solve that has converged."""
+        self._pace.learn(norms.begun, norms.newest, norms.done - norms.begun_at)
+
+    def first(self, norms: ResidualNorms) -> int:
+        """Most of the iterations that earlier solves tell are needed, or one to learn from.
+
+        What is left then is known well: a solve of 15 iterations is looked at three times in place of five.
+        """
+        if self._single:
+            return 1
+        needed = int(min(self._pace.needed(norms.begun, norms.target), SUPERSTEP_ITERATIONS))
+        wanted = int(min(SUPERSTEP_SECONDS / self._pace.seconds, SUPERSTEP_ITERATIONS))
+        return max(1, min(wanted, needed - needed // OVERSHOOT))
+
+    def following(self, steps: int, seconds: float, norms: ResidualNorms) -> int:
+        """Iterations of the superstep after one of so many, which took so long."""
+        if self._single:
+            return 1
+        wanted = int(steps * SUPERSTEP_SECONDS / max(seconds, 1e-6))
+        needed = max(int(min(norms.expected(), SUPERSTEP_ITERATIONS)), (norms.done - norms.begun_at) // OVERSHOOT)
+        return max(1, min(wanted, GROWTH * steps, SUPERSTEP_ITERATIONS, needed))
