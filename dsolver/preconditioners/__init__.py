@@ -4,7 +4,7 @@ Each is a module with its options, the matrices that it builds, what it costs an
 interface, `builder` builds matrices for them, `registry` names them.
 """
 
-from dsolver.preconditioners.algebraic import Algebraic
+from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.auto import Auto
 from dsolver.preconditioners.base import Preconditioner
 from dsolver.preconditioners.block_jacobi import BlockJacobi

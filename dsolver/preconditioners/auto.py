@@ -16,7 +16,7 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.lattice.choice import JUMPS, follows_couplings
 from dsolver.multigrid.geometric.matrix_statistics import jumping
 from dsolver.multigrid.hierarchy import FinestRows
-from dsolver.preconditioners.algebraic import Algebraic
+from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import Built, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.chebyshev import Chebyshev

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Protocol
 from dsolver.errors import InputError, in_a_line
 from dsolver.kernels import DTYPES
 from dsolver.krylov.methods import METHODS
-from dsolver.preconditioners.algebraic import Algebraic
+from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.auto import Auto, usual_preconditioner
 from dsolver.preconditioners.base import Preconditioner
 from dsolver.preconditioners.block_jacobi import BlockJacobi

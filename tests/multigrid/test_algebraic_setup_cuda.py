@@ -159,7 +159,11 @@ def test_large_levels_are_stored_late_with_the_same_bits_and_in_less_memory_as_i
     digests, most, counted = [], [], []
     for late, room in ((1 << 25, 1 << 28), (1000, 1000)):
         monkeypatch.setattr("dsolver.kernels.cuda.sparse.products.product.MOST_ROOM", room)
-        for module in ("preconditioners.algebraic", "multigrid.algebraic.setup"):
+        for module in (
+            "preconditioners.algebraic.finest",
+            "preconditioners.algebraic.memory",
+            "multigrid.algebraic.setup",
+        ):
             monkeypatch.setattr(f"dsolver.{module}.LATE", late)
         forecast = memory.of_chunk(spec, 0, cuda=True)
         counted.append(forecast.finest + forecast.temporary)

@@ -22,7 +22,7 @@ from dsolver.kernels.formats.layout import Layout, Route
 from dsolver.krylov.method import ApproximateInverse
 from dsolver.matrices.composed.blocks import FieldMatrix, field_matrices
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.preconditioners.algebraic import Algebraic
+from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import BLOCK_BYTES, Built, Capabilities, Forecast, Preconditioner, Site, make
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.jacobi import Jacobi

@@ -1,0 +1,44 @@
+"""Choices that algebraic multigrid makes by the problem where they are not given."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.multigrid.algebraic.methods import STRONG
+from dsolver.problems import Problem
+
+THETA: Final = {"pmis": STRONG, "aggregation": 0.08}
+FULL_ROWS: Final = 8
+"""Entries a row, on average, above which "pmis" takes `FULL_ROWS_THETA`."""
+FULL_ROWS_THETA: Final = 0.3
+"""Bilinear elements that are stretched have couplings of just above a quarter of the largest one, and no error that is
+smooth along them: 20 iterations in place of 30 to 250."""
+FLOW_THETA: Final = 0.15
+"""Strength of "aggregation" on a grid with a flow: below 1/6, a coupling in a box without one. Iterations of BiCGStab
+at cell Péclet numbers from 0.1 to 10,000 (`bench/flow.py`): at most 39 in place of 43 on 128², 29 as before on 32³."""
+SMOOTHER: Final = {"pmis": "jacobi", "aggregation": "chebyshev"}
+AGGRESSIVE: Final = 1
+"""Levels that "pmis" coarsens twice at once, where nothing else is said."""
+
+
+def has_nodes(problem: Problem) -> bool:
+    """Whether rows are unknowns of nodes, or a near-null space was given: coarse points keep neither."""
+    return isinstance(problem, MatrixProblem) and (problem.block > 1 or problem.guided)
+
+
+def flows(problem: Problem) -> bool:
+    """Whether rows are those of a flow on a grid, or of a stencil that is not symmetric."""
+    return isinstance(problem, MatrixProblem) and problem.of_grid is not None and bool(problem.asymmetry)
+
+
+def node_of(problem: Problem) -> int:
+    """Unknowns of a node."""
+    return problem.block if isinstance(problem, MatrixProblem) else 1
+
+
+def row_length(problem: Problem) -> float:
+    """Entries a row, on average; inside of a grid."""
+    if not isinstance(problem, MatrixProblem):
+        return len(problem.offsets)
+    return problem.entries / problem.grid[0]
