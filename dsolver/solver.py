@@ -185,6 +185,7 @@ class Solver:
         *,
         kappa: Any = None,
         sigma: Any = None,
+        bc: Any = None,
         fixed: Any = None,
         velocity: Any = None,
         reuse: str | None = "auto",
@@ -199,6 +200,9 @@ class Solver:
                 the one that is set up.
             kappa: other coefficients of a diffusion problem; see `dsolver.problems.diffusion`.
             sigma: the same.
+            bc: other values of boundary conditions, as of `dsolver.problems.diffusion`; faces that a mapping does not
+                name keep theirs. Kinds stay, and alpha of Robin conditions. If nothing else but `fixed` is given,
+                nothing is set up anew: right-hand sides alone change. Rows of a flow, and of tensors, are made anew.
             fixed: other values in the cells that are fixed, for which nothing is set up anew if nothing else is given;
                 or a pair (where, values) for other cells.
             velocity: another flow of a problem with one.
@@ -225,9 +229,10 @@ class Solver:
             raise InputError(f"reuse must be {', '.join(map(repr, REUSES[:-1]))} or None, not {in_a_line(reuse)}")
         runtime = self._session.runtime
         cuda = runtime.device == "cuda"
-        values_alone = problem is None and kappa is None and sigma is None and velocity is None
-        if values_alone and not isinstance(fixed, tuple | list | None) and self.problem.lattice:
-            self._session.take_values(changed(self._session.given, fixed=fixed))
+        same_matrix = problem is None and kappa is None and sigma is None and velocity is None
+        values = (bc is not None or fixed is not None) and not isinstance(fixed, tuple | list)
+        if same_matrix and values and self.problem.lattice:
+            self._session.take_values(changed(self._session.given, bc=bc, fixed=fixed))
             return
         client, count = runtime.client, len(self._session.partition)
         if problem is None:
@@ -236,11 +241,10 @@ class Solver:
             problem = problem_of(problem, gpu=cuda and client is None, client=client, chunks=count)
         check_problem(problem)
         problem = self._session.cut(problem)
-        if any(each is not None for each in (kappa, sigma, fixed, velocity)):
+        if any(each is not None for each in (kappa, sigma, bc, fixed, velocity)):
             before = problem.of_grid if isinstance(problem, MatrixProblem) and problem.of_grid else problem
-            problem = matrix_of(
-                changed(before, kappa=kappa, sigma=sigma, fixed=fixed, velocity=velocity), client, count
-            )
+            problem = changed(before, kappa=kappa, sigma=sigma, bc=bc, fixed=fixed, velocity=velocity)
+            problem = matrix_of(problem, client, count)
             problem = problem.planned(count, cuda=cuda)
         if problem.shape != self.problem.shape:
             raise InputError(

@@ -600,7 +600,8 @@ def test_an_update_asks_which_argument_was_meant() -> None:
     with (
         dsolver.Solver(problems.diffusion((4, 4, 4)), device="cpu") as solver,
         pytest.raises(
-            TypeError, match=r"update\(\) got .*'kapa': is kappa meant\? it takes problem, kappa, sigma, fixed, .*reuse"
+            TypeError,
+            match=r"update\(\) got .*'kapa': is kappa meant\? it takes problem, kappa, sigma, bc, fixed, .*reuse",
         ),
     ):
         solver.update(**arguments)

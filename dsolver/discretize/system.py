@@ -155,14 +155,20 @@ class System:
             self._null_space = self._given_space(layout)
 
     def take_values(self, problem: Problem) -> None:
-        """Begin to take other values of held cells, of a problem that is the same but for these.
+        """Begin to take other values of boundary conditions and held cells, of a problem that is the same otherwise.
 
-        If they are an array, that is loaded next; then they are `held`.
+        If those of held cells are an array, that is loaded next; then they are `held`.
+
+        Raises:
+            InputError: a value makes no sense.
         """
-        assert isinstance(problem.rule, CellRule)
-        assert problem.rule.holding is not None
+        rule, engine = problem.rule, self._engine.lowered("float64")
+        assert isinstance(rule, CellRule)
+        assert self._source is not None
         self._problem = problem
-        self._coefficients = Coefficients(self._engine.lowered("float64"), problem.rule.holding, self._partition)
+        self._source = engine.per_chunk(partial(_fed, rule=rule, partition=self._partition), self._source)
+        if rule.holding is not None:
+            self._coefficients = Coefficients(engine, rule.holding, self._partition)
 
     def hold(self) -> None:
         """Have the values that were taken stand in held cells, for right-hand sides that are assembled from now on.
@@ -171,6 +177,8 @@ class System:
             InputError: a value is NaN or infinite.
         """
         rule, coefficients = self._problem.rule, self._coefficients
+        if coefficients is None:
+            return
         assert isinstance(rule, CellRule)
         assert isinstance(coefficients, Coefficients)
         self._coefficients = None
@@ -329,6 +337,11 @@ class System:
 def _source(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Source:
     """The `Source` of a chunk."""
     return rule.source(patch)
+
+
+def _fed(backend: Backend, number: int, source: Source, *, rule: CellRule, partition: Partition) -> Source:
+    """The `Source` of a chunk with the boundary values of a rule."""
+    return rule.fed(backend, partition[number].box, source)
 
 
 def _held_cells(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Any:

@@ -63,6 +63,12 @@ class Condition(ABC):
         """The condition of the same kind that adds nothing to right-hand sides."""
         return type(self)(**{name: value if name == ALPHA else 0.0 for name, value in self.values.items()})
 
+    def alike(self, other: Condition) -> bool:
+        """Whether another condition has the same part in the matrix, so that values alone differ."""
+        mine, its = (condition.values.get(ALPHA) for condition in (self, other))
+        same = mine == its if callable(mine) or callable(its) else np.array_equal(np.asarray(mine), np.asarray(its))
+        return type(self) is type(other) and bool(same)
+
     @property
     def share(self) -> float | None:
         """The part of area / resistance that is added to the diagonal; None where it depends on cells."""
@@ -301,6 +307,30 @@ def boundary_of(space: Embedding, bc: Any, cells: Cells) -> Boundary:
         if named[minus].periodic != named[plus].periodic:
             raise InputError(f"bc is periodic at one end of {minus[0]} only: both ends are, or none")
     return Boundary(tuple(_checked(space, cells, face, condition) for face, condition in named.items()))
+
+
+def other_values(space: Embedding, boundary: Boundary, bc: Any, cells: Cells) -> Boundary:
+    """Conditions of the same kinds with other values.
+
+    Args:
+        space: the grid.
+        boundary: the conditions.
+        bc: as of `boundary_of`; faces that a mapping does not name keep their values.
+        cells: of the grid.
+
+    Raises:
+        InputError: as of `boundary_of`, or a condition is of another kind, or has another alpha.
+    """
+    given = boundary_of(space, bc, cells)
+    named = {face for face in FACES if not isinstance(bc, Mapping) or face in bc or face[0] in bc}
+    for face, old, new in zip(FACES, boundary.conditions, given.conditions, strict=True):
+        if face in named and not new.alike(old):
+            raise InputError(
+                f"bc gives other values to conditions that stay: at face {face} it is {old}, not {new}: give update() "
+                f"a whole problem with the other condition, which is set up anew"
+            )
+    pairs = zip(FACES, boundary.conditions, given.conditions, strict=True)
+    return Boundary(tuple(new if face in named else old for face, old, new in pairs))
 
 
 def _condition(bc: Any) -> Condition:

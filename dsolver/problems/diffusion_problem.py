@@ -13,7 +13,7 @@ import numpy as np
 from dsolver.errors import InputError, check_computed, float_of, in_a_line
 from dsolver.foreign_arrays import without_package
 from dsolver.grid.partition import STAR_OFFSETS, Cut, Partition
-from dsolver.problems.boundary import Boundary, boundary_of, check_unmasked
+from dsolver.problems.boundary import Boundary, boundary_of, check_unmasked, other_values
 from dsolver.problems.coordinates import F64, Cells, agreed, centers_of, check_order
 from dsolver.problems.embedding import WORDS, Embedding
 from dsolver.problems.finite_volumes import (
@@ -130,7 +130,7 @@ def diffusion(
 
 
 def changed(
-    problem: Problem, *, kappa: Any = None, sigma: Any = None, fixed: Any = None, velocity: Any = None
+    problem: Problem, *, kappa: Any = None, sigma: Any = None, bc: Any = None, fixed: Any = None, velocity: Any = None
 ) -> Problem:
     """A diffusion problem with other coefficients; see `diffusion` for what they may be.
 
@@ -138,6 +138,7 @@ def changed(
         problem: which is changed.
         kappa: another κ.
         sigma: another σ.
+        bc: other values of boundary conditions, see `other_values`.
         fixed: as of `diffusion`, or other values alone for the cells that are fixed.
         velocity: another one.
 
@@ -178,7 +179,8 @@ def changed(
         others[name] = _embedded(space, name, values)
     flow: Sequence[Any] = [given(name, number) for name, number in zip(VELOCITY, rule.velocity, strict=False)]
     flow = flow if velocity is None else velocities_of(space, rule.cells, velocity)
-    about = rule.cells, rule.boundary, problem.chunks, problem.name
+    boundary = rule.boundary if bc is None else other_values(space, rule.boundary, bc, rule.cells)
+    about = rule.cells, boundary, problem.chunks, problem.name
     return _diffusion(space, axes, cross, others, *about, flow, rule.scheme)
 
 

@@ -70,18 +70,36 @@ class Patch:
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class EndCells:
+    """A chunk's cells at a face of the grid.
+
+    Attributes:
+        axis: across the face.
+        side: 0 or 1, for the lower or the upper end of the axis.
+        kappa: of the cells, across the face: (nz, ny, nx) with one cell along the axis, or a number.
+    """
+
+    axis: int
+    side: int
+    kappa: Array | float
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class Source:
     """The right-hand side of a chunk's rows as a function of the source of the differential equation.
 
     Attributes:
         sizes: of the cells along z, y, x, arrays that broadcast.
-        faces: index and value of what boundary conditions add.
+        ends: cells at faces of the grid with a boundary condition.
         solid: bool (nz, ny, nx), cells that are left out, or held; None for none.
+        faces: index and value of what boundary conditions add.
     """
 
     sizes: tuple[Array, Array, Array]
-    faces: tuple[tuple[Any, Array], ...]
+    ends: tuple[EndCells, ...]
     solid: Array | None
+    faces: tuple[tuple[Any, Array], ...] = ()
 
     def volumes(self) -> Array:
         """Volumes of the cells, zero where they are left out: broadcasts to (nz, ny, nx)."""
@@ -193,6 +211,14 @@ class CellRule(Rule):
     @abstractmethod
     def source(self, patch: Patch) -> Source:
         """The right-hand side of a chunk as a function of the source of the equation."""
+
+    @abstractmethod
+    def fed(self, backend: Backend, box: Box, source: Source) -> Source:
+        """A chunk's right-hand side with the values of this rule's boundary conditions in place of others.
+
+        Raises:
+            InputError: a value makes no sense.
+        """
 
     @abstractmethod
     def solid(self, patch: Patch) -> Array | None:

@@ -12,12 +12,13 @@ import numpy as np
 
 from dsolver.errors import InputError
 from dsolver.grid.partition import STAR_OFFSETS, Box, Offsets, Triple
+from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.fluxes import Fluxes, conductances, lines, part
 from dsolver.kernels.views import layer, without_base
 from dsolver.problems.boundary import FACES, Boundary
 from dsolver.problems.coordinates import F64, Cells
-from dsolver.problems.discretization import CellRule, Patch, Source, evaluated
+from dsolver.problems.discretization import CellRule, EndCells, Patch, Source, evaluated
 from dsolver.problems.held_cells import HeldCells, HeldValues, Link
 
 KAPPA: Final = ("kappa_x", "kappa_y", "kappa_z")
@@ -158,13 +159,22 @@ class Diffusion(CellRule):
         return out.reshape(7, -1)
 
     def source(self, patch: Patch) -> Source:
-        faces, sizes = [], self._sizes(patch)
-        for axis, side in product(range(3), (0, 1)):
-            open_end = self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]
-            if open_end and self.boundary.at(axis, side).feeds:
-                _, value = self._edge(patch, axis, side, sizes)
-                faces.append((layer(axis, side), value))
-        return Source(sizes=sizes, faces=tuple(faces), solid=self.solid(patch))
+        ends = tuple(
+            EndCells(axis=axis, side=side, kappa=self._kappa_at(patch, axis, side))
+            for axis, side in product(range(3), (0, 1))
+            if self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]
+        )
+        made = Source(sizes=self._sizes(patch), ends=ends, solid=self.solid(patch))
+        return self.fed(patch.backend, patch.box, made)
+
+    def fed(self, backend: Backend, box: Box, source: Source) -> Source:
+        faces, solid = [], source.solid
+        for end in source.ends:
+            if self.boundary.at(end.axis, end.side).feeds:
+                where = layer(end.axis, end.side)
+                value = self._terms(backend.xp, box, source.sizes, end)[1]
+                faces.append((where, value if solid is None else backend.xp.where(solid[where], 0.0, value)))
+        return replace(source, faces=tuple(faces))
 
     def grounded(self, patch: Patch) -> Array:
         ground, sizes = patch.xp.zeros(patch.shape, dtype=np.bool_), self._sizes(patch)
@@ -172,7 +182,7 @@ class Diffusion(CellRule):
         for axis, side in product(range(3), (0, 1)):
             if self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]:
                 share = self.boundary.at(axis, side).share
-                fixed = self._edge(patch, axis, side, sizes)[0] > 0.0 if share is None else share > 0.0
+                fixed = self._edge(patch, axis, side, sizes) > 0.0 if share is None else share > 0.0
                 ground[layer(axis, side)] |= fixed
         for axis, side in product(range(3), (0, 1)) if self.fixed else ():
             ground |= part(self._beside_held(patch, axis), axis, side)
@@ -245,29 +255,40 @@ class Diffusion(CellRule):
         if self.boundary.periodic[axis]:
             return 0.0
         share = self.boundary.at(axis, side).share
-        return self._edge(patch, axis, side, self._sizes(patch))[0] if share is None else share
+        return self._edge(patch, axis, side, self._sizes(patch)) if share is None else share
 
-    def _edge(self, patch: Patch, axis: int, side: int, sizes: Sizes) -> tuple[Array, Array]:
-        """Additions of the boundary condition at one end to the diagonal and the right-hand side: face arrays.
+    def _edge(self, patch: Patch, axis: int, side: int, sizes: Sizes) -> Array:
+        """Addition of the boundary condition at one end to the diagonal: a face array.
 
         Sizes are those of the chunk's cells.
         """
-        xp, box = patch.xp, patch.box
-        end = layer(axis, side)
-        face = [n if i != 2 - axis else 1 for i, n in enumerate(patch.shape)]
-        name, number = self.fields[axis], self.kappa[axis]
+        end = EndCells(axis=axis, side=side, kappa=self._kappa_at(patch, axis, side))
+        on_diagonal, _, values = self._terms(patch.xp, patch.box, sizes, end)
+        if self.boundary.at(axis, side).grounds is None:
+            _check(patch, "alpha of a Robin condition", "must be finite and not negative", values["alpha"] >= 0.0)
+        return on_diagonal
+
+    def _terms(self, xp: Any, box: Box, sizes: Sizes, end: EndCells) -> tuple[Array, Array, dict[str, Any]]:
+        """Additions of a boundary condition to the diagonal and to the right-hand side, face arrays, and its numbers.
+
+        Those to the right-hand side say nothing of cells that are left out.
+        """
+        axis, side = end.axis, end.side
+        face = [n if i != 2 - axis else 1 for i, n in enumerate(box.shape[::-1])]
         half = 0.5 * float(self.sizes[axis][-side])
         first, second = (size for i, size in enumerate(sizes) if i != 2 - axis)
         area = xp.broadcast_to(first * second, face)
         condition = self.boundary.at(axis, side)
         values = {name: self.face_values(xp, box, axis, side, value) for name, value in condition.values.items()}
         with np.errstate(divide="ignore", invalid="ignore"):
-            inner = half / xp.asarray(patch.own[name][end] if name in self.exchanged else number)
+            inner = half / xp.asarray(end.kappa)
             on_diagonal, on_right = condition.terms(xp, xp.broadcast_to(inner, face), area, values)
-        if condition.grounds is None:
-            _check(patch, "alpha of a Robin condition", "must be finite and not negative", values["alpha"] >= 0.0)
-        solid = self.solid(patch)
-        return on_diagonal, on_right if solid is None else xp.where(solid[end], 0.0, on_right)
+        return on_diagonal, on_right, values
+
+    def _kappa_at(self, patch: Patch, axis: int, side: int) -> Array | float:
+        """κ of a chunk's cells at one end of an axis, apart from that of the others."""
+        name, number = self.fields[axis], self.kappa[axis]
+        return patch.own[name][layer(axis, side)].copy() if name in self.exchanged else number
 
     def face_values(self, xp: Any, box: Box, axis: int, side: int, value: Any) -> Array | float:
         """A condition's number at each cell of a face: one, or an array (nz, ny, nx) with one cell along the axis."""

@@ -156,9 +156,10 @@ class Solve:
             self.set_up()
 
     def take_values(self, spec: SolveSpec) -> None:
-        """Take other values of held cells, for right-hand sides that come from now on; nothing is set up anew.
+        """Take other values of boundary conditions and held cells, for right-hand sides that come from now on.
 
-        If they are an array, that is loaded as other coefficients are, and then `hold` is called.
+        Nothing is set up anew. If those of held cells are an array, that is loaded as other coefficients are, and then
+        `hold` is called.
         """
         self._spec = spec
         self.system.take_values(spec.problem)

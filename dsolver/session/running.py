@@ -187,7 +187,7 @@ class RunningSystem:
         self.reused = outcome
 
     def take_values(self, plan: Plan) -> None:
-        """Have the program take other values of held cells."""
+        """Have the program take other values of boundary conditions and held cells."""
         self._take(plan, lambda: self._bring_values(plan))
 
     def precondition(self, plan: Plan) -> None:

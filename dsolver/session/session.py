@@ -236,7 +236,9 @@ class Session:
             self.took = time.perf_counter() - began
 
     def take_values(self, problem: Problem) -> None:
-        """Take other values of held cells: those of a problem that is the same but for these. Nothing is set up anew.
+        """Take the values of boundary conditions and held cells of a problem that is the same but for these.
+
+        Nothing is set up anew.
 
         Raises:
             InputError: another solve is going on, the session is closed, or a value cannot be right; the old ones stay.
