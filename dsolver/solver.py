@@ -10,7 +10,7 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
 from dsolver.problems import Problem
-from dsolver.problems.diffusion_problem import changed
+from dsolver.problems.diffusion_problem.problem import changed
 from dsolver.problems.problem import check_problem
 from dsolver.session import facts
 from dsolver.session.arguments import (

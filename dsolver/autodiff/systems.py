@@ -21,7 +21,7 @@ from dsolver.matrices.checked import matrix_of
 from dsolver.matrices.matrix import matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
-from dsolver.problems.diffusion_problem import changed
+from dsolver.problems.diffusion_problem.problem import changed
 from dsolver.problems.finite_volumes import KAPPA, SIGMA, Diffusion
 from dsolver.problems.fluxes.form import FluxForm, kappa_of
 from dsolver.problems.problem import check_problem

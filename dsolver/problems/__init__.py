@@ -2,7 +2,7 @@
 
 from dsolver.grid.partition import BOX_OFFSETS, STAR_OFFSETS
 from dsolver.problems.boundary import Boundary, Condition, Dirichlet, Neumann, Periodic, Robin
-from dsolver.problems.diffusion_problem import diffusion
+from dsolver.problems.diffusion_problem.problem import diffusion
 from dsolver.problems.problem import Problem
 from dsolver.problems.stencils import hpcg, poisson5, poisson7, poisson27, stencil
 

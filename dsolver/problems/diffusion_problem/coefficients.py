@@ -1,0 +1,145 @@
+"""Coefficients of a diffusion problem as they are given: numbers, arrays and functions on three axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from numbers import Number, Real
+from typing import Any, Final
+
+import numpy as np
+
+from dsolver.errors import InputError, check_computed, float_of, in_a_line
+from dsolver.foreign_arrays import without_package
+from dsolver.problems.coordinates import check_order
+from dsolver.problems.embedding import WORDS, Embedding
+from dsolver.problems.finite_volumes import (
+    CROSS,
+    FIXED,
+    HELD,
+    KAPPA,
+    MASK,
+    SIGMA,
+)
+
+ROUNDED: Final = 1e-12
+"""Part of an entry of a tensor by which the one across the diagonal may differ."""
+Coefficient = Any
+"""A number; an array of the grid's shape, of NumPy, CuPy, Dask, xarray or a package that knows DLPack; or a function
+f(x, y, z) of the cells' centers, in a plane f(x, y)."""
+
+
+def check_numbers(numbers: Mapping[str, Any]) -> None:
+    """Refuse coefficients that are numbers and cannot be; raises InputError."""
+    for called, value in numbers.items():
+        if called in (MASK, FIXED):
+            raise InputError(f"{called} must be an array of the grid's shape, or a function of its coordinates")
+        if isinstance(value, complex):
+            if not (np.isfinite(value) and (value != 0.0 or called == SIGMA)):
+                raise InputError(f"{called} must be finite{'' if called == SIGMA else ' and not 0'}, not {value}")
+        elif not (np.isfinite(value) and (value >= 0.0 if called == SIGMA else value > 0.0)):
+            raise InputError(f"{called} must be finite and {'not negative' if called == SIGMA else '> 0'}, not {value}")
+
+
+def holds_complex(value: Any) -> bool:
+    """Whether a number, or an array's type, is complex."""
+    return isinstance(value, complex) or np.dtype(getattr(value, "dtype", np.float64)).kind == "c"
+
+
+def diagonal_and_cross(space: Embedding, kappa: Any) -> tuple[Any, list[Any]]:
+    """κ along the axes, and the rest of a full tensor, embedded, in the order of `CROSS`; nothing if it is none.
+
+    Raises:
+        InputError: a tensor is not symmetric.
+    """
+    check_computed("kappa", kappa)
+    count = space.dimensions
+    rows = _rows_of_tensor(space, kappa)
+    if rows is None:
+        return kappa, []
+    found: dict[tuple[int, int], Any] = {}
+    for i, j in combinations(range(count), 2):
+        if not _equal(rows[i][j], rows[j][i]):
+            raise InputError(f"kappa must be a symmetric tensor: entries [{i}, {j}] and [{j}, {i}] differ")
+        found[i, j] = on_axes(space, CROSS[i + j - 1], rows[i][j])
+    cross = [found.get(pair, 0.0) for pair in combinations(range(3), 2)]
+    return [rows[axis][axis] for axis in range(count)], cross
+
+
+def _rows_of_tensor(space: Embedding, kappa: Any) -> Sequence[Sequence[Any]] | None:
+    """Entries of a tensor; None where κ is none."""
+    count = space.dimensions
+    if count > 1 and isinstance(kappa, list | tuple) and len(kappa) == count:
+        every = all(isinstance(row, list | tuple) and len(row) == count for row in kappa)
+        return kappa if every else None
+    shape = tuple(getattr(kappa, "shape", ()))
+    if count == 1 or shape == space.shape or shape not in ((count, count), (*space.shape, count, count)):
+        return None
+    values = np.asarray(kappa.get() if hasattr(kappa, "get") else without_package("kappa", kappa))
+    return [[values[..., i, j].copy() for j in range(count)] for i in range(count)]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two entries are the same but for rounding."""
+    if one is other or callable(one) or callable(other):
+        return one is other
+    first, second = np.asarray(one), np.asarray(other)
+    return first.shape == second.shape and bool((abs(first - second) <= ROUNDED * abs(first)).all())
+
+
+def per_axis(space: Embedding, kappa: Any) -> list[tuple[str, Any]]:
+    """One κ, or three, with their names; 1 along an axis that is missing."""
+    check_computed("kappa", kappa)
+    count, shape = space.dimensions, getattr(kappa, "shape", None)
+    if not isinstance(kappa, list | tuple) and (shape != (count,) or shape == space.shape):
+        return [("kappa", kappa)]
+    if len(kappa) != count:
+        each = f"{WORDS[count]}, along {space.listed}"
+        raise InputError(f"kappa has {len(kappa)} entries: give one for all axes, or {each}")
+    return list(zip(KAPPA, space.entries(list(kappa), 1.0), strict=True))
+
+
+def on_axes(space: Embedding, name: str, value: Any) -> Any:
+    """A coefficient on three axes: a number, an array or a function.
+
+    Raises:
+        InputError: it is none of them, or an array of another shape.
+    """
+    check_computed(name, value)
+    if value is None or isinstance(value, Number):
+        return value
+    check_order(name, value, space.dimensions)
+    value = without_package(name, value)
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        if tuple(value.shape) not in ((), space.shape):
+            raise InputError(
+                f"{name} has shape {tuple(value.shape)}, but the grid is {space.shape}: they must be equal"
+            )
+        if np.dtype(value.dtype).kind not in ("fiu" if name in (MASK, FIXED, HELD) else "fiuc"):
+            flags = ": an image of the cells to keep is active=" if value.dtype == bool else ": real numbers are needed"
+            raise InputError(f"{name} has dtype {value.dtype}{flags}")
+        if np.ma.is_masked(value):
+            raise InputError(f"{name} is a masked array: pass {name}.filled(1.0), and its mask as mask=")
+        return space.array(value) if value.shape else value
+    if callable(value):
+        return space.function(value)
+    raise InputError(
+        f"{name} must be a number, an array of shape {space.shape} (NumPy, CuPy, Dask) or a function of "
+        f"{', '.join(space.axes)}, not {in_a_line(value)}"
+    )
+
+
+def sort_by_kind(
+    name: str,
+    value: Any,
+    numbers: dict[str, Any],
+    arrays: dict[str, Any],
+    functions: dict[str, Callable[..., Any]],
+) -> None:
+    """Put a coefficient to its kind."""
+    if isinstance(value, Number) or getattr(value, "shape", None) == ():
+        numbers[name] = float_of(value) if isinstance(value, Real) or not np.iscomplexobj(value) else complex(value)
+    elif hasattr(value, "shape"):
+        arrays[name] = value
+    else:
+        functions[name] = value
