@@ -103,9 +103,13 @@ class Backend(ABC):
         """Values on the device, not to be written to: there may be one copy for all who bring the same."""
         return self.asarray(values)
 
-    def to_host(self, values: Array) -> npt.NDArray[Any]:
-        """The values as a NumPy array."""
+    def to_host(self, values: Array, room: Any = None) -> npt.NDArray[Any]:
+        """The values as a NumPy array; room: a `host_room` for them."""
         return np.asarray(values)
+
+    def host_room(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """Memory of the host that is made ready for an array which the device will have made; None for none."""
+        return None
 
     def answer(self, decide: Callable[..., T], numbers: Sequence[Array]) -> T:
         """Result of decide(*numbers), of float64 (1,) arrays as Python numbers; foreseen where this thread foresees."""

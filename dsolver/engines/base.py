@@ -353,6 +353,16 @@ class Engine(ABC):
     def unload(self, x: Field, layout: PerChunk) -> Mapping[int, Any]:
         """The blocks of x by chunk number, of this engine's chunks; the inverse of `load`."""
 
+    def expect_on_host(self, dtype: str | None = None) -> None:  # noqa: B027  # most engines have nothing to prepare
+        """Have memory of the host made ready for the blocks of a vector, with which `on_host` will be called.
+
+        dtype: of the blocks; by default that of vectors.
+        """
+
+    @abstractmethod
+    def on_host(self, blocks: Mapping[int, Any]) -> Mapping[int, Any]:
+        """Blocks by chunk number as NumPy arrays, or Dask futures of these."""
+
     @abstractmethod
     def fetch(self, objects: PerChunk) -> Mapping[int, Any]:
         """Small objects by chunk number, of this engine's chunks, or Dask futures of them; the inverse of `place`."""

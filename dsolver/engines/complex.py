@@ -224,6 +224,12 @@ class ComplexEngine(Engine):
         assert isinstance(x, ComplexField)
         return self.real.fetch(self.real.per_chunk(_joined, layout, x.re, x.im))
 
+    def expect_on_host(self, dtype: str | None = None) -> None:
+        self.real.expect_on_host(dtype or "complex128")
+
+    def on_host(self, blocks: Mapping[int, Any]) -> Mapping[int, Any]:
+        return self.real.on_host(blocks)
+
     # -- what kernels see ----------------------------------------------------------------------------------------------
 
     def _parts_of(self, scalar: Scalar) -> tuple[Scalar, Scalar]:

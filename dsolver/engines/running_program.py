@@ -16,7 +16,6 @@ from dsolver.engines.base import Engine
 from dsolver.engines.out_of_memory import clear_frames, free_unused, is_out_of_memory, out_of_memory_error
 from dsolver.errors import DeviceMemoryError, RankError
 from dsolver.grid.partition import Partition
-from dsolver.kernels import load
 from dsolver.monitor.spans import Span
 
 P_co = TypeVar("P_co", covariant=True)
@@ -214,10 +213,3 @@ class LocalProgram(RunningProgram[P_co]):
             clear_frames(error)  # no context manager here: it would hold the frames, whose functions close over arrays
             free_unused()
             raise raised from None
-
-
-def on_host(block: Any) -> Any:
-    """A block as a NumPy array; of a Dask future, the future of that, made where the block is."""
-    if hasattr(block, "key"):
-        return block.client.submit(on_host, block)
-    return load("cuda").to_host(block) if hasattr(block, "get") else block

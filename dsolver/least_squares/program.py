@@ -11,7 +11,7 @@ from typing import Any, Final, final
 
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PerChunk
-from dsolver.engines.running_program import Blocks, on_host
+from dsolver.engines.running_program import Blocks
 from dsolver.kernels.contract import JACOBI, WAXPBY
 from dsolver.krylov.control.supersteps import OVERSHOOT, SUPERSTEP_ITERATIONS, SUPERSTEP_SECONDS
 from dsolver.least_squares.cgls import ConjugateGradientLeastSquares
@@ -227,7 +227,7 @@ class LeastSquares:
     def solution(self, *, host: bool = False) -> Blocks:
         """x as blocks by chunk number; host: NumPy arrays are wanted."""
         blocks = self._engine.unload(self._unscaled(), self._columns)
-        return {number: on_host(block) for number, block in blocks.items()} if host else blocks
+        return self._engine.on_host(blocks) if host else blocks
 
     def _unscaled(self) -> Field:
         if self._scale is None:

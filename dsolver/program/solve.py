@@ -20,7 +20,7 @@ from dsolver.distributed.matrix import Matrix
 from dsolver.distributed.nullspace import Inconsistency
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.complex import ComplexEngine
-from dsolver.engines.running_program import Blocks, on_host
+from dsolver.engines.running_program import Blocks
 from dsolver.errors import InputError
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, WAXPBY
@@ -323,6 +323,8 @@ class Solve:
         begun = self.begin(blocks, guess, column, width)
         if not (math.isfinite(begun.b_norm) and math.isfinite(begun.x_norm)):
             return Started(begun=begun), None
+        if host and width == 1:
+            self._vectors.expect_on_host()
         began = time.perf_counter()
         controls = [terms.control(self._spec, self._begun[each], self.columns.pace) for each in range(width)]
         slices = self.solve(controls, seconds)
@@ -463,7 +465,7 @@ class Solve:
         """
         x = self.prepared.sides.centered(self.columns.each[column].method.iterate())
         filled = self.system.filled(x)
-        return self._unloaded(x, host=host) if filled is None else _host_blocks(self._engine.fetch(filled), host=host)
+        return self._unloaded(x, host=host) if filled is None else self._given(self._engine.fetch(filled), host=host)
 
     def precondition_vector(self, blocks: Blocks) -> None:
         """x = M b in the only column, where b becomes the given vector."""
@@ -507,7 +509,11 @@ class Solve:
         self.operator.multiply(self.method.x, self.method.b)
 
     def _unloaded(self, x: Field, *, host: bool) -> Blocks:
-        return _host_blocks(self._vectors.unload(x, self.layout), host=host)
+        return self._given(self._vectors.unload(x, self.layout), host=host)
+
+    def _given(self, blocks: Blocks, *, host: bool) -> Blocks:
+        """Blocks by chunk number, as NumPy arrays where these are wanted."""
+        return self._engine.on_host(blocks) if host else blocks
 
     def _column(self, column: int, width: int) -> KrylovMethod:
         """A column of the batch of so many, which is made if it is not there."""
@@ -520,11 +526,6 @@ class Solve:
             self._widths[width] = made
         self._width = width
         return self.columns.each[column].method
-
-
-def _host_blocks(blocks: Blocks, *, host: bool) -> Blocks:
-    """Blocks by chunk number, as NumPy arrays where these are wanted."""
-    return {number: on_host(block) for number, block in blocks.items()} if host else blocks
 
 
 def _format(_: Backend, __: int, choice: Choice) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
@@ -83,8 +84,11 @@ class CudaBackend(Backend):
     def asarray(self, values: Any) -> Array:
         return host_arrays.to_gpu(values) if isinstance(values, np.ndarray | LentArray) else cupy.asarray(values)
 
-    def to_host(self, values: Any) -> npt.NDArray[Any]:
-        return host_arrays.to_host(values)
+    def to_host(self, values: Any, room: Any = None) -> npt.NDArray[Any]:
+        return host_arrays.to_host(values, room)
+
+    def host_room(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        return host_arrays.HostRoom(shape, dtype) if math.prod(shape) * dtype.itemsize >= host_arrays.STAGED else None
 
     def answer(self, decide: Callable[..., T], numbers: Sequence[Array]) -> T:
         return foresight.answer(lambda *values: decide(*(float(value[0]) for value in values)), *numbers)

@@ -27,6 +27,8 @@ PIECE: Final = 1 << 22
 """Bytes of a page-locked buffer."""
 THREADS: Final = 8
 """Threads at most that copy pieces: 134 MB took 18.7, 10.1, 5.6 and 4.7 ms with 1, 2, 4 and 8."""
+PAGE: Final = 1 << 12
+"""Bytes of a page of the host's memory, or a part of one."""
 _TO_GPU: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 
@@ -54,15 +56,54 @@ def to_gpu(values: npt.NDArray[Any] | LentArray) -> Any:
     return made.transpose(np.argsort(axes).tolist())
 
 
-def to_host(values: Any) -> npt.NDArray[Any]:
-    """An array of CuPy as a new one of NumPy, in C order. It waits. One of NumPy stays what it is."""
+def to_host(values: Any, room: HostRoom | None = None) -> npt.NDArray[Any]:
+    """An array of CuPy as a new one of NumPy, in C order. It waits. One of NumPy stays what it is.
+
+    room: memory that was made ready for it.
+    """
     if values.nbytes < STAGED or isinstance(values, np.ndarray):
         small: npt.NDArray[Any] = cupy.asnumpy(values)
         return small
     values = cupy.ascontiguousarray(values)
-    made = np.empty(values.shape, values.dtype)
+    made = None if room is None else room.taken(values.shape, values.dtype)
+    made = np.empty(values.shape, values.dtype) if made is None else made
     _in_pieces(_down, made, values)
     return made
+
+
+@final
+class HostRoom:
+    """Memory of the host for an array that the GPU will have made, whose pages threads touch meanwhile.
+
+    A copy of 134 MB to new pages takes 10 ms, to pages that were touched 5, and of 512 MB 34 and 15.
+
+    Args:
+        shape: of the array.
+        dtype: the same.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self._array: npt.NDArray[Any] | None = np.empty(shape, dtype)
+        self._touching = threading.Thread(target=_touch, args=(self._array,), daemon=True)
+        self._touching.start()
+
+    def taken(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
+        """The array, once; None where one of another shape or dtype is wanted."""
+        self._touching.join()
+        array, self._array = self._array, None
+        return array if array is not None and array.shape == shape and array.dtype == dtype else None
+
+
+def _touch(array: npt.NDArray[Any]) -> None:
+    """Write to each page of an array."""
+    team, whole = _team(), array.reshape(-1).view(np.uint8)
+    starts = range(0, whole.size, PIECE)
+
+    def touch(number: int) -> None:
+        for start in starts[number :: team.threads]:
+            whole[start : start + PIECE : PAGE] = 0  # without the GIL
+
+    team.each(touch, min(team.threads, len(starts)))
 
 
 def _gapless(host: npt.NDArray[Any] | LentArray) -> bool:

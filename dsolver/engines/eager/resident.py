@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
+
 from dsolver import kernels as backends
 from dsolver.engines.base import Field, PerChunk, Scalar
 from dsolver.engines.eager.engine import EagerEngine
@@ -45,6 +47,7 @@ class ResidentEngine(EagerEngine):
     ) -> None:
         super().__init__(partition, backends.load(kernels, threads if kernels == "cpu" else 1), owned, transport, hosts)
         self._recorder = _recorder(self.transport) if kernels == "cuda" else None
+        self._rooms: dict[int, Any] = {}
 
     def record(self, step: Callable[[], None]) -> None:
         if self._recorder is not None:
@@ -91,6 +94,14 @@ class ResidentEngine(EagerEngine):
         self._synchronize()  # they are read on other streams
         return blocks
 
+    def expect_on_host(self, dtype: str | None = None) -> None:
+        kind, shapes = np.dtype(dtype or self.backend.dtype), {n: self.partition[n].box.shape for n in self.owned}
+        self._rooms = {number: self.backend.host_room(shape, kind) for number, shape in shapes.items()}
+
+    def on_host(self, blocks: Mapping[int, Any]) -> dict[int, Any]:
+        rooms, self._rooms = self._rooms, {}
+        return {number: self.backend.to_host(block, rooms.get(number)) for number, block in blocks.items()}
+
     def fetch(self, objects: PerChunk) -> dict[int, Any]:
         found = super().fetch(objects)
         self._synchronize()  # as for `unload`
@@ -108,7 +119,7 @@ class ResidentEngine(EagerEngine):
             # A view of another value type has the recorder, too. With the recordings it would keep the step, and that
             # the vectors and levels, which lead back to the view: they would not be freed before Python's collector.
             self._recorder.close()
-        self._recorder = None
+        self._recorder, self._rooms = None, {}
         self.transport.close()
 
 

@@ -49,6 +49,7 @@ from dsolver.engines.graph.tasks import (
     Path,
     TaskCall,
     add_parts,
+    block_on_host,
     build,
     delivered,
     fetch_object,
@@ -331,6 +332,9 @@ class GraphEngine(Engine):
     def unload(self, x: Field, layout: PerChunk) -> dict[int, Future[Any]]:
         """Futures of blocks, each on the owner of its chunk. They outlive the engine."""
         return self._shared(self._map("unload-block", unload_block, (layout, x)))
+
+    def on_host(self, blocks: Mapping[int, Any]) -> dict[int, Future[Any]]:
+        return {number: block.client.submit(block_on_host, block) for number, block in blocks.items()}
 
     def fetch(self, objects: PerChunk) -> dict[int, Future[Any]]:
         return self._shared(self._map("fetch-object", fetch_object, (objects,)))

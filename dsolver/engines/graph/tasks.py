@@ -182,6 +182,11 @@ def unload_block(step: TaskCall, chunk: int, *inputs: Any) -> Any:
         return block
 
 
+def block_on_host(block: Any) -> Any:
+    """A block as a NumPy array."""
+    return load("cuda").to_host(block) if hasattr(block, "get") else block
+
+
 def fetch_object(step: TaskCall, chunk: int, *inputs: Any) -> Any:
     """An object that was built for a chunk, for the client."""
     with _naming_task(step.label, chunk):

@@ -56,6 +56,21 @@ def test_there_and_back(kind: str, small: bool, monkeypatch: pytest.MonkeyPatch)
     assert (backend.to_host(there[..., 1:]) == before[..., 1:]).all()
 
 
+@pytest.mark.parametrize("shape", [(40, 301), (301, 40)])
+def test_an_array_comes_to_the_room_made_for_it(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    backend, given = load("cuda"), values(40, 301)
+    from dsolver.kernels.cuda import host_arrays
+
+    monkeypatch.setattr(host_arrays, "STAGED", 1)
+    room = backend.host_room(shape, given.dtype)
+    array = room._array
+    first, second = (backend.to_host(backend.asarray(given), room) for _ in range(2))
+    assert (first is array) == (shape == given.shape)
+    assert second is not array
+    assert (first == given).all()
+    assert (second == given).all()
+
+
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("big end first", "nothing")])
 def test_what_another_process_lends_goes_there_as_well(kind: str, small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
