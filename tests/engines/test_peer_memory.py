@@ -56,7 +56,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
 
 
 def arena() -> Any:
-    return importlib.import_module("dsolver.engines.transport.peer_memory").Arena()
+    peer_memory = importlib.import_module("dsolver.engines.transport.peer_memory")
+    return peer_memory.Arena(peer_memory.PeerMemory())
 
 
 def used_up(own: Any, *places: tuple[Any, int]) -> None:
@@ -86,7 +87,7 @@ def test_a_system_that_is_set_up_anew_takes_no_more_memory(driver: Driver) -> No
         for place, size in taken:
             own.release(place, size)
     assert len(driver.blocks) == 2
-    own.close()
+    own.memory.close()
     assert not driver.blocks
 
 
@@ -100,3 +101,15 @@ def test_lists_of_many_lengths_take_turns_in_one_place_and_halos_leave_it_to_the
         driver.synchronize()
         own.release(place, size)
     assert [len(block) for block in driver.blocks.values()] == [40 << 20, 32 << 20]
+
+
+def test_another_program_has_the_memory_of_the_one_before(driver: Driver) -> None:
+    own = arena()
+    kept = own.allocate(256)
+    begin, sizes = own.begin, (300, 40 << 20, 300, 20 << 20, 20 << 20)
+    first = [own.local(own.allocate(size)) for size in sizes]
+    for _ in range(3):
+        again = type(own)(own.memory, begin)
+        assert [again.local(again.allocate(size)) for size in sizes] == first
+    assert own.local(kept) not in first
+    assert len(driver.blocks) == 4

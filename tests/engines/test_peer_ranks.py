@@ -81,6 +81,43 @@ def test_ranks_make_the_bits_of_one(m: Any, owners: tuple[int, ...]) -> None:
             np.testing.assert_array_equal(block, x[number])
 
 
+def test_another_program_has_the_link_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cupy import cuda
+
+    from dsolver.engines.eager.resident import ResidentEngine
+    from tests.emulated.peers import ranks
+
+    problem, blocks = dsolver.problems.diffusion(GRID, smooth, chunks=(1, 1, 2)), []
+    spec = SolveSpec.plan(problem, (1, 1, 2), m=Algebraic(coarse_rows=20, gathered_rows=60))
+    malloc = cuda.runtime.malloc
+
+    def counted(size: int) -> Any:
+        blocks.append(size)
+        return malloc(size)
+
+    monkeypatch.setattr(cuda.runtime, "malloc", counted)
+
+    def programs_in_turn(transport: Any, rank: int) -> list[Any]:
+        found = []
+        for _ in range(3):
+            engine = ResidentEngine(spec.partition, "cuda", owned=[rank], transport=transport, hosts=[0, 1])
+            with engine.scope():
+                found.append(solved(engine, spec))
+            engine.leave()
+            link = transport.detached()
+            assert link is not None
+            transport = link.transport()
+        return found
+
+    with ranks((0, 1), PATIENCE) as each:
+        for (history, x), *later in each(programs_in_turn):
+            for again, same in later:
+                assert again == history
+                for number, block in same.items():
+                    np.testing.assert_array_equal(block, x[number])
+    assert len(blocks) == 2  # one of each rank
+
+
 def test_halos_made_before_the_first_exchange_are_linked_in_one_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     from dsolver.engines.transport import peer_halos
     from dsolver.engines.transport.connections import exchanged

@@ -11,11 +11,11 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future as LocalFuture
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, final
 
 import dask.array as da
 import dask.config
@@ -32,9 +32,12 @@ from dsolver.engines.base import Engine
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.running_program import RunningProgram
 from dsolver.engines.spmd import client as gang
-from dsolver.engines.spmd import worker
+from dsolver.engines.spmd import resting_links, worker
 from dsolver.engines.spmd.client import SpmdProgram
 from dsolver.engines.spmd.rank import RankSpec
+from dsolver.engines.transport.base import TransportLink
+from dsolver.engines.transport.connections import Connections
+from dsolver.engines.transport.sockets import SocketTransport
 from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
@@ -497,6 +500,73 @@ def test_a_turn_that_never_comes_is_given_up(two: Client, monkeypatch: pytest.Mo
             launch(two)
         job.call(Fickle.spin, 1)
     assert_nothing_remains(two)
+
+
+@final
+class SocketLink(TransportLink):
+    """Sockets that another program takes."""
+
+    def __init__(self, connections: Connections, owners: Sequence[int]) -> None:
+        self.connections, self._owners = connections, owners
+
+    def transport(self) -> SocketTransport:
+        return SocketTransport(self.connections, self._owners)
+
+    def close(self) -> None:
+        self.connections.close()
+
+
+@pytest.fixture
+def linked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The ranks that have connected with others; what connects them rests between programs, as between GPUs."""
+
+    def detached(transport: SocketTransport) -> SocketLink:
+        return SocketLink(transport._connections, transport._owners)
+
+    connected: list[int] = []
+    connect_ranks = Connections.connect
+
+    def counted(connections: Connections, *args: Any) -> None:
+        connected.append(connections.rank)
+        connect_ranks(connections, *args)
+
+    monkeypatch.setattr(RankSpec, "exclusive", True)
+    monkeypatch.setattr(SocketTransport, "detached", detached)
+    monkeypatch.setattr(Connections, "connect", counted)
+    return connected
+
+
+def test_programs_after_each_other_are_connected_once(
+    two: Client, linked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        with launch(two) as job:
+            job.call(Fickle.spin, 3)
+    assert sorted(linked) == [0, 1]
+    with launch(two) as job, pytest.raises(RankError, match="bad luck"):
+        job.call(Fickle.fail, 7, "value")
+    for _ in range(2):
+        with launch(two) as job:  # by new connections: those of ranks that failed are of no use
+            job.call(Fickle.spin, 3)
+    assert sorted(linked) == [0, 0, 1, 1]
+    left = resting_links.take(next(iter(resting_links._RESTING)))
+    assert left is not None
+    left.link.close()
+    monkeypatch.setattr(resting_links, "REST", 0.1)
+    with launch(two) as job:  # one rank alone has a link
+        job.call(Fickle.spin, 3)
+    assert sorted(linked) == [0, 0, 0, 1, 1, 1]
+    assert gone(lambda: list(resting_links._RESTING))
+    assert_nothing_remains(two)
+
+
+def test_links_that_rest_go_with_their_workers(linked: list[int]) -> None:
+    with cluster(2) as client:
+        with launch(client) as job:
+            job.call(Fickle.spin, 3)
+        assert len(resting_links._RESTING) == 2
+    assert gone(lambda: list(resting_links._RESTING))
+    assert sorted(linked) == [0, 1]
 
 
 # -- the client -------------------------------------------------------------------------------------------------------

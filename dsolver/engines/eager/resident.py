@@ -114,12 +114,16 @@ class ResidentEngine(EagerEngine):
         if self._recorder is not None:
             self._recorder.synchronize()
 
-    def close(self) -> None:
+    def leave(self) -> None:
+        """Release all but the transport."""
         if self._recorder is not None:
             # A view of another value type has the recorder, too. With the recordings it would keep the step, and that
             # the vectors and levels, which lead back to the view: they would not be freed before Python's collector.
             self._recorder.close()
         self._recorder, self._rooms = None, {}
+
+    def close(self) -> None:
+        self.leave()
         self.transport.close()
 
 

@@ -129,7 +129,8 @@ class SpmdProgram(RunningProgram[P_co]):
             opened = self._opened(shared)
             addresses = [rank.address for rank in opened]
             if shared.meshed:
-                self.link = self._all(ranks.join_rank, addresses, made)[0]
+                left = {rank.left for rank in opened}
+                self.link = self._all(ranks.join_rank, addresses, made, len(left) == 1 and "" not in left)[0]
             else:
                 self._all(ranks.connect_rank, addresses, made)
                 self.link = self._all(ranks.start_rank, opened[0].unique)[0]

@@ -19,6 +19,7 @@ from dsolver.engines.dask.lending import Loans
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.engines.out_of_memory import clear_frames, free_unused, is_out_of_memory, out_of_memory_error
 from dsolver.engines.redistribution import OtherCut, Redistributed, redistributed
+from dsolver.engines.spmd.resting_links import RestingLink
 from dsolver.engines.transport.base import Alone, PeerError, Transport
 from dsolver.engines.transport.connections import Connections, tree
 from dsolver.engines.transport.handshake import Address, Encryption
@@ -112,11 +113,20 @@ class Rank:
         spec: what every rank knows.
         number: of this rank.
         worker: the worker that it lives in.
+        left: the link that an earlier program's rank has left there, which is this one's from now on.
+
+    Attributes:
+        spec: as above.
+        number: the same.
+        connections: to the other ranks, where they do not come with a link.
+        ending: whether it is being ended.
+        link: what it has not taken, or has left, of links with the other ranks.
     """
 
-    def __init__(self, spec: RankSpec, number: int, worker: Worker) -> None:
+    def __init__(self, spec: RankSpec, number: int, worker: Worker, left: RestingLink | None = None) -> None:
         self.spec = spec
         self.number = number
+        self.link = left
         self.connections = Connections(number, worker.ip, spec.timeout, _encryption_of(worker))
         self.ending = False
         self._worker, self._ip = worker.address, worker.ip
@@ -156,24 +166,40 @@ class Rank:
 
         For in `start` a rank on a GPU waits inside NCCL, where it cannot be told to stop, until all have come.
         """
-        self._made = pickle.loads(program)
-        backends.load(self.spec.kernels, self._threads if self.spec.kernels == "cpu" else 1)
+        self._take(program)
         near = None if self.spec.meshed else tree(self.number, self.spec.size)
         self.connections.connect(addresses, self.spec.token, near)
 
-    def join(self, addresses: Sequence[Address], program: bytes) -> str:
+    def join(self, addresses: Sequence[Address], program: bytes, linked: bool) -> str:
         """`connect` and `start` of a rank that is connected with every other one.
 
         None of these waits inside NCCL before all have come: they agree on the transport first.
+
+        linked: all ranks have a link of the same program, and take it.
         """
+        left, self.link = self.link, None
+        if left is not None and linked:
+            self.connections.close()
+            self._transport = left.link.transport()
+            if self._reason is not None:  # which the others were not told
+                self._transport.abort(self._reason)
+                raise PeerError(self._reason)
+            self._take(program)
+            return self.start(None)
+        if left is not None:
+            left.link.close()
         self.connect(addresses, program)
         return self.start(None)
+
+    def _take(self, program: bytes) -> None:
+        self._made = pickle.loads(program)
+        backends.load(self.spec.kernels, self._threads if self.spec.kernels == "cpu" else 1)
 
     def start(self, unique: bytes | None) -> str:
         """Make the engine, and the program on it; returns what carries values to the other ranks, for people."""
         assert self._made is not None
         program, spec = self._made
-        self._transport = self._connected(unique)
+        self._transport = self._transport or self._connected(unique)
         self._engine = ResidentEngine(
             self.spec.partition,
             self.spec.kernels,
@@ -299,8 +325,17 @@ class Rank:
         self._lent.close()
         with ExitStack() as last_first:
             last_first.callback(self.connections.close)
-            if (top := self._engine or self._transport) is not None:
-                last_first.callback(top.close)
+            if self._transport is not None:
+                last_first.callback(self._transport.close)
+            if self._engine is not None:
+                self._engine.leave()
+            left = None if self._transport is None or self._reason is not None else self._transport.detached()
+            if left is not None:
+                last_first.pop_all()
+                spec = self.spec
+                self.link = RestingLink(
+                    program=spec.program, number=self.number, owners=spec.ranks, timeout=spec.timeout, link=left
+                )
         self._engine = self._transport = None
         if self._short:
             free_unused()

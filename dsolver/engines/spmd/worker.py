@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
+from dsolver.engines.spmd import resting_links
 from dsolver.engines.spmd.rank import Failure, Rank, RankSpec
 from dsolver.engines.transport.handshake import Address
 from dsolver.errors import RankError
@@ -50,10 +51,12 @@ class Opened:
     Attributes:
         address: where it listens for the others.
         unique: of rank 0 on GPUs that are not all connected, NCCL's unique id.
+        left: the program that has left it a link to the other ranks; empty where none has.
     """
 
     address: Address
     unique: bytes | None
+    left: str = ""
 
 
 @final
@@ -74,16 +77,22 @@ async def open_rank(spec: RankSpec, number: int, *, dask_worker: Worker) -> Open
         for (name, place), other in _RANKS.items():
             if place == address and other.spec.exclusive:
                 return Busy(program=name)
+    left = resting_links.take(address) if spec.exclusive else None
     try:
-        rank = Rank(spec, number, dask_worker)
+        rank = Rank(spec, number, dask_worker, left)
     except OSError as error:
+        if left is not None:
+            await resting_links.rest(dask_worker, left)
         return Failure(error=RankError(f"rank {number} cannot listen on worker {address}: {error}"))
     if spec.exclusive:
         tell_gpu_memory(dask_worker)
     _RANKS[spec.program, address] = rank
     _KEEPERS[rank] = asyncio.create_task(_keep(rank, dask_worker))
     unique = await rank.within(rank.unique_id)
-    return unique if isinstance(unique, Failure) else Opened(address=rank.connections.address, unique=unique)
+    if isinstance(unique, Failure):
+        return unique
+    known = left is not None and left.suits(number, spec.ranks, spec.timeout)
+    return Opened(address=rank.connections.address, unique=unique, left=left.program if left and known else "")
 
 
 async def connect_rank(program: str, addresses: Sequence[Address], made: bytes, *, dask_worker: Worker) -> Any:
@@ -91,9 +100,11 @@ async def connect_rank(program: str, addresses: Sequence[Address], made: bytes, 
     return await _within(program, dask_worker, Rank.connect, addresses, made)
 
 
-async def join_rank(program: str, addresses: Sequence[Address], made: bytes, *, dask_worker: Worker) -> Any:
-    """Connect a rank to all others, and make the program on it."""
-    return await _within(program, dask_worker, Rank.join, addresses, made)
+async def join_rank(
+    program: str, addresses: Sequence[Address], made: bytes, linked: bool, *, dask_worker: Worker
+) -> Any:
+    """Connect a rank to all others, by the link that it has where all have it, and make the program on it."""
+    return await _within(program, dask_worker, Rank.join, addresses, made, linked)
 
 
 async def start_rank(program: str, unique: bytes | None, *, dask_worker: Worker) -> Any:
@@ -145,7 +156,7 @@ async def exchange_rank(
 
 async def close_rank(program: str, reason: str | None, *, dask_worker: Worker) -> None:
     """End a rank; with a reason, a caller that waits for it fails with that."""
-    await _end((program, dask_worker.address), reason)
+    await _end((program, dask_worker.address), reason, dask_worker)
 
 
 # -- the rest ---------------------------------------------------------------------------------------------------------
@@ -162,7 +173,7 @@ async def _keep(rank: Rank, worker: Worker) -> None:
             reason = await _why_end(spec, worker)
             if reason is not None and not rank.ending:
                 logger.warning("program %s is ended: %s", spec.program, reason)
-                await _end(place, reason)
+                await _end(place, reason, worker)
     finally:
         closed.cancel()
         if watch is not None:
@@ -199,7 +210,7 @@ async def _watch(lease: str, worker: Worker) -> None:
         found = told["status"] == "OK" and told["result"]
 
 
-async def _end(place: tuple[str, str], reason: str | None) -> None:
+async def _end(place: tuple[str, str], reason: str | None, worker: Worker) -> None:
     """End a rank. Only when its thread has come to an end is the rank forgotten, and a GPU free for the next."""
     rank = _RANKS.get(place)
     if rank is None or rank.ending:
@@ -207,6 +218,8 @@ async def _end(place: tuple[str, str], reason: str | None) -> None:
     try:
         await rank.end(reason)
     finally:
+        if rank.link is not None:
+            await resting_links.rest(worker, rank.link)
         del _RANKS[place]
         keeper = _KEEPERS.pop(rank)
         if keeper is not asyncio.current_task():

@@ -57,6 +57,18 @@ class Channel(ABC):
         """
 
 
+class TransportLink(ABC):
+    """Connections of ranks between two programs, while nothing is under way."""
+
+    @abstractmethod
+    def transport(self) -> Transport:
+        """The transport of another program on them. Every rank asks for it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all connections, whatever the other ranks do."""
+
+
 class Transport(ABC):
     """Exchanges and sums with the other ranks. Every rank makes the same calls in the same order."""
 
@@ -105,6 +117,13 @@ class Transport(ABC):
     @abstractmethod
     def abort(self, reason: str) -> None:
         """Make this rank and every one that waits for it raise the reason. May be called from any thread."""
+
+    def detached(self) -> TransportLink | None:
+        """The connections, for another program; None where they are closed with this one, which is still to be done.
+
+        Called by every rank at the end of a program, when nothing refers to this any more.
+        """
+        return None
 
     @abstractmethod
     def close(self) -> None:

@@ -21,12 +21,12 @@ import cupy
 import numpy as np
 
 from dsolver.engines.base import Message
-from dsolver.engines.transport.base import Channel, PeerError, Transport
+from dsolver.engines.transport.base import Channel, PeerError, Transport, TransportLink
 from dsolver.engines.transport.connections import Connections, exchanged, known_numbers
 from dsolver.engines.transport.mailbox import Mailbox
 from dsolver.engines.transport.messages import Messages, Pair, by_peer
 from dsolver.engines.transport.peer_halos import PeerHalos
-from dsolver.engines.transport.peer_memory import Arena, IpcAddress
+from dsolver.engines.transport.peer_memory import Arena, IpcAddress, PeerMemory
 from dsolver.kernels import Backend
 from dsolver.kernels.cuda.peer.writes import PeerSum, sum_bytes
 from dsolver.kernels.formats.layout import HaloLayout
@@ -39,55 +39,97 @@ _MARK: Final = 8  # bytes that a rank writes into every other's memory to see wh
 _CHECK: Final = 0.2  # seconds between looks at the other ranks
 
 
+MOST_KEPT: Final = 1 << 30
+"""Bytes of peer memory that outlive a program, at most."""
+
+
+@final
+class PeerLink(TransportLink):
+    """Connections between GPUs, and what each may write to of the others.
+
+    Args:
+        connections: to the same ranks; they carry addresses and errors, never data.
+        owner_ranks: the rank that owns each chunk.
+        arena: this rank's memory for the others, with what all programs use taken.
+        sums: pointers to the words for sums, this rank's and then the peers'.
+
+    Attributes:
+        connections: as above.
+        owners: the rank of each chunk.
+        memory: that of the arena.
+        begin: what is free of it, as of `Arena`.
+        alarm: uint32 (1,), page-locked; kernels end their waiting once it is not 0.
+        address: of the alarm.
+        sum: sums over ranks.
+        side: the stream of exchanges that run beside the current stream's next work.
+    """
+
+    def __init__(self, connections: Connections, owner_ranks: Sequence[int], arena: Arena, sums: Sequence[int]) -> None:
+        self.connections, self.owners = connections, tuple(owner_ranks)
+        self.memory, self.begin = arena.memory, arena.begin
+        self._pinned = cupy.cuda.alloc_pinned_memory(8)
+        self.alarm, self.address = np.frombuffer(self._pinned, np.uint32, 1), int(self._pinned.ptr)
+        self.alarm[0] = 0
+        self.sum = PeerSum([owner == connections.rank for owner in owner_ranks], sums, self.address)
+        # The highest priority: a halo that waits behind inner blocks is a halo that is seen.
+        self.side = cupy.cuda.Stream(non_blocking=True, priority=-5)
+
+    def transport(self) -> PeerTransport:
+        return PeerTransport(self)
+
+    def close(self) -> None:
+        self.memory.close()
+        self.connections.close()
+
+
 @final
 class PeerTransport(Transport):
     """The transport of GPUs that reach each other's memory. Every call only enqueues, so a CUDA graph can capture it.
 
     Args:
-        connections: to the same ranks; they carry addresses and errors, never data.
-        owner_ranks: the rank that owns each chunk.
-        arena: this rank's memory for the others.
-        sums: pointers to the words for sums, this rank's and then the peers'.
+        link: between them.
     """
 
     name = "peer GPU memory"
 
-    def __init__(self, connections: Connections, owner_ranks: Sequence[int], arena: Arena, sums: Sequence[int]) -> None:
-        self._connections = connections
-        self._arena = arena
-        self._owners = tuple(owner_ranks)
-        self._mailbox = Mailbox(connections, arena)
-        self._memory = cupy.cuda.alloc_pinned_memory(8)
-        self._alarm = np.frombuffer(self._memory, np.uint32, 1)
-        self._alarm[0] = 0
-        self._halos = PeerHalos(connections, owner_ranks, arena, self._memory.ptr)
-        self._sum = PeerSum([owner == connections.rank for owner in owner_ranks], sums, self._memory.ptr)
+    def __init__(self, link: PeerLink) -> None:
+        self._link, self._connections = link, link.connections
+        arena = Arena(link.memory, link.begin)
+        self._mailbox = Mailbox(link.connections, arena)
+        self._halos = PeerHalos(link.connections, link.owners, arena, link.address, link.side)
 
     def channel(self, plans: Mapping[int, HaloLayout], backend: Backend) -> Channel:
         return self._halos.channel(plans, backend)
 
     def total(self, own: Any, gathered: Any, out: Any, add: Callable[[Any, Any], None]) -> None:
-        self._sum(own, gathered, out)
+        self._link.sum(own, gathered, out)
 
     def deliver(self, outgoing: Mapping[Pair, Message], expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
-        return self._mailbox.deliver(outgoing, by_peer(outgoing, expected, self._owners), kinds)
+        return self._mailbox.deliver(outgoing, by_peer(outgoing, expected, self._link.owners), kinds)
 
     def known(self, own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:
-        return known_numbers(self._connections, self._owners, own)
+        return known_numbers(self._connections, self._link.owners, own)
 
     def check(self) -> None:
         self._connections.check()
 
     def abort(self, reason: str) -> None:
-        self._alarm[0] = 1
+        self._link.alarm[0] = 1
         self._connections.abort(reason)
+
+    def detached(self) -> PeerLink | None:
+        self._settle()
+        well = not self._link.alarm[0] and sum(self._link.memory.sizes) <= MOST_KEPT
+        with suppress(PeerError):
+            if _all_agree(self._connections, well):  # no rank writes into the memory of another any more
+                return self._link
+        return None
 
     def close(self) -> None:
         self._settle()
         with suppress(PeerError):
-            _all_agree(self._connections, True)  # no rank writes into the memory of another any more
-        self._arena.close()
-        self._connections.close()
+            _all_agree(self._connections, True)  # as above
+        self._link.close()
 
     def _settle(self) -> None:
         """Wait for the device; if a peer is gone meanwhile, tell the kernels that wait for it."""
@@ -106,7 +148,7 @@ class PeerTransport(Transport):
             try:
                 self._connections.check()
             except PeerError:
-                self._alarm[0] = 1
+                self._link.alarm[0] = 1
 
 
 def connect(connections: Connections, owner_ranks: Sequence[int]) -> PeerTransport | None:
@@ -115,7 +157,7 @@ def connect(connections: Connections, owner_ranks: Sequence[int]) -> PeerTranspo
     Raises:
         PeerError: a peer failed.
     """
-    arena, reason = Arena(), ""
+    arena, reason = Arena(PeerMemory()), ""
     ranks = len(connections.peers) + 1
     marks = IpcAddress(handle=b"", block=0, offset=0)
     if os.environ.get(SWITCH, "").lower() == "nccl":
@@ -143,9 +185,9 @@ def connect(connections: Connections, owner_ranks: Sequence[int]) -> PeerTranspo
         except cupy.cuda.runtime.CUDARuntimeError as error:
             reason = str(error)
         if _all_agree(connections, not reason) and _all_agree(connections, _marked(arena.local(marks), connections)):
-            return PeerTransport(connections, owner_ranks, arena, pointers)
+            return PeerLink(connections, owner_ranks, arena, pointers).transport()
         reason = reason or "what was written did not arrive everywhere"
-    arena.close()
+    arena.memory.close()
     logger.info("rank %d does not write into other GPUs' memory: %s", connections.rank, reason or "another rank cannot")
     return None
 

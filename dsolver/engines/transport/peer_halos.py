@@ -37,14 +37,15 @@ class PeerHalos:
         owner_ranks: the rank that owns each chunk.
         arena: this rank's memory for others, and theirs as it is seen from here.
         alarm: address of a uint32 that ends all waiting once it is not 0.
+        side: the stream of exchanges that run beside the current stream's next work.
     """
 
-    def __init__(self, connections: Connections, owner_ranks: Sequence[int], arena: Arena, alarm: int) -> None:
-        self._connections, self._arena, self._alarm = connections, arena, alarm
+    def __init__(
+        self, connections: Connections, owner_ranks: Sequence[int], arena: Arena, alarm: int, side: Any
+    ) -> None:
+        self._connections, self._arena, self._alarm, self._side = connections, arena, alarm, side
         self._segments = SegmentCache(owner_ranks)
         self._unlinked: list[_PeerChannel] = []
-        # The highest priority: a halo that waits behind inner blocks is a halo that is seen.
-        self._side = cupy.cuda.Stream(non_blocking=True, priority=-5)
 
     def channel(self, plans: Mapping[int, HaloLayout], backend: Backend) -> Channel:
         """As of `Transport.channel`."""

@@ -61,23 +61,91 @@ class IpcAddress:
 
 
 @final
-class Arena:
-    """This rank's memory for others, and the others' memory as it is seen from here."""
+class PeerMemory:
+    """Blocks of this rank's memory for others, and the others' blocks as they are seen from here.
+
+    Attributes:
+        sizes: bytes of each block of this rank.
+    """
 
     def __init__(self) -> None:
         self._cuda: Any = importlib.import_module("cupy").cuda
         self._blocks: list[int] = []
         self._handles: list[bytes] = []
-        self._free, self._end = 0, 0  # in the newest block
+        self.sizes: list[int] = []
+        self._opened: dict[tuple[int, int], int] = {}
+
+    def address(self, block: int, offset: int) -> IpcAddress:
+        """An address in a block of this rank."""
+        return IpcAddress(handle=self._handles[block], block=block, offset=offset)
+
+    def local(self, address: IpcAddress) -> int:
+        """The pointer to an address of this rank."""
+        return self._blocks[address.block] + address.offset
+
+    def remote(self, peer: int, address: IpcAddress) -> int:
+        """The pointer, valid on this GPU, to an address of another rank.
+
+        Raises:
+            cupy.cuda.runtime.CUDARuntimeError: its memory cannot be reached from here.
+        """
+        key = peer, address.block
+        if key not in self._opened:
+            self._opened[key] = int(self._cuda.runtime.ipcOpenMemHandle(address.handle))
+        return self._opened[key] + address.offset
+
+    def add(self, size: int) -> None:
+        """A further block of so many bytes.
+
+        Raises:
+            cupy.cuda.runtime.CUDARuntimeError: there is no memory left, or none that others could open.
+        """
+        runtime = self._cuda.runtime
+        try:
+            pointer = int(runtime.malloc(size))
+        except runtime.CUDARuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            free_unused()  # CuPy's pool does so for its own arrays alone
+            pointer = int(runtime.malloc(size))
+        self._blocks.append(pointer)
+        self.sizes.append(size)
+        self._handles.append(bytes(runtime.ipcGetMemHandle(pointer)))
+
+    def close(self) -> None:
+        """Close the others' memory and free this rank's: only once no rank writes any more."""
+        for pointer in self._opened.values():
+            with suppress(self._cuda.runtime.CUDARuntimeError):  # whose it was may be gone
+                self._cuda.runtime.ipcCloseMemHandle(pointer)
+        for pointer in self._blocks:
+            self._cuda.runtime.free(pointer)
+        self._opened, self._blocks, self._handles, self.sizes = {}, [], [], []
+
+
+@final
+class Arena:
+    """Places in peer memory that a program takes and gives back.
+
+    Args:
+        memory: where they are. It may have blocks of an earlier program, which are used again.
+        begin: number of the block from which on it is free, and the first free byte there.
+
+    Attributes:
+        memory: as above.
+        begin: the same, of what has never been taken.
+    """
+
+    def __init__(self, memory: PeerMemory, begin: tuple[int, int] = (0, 0)) -> None:
+        self._cuda: Any = importlib.import_module("cupy").cuda
+        self.memory, self.begin = memory, begin
         self._released: list[tuple[int, IpcAddress]] = []  # with its room, ascending
         self._room: dict[tuple[int, int], int] = {}  # of what has been taken from there, by block and offset
-        self._opened: dict[tuple[int, int], int] = {}
 
     def allocate(self, size: int) -> IpcAddress:
         """Room for so many bytes, with whatever was there before: see `clear`.
 
         Raises:
-            cupy.cuda.runtime.CUDARuntimeError: there is no memory left, or none that others could open.
+            cupy.cuda.runtime.CUDARuntimeError: as of `PeerMemory.add`.
         """
         size = _aligned(size)
         found = bisect_left(self._released, size, key=itemgetter(0))
@@ -85,11 +153,13 @@ class Arena:
             room, address = self._released.pop(found)
             self._room[address.block, address.offset] = room
             return address
-        if self._free + size > self._end:
-            self._add(-(-max(size, PEER_BLOCK) // PEER_UNIT) * PEER_UNIT)
-        address = IpcAddress(handle=self._handles[-1], block=len(self._blocks) - 1, offset=self._free)
-        self._free += size
-        return address
+        (block, offset), sizes = self.begin, self.memory.sizes
+        while block < len(sizes) and offset + size > sizes[block]:
+            block, offset = block + 1, 0
+        if block == len(sizes):
+            self.memory.add(-(-max(size, PEER_BLOCK) // PEER_UNIT) * PEER_UNIT)
+        self.begin = block, offset + size
+        return self.memory.address(block, offset)
 
     def clear(self, places: Iterable[tuple[IpcAddress, int]]) -> None:
         """Set places of some sizes to zero, before any peer learns of them: in one wait.
@@ -112,43 +182,12 @@ class Arena:
         insort(self._released, (room, address), key=itemgetter(0))
 
     def local(self, address: IpcAddress) -> int:
-        """The pointer to an address of this rank."""
-        return self._blocks[address.block] + address.offset
+        """As of `PeerMemory`."""
+        return self.memory.local(address)
 
     def remote(self, peer: int, address: IpcAddress) -> int:
-        """The pointer, valid on this GPU, to an address of another rank.
-
-        Raises:
-            cupy.cuda.runtime.CUDARuntimeError: its memory cannot be reached from here.
-        """
-        key = peer, address.block
-        if key not in self._opened:
-            self._opened[key] = int(self._cuda.runtime.ipcOpenMemHandle(address.handle))
-        return self._opened[key] + address.offset
-
-    def close(self) -> None:
-        """Close the others' memory and free this rank's: only once no rank writes any more."""
-        for pointer in self._opened.values():
-            with suppress(self._cuda.runtime.CUDARuntimeError):  # whose it was may be gone
-                self._cuda.runtime.ipcCloseMemHandle(pointer)
-        for pointer in self._blocks:
-            self._cuda.runtime.free(pointer)
-        self._opened, self._blocks, self._handles = {}, [], []
-        self._released, self._room = [], {}
-        self._free = self._end = 0
-
-    def _add(self, size: int) -> None:
-        runtime = self._cuda.runtime
-        try:
-            pointer = int(runtime.malloc(size))
-        except runtime.CUDARuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            free_unused()  # CuPy's pool does so for its own arrays alone
-            pointer = int(runtime.malloc(size))
-        self._blocks.append(pointer)
-        self._handles.append(bytes(runtime.ipcGetMemHandle(pointer)))
-        self._free, self._end = 0, size
+        """As of `PeerMemory`."""
+        return self.memory.remote(peer, address)
 
 
 def _aligned(size: int) -> int:
