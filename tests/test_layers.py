@@ -38,6 +38,7 @@ ALLOWED = {
         (
             "dsolver.engines.graph.engine",
             "dsolver.engines.graph.results",
+            "dsolver.engines.graph.task_graph",
             "dsolver.engines.dask",
             "dsolver.engines.spmd.client",
             "dsolver.engines.spmd.rank",

@@ -24,7 +24,7 @@ from dsolver import kernels, problems
 from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.engines.base import Engine
 from dsolver.engines.eager.engine import EagerEngine
-from dsolver.engines.graph import engine as graph
+from dsolver.engines.graph import labels, task_graph
 from dsolver.engines.graph.engine import GraphEngine
 from dsolver.engines.graph.handles import GraphField, GraphScalar
 from dsolver.engines.graph.results import Results
@@ -163,7 +163,7 @@ def test_bits_on_other_partitions(client: Client, chunks: Triple) -> None:
 
 
 def test_bits_are_kept_when_the_past_is_forgotten(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "FORGET_AFTER", 0)
+    monkeypatch.setattr(task_graph, "FORGET_AFTER", 0)
     spec = plan()
     history, x = solve(eager_engine(spec), spec)
     with graph_engine(client, spec, batch=2) as engine:
@@ -266,12 +266,12 @@ def test_every_update_leaves_its_input_alone(client: Client) -> None:
         program.set_b(right_hand_side(spec.partition))
         start(program)
         advance(program, 1)
-        fields = [v for v in engine._variables if isinstance(v, GraphField) and v.version is not None]
+        fields = [v for v in engine._graph.variables if isinstance(v, GraphField) and v.version is not None]
         vectors = [v for v in fields if v.shape.path[-1] == "layout"]  # one item a boundary row is no block
         held = [GraphField(v.shape, v.dtype) for v in vectors]
         for copy, vector in zip(held, vectors, strict=True):
             copy.version = vector.version
-            engine._known(copy)
+            engine._graph.known(copy)
         before = [client.gather(engine.unload(f, f.shape)) for f in held]
         advance(program, 2)
         after = [client.gather(engine.unload(f, f.shape)) for f in held]
@@ -317,7 +317,7 @@ def test_solves_leave_no_spans_of_dask_behind(client: Client) -> None:
 
 
 def test_keys_are_readable(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "FORGET_AFTER", 100)
+    monkeypatch.setattr(task_graph, "FORGET_AFTER", 100)
     spec = plan()
     with graph_engine(client, spec) as engine:
         _, futures = solve(engine, spec)
@@ -333,21 +333,21 @@ def test_keys_are_readable(client: Client, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_labels_survive_the_dashboard() -> None:
-    for label in (*graph.LABELS.values(), graph.EXCHANGE, graph.REDUCE, graph.KEPT):
+    for label in (*labels.LABELS.values(), labels.EXCHANGE, labels.REDUCE, labels.KEPT):
         assert key_split((f"{label}-L0-abcdefab", 1, 2)) == label
         assert key_split((f"{label}-abcdefab", 1, 2)) == label
 
 
 def test_chunks_stay_with_their_owners(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "FORGET_AFTER", 100)
+    monkeypatch.setattr(task_graph, "FORGET_AFTER", 100)
     spec = plan()
     partition = spec.partition
     expected = owners(client, partition)
     assert len(set(expected)) == 2
     with graph_engine(client, spec) as engine:
         _, blocks = solve(engine, spec)
-        engine._results.wait(list(engine._results.futures))
-        held = client.who_has(list(engine._results.futures.values()))
+        engine._graph.results.wait(list(engine._graph.results.futures))
+        held = client.who_has(list(engine._graph.results.futures.values()))
         for number, block in blocks.items():
             assert list(client.who_has([block])[block.key]) == [expected[number]]
     places = {key: where for key, where in held.items() if "dot-" not in key[0]}
@@ -356,7 +356,7 @@ def test_chunks_stay_with_their_owners(client: Client, monkeypatch: pytest.Monke
 
 
 def test_keys_do_not_pile_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "FORGET_AFTER", 100)
+    monkeypatch.setattr(task_graph, "FORGET_AFTER", 100)
     spec = plan((2, 1, 1))
     wait_until_empty(client)
     with graph_engine(client, spec, batch=2) as engine:
@@ -366,7 +366,10 @@ def test_keys_do_not_pile_up(client: Client, monkeypatch: pytest.MonkeyPatch) ->
 
         def too_many() -> tuple[int, int] | None:
             """On the scheduler and the workers: more than what is alive, and what two batches leave on their way."""
-            bound, found = len(engine._results.futures) + 2 * 2 * 48, (len(scheduler_keys(client)), worker_keys(client))
+            bound, found = (
+                len(engine._graph.results.futures) + 2 * 2 * 48,
+                (len(scheduler_keys(client)), worker_keys(client)),
+            )
             return found if found[0] > bound or found[1] > 2 * bound else None
 
         for _ in range(6):  # of 24 steps, which make 1100 tasks
@@ -452,7 +455,7 @@ async def die_soon() -> None:
 @pytest.mark.parametrize("past", [0, 10**9], ids=["without a past", "with a past"])
 @pytest.mark.parametrize("processes", [False, True], ids=["closed", "killed"])
 def test_a_lost_worker_is_told(monkeypatch: pytest.MonkeyPatch, past: int, processes: bool) -> None:
-    monkeypatch.setattr(graph, "FORGET_AFTER", past)
+    monkeypatch.setattr(task_graph, "FORGET_AFTER", past)
     spec = plan((2, 1, 1))
     with cluster(2, processes=processes, threads=2) as client, graph_engine(client, spec) as engine:
         program = Solve(engine, spec)
@@ -507,7 +510,7 @@ def test_a_worker_that_hangs_is_told() -> None:
 
 
 def test_scalars_are_values_once_the_past_is_forgotten(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "FORGET_AFTER", 0)
+    monkeypatch.setattr(task_graph, "FORGET_AFTER", 0)
     spec = plan((2, 1, 1))
     with graph_engine(client, spec) as engine:
         program = Solve(engine, spec)
@@ -542,8 +545,8 @@ SHARED = ("pack", "dot", "spmv_dot", "spmv_halo", "subtract_halo", "update_p", "
 )
 def test_names_are_whole_and_have_colors_of_their_own(kernels: tuple[str, ...]) -> None:
     """Dask makes a task's name of its key, and a hash of the name its color."""
-    names = [graph.LABELS.get(name, name.replace("_", "-")) for name in (*SHARED, *kernels)]
-    names += [graph.EXCHANGE, graph.REDUCE]
+    names = [labels.LABELS.get(name, name.replace("_", "-")) for name in (*SHARED, *kernels)]
+    names += [labels.EXCHANGE, labels.REDUCE]
     assert [key_split(f"{name}-L0-0123abcd") for name in names] == names
     assert len({color_of(name) for name in names}) == len(names)
 

@@ -20,8 +20,7 @@ from distributed import Client
 
 import dsolver
 from dsolver.cluster import crew, versions
-from dsolver.engines.graph import engine as graph
-from dsolver.engines.graph import results
+from dsolver.engines.graph import results, task_graph
 from dsolver.engines.graph.results import Results
 from dsolver.engines.spmd import client as gang
 from dsolver.engines.spmd import worker
@@ -232,7 +231,7 @@ def test_a_worker_that_pauses_while_results_are_renamed(
         os.kill(killer.pid, signal.SIGCONT)
         return answering(*args)
 
-    monkeypatch.setattr(graph, "FORGET_AFTER", 0)
+    monkeypatch.setattr(task_graph, "FORGET_AFTER", 0)
     monkeypatch.setattr(Results, "rename", paused)
     monkeypatch.setattr(crew, "answering", awaken)
     try:

@@ -15,16 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from itertools import count
-from typing import Any, Final, TypeVar, final
+from typing import Any, final
 from uuid import uuid4
-from weakref import WeakSet
 
-from dask._task_spec import Task, TaskRef
 from distributed import Client, Future
 
 from dsolver.engines.base import Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
-from dsolver.engines.eager.handles import part_of
 from dsolver.engines.graph.handles import (
     GraphField,
     GraphHalo,
@@ -32,87 +28,34 @@ from dsolver.engines.graph.handles import (
     GraphPerChunk,
     GraphScalar,
     Inputs,
-    Key,
     LoadedBlocks,
     Variable,
-    Vector,
     Version,
     existing,
     level_of,
     states,
 )
+from dsolver.engines.graph.labels import DELIVER, EXCHANGE, LABELS, MESSAGE
 from dsolver.engines.graph.results import Results
 from dsolver.engines.graph.spans import spans_of
+from dsolver.engines.graph.task_graph import TaskGraph
 from dsolver.engines.graph.tasks import (
     Argument,
     Make,
-    Path,
     TaskCall,
-    add_parts,
     block_on_host,
     build,
     delivered,
     fetch_object,
     message_to,
     pack_halo,
-    pick,
     run_kernel,
     unload_block,
     unpack_halo,
 )
 from dsolver.grid.partition import Partition, Triple
-from dsolver.kernels.contract import FAN_IN, LOAD, Kernel
+from dsolver.kernels.contract import LOAD, Kernel
 from dsolver.monitor.spans import Span
-
-# The dashboard groups tasks by the words before the first digit. It also ends a name at a later word of eight letters
-# that begins with a to f, which it takes for a hash: hence `halo-exchanges`, and `coarsest` as a first word.
-LABELS: Final = {
-    "dense_solve": "coarsest-direct",
-    "direct_part": "whole-part",
-    "direct_solve": "solve-by-factors",
-    "dot": "dot-partial",
-    "forward": "forward-half-sweep",
-    "load": "load-block",
-    "move": "move-rows",
-    "pack": "halo-pack",
-    "postsmooth": "inner-postsmooth",
-    "prolong_add": "prolong",
-    "add_halo_dot": "boundary-spmv",
-    "sweep_backward": "backward-seidel",
-    "times_halo": "boundary-residual",
-    "times_halo_dot": "boundary-spmv",
-    "residual_halo": "boundary-residual",
-    "restore": "boundary-reset",
-    "restrict": "restriction",
-    "restrict_full": "full-restrict",
-    "spmv": "inner-spmv",
-    "spmv_dot": "inner-spmv",
-    "spmv_halo": "boundary-spmv",
-    "subtract_halo": "boundary-postsmooth",
-    "symgs": "coarsest-symgs",
-    "update_x_r": "update-iterate",
-    "upper_residual": "upper-sum",
-}
-"""Names of tasks on the dashboard, by kernel; other kernels keep their names, with hyphens.
-
-A name's color is a hash of it, one of 19. These names are chosen so that all operations of an iteration with the same
-preconditioner have different ones (a test knows which). Boundary rows come in two steps of one name: times the halo,
-which may run beside the inner rows, and added.
-"""
-
-EXCHANGE: Final = "halo-exchanges"
-MESSAGE: Final = "message"
-DELIVER: Final = "messages-received"
-REDUCE: Final = "dot-reduce"
-PARTIAL: Final = LABELS["dot"]
-KEPT: Final = "kept-values"
-
-FORGET_AFTER: Final = 1000
-"""Tasks after which the history of the current results is forgotten: about a second of a scheduler's work."""
-
-V = TypeVar("V", bound=Variable)
-Node = tuple[int, Key, Path]
-"""A node of a reduction tree: its first chunk, the key of a result, and the path into it."""
 
 
 @final
@@ -144,17 +87,14 @@ class GraphEngine(Engine):
         if batch < 1:
             raise ValueError(f"a batch needs at least one step, not {batch}")
         self.partition = partition
-        self._chunks = self._every = range(len(partition))
+        self._chunks = range(len(partition))
         self._neighbors = [tuple(near) for near in map(neighbors or partition.neighbors, self._chunks)]
         self._kernels = kernels
         self._batch = batch
-        self._name = uuid4().hex[:8]
         self._dtype = "float64"
-        self._serials = count(1)
         self._place: int | None = None  # the only chunk, in an engine for one
-        self._results = Results(client, owners, self._name)
-        self._variables: WeakSet[Variable] = WeakSet()
-        self._tasks: dict[Key, Task] = {}
+        name = uuid4().hex[:8]
+        self._graph = TaskGraph(Results(client, owners, name), name, self._chunks)
         self._spans: list[Span] = []
 
     # -- handles -----------------------------------------------------------------------------------------------------
@@ -165,25 +105,25 @@ class GraphEngine(Engine):
         arguments = tuple(inputs.argument(operand) for operand in operands)
         version, step = self._version(label), self._step(label, arguments)
         for chunk in self._chunks:
-            self._add(version.key(chunk), build, step, make, chunk, needs=inputs.of(chunk))
-        return GraphPerChunk(self._known(Variable(version)))
+            self._graph.add(version.key(chunk), build, step, make, chunk, needs=inputs.of(chunk))
+        return GraphPerChunk(self._graph.known(Variable(version)))
 
     def place(self, blocks: Mapping[int, Any]) -> GraphPerChunk:
         return self.per_chunk(_as_it_came, self._loaded(blocks)._replace(arrays=False))
 
     def field(self, layout: PerChunk) -> GraphField:
         assert isinstance(layout, GraphPerChunk)
-        return self._known(GraphField(layout, self._dtype))
+        return self._graph.known(GraphField(layout, self._dtype))
 
     def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> GraphHalo:
         assert isinstance(plan, GraphPerChunk)
-        return self._known(GraphHalo(plan, self._dtype, self._neighbors if senders is None else senders))
+        return self._graph.known(GraphHalo(plan, self._dtype, self._neighbors if senders is None else senders))
 
     def partial_sums(self) -> GraphPartialSums:
-        return self._known(GraphPartialSums())
+        return self._graph.known(GraphPartialSums())
 
     def scalar(self, value: float) -> GraphScalar:
-        return self._known(GraphScalar(value))
+        return self._graph.known(GraphScalar(value))
 
     def lowered(self, dtype: str) -> GraphEngine:
         view = copy(self)
@@ -226,7 +166,9 @@ class GraphEngine(Engine):
         halo.version = self._version(EXCHANGE, level_of((plan, x)))
         for chunk, senders in enumerate(halo.senders):
             buffers = [packed.key(sender) for sender in senders]
-            self._add(halo.version.key(chunk), unpack_halo, step, senders, chunk, needs=inputs.of(chunk) + buffers)
+            self._graph.add(
+                halo.version.key(chunk), unpack_halo, step, senders, chunk, needs=inputs.of(chunk) + buffers
+            )
 
     def deliver(self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str]) -> GraphPerChunk:
         assert isinstance(messages, GraphPerChunk)
@@ -235,16 +177,16 @@ class GraphEngine(Engine):
         for chunk in self._chunks:
             keys = []
             for sender in senders[chunk]:
-                keys.append((f"{MESSAGE}-{self._name}-to-{chunk}", version.serial, sender))
-                self._add(keys[-1], message_to, chunk, messages.path, needs=[sent.key(sender)])
-            self._add(version.key(chunk), delivered, step, tuple(senders[chunk]), tuple(kinds), needs=keys)
-        return GraphPerChunk(self._known(Variable(version)))
+                keys.append((f"{MESSAGE}-{self._graph.name}-to-{chunk}", version.serial, sender))
+                self._graph.add(keys[-1], message_to, chunk, messages.path, needs=[sent.key(sender)])
+            self._graph.add(version.key(chunk), delivered, step, tuple(senders[chunk]), tuple(kinds), needs=keys)
+        return GraphPerChunk(self._graph.known(Variable(version)))
 
     def known(self, numbers: PerChunk) -> list[tuple[float, ...]]:
         made = self.per_chunk(_as_it_came, numbers)
         version = existing(made.root)
-        self._submit([version])
-        return [built.item for built in self._results.gather([version.key(chunk) for chunk in self._chunks])]
+        self._graph.submit([version])
+        return [built.item for built in self._graph.results.gather([version.key(chunk) for chunk in self._chunks])]
 
     def total(self, parts: PartialSums, out: Scalar) -> None:
         assert isinstance(parts, GraphPartialSums)
@@ -253,10 +195,8 @@ class GraphEngine(Engine):
             out.state = 0.0
             return
         version = parts.version
-        nodes = self._reduced([(chunk, version.key(chunk), version.path) for chunk in self._chunks])
-        while len(nodes) > 1:
-            nodes = self._reduced(nodes)
-        group, serial, place = nodes[0][1]
+        parts_of = [(chunk, version.key(chunk), version.path) for chunk in self._chunks]
+        _, (group, serial, place), _ = self._graph.reduce(parts_of, self._place)
         out.state = Version(group, serial, place=place)
 
     def calculate(self, kernel: Kernel, *scalars: Scalar) -> None:
@@ -268,7 +208,7 @@ class GraphEngine(Engine):
         )
         step = self._step(kernel.name, arguments, kernel.name, reads)
         version = self._version(kernel.name)._replace(place=0)
-        self._add(version.key(0), run_kernel, step, 0, needs=inputs.of(0))
+        self._graph.add(version.key(0), run_kernel, step, 0, needs=inputs.of(0))
         outputs = scalars[reads:]
         for i, scalar in enumerate(outputs):
             assert isinstance(scalar, GraphScalar)
@@ -284,7 +224,7 @@ class GraphEngine(Engine):
         out.state = value
 
     def read(self, *scalars: Scalar) -> tuple[float, ...]:
-        (values,) = self._evaluate([states(scalars)])
+        (values,) = self._graph.evaluate([states(scalars)])
         return values
 
     def repeat(
@@ -300,14 +240,14 @@ class GraphEngine(Engine):
         while len(samples) < times:
             watched = []
             for _ in range(min(self._batch, times - len(samples))):
-                before = next(self._serials)
+                before = next(self._graph.serials)
                 step()
                 watched.append(states(watch))
             last = measured and len(samples) + len(watched) == times
-            seen = self._results.seen() if last else 0
-            samples += self._evaluate(watched)
+            seen = self._graph.results.seen() if last else 0
+            samples += self._graph.evaluate(watched)
             if last:
-                self._spans = self._recorded(seen, range(before, next(self._serials)))
+                self._spans = self._recorded(seen, range(before, next(self._graph.serials)))
         return samples
 
     def spans(self) -> list[Span]:
@@ -316,8 +256,8 @@ class GraphEngine(Engine):
 
     def _recorded(self, seen: int, serials: range) -> list[Span]:
         """The spans of some operations, from Dask's record after so many tasks."""
-        self._results.wait(list(self._results.futures))
-        return spans_of(self._results.record(seen), self._name, serials, self._results.owners)
+        self._graph.results.wait(list(self._graph.results.futures))
+        return spans_of(self._graph.results.record(seen), self._graph.name, serials, self._graph.results.owners)
 
     # -- data --------------------------------------------------------------------------------------------------------
 
@@ -326,8 +266,8 @@ class GraphEngine(Engine):
         self._launch(LOAD, (layout, self._loaded(blocks), out))
 
     def _loaded(self, blocks: Mapping[int, Any]) -> LoadedBlocks:
-        self._results.wait_for_blocks(blocks)
-        return LoadedBlocks({chunk: self._results.place(blocks[chunk], chunk) for chunk in self._chunks})
+        self._graph.results.wait_for_blocks(blocks)
+        return LoadedBlocks({chunk: self._graph.results.place(blocks[chunk], chunk) for chunk in self._chunks})
 
     def unload(self, x: Field, layout: PerChunk) -> dict[int, Future[Any]]:
         """Futures of blocks, each on the owner of its chunk. They outlive the engine."""
@@ -341,36 +281,27 @@ class GraphEngine(Engine):
 
     def _shared(self, version: Version) -> dict[int, Future[Any]]:
         """Futures of a version, that outlive the engine."""
-        self._submit([version])
+        self._graph.submit([version])
         keys = {chunk: version.key(chunk) for chunk in self._chunks}
         # So that its inputs may be released, and a failure is raised here.
-        self._results.wait(keys.values())
-        return {chunk: self._results.share(key) for chunk, key in keys.items()}
+        self._graph.results.wait(keys.values())
+        return {chunk: self._graph.results.share(key) for chunk, key in keys.items()}
 
     @property
     def ended(self) -> bool:
-        return self._results.closed
+        return self._graph.results.closed
 
     def close(self) -> None:
         """Give back all that the cluster holds for this engine."""
-        self._results.close()
-        self._tasks.clear()
+        self._graph.close()
 
     # -- adding tasks --------------------------------------------------------------------------------------------------
-
-    def _known(self, variable: V) -> V:
-        self._variables.add(variable)
-        return variable
 
     def _step(self, label: str, arguments: tuple[Argument, ...], kernel: str = "", first_output: int = 0) -> TaskCall:
         return TaskCall(label, self._kernels, self._dtype, kernel, arguments, first_output)
 
     def _version(self, label: str, level: int | None = None) -> Version:
-        name = label if level is None else f"{label}-L{level}"
-        return Version(f"{name}-{self._name}", next(self._serials), place=self._place)
-
-    def _add(self, key: Key, function: Callable[..., Any], *arguments: Any, needs: Iterable[Any]) -> None:
-        self._tasks[key] = Task(key, function, *arguments, *map(TaskRef, needs))
+        return self._graph.version(label, level, self._place)
 
     def _map(
         self,
@@ -391,7 +322,7 @@ class GraphEngine(Engine):
         step = self._step(label, arguments, kernel, reads)
         version = self._version(label, level_of(operands))
         for chunk in self._chunks:
-            self._add(version.key(chunk), function, step, chunk, needs=inputs.of(chunk))
+            self._graph.add(version.key(chunk), function, step, chunk, needs=inputs.of(chunk))
         return version
 
     def _launch(self, kernel: Kernel, operands: Sequence[Operand | LoadedBlocks]) -> None:
@@ -404,79 +335,6 @@ class GraphEngine(Engine):
         for i, handle in enumerate(outputs):
             assert isinstance(handle, GraphField | GraphHalo | GraphPartialSums)
             handle.version = version._replace(path=(i,) if len(outputs) > 1 else ())
-
-    def _reduced(self, nodes: Sequence[Node]) -> list[Node]:
-        """The next nodes of the tree."""
-        version = self._version(REDUCE)
-        reduced: list[Node] = []
-        for i in range(0, len(nodes), FAN_IN):
-            place = nodes[i][0]
-            near = [self._near(node, place) for node in nodes[i : i + FAN_IN]]
-            self._add(version.key(place), add_parts, tuple(path for _, path in near), needs=[key for key, _ in near])
-            reduced.append((place, version.key(place), ()))
-        return reduced
-
-    def _near(self, node: Node, place: int) -> tuple[Key, Path]:
-        """The key and path of a part for the owner of a place; a remote part comes without the vectors beside it."""
-        chunk, key, path = node
-        owners = self._results.owners
-        if not path or owners[chunk] == owners[place]:
-            return key, path
-        picked = f"{PARTIAL}-{self._name}", key[1], chunk
-        self._add(picked, pick, path, needs=[key])
-        return picked, ()
-
-    # -- submitting ----------------------------------------------------------------------------------------------------
-
-    def _submit(self, extra: Iterable[Version] = ()) -> None:
-        """Send the tasks that the live handles' current versions and some others need."""
-        live = {v.version for v in self._variables if v.version is not None}
-        self._results.submit(self._tasks, {v.key(chunk) for v in live.union(extra) for chunk in self._every})
-        self._tasks.clear()
-
-    def _evaluate(self, rows: Sequence[Sequence[Version | float]]) -> list[tuple[float, ...]]:
-        """The values of scalars, row by row."""
-        versions = list(dict.fromkeys(s for row in rows for s in row if isinstance(s, Version)))
-        self._submit(versions)
-        known = dict(zip(versions, self._values(versions), strict=True))
-        if self._results.task_count > FORGET_AFTER:
-            self._forget_past()
-        return [tuple(known[s] if isinstance(s, Version) else s for s in row) for row in rows]
-
-    def _values(self, versions: Sequence[Version]) -> list[float]:
-        """The numbers that versions of scalars are. Waits for them."""
-        found = self._results.gather([version.key(0) for version in versions])
-        return [part_of(value, version.path) for value, version in zip(found, versions, strict=True)]
-
-    def _forget_past(self) -> None:
-        """Give current results keys that come from no task, and scalars their values.
-
-        Otherwise the scheduler would keep every task since the start, to be able to compute a lost result again, and so
-        would the workers. No worker could run that history without the owner whose loss would make it necessary.
-        """
-        results = self._results
-        results.wait(list(results.futures))
-        scalars = [v for v in self._variables if isinstance(v, GraphScalar) and v.version is not None]
-        values = self._values([v.version for v in scalars if v.version is not None])
-        for scalar, value in zip(scalars, values, strict=True):
-            scalar.state = value
-        renamed = self._renamed()
-        pairs = [(old, new, chunk) for old, new in renamed.items() for chunk in self._every]
-        results.rename({new.key(chunk): (old.key(chunk), old.path) for old, new, chunk in pairs})
-        for variable in self._variables:
-            new = renamed.get(variable.version) if variable.version is not None else None
-            if new is not None and all(new.key(chunk) in results.futures for chunk in self._every):
-                variable.version = new
-        self._submit()
-        results.release_unwanted()
-        results.task_count = 0
-
-    def _renamed(self) -> dict[Version, Version]:
-        """A new version for each current one of a vector, or of parts, that comes from tasks."""
-        kept = f"{KEPT}-{self._name}"
-        handles = [v for v in self._variables if isinstance(v, Vector | GraphPartialSums)]
-        current = {v.version for v in handles if v.version is not None and v.version.group != kept}
-        return {version: self._version(KEPT)._replace(place=version.place) for version in current}
 
 
 def _as_it_came(_: Any, __: int, block: Any) -> Any:
