@@ -88,7 +88,8 @@ class CudaBackend(Backend):
         return host_arrays.to_host(values, room)
 
     def host_room(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        return host_arrays.HostRoom(shape, dtype) if math.prod(shape) * dtype.itemsize >= host_arrays.STAGED else None
+        worth = math.prod(shape) * dtype.itemsize >= host_arrays.ROOMY
+        return host_arrays.HostRoom(shape, dtype) if worth else None
 
     def answer(self, decide: Callable[..., T], numbers: Sequence[Array]) -> T:
         return foresight.answer(lambda *values: decide(*(float(value[0]) for value in values)), *numbers)

@@ -62,6 +62,7 @@ def test_an_array_comes_to_the_room_made_for_it(shape: tuple[int, int], monkeypa
     from dsolver.kernels.cuda import host_arrays
 
     monkeypatch.setattr(host_arrays, "STAGED", 1)
+    monkeypatch.setattr(host_arrays, "ROOMY", 1)
     room = backend.host_room(shape, given.dtype)
     array = room._array
     first, second = (backend.to_host(backend.asarray(given), room) for _ in range(2))
