@@ -124,7 +124,7 @@ def kinds(client: Client) -> list[Callable[[int], None]]:
 
     def several(number: int) -> None:
         with dsolver.Solver(points, **here) as solver:
-            assert solver.solve(right((3, *grid), number)).converged
+            assert solver.solve(right((*grid, 3), number)).converged
 
     def stopped(number: int) -> None:
         found = dsolver.solve(points, right(grid, number), callback=lambda state: state.iteration >= 2, **here)

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from dsolver.problems import Problem
 from dsolver.session.arguments import client_of, on_gpu_here, prepared, problem_of
 from dsolver.session.options import Arguments, Options, Setup, spelled_out, split_arguments
 from dsolver.session.session import Session
-from dsolver.session.solving.solves import solve_all
+from dsolver.session.solving.solves import solved
+from dsolver.session.user_arrays import RightHandSides
 from dsolver.solution import Solution
 
 
 @spelled_out(Setup, Options)
 def solve(problem: Problem | Any, b: Any, *, x0: Any = None, **arguments: Unpack[Arguments]) -> Solution:
-    """Solve A x = b by a preconditioned Krylov method. For several b on one A see `dsolver.Solver`.
+    """Solve A x = b by a preconditioned Krylov method. To solve with one A again and again see `dsolver.Solver`.
 
     Args:
         problem: the system: see `dsolver.problems`; or any sparse matrix of SciPy or CuPy: see `dsolver.matrix`.
         b: right-hand side, shape ``problem.shape``, (n,) for a matrix: an array, real or complex, of NumPy, CuPy, Dask
-            or xarray, or of a package that knows DLPack, such as PyTorch and JAX.
+            or xarray, or of a package that knows DLPack, such as PyTorch and JAX. Several are an array with one more
+            axis, the last, (nx, ny, nz, k) or (n, k), or a list; see `dsolver.Solver.solve`.
         x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b; see `dsolver.Solver.solve`.
 
     Returns:
-        The solution; its x is of b's kind, float64, or complex128 where A or b is complex. Its status, judged on the
-        true residual, tells whether it converged: not to is no exception.
+        The solution, or `Solutions` of several; x is of b's kind and shape, float64, or complex128 where A or b is
+        complex. The status, judged on the true residual, tells whether it converged: not to is no exception.
 
     Raises:
         InputError: an argument cannot be right. Nothing was started.
@@ -35,6 +37,6 @@ def solve(problem: Problem | Any, b: Any, *, x0: Any = None, **arguments: Unpack
     setup, options = split_arguments(**arguments)
     near, client = setup.M_from, client_of(setup)
     problem = problem_of(problem, gpu=on_gpu_here(setup), near=near, b=b, client=client)
-    with Session(problem, setup, prepared(problem, b, x0, setup)) as session:
-        (solution,) = solve_all(session, [(b, x0)], options)
-    return solution
+    sides = RightHandSides.of(problem, b, x0, client)
+    with Session(problem, setup, prepared(problem, sides, setup)) as session:
+        return cast(Solution, solved(session, sides, options))  # no type of an array tells whether it is several

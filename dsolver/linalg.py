@@ -21,9 +21,10 @@ from dsolver.session.arguments import client_of, on_gpu_here, prepared, problem_
 from dsolver.session.follower import State
 from dsolver.session.options import Options, Setup, spelled_out
 from dsolver.session.session import Session
-from dsolver.session.solving.solves import solve_all
+from dsolver.session.solving.solves import solved
+from dsolver.session.user_arrays import RightHandSides
 from dsolver.session.vectors import iterate
-from dsolver.solution import LeastSquaresSolution
+from dsolver.solution import LeastSquaresSolution, Solution
 from dsolver.status import Status
 
 if TYPE_CHECKING:
@@ -92,14 +93,14 @@ def cg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> 
     Args:
         A: a `dsolver.Problem`, or a symmetric or Hermitian sparse matrix of SciPy or CuPy; see `dsolver.matrix`.
         b: right-hand side, real or complex: an array of NumPy, CuPy, Dask or xarray; for a matrix (n,) or
-            (n, 1), for a problem of its ``shape`` or raveled, (n,).
+            (n, 1), for a problem of its ``shape`` or raveled, (n,). Several have one more axis, the last, as (n, k).
         x0: first guess, like b; zero by default, and "fmg" as in `dsolver.solve`.
 
     Returns:
         x, float64 or complex128, shaped like b and of its kind, (n,) where b is (n, 1); and info: 0 where the true
         residual is within the tolerance; > 0, the number of iterations made, where it is not; < 0 where the method
         broke down: -1 A or M is not positive definite, -2 the residual grew without bound, -3 NaN or infinity appeared,
-        -4 it had to divide by zero.
+        -4 it had to divide by zero. Of several, info is that of the worst.
     """
     return _solved("cg", A, b, x0, Linalg(**arguments))
 
@@ -288,8 +289,8 @@ def _solved(
     """x and info of a method; maxiter counts bases where restart says how long these are, and SciPy's so counts."""
     where: Any = {"client": given.client, "engine": given.engine, "device": given.device}
     setup = Setup(**where, M=given.M, M_from=given.M_from, method=method)
-    near, callback = given.M_from, given.callback
-    A = problem_of(A, gpu=on_gpu_here(setup), near=near, b=b, client=client_of(setup))
+    near, callback, client = given.M_from, given.callback, client_of(setup)
+    A = problem_of(A, gpu=on_gpu_here(setup), near=near, b=b, client=client)
     if not isinstance(A, Problem):
         raise InputError(
             f"A is {_called(A)}, but must be a sparse matrix of SciPy or CuPy, or a problem of dsolver.problems, for "
@@ -298,9 +299,9 @@ def _solved(
     if callback is not None and not callable(callback):
         raise InputError(f"callback must be a function of an iterate, not {in_a_line(callback)}")
     size = math.prod(A.grid)
-    raveled = not A.flat and getattr(b, "shape", None) == (size,) and hasattr(b, "reshape")
+    raveled = _is_raveled(A, b)
     if raveled:
-        b, x0 = b.reshape(A.shape), x0.reshape(A.shape) if getattr(x0, "shape", None) == (size,) else x0
+        b, x0 = (each.reshape((*A.shape, *each.shape[1:])) if _is_raveled(A, each) else each for each in (b, x0))
 
     def tell(state: State) -> None:
         assert callback is not None
@@ -319,10 +320,25 @@ def _solved(
         maxiter=most if restart is None or told == "legacy" else most * min(restart, size),
         callback=None if callback is None else tell,
     )
-    with Session(A, setup, prepared(A, b, x0, setup)) as session:
-        (solution,) = solve_all(session, [(b, x0)], options)
-    info = 0 if solution.converged else BREAKDOWNS.get(solution.status, max(1, solution.iterations))
-    return (solution.x.reshape(size) if raveled else solution.x), info
+    sides = RightHandSides.of(A, b, x0, client)
+    with Session(A, setup, prepared(A, sides, setup)) as session:
+        found = solved(session, sides, options)
+    infos = [_info(found)] if isinstance(found, Solution) else [_info(one) for one in found]
+    x = found.x.reshape((size, *b.shape[len(A.shape) :])) if raveled else found.x
+    return x, min(infos) if min(infos) < 0 else max(infos)
+
+
+def _is_raveled(A: Problem, values: Any) -> bool:
+    """Whether it is a vector (n,) of a grid, or several, (n, k)."""
+    shape, size = getattr(values, "shape", None), math.prod(A.grid)
+    if A.flat or not shape or not hasattr(values, "reshape") or shape == A.shape:
+        return False
+    return shape[0] == size and len(shape) in (1, 2) and len(A.shape) > 1
+
+
+def _info(solution: Solution) -> int:
+    """SciPy's info of a solution."""
+    return 0 if solution.converged else BREAKDOWNS.get(solution.status, max(1, solution.iterations))
 
 
 def _called(value: Any) -> str:

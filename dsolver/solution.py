@@ -237,7 +237,7 @@ class Solutions(Sequence[Solution]):
     """The solutions for several right-hand sides, in their order.
 
     Attributes:
-        x: the solutions as one array where the right-hand sides were one, (m, nx, ny, nz) for a grid and (n, m) for a
+        x: the solutions as one array where the right-hand sides were one, (nx, ny, nz, k) for a grid and (n, k) for a
             matrix; else a list of arrays.
     """
 

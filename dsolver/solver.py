@@ -13,21 +13,13 @@ from dsolver.problems import Problem
 from dsolver.problems.diffusion_problem.problem import changed
 from dsolver.problems.problem import check_problem
 from dsolver.session import facts
-from dsolver.session.arguments import (
-    are_several,
-    check_guess,
-    check_shapes,
-    client_of,
-    columns,
-    on_gpu_here,
-    pairs_of,
-    problem_of,
-    together,
-)
+from dsolver.session.arguments import check_sides, client_of, on_gpu_here, problem_of
 from dsolver.session.operator import PreconditionerOperator
 from dsolver.session.options import Options, Setup, SetupArguments, SolveArguments, spelled_out
 from dsolver.session.session import Session
-from dsolver.session.solving.solves import solve_all
+from dsolver.session.solving.solves import solved
+from dsolver.session.user_arrays import RightHandSides
+from dsolver.session.user_arrays.several import are_several, columns, together
 from dsolver.session.vectors import iterate, product
 from dsolver.solution import Solution, Solutions
 
@@ -115,12 +107,13 @@ class Solver:
         """Solve A x = b by the preconditioned method.
 
         Args:
-            b: right-hand side, shape ``problem.shape``: an array as for `dsolver.solve`. Several of them are a
-                list of such, or one array: (m, nx, ny, nz) for a grid, (n, m) for a matrix. Some at a time, up to
-                `dsolver.program.batch.AT_ONCE`, are solved together, so that the matrix is read once for all of them;
-                each has the iterations and the bits that it would have alone, and its timings are those of all. With a
-                function for M, the graph engine or one of the arguments from callback to resume they are solved one
-                after the other, and so they are by other methods than "cg"; `Solution.notes` then says why.
+            b: right-hand side, shape ``problem.shape``: an array as for `dsolver.solve`. Several of them are one array
+                whose last axis counts them, (nx, ny, nz, k) for a grid and (n, k) for a matrix, or a list. Some at a
+                time, up to `dsolver.program.batch.AT_ONCE`, are solved together, so that the matrix is read once for
+                all of them; each has the iterations and the bits that it would have alone, and its timings are those
+                of all. With a function for M, the graph engine or one of the arguments from callback to resume they
+                are solved one after the other, and so they are by other methods than "cg"; `Solution.notes` then says
+                why. Each has checkpoints in a folder of its own within the one that is named.
             x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b, where M is multigrid:
                 it takes about as long as an iteration and saves one or two.
 
@@ -134,18 +127,13 @@ class Solver:
             ClusterError: the cluster failed during the solve.
         """
         options = Options(**arguments)
-        given, b, x0 = b, columns(self.problem, "b", b), columns(self.problem, "x0", x0)
-        several = are_several(self.problem, b)
-        pairs = pairs_of(self.problem, b, x0) if several else [(b, x0)]
-        for values, guess in pairs:
-            self._check(values, guess)
-        solutions = solve_all(self._session, pairs, options)
-        if not several:
-            return solutions[0]
-        return Solutions(solutions, together([solution.x for solution in solutions], given))
+        session = self._session
+        sides = RightHandSides.of(self.problem, b, x0, session.runtime.client)
+        check_sides(session.first.m, self.problem, sides)
+        return solved(session, sides, options)
 
     def __matmul__(self, x: Any) -> Any:
-        """A x, of x's kind of array, for x like b: (n, k) and (k, nx, ny, nz) are several.
+        """A x, of x's kind of array, for x like b: (n, k) and (nx, ny, nz, k) are several.
 
         Of a diffusion problem A is that of `dsolver.Problem.to_scipy`.
 
@@ -153,10 +141,11 @@ class Solver:
             InputError: x is no such array, or this Solver is closed or solving.
             ClusterError: the cluster failed.
         """
-        each = columns(self.problem, "x", x)
-        if are_several(self.problem, each):
-            return together([product(self._session, one) for one, _ in pairs_of(self.problem, each, None)], x)
-        return product(self._session, x)
+        session = self._session
+        if not are_several(self.problem, x):
+            return product(session, x)
+        each = columns(self.problem, "x", x, session.runtime.client)
+        return together([product(session, one) for one in each], x)
 
     def iterate(self) -> Any:
         """The newest iterate of the solve that is running, like its b: for callbacks.
@@ -273,7 +262,3 @@ class Solver:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _check(self, b: Any, x0: Any) -> None:
-        check_guess(self._session.first.m, x0)
-        check_shapes(self.problem, b, x0)

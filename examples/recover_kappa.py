@@ -25,7 +25,7 @@ def heated(n, places):
     """Sources, one for each experiment: a warm spot around a place."""
     x, y = np.meshgrid(*[(np.arange(n) + 0.5) / n] * 2, indexing="ij")
     spots = [np.exp(-((x - a) ** 2 + (y - b) ** 2) / 0.005) for a, b in places]
-    return np.stack(spots)[..., None]
+    return np.stack(spots, axis=-1)[:, :, None]
 
 
 def hidden(n):
@@ -48,7 +48,7 @@ def main():
     places = [(a, b) for a in (0.2, 0.5, 0.8) for b in (0.2, 0.5, 0.8)]
     f, true = jnp.asarray(heated(n, places)), hidden(n)
     sensors = rng.random((n, n, 1)) < 0.2
-    measured = dsolver.jax.solve(problem, f, kappa=true, rtol=1e-10)[:, sensors]
+    measured = dsolver.jax.solve(problem, f, kappa=true, rtol=1e-10)[sensors]
     noise = 1e-3 * float(abs(measured).max())
     measured = measured + noise * rng.standard_normal(measured.shape)
 
@@ -58,7 +58,7 @@ def main():
         s = log_kappa.reshape(n, n, 1)
         u = dsolver.jax.solve(problem, f, kappa=jnp.exp(s), rtol=1e-8)
         rough = sum(jnp.sqrt(jnp.diff(s, axis=axis) ** 2 + 1e-4).sum() for axis in (0, 1))
-        return (((u[:, sensors] - measured) / noise) ** 2).mean() + 2.0 * rough / n**2
+        return (((u[sensors] - measured) / noise) ** 2).mean() + 2.0 * rough / n**2
 
     steps = itertools.count(1)
 

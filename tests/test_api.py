@@ -221,7 +221,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "b transposed": ({"b": np.ones((24, 8, 16))}, "they must be equal"),
     "no b": ({"b": None}, r"b must be an array of shape \(16, 8, 24\), not None"),
     "a number for b": ({"b": 1.0}, "b must be an array"),
-    "several b": ({"b": np.ones((2, *GRID))}, "several right-hand sides are solved by the solve of a dsolver.Solver"),
+    "several b, their axis in front": ({"b": np.ones((2, *GRID))}, "last; pass numpy.moveaxis.b, 0, -1"),
     "masked b": ({"b": np.ma.masked_greater(with_value(2.0), 1.0)}, "b is a masked array"),
     "NaN in b": ({"b": with_value(np.nan)}, "b has 1 values that are NaN or infinite"),
     "inf in b": ({"b": with_value(-np.inf)}, "b has 1 values that are NaN or infinite"),

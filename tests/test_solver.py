@@ -87,18 +87,18 @@ def test_set_up_is_paid_once(b: F64) -> None:
 
 
 def test_several_right_hand_sides(b: F64) -> None:
-    many = np.stack([b, np.zeros(GRID), 3.0 * b])
+    many = np.stack([b, np.zeros(GRID), 3.0 * b], axis=-1)
     with Solver(PROBLEM) as solver:
         of_array: Any = solver.solve(many)
-        of_list = solver.solve(list(many))
+        of_list = solver.solve([b, np.zeros(GRID), 3.0 * b])
         warm: Any = solver.solve(many, x0=of_array.x)
     assert isinstance(of_array, dsolver.Solutions)
     assert isinstance(of_list.x, list)
     assert of_array.x.shape == many.shape
     assert of_array.converged
     assert [solution.status for solution in of_array] == [Status.CONVERGED] * 3
-    assert (of_array[0].x == of_array.x[0]).all()
-    assert (of_array.x == np.stack(of_list.x)).all()
+    assert (of_array[0].x == of_array.x[..., 0]).all()
+    assert (of_array.x == np.stack(of_list.x, axis=-1)).all()
     assert [solution.iterations for solution in warm] == [0, 0, 0]
     assert repr(of_array) == f"<Solutions: 3 of 3 converged, {of_array[0].iterations * 2} iterations>"
 
@@ -133,13 +133,17 @@ def test_it_is_neither_copied_nor_pickled_and_goes_on(copied: Callable[[Any], An
     assert pickle.dumps(expected), "a Solution may be kept"
 
 
-def test_the_axis_that_counts_right_hand_sides_is_the_first(b: F64) -> None:
+def test_the_axis_that_counts_right_hand_sides_is_the_last(b: F64) -> None:
+    first = np.stack([b, b])
+    last = r"has shape \(2, 16, 8, 24\), .* that counts them is the last; pass numpy.moveaxis"
     with Solver(PROBLEM, device="cpu") as solver:
-        for wrong in ({"b": np.stack([b, b], axis=-1)}, {"b": [b, b], "x0": np.stack([b, b], axis=-1)}):
-            with pytest.raises(InputError, match=r"has shape \(16, 8, 24, 2\), .* that counts them is the first"):
+        for wrong in ({"b": first}, {"b": [b, b], "x0": first}):
+            with pytest.raises(InputError, match=last):
                 solver.solve(**wrong)
-        with pytest.raises(InputError, match="b has no right-hand side"):
-            solver.solve(np.empty((0, *GRID)))
+        with pytest.raises(InputError, match=last):
+            solver @ first
+        with pytest.raises(InputError, match="b has no right-hand side: its last axis has length 0"):
+            solver.solve(np.empty((*GRID, 0)))
 
 
 def test_update_takes_another_matrix(b: F64) -> None:
@@ -319,8 +323,9 @@ def test_on_a_live_cluster_data_stay_there(engine: Any, client: Client, b: F64) 
             assert isinstance(solution.x, da.Array)
             assert solution.x.chunks == ((8, 8), (8,), (24,))
             assert (solution.x.compute() == factor * expected.x).all(), "a power of two changes no bit"
-        several = solver.solve(da.stack([right, 2.0 * right]), rtol=1e-3)
-        assert (several.x.compute() == np.stack([expected.x, 2.0 * expected.x])).all()
+        several = solver.solve(da.stack([right, 2.0 * right], axis=-1), rtol=1e-3)
+        assert several.x.chunks == ((8, 8), (8,), (24,), (2,))
+        assert (several.x.compute() == np.stack([expected.x, 2.0 * expected.x], axis=-1)).all()
         assert solver.solve(right, x0=solution.x / 4.0, rtol=1e-3).iterations == 0
 
 

@@ -49,7 +49,7 @@ def solve(
     Args:
         problem: the system: a problem of `dsolver.problems`; a sparse matrix (n, n) of `jax.experimental.sparse`, BCOO
             or BCSR; or a matrix of SciPy, whose entries are constants.
-        b: right-hand side, of the grid's shape or (n,), or several as for `dsolver.Solver.solve`: (m, nx, ny, nz) or
+        b: right-hand side, of the grid's shape or (n,), or several as for `dsolver.Solver.solve`: (nx, ny, nz, k) or
             (n, k). For diffusion it is the source f.
         kappa: κ of a diffusion problem in place of its own: an array of the grid's shape, or a number; or a sequence of
             three such, along x, y and z. In a plane all of them have two axes.

@@ -25,6 +25,7 @@ from dsolver.problems.diffusion_problem.problem import changed
 from dsolver.problems.finite_volumes import KAPPA, SIGMA, Diffusion
 from dsolver.problems.fluxes.form import FluxForm, kappa_of
 from dsolver.problems.problem import check_problem
+from dsolver.session.user_arrays.several import with_first_axis_last
 
 
 class ParametricSystem(ABC):
@@ -44,11 +45,6 @@ class ParametricSystem(ABC):
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
         """Shape of b: the grid's with three axes, or (rows,)."""
-
-    @property
-    def axis(self) -> int:
-        """The axis that counts several right-hand sides: the first of a grid's, the last of a matrix's."""
-        return 1 if len(self.shape) == 1 else 0
 
     @abstractmethod
     def like(self, other: ParametricSystem) -> bool:
@@ -76,7 +72,10 @@ class ParametricSystem(ABC):
 
     @abstractmethod
     def form(self, parameters: Sequence[Any], left: Any, right: Any) -> Any:
-        """leftᵀ A right, summed over pairs of vectors: terms that no parameter is in may be missing."""
+        """leftᵀ A right, summed over pairs of vectors, whose last axis counts them where it is one axis more.
+
+        Terms that no parameter is in may be missing.
+        """
 
 
 @final
@@ -182,7 +181,7 @@ class CellCoefficients(ParametricSystem):
         # x of r = V f + c is found as that of f = r / V without boundary values.
         boundary = problem.rule.boundary.homogeneous
         self._homogeneous = replace(problem, rule=replace(problem.rule, boundary=boundary))
-        self._given, self._asarray = problem, asarray
+        self._given, self._asarray, self._xp = problem, asarray, xp
         self._flux_form = FluxForm(problem, xp, asarray)
         self._volumes = FluxForm(problem, np, np.asarray).volumes()
 
@@ -222,10 +221,12 @@ class CellCoefficients(ParametricSystem):
     def source(self, r: Array) -> Array:
         """Source for each unit of volume."""
         volumes = np.asarray(self._volumes, like=r)
-        return r / (volumes + (volumes == 0.0))  # where cells are left out, r does not matter
+        volumes = volumes + (volumes == 0.0)  # where cells are left out, r does not matter
+        return r / (volumes if r.ndim == len(self.shape) else volumes[..., None])
 
     def form(self, parameters: Sequence[Any], left: Any, right: Any) -> Any:
         """Σ T Δleft Δright and what the ends and σ add."""
+        left, right = self._in_front(left), self._in_front(right)
         total = 0.0 * (left * right).sum()
         if self._kappas:
             total = total + self._flux_form.of_fluxes(self._along(parameters), left, right)
@@ -241,7 +242,12 @@ class CellCoefficients(ParametricSystem):
                 values if isinstance(values, float | complex) else self._asarray(values)
                 for values in kappa_of(self._given)
             ]
-        return self._flux_form.right_hand_side(kappa, f)
+        right = self._flux_form.right_hand_side(kappa, self._in_front(f))
+        return right if right.ndim == len(self.shape) else self._xp.moveaxis(right, 0, -1)
+
+    def _in_front(self, vectors: Any) -> Any:
+        """Several vectors with the axis in front that counts them, as `FluxForm` has them."""
+        return vectors if vectors.ndim == len(self.shape) else self._xp.moveaxis(vectors, -1, 0)
 
     def _along(self, parameters: Sequence[Any]) -> Sequence[Any]:
         """κ along x, y, z; nothing where none is a parameter."""
@@ -308,10 +314,10 @@ def check_shape(b: Any, system: ParametricSystem) -> None:
         InputError: b has another shape.
     """
     one, shape = system.shape, tuple(b.shape)
-    flat = len(one) == 1
-    if shape != one and not (len(shape) == len(one) + 1 and one == (shape[:1] if flat else shape[1:])):
-        several = f"({one[0]}, k)" if flat else f"(m, {', '.join(map(str, one))})"
-        raise InputError(f"b has shape {shape}, but A takes one of shape {one}, or several as {several}")
+    if shape[: len(one)] != one or len(shape) > len(one) + 1:
+        several = f"({', '.join(map(str, one))}, k)"
+        turn = f": pass {with_first_axis_last('b', b)}" if shape[1:] == one else ""
+        raise InputError(f"b has shape {shape}, but A takes one of shape {one}, or several as {several}{turn}")
 
 
 def check_unused(name: str, kappa: Any, sigma: Any) -> None:

@@ -52,7 +52,7 @@ def solve(
     Args:
         problem: the system: a problem of `dsolver.problems`; a sparse tensor, COO or CSR, of shape (n, n); or a matrix
             of SciPy, whose entries are constants.
-        b: right-hand side, of the grid's shape or (n,), or several as for `dsolver.Solver.solve`: (m, nx, ny, nz) or
+        b: right-hand side, of the grid's shape or (n,), or several as for `dsolver.Solver.solve`: (nx, ny, nz, k) or
             (n, k). For diffusion it is the source f.
         kappa: κ of a diffusion problem in place of its own: a tensor of the grid's shape, or with one number; or a
             sequence of three such, along x, y and z. In a plane all of them have two axes.
@@ -186,8 +186,7 @@ class _TorchSolve(torch.autograd.Function):
         first, *others = dims = in_dims[3:]
         r, *parameters = tensors
         if first is not None and not any(dim is not None for dim in others) and r.ndim == len(how.system.shape) + 1:
-            axis = how.system.axis
-            return _TorchSolve.apply(how, transposed, gradient, r.movedim(first, axis), *parameters), axis
+            return _TorchSolve.apply(how, transposed, gradient, r.movedim(first, -1), *parameters), -1
         each = [
             [values if dim is None else values.select(dim, number) for values, dim in zip(tensors, dims, strict=True)]
             for number in range(info.batch_size)

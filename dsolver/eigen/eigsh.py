@@ -22,12 +22,12 @@ from dsolver.preconditioners.auto import coarsens
 from dsolver.preconditioners.registry import AUTO, check_matrix
 from dsolver.problems import Problem
 from dsolver.program.eigen import EigenProgram
-from dsolver.session.arguments import on_gpu_here
+from dsolver.session.arguments import client_of, on_gpu_here
 from dsolver.session.facts import chosen
 from dsolver.session.notes import notes_of
 from dsolver.session.options import PrecondDtype, Setup
 from dsolver.session.session import Session
-from dsolver.session.user_arrays import stacked
+from dsolver.session.user_arrays.several import columns, stacked
 from dsolver.status import Status
 
 if TYPE_CHECKING:
@@ -73,9 +73,8 @@ def eigsh(
             ARPACK of SciPy finds them, with solves by ``M`` (factors by default).
         tol: finished when ‖A x - λ B x‖₂ <= tol |λ| ‖B x‖₂ for each, or is what rounding leaves. λ itself has then
             about twice as many digits.
-        v0: first guesses, like a right-hand side, or several: (n, m) of a matrix, (m, nx, ny, nz) of a
-            grid. Vectors come in its kind of array. By default what M makes of rough vectors, the same for any number
-            of workers.
+        v0: first guesses, like a right-hand side, or several: (n, m) of a matrix, (nx, ny, nz, m) of a grid. Vectors
+            come in its kind of array. By default what M makes of rough vectors, the same for any number of workers.
         maxiter: iterations at most; 1000 by default.
         client: as in `dsolver.solve`.
         engine: as in `dsolver.solve`.
@@ -96,7 +95,7 @@ def eigsh(
     pencil = given_pencil(A, B, gpu=on_gpu_here(setup))
     _check(pencil, k, which, sigma)
     check_tolerance("tol", tol)
-    guesses, like = _guesses(pencil, A, v0)
+    guesses, like = _guesses(pencil, A, v0, client_of(setup))
     terms = Wanted(count=int(k), tol=tol, maxiter=_count("maxiter", MAXITER if maxiter is None else maxiter))
     seeker = _Seeker(setup=setup, guesses=guesses, like=like, began=began)
     if sigma is not None:
@@ -181,7 +180,7 @@ class _Seeker:
             m = "none" if ends[0].highest else chosen(session).asked
             return Eigenpairs(
                 values=numbers[:, 0],
-                vectors=_together([row[3] for row in rows], self.like, axis=int(pencil.problem.flat)),
+                vectors=_together([row[3] for row in rows], self.like),
                 residuals=abs(pencil.factor) * numbers[:, 1],
                 limits=abs(pencil.factor) * numbers[:, 2],
                 status=failed[0] if failed else Status.CONVERGED,
@@ -209,11 +208,11 @@ def _usual(M: Any, problem: Problem) -> Any:
     return "amg" if coarsens(problem) else M
 
 
-def _together(vectors: list[Any], like: Any, axis: int) -> Any:
-    """Vectors as one array of their kind; of xarray with a dimension "mode" in front."""
+def _together(vectors: list[Any], like: Any) -> Any:
+    """Vectors as one array of their kind, whose last axis counts them; of xarray with the name "mode"."""
     if type(like).__module__.partition(".")[0] == "xarray":
-        return sys.modules["xarray"].concat(vectors, "mode")
-    return stacked(vectors, like, axis)
+        return sys.modules["xarray"].concat(vectors, "mode").transpose(..., "mode")
+    return stacked(vectors, like)
 
 
 def _check(pencil: GivenPencil, k: Any, which: Any, sigma: Any) -> None:
@@ -234,7 +233,7 @@ def _count(name: str, value: Any) -> int:
     return int(value)
 
 
-def _guesses(pencil: GivenPencil, A: Any, v0: Any) -> tuple[list[Any], Any]:
+def _guesses(pencil: GivenPencil, A: Any, v0: Any, client: Any) -> tuple[list[Any], Any]:
     """First guesses, and an array of the kind that vectors are wanted in.
 
     Raises:
@@ -248,9 +247,9 @@ def _guesses(pencil: GivenPencil, A: Any, v0: Any) -> tuple[list[Any], Any]:
     shape = tuple(getattr(v0, "shape", ()))
     if shape == problem.shape:
         return [v0], v0
-    axis = int(problem.flat)
-    if len(shape) == len(problem.shape) + 1 and shape[:axis] + shape[axis + 1 :] == problem.shape and shape[axis]:
-        columns = [v0[:, i] for i in range(shape[1])] if axis else list(v0)
-        return columns, columns[0]
-    several = f"({problem.shape[0]}, m)" if axis else f"(m, {', '.join(map(str, problem.shape))})"
+    if len(shape) == len(problem.shape) + 1:
+        found = columns(problem, "v0", v0, client)
+        if found:
+            return found, found[0]
+    several = f"({', '.join(map(str, problem.shape))}, m)"
     raise InputError(f"v0 has shape {shape}, but must have {problem.shape}, or {several} for several guesses")

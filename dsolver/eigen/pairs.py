@@ -20,7 +20,7 @@ class Eigenpairs:
 
     Attributes:
         values: λ, float64 (k,), ascending.
-        vectors: (n, k) of a matrix, each a column; of a grid (k, nx, ny, nz). xᵀBy is 1 of one and 0 of two of them.
+        vectors: (n, k) of a matrix, each a column; of a grid (nx, ny, nz, k). xᵀBy is 1 of one and 0 of two of them.
         residuals: ‖A x - λ B x‖₂ of each, computed anew from x.
         limits: what each should become: tol |λ| ‖B x‖₂, or what rounding leaves.
         status: how the search ended.

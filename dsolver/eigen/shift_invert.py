@@ -27,6 +27,7 @@ from dsolver.session.notes import notes_of
 from dsolver.session.options import Options, Setup
 from dsolver.session.session import Session
 from dsolver.session.solving.solves import solve_all
+from dsolver.session.user_arrays import RightHandSides
 from dsolver.status import Status
 
 RTOL: Final = 1e-12
@@ -55,7 +56,7 @@ def shift_inverted(
     setup = replace(setup, M=m, method=None)
     problem = matrix(moved)
     first = _on_host(guesses[0]) if guesses else np.random.default_rng(0).standard_normal(n)
-    with Session(problem, setup, prepared(problem, first, None, setup)) as session:
+    with Session(problem, setup, prepared(problem, RightHandSides.of(problem, first, None), setup)) as session:
         took, searching = session.took, time.perf_counter()
 
         def solve(r: Any) -> Any:

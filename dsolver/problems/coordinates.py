@@ -71,20 +71,24 @@ class Centers:
             )
 
 
-def check_order(name: str, values: Any, dimensions: int) -> None:
+def check_order(name: str, values: Any, dimensions: int, *, several: bool = False) -> None:
     """Refuse a DataArray whose dimensions are called x, y and z, and stand in another order, or not at the end.
+
+    Of several right-hand sides they stand in front.
 
     Args:
         name: of the argument, for messages.
         values: of any kind.
         dimensions: of the grid: in a plane x and y are looked at.
+        several: whether it is several right-hand sides.
 
     Raises:
         InputError: they do.
     """
     dims, axes = tuple(getattr(values, "dims", ())), tuple(AXES[:dimensions])
-    if {*axes} <= {*dims} and dims[-dimensions:] != axes:
-        wanted = (*(dim for dim in dims if dim not in axes), *axes)
+    others = [dim for dim in dims if dim not in axes]
+    wanted = (*axes, *others) if several else (*others, *axes)
+    if {*axes} <= {*dims} and dims != wanted:
         raise InputError(
             f"{name} has the dimensions {dims}, but the order of a grid's is {', '.join(axes)}: pass "
             f"{name}.transpose({', '.join(map(repr, wanted))})"

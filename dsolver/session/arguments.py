@@ -1,11 +1,10 @@
 """A system, right-hand sides and first guesses as users give them: checked before any device or cluster is needed.
 
-A sparse matrix may stand for a system, and an array (rows, k) for k of its right-hand sides.
+A sparse matrix may stand for a system.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final, Literal
 
@@ -20,19 +19,17 @@ from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.function import Function, FunctionByChunk
 from dsolver.preconditioners.registry import check_matrix
 from dsolver.problems import Problem
-from dsolver.problems.coordinates import agreed, centers_of, check_agreement, check_order
+from dsolver.problems.coordinates import agreed, centers_of, check_agreement
 from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.functions import ByChunk, UserFunction
 from dsolver.program.plan import Wishes
 from dsolver.session.options import Setup
-from dsolver.session.user_arrays import Container, container_of, is_complex, stacked
+from dsolver.session.user_arrays import Container, RightHandSides, container_of, is_complex
 
 FMG: Final = "fmg"
 """The x0 that stands for a guess of full multigrid."""
 FirstGuess = Container | Literal["fmg"] | None
 """First guess of a solve: values, `FMG`, or zero."""
-Pairs = Sequence[tuple[Any, Any]]
-"""Right-hand sides, each with its first guess."""
 
 
 def problem_of(
@@ -111,7 +108,7 @@ def on_gpu_here(setup: Setup) -> bool:
     return here and isinstance(find_gpu(), Gpu)
 
 
-def prepared(problem: Any, b: Any, x0: Any, setup: Setup) -> Wishes:
+def prepared(problem: Any, sides: RightHandSides, setup: Setup) -> Wishes:
     """Look at all that needs no device and no cluster; returns what the set-up says of the system.
 
     Raises:
@@ -119,41 +116,15 @@ def prepared(problem: Any, b: Any, x0: Any, setup: Setup) -> Wishes:
     """
     wishes = setup.wishes(problem)
     check_matrix(wishes.m, problem)
-    check_guess(wishes.m, x0)
-    check_shapes(problem, b, x0)
+    check_sides(wishes.m, problem, sides)
     return wishes
 
 
-def are_several(problem: Problem, b: Any) -> bool:
-    """Whether b is several right-hand sides."""
-    if isinstance(b, list | tuple):
-        return bool(b) and all(hasattr(values, "shape") for values in b)
-    return not problem.flat and getattr(b, "ndim", 0) == len(problem.shape) + 1
-
-
-def pairs_of(problem: Problem, b: Any, x0: Any) -> Pairs:
-    """Each right-hand side with its first guess.
-
-    Raises:
-        InputError: there are no right-hand sides, not as many guesses, or arrays whose first axis does not count them.
-    """
-    one = problem.shape
-    for name, values in (("b", b), ("x0", x0)):
-        check_order(name, values, problem.dimensions)
-        shape = tuple(getattr(values, "shape", (0, *one)))  # elements of lists are looked at one by one
-        if not problem.flat and len(shape) == len(one) + 1 and shape[1:] != one:
-            each = ", ".join(("m", "nx", "ny", "nz")[: len(shape)])
-            raise InputError(
-                f"{name} has shape {shape}, but several for the grid {one} have ({each}): the axis that counts them is "
-                f"the first"
-            )
-    if len(b) == 0:
-        raise InputError("b has no right-hand side: its first axis has length 0")
-    if x0 is None or isinstance(x0, str):
-        return [(values, x0) for values in b]
-    if not are_several(problem, x0) or len(x0) != len(b):
-        raise InputError(f"x0 must be {len(b)} guesses like b, a list or an array with one more dimension in front")
-    return list(zip(b, x0, strict=True))
+def check_sides(m: Preconditioner, problem: Problem, sides: RightHandSides) -> None:
+    """Refuse right-hand sides and first guesses that cannot be right."""
+    for b, x0 in sides.pairs:
+        check_guess(m, x0)
+        check_shapes(problem, b, x0)
 
 
 def check_guess(preconditioner: Preconditioner, x0: Any) -> None:
@@ -188,24 +159,3 @@ def check_shapes(problem: Problem, b: Any, x0: Any) -> None:
         found = agreed([*named, centers_of("b", b, axes), centers_of("x0", x0, axes)])
         if isinstance(problem.rule, Diffusion):
             problem.rule.cells.check(found)
-
-
-def columns(problem: Problem, name: str, values: Any) -> Any:
-    """Right-hand sides (rows, k) of a flat problem as a list of (rows,); all else as it is.
-
-    Raises:
-        InputError: there are several, but not that many rows.
-    """
-    if problem.flat and getattr(values, "ndim", 0) == 2 and values.shape[1] > 1 and not is_matrix(values):
-        (rows,), shape = problem.shape, tuple(values.shape)
-        if shape[0] != rows:
-            raise InputError(f"{name} has shape {shape}, but several for {rows} rows have ({rows}, k), each a column")
-        return [values[:, number] for number in range(values.shape[1])]
-    return values
-
-
-def together(x: list[Any], b: Any) -> Any:
-    """Solutions as their right-hand sides came: a list, an array (m, nx, ny, nz), or (rows, k) of a matrix."""
-    if isinstance(b, list | tuple):
-        return x
-    return stacked(x, b, axis=int(x[0].ndim == 1))

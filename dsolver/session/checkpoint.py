@@ -40,6 +40,8 @@ _LARGEST: Final = 1 << 16
 """Bytes of an index or of the description of an array, at most."""
 _NAME: Final = re.compile(r"x-[0-9]{1,18}")
 """Names of saves."""
+_COLUMN: Final = re.compile(r"column-[0-9]{1,18}")
+"""Names of the folders of several right-hand sides, each a store."""
 _CODECS: Final = {"BytesCodec", "Crc32cCodec"}
 """Codecs that a save is written with. Others could unpack to any size, or run what they find."""
 
@@ -78,7 +80,8 @@ class Checkpoint:
     The process that called `solve` writes it, block after block; workers need not see the file system.
 
     Args:
-        path: a folder; made when the first iterate is saved. One that holds something else is refused.
+        path: a folder; made when the first iterate is saved. One that holds something else is refused. Of several
+            right-hand sides each has one in it, ``column-0`` and so on.
         every: seconds between two saves; 0 saves after every superstep.
 
     Attributes:
@@ -104,10 +107,22 @@ class Checkpoint:
         check_path(self.path)
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file: name a folder for the checkpoint")
-        if self.path.is_dir() and not {path.name for path in self.path.iterdir()} <= {_NEW} and not self._begun:
+        if self.path.is_dir() and not self._begun and not all(map(_may_be_there, self.path.iterdir())):
             raise InputError(f"{self.path} holds something that is no checkpoint: name an empty folder or a new one")
         if not self.path.absolute().parent.is_dir():
             raise InputError(f"the folder {self.path.absolute().parent} of the checkpoint does not exist")
+
+    def of(self, column: int) -> Checkpoint:
+        """The store of one of several right-hand sides: a folder in this one, which is made.
+
+        Raises:
+            InputError: as of the class; or it is a link.
+        """
+        self.path.mkdir(exist_ok=True)
+        path = self.path / f"column-{column}"
+        if path.is_symlink():
+            raise InputError(f"{path} is a link, which is not followed: name another folder for the checkpoint")
+        return Checkpoint(path, every=self.every)
 
     @property
     def due(self) -> bool:
@@ -202,6 +217,11 @@ class Checkpoint:
             return [Saved(**(item | {"grid": tuple(item["grid"])})) for item in items]
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise InputError(f"the checkpoint {self.path} is damaged: {_INDEX} cannot be read ({error})") from error
+
+
+def _may_be_there(path: Path) -> bool:
+    """Whether what lies in a folder tells nothing against a store."""
+    return path.name == _NEW or (path.is_dir() and _COLUMN.fullmatch(path.name) is not None)
 
 
 def _keep(saves: list[Saved], folder: int) -> None:

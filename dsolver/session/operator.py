@@ -57,7 +57,7 @@ class PreconditionerOperator:
         values = self._array(r)
         if len(values.shape) != 2 or values.shape[1] < 2 or values.shape[0] != self.shape[0]:
             return self.matvec(values)
-        return stacked([self.matvec(values[:, column]) for column in range(values.shape[1])], values, axis=1)
+        return stacked([self.matvec(values[:, column]) for column in range(values.shape[1])], values)
 
     def rmatvec(self, _: Any) -> NoReturn:
         """Refuse the product with Mᵀ, which methods such as SciPy's `bicg` and `qmr` need.

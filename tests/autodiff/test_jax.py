@@ -136,7 +136,7 @@ def refused() -> dict[str, tuple[Any, Any, dict[str, Any], str]]:
             cells,
             f[0],
             {},
-            r"b has shape \(3, 2\), but A .*\(2, 3, 2\), or several as \(m, 2, 3, 2\)",
+            r"b has shape \(3, 2\), but A .*\(2, 3, 2\), or several as \(2, 3, 2, k\)",
         ),
         "b of other rows": (
             matrix,

@@ -261,7 +261,7 @@ def test_a_solve_that_is_slow_goes_on_with_the_other_multigrid_and_says_so(devic
         solution = solver.solve(RIGHT, rtol=1e-10)
         assert isinstance(solver.preconditioner, Algebraic)
         again = solver.solve(RIGHT, rtol=1e-10)
-        several: Any = solver.solve(np.stack([RIGHT, 2.0 * RIGHT]), rtol=1e-10)
+        several: Any = solver.solve(np.stack([RIGHT, 2.0 * RIGHT], axis=-1), rtol=1e-10)
         solver.update(kappa=2.0)
         assert repr(solver.preconditioner) == repr(Multigrid())
         assert solver.solve(RIGHT, rtol=1e-8).notes == ()

@@ -163,8 +163,8 @@ def test_containers(tmp_path: Path) -> None:
 def test_a_solver_of_a_plane() -> None:
     with dsolver.Solver(diffusion(SHAPE, KAPPA, chunks=(2, 2))) as solver:
         assert "9x12" in repr(solver)
-        both: Any = solver.solve(np.stack([B, 2.0 * B]))
-        assert both.x.shape == (2, *SHAPE)
+        both: Any = solver.solve(np.stack([B, 2.0 * B], axis=-1))
+        assert both.x.shape == (*SHAPE, 2)
         solver.update(kappa=2.0 * KAPPA)
         assert np.allclose(solver.solve(B, x0=both[0].x).x, 0.5 * both[0].x, rtol=1e-6)
         assert solver.aspreconditioner().matvec(B.ravel()).shape == (108,)
@@ -232,7 +232,7 @@ def test_an_estimate_of_a_plane() -> None:
         (lambda: stencil((4, 5), {(0, 0): np.ones((4, 5)), (1, 0): np.ones((4, 5))}), r"has offset \(1, 0\) but not"),
         (lambda: stencil((4, 5), NINE, periodic=(True, False, False)), "one of them for each axis"),
         (lambda: dsolver.solve(poisson5((4, 5)), np.ones((5, 4))), r"b has shape \(5, 4\), but the grid is \(4, 5\)"),
-        (lambda: dsolver.solve(poisson5((4, 5)), np.ones((2, 4, 5))), "solved by the solve of a dsolver.Solver"),
+        (lambda: dsolver.solve(poisson5((4, 5)), np.ones((2, 4, 5))), "is the last; pass numpy.moveaxis"),
         (lambda: dsolver.solve(diffusion((4, 5), in_space), np.ones((4, 5))), "function for kappa raised"),
     ],
 )

@@ -201,8 +201,8 @@ def test_ends_of_every_kind_beside_each_other() -> None:
     with dsolver.Solver(problem, device="cpu", M=None) as solver:
         guesses = [None, bs[0], None, None]
         for options in ({"maxiter": 7}, {"rtol": 1e-15}, {"rtol": 1e-13}, {"maxiter": 0}):
-            first = np.stack([np.zeros(GRID) if guess is None else guess for guess in guesses])
-            together: Any = solver.solve(np.stack(bs), x0=first, **options)
+            first = [np.zeros(GRID) if guess is None else guess for guess in guesses]
+            together: Any = solver.solve(np.stack(bs, axis=-1), x0=np.stack(first, axis=-1), **options)
             alone = [solver.solve(b, x0=guess, **options) for b, guess in zip(bs, first, strict=True)]
             for found, single in zip(together, alone, strict=True):
                 assert_same(found, single)

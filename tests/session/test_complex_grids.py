@@ -78,9 +78,9 @@ def test_chunks_several_sources_and_other_coefficients() -> None:
     cut = diffusion(GRID, KAPPA, chunks=(2, 1, 2))
     assert np.abs(solved(cut, SOURCE, M="amg") - x).max() <= 1e-9 * np.abs(x).max()
     with dsolver.Solver(whole) as solver:
-        both = solver.solve(np.stack([SOURCE, 2.0 * SOURCE]), rtol=1e-11)
-        assert both.x.shape == (2, *GRID)
-        assert np.abs(both.x[1] - 2.0 * x).max() <= 1e-8 * np.abs(x).max()
+        both = solver.solve(np.stack([SOURCE, 2.0 * SOURCE], axis=-1), rtol=1e-11)
+        assert both.x.shape == (*GRID, 2)
+        assert np.abs(both.x[..., 1] - 2.0 * x).max() <= 1e-8 * np.abs(x).max()
         solver.update(kappa=2.0j * KAPPA)
         assert np.abs(solver.solve(2.0j * SOURCE, rtol=1e-11).x - x).max() <= 1e-8 * np.abs(x).max()
     assert dsolver.estimate(whole).workers

@@ -281,10 +281,10 @@ def test_labels_come_back_with_the_solution() -> None:
     warm = dsolver.solve(problem, b, x0=solution.x, device="cpu")
     assert warm.iterations == 0
     with dsolver.Solver(problem, device="cpu") as solver:
-        several: Any = solver.solve(xr.concat([b, 2 * b], dim="time"))
+        several: Any = solver.solve(xr.concat([b, 2 * b], dim="time").transpose(..., "time"))
         of_list = solver.solve([b, 2 * b])
-    assert several.x.dims == ("time", "x", "y", "z")
-    assert (several.x[1].values == 2 * expected.x).all()
+    assert several.x.dims == ("x", "y", "z", "time")
+    assert (several.x[..., 1].values == 2 * expected.x).all()
     assert of_list.x[1].coords.identical(b.coords)
     x, info = dsolver.cg(problem, b, M="mg")
     assert info == 0
@@ -314,11 +314,14 @@ def test_dimensions_in_another_order_are_refused() -> None:
     assert dsolver.solve(problems.poisson7((8, 8, 8)), other).x.dims == ("i", "j", "k")
     several = xr.concat([b] * 8, dim="time")
     with dsolver.Solver(problems.poisson7((8, 8, 8)), device="cpu") as solver:
-        last = several.transpose("x", "y", "z", "time")  # of a shape that would do
-        with pytest.raises(InputError, match=r"b has the .*: pass b.transpose\('time', 'x', 'y', 'z'\)"):
-            solver.solve(last)
-        with pytest.raises(InputError, match=r"x0 has the .*: pass x0.transpose\('time', 'x', 'y', 'z'\)"):
-            solver.solve(several, x0=last)
+        # of a shape that would do
+        with pytest.raises(InputError, match=r"b has the .*: pass b.transpose\('x', 'y', 'z', 'time'\)"):
+            solver.solve(several)
+        with pytest.raises(InputError, match=r"x0 has the .*: pass x0.transpose\('x', 'y', 'z', 'time'\)"):
+            solver.solve(several.transpose(..., "time"), x0=several)
+        unnamed = xr.concat([other] * 2, dim="time")
+        with pytest.raises(InputError, match=r"the last; pass b.transpose\(..., 'time'\)"):
+            solver.solve(unnamed)
     b[0, 0, 0] = np.nan
     with pytest.raises(InputError, match="b has 1 values that are NaN"):
         dsolver.solve(problems.poisson7((8, 8, 8)), b)
@@ -334,8 +337,8 @@ def test_a_dimension_is_the_same_axis_of_all_arrays() -> None:
         dsolver.solve(problems.diffusion(b.shape, turned), b)
     with dsolver.Solver(problems.diffusion(b.shape, mask=turned > 2.0), device="cpu") as solver:
         with pytest.raises(InputError, match=r"mask has the dimensions .*, but b has"):
-            solver.solve(xr.concat([b, b], dim="time"))
-        assert solver.solve(xr.concat([turned, turned], dim="time")).converged
+            solver.solve(xr.concat([b, b], dim="time").transpose(..., "time"))
+        assert solver.solve(xr.concat([turned, turned], dim="time").transpose(..., "time")).converged
         with pytest.raises(InputError, match=r"mask has the dimensions .*, but x0 has"):
             solver.solve(turned, x0=b)
 

@@ -8,9 +8,9 @@ from typing import Final
 from dsolver.cluster import devices
 from dsolver.cost.estimate import of_spec
 from dsolver.program.batch import AT_ONCE, most_columns
-from dsolver.session.arguments import Pairs
 from dsolver.session.options import Options
 from dsolver.session.session import Session
+from dsolver.session.user_arrays.several import Pairs
 from dsolver.units import amount
 
 ALONE: Final = ("callback", "progress", "spans", "checkpoint", "resume")

@@ -17,7 +17,6 @@ from dsolver.problems import Problem
 from dsolver.problems.discretization import CellRule
 from dsolver.program.lifting import OutOfRangeError, times
 from dsolver.program.terms import Terms
-from dsolver.session.arguments import Pairs
 from dsolver.session.checkpoint import checkpoint_of
 from dsolver.session.follower import Follower, History
 from dsolver.session.notes import notes_of
@@ -42,8 +41,9 @@ from dsolver.session.solving.second_attempts import (
 )
 from dsolver.session.solving.two_parts import solved_in_parts
 from dsolver.session.user_arrays import is_complex
+from dsolver.session.user_arrays.several import Pairs, RightHandSides, together
 from dsolver.session.vectors import scaled, solution
-from dsolver.solution import Solution
+from dsolver.solution import Solution, Solutions
 from dsolver.status import Status
 
 LEAST_RTOL: Final = 2.0**-23
@@ -53,6 +53,21 @@ FLOAT32_RTOL: Final = 1e-5
 ASYMMETRY: Final = 1e-6
 """From where on a preconditioner is not symmetric, as a part of its size: more than rounding, or a solver inside that
 stops at a tolerance."""
+
+
+def solved(session: Session, sides: RightHandSides, options: Options) -> Solution | Solutions:
+    """The solution of one right-hand side, or those of several.
+
+    Raises:
+        InputError: as of `solve_all`.
+        ClusterError: the same.
+    """
+    found = solve_all(session, sides.pairs, options)
+    if not sides.several:
+        return found[0]
+    # What a residual keeps is the user's array, not what was made of it.
+    found = [replace(one, remade=Residual(session, b)) for one, b in zip(found, sides.given, strict=True)]
+    return Solutions(found, together([one.x for one in found], sides.b))
 
 
 def solve_all(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
@@ -76,8 +91,19 @@ def _solved_all(session: Session, pairs: Pairs, options: Options) -> list[Soluti
     if not session.problem.complex and any(is_complex(values) for pair in pairs for values in pair):
         return solved_in_parts(lambda parts, each: _solved_all(session, parts, each), pairs, options)
     groups, note = grouped(session, pairs, options)
-    solutions = [solution for group in groups for solution in _in_range(session, group, options)]
+    several = len(pairs) > 1
+    solutions = [
+        solution
+        for number, group in enumerate(groups)
+        for solution in _in_range(session, group, _with_own_saves(options, number) if several else options)
+    ]
     return [replace(solution, notes=(*solution.notes, note)) for solution in solutions] if note else solutions
+
+
+def _with_own_saves(options: Options, number: int) -> Options:
+    """Options of one of several right-hand sides, of which each has saves of its own."""
+    saves, resumed = checkpoint_of(options.checkpoint), checkpoint_of(options.resume)
+    return replace(options, checkpoint=saves and saves.of(number), resume=resumed and resumed.of(number))
 
 
 def _in_range(session: Session, pairs: Pairs, options: Options) -> list[Solution]:

@@ -9,9 +9,9 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from dsolver.errors import InputError
-from dsolver.session.arguments import Pairs
 from dsolver.session.options import Options
 from dsolver.session.user_arrays import is_complex
+from dsolver.session.user_arrays.several import Pairs
 from dsolver.solution import Solution
 
 LOOKING: Final = ("callback", "checkpoint", "resume")

@@ -10,10 +10,11 @@ with the same dimensions and coordinates out. Outside vectors have the problem's
 from dsolver.session.user_arrays.containers import Container, assembled
 from dsolver.session.user_arrays.dask_arrays import dask_array
 from dsolver.session.user_arrays.given import alike, array_of, container_of, is_complex, vector_of
-from dsolver.session.user_arrays.several import stacked
+from dsolver.session.user_arrays.several import RightHandSides, stacked
 
 __all__ = [
     "Container",
+    "RightHandSides",
     "alike",
     "array_of",
     "assembled",

@@ -169,7 +169,4 @@ def assembled(xp: Any, partition: Partition, blocks: Mapping[int, Any], dtype: V
 
 def misshapen(name: str, shape: tuple[int, ...], grid: tuple[int, ...]) -> str:
     """The message that an array has not the grid's shape."""
-    what = f"{name} has shape {shape}, but the grid is {grid}"
-    if shape[1:] == grid:
-        return f"{what}: several right-hand sides are solved by the solve of a dsolver.Solver"
-    return f"{what}: they must be equal"
+    return f"{name} has shape {shape}, but the grid is {grid}: they must be equal"

@@ -159,10 +159,7 @@ def _check_shape(name: str, shape: tuple[int, ...], problem: Problem) -> None:
     (rows,) = problem.shape
     if shape == (rows, 1):
         return
-    what = f"{name} has shape {shape}, but must be ({rows},): A has {rows} rows"
-    if len(shape) == 2 and shape[0] == rows:
-        what += "; several right-hand sides are solved by the solve of a dsolver.Solver"
-    raise InputError(what)
+    raise InputError(f"{name} has shape {shape}, but must be ({rows},): A has {rows} rows")
 
 
 def is_complex(values: Any) -> bool:
