@@ -135,7 +135,7 @@ BY_HAND = (
     ("jacobi", None),
 )
 """M and `reuse` that one might choose for time steps."""
-REACHES = (1.0, 10.0, 100.0)
+REACHES = (0.1, 1.0, 10.0, 100.0)
 """κ Δt / h², the cells squared that diffusion crosses in a step."""
 
 

@@ -18,7 +18,7 @@ from dsolver.eigen.pencil import GivenPencil, given_pencil
 from dsolver.eigen.search import Wanted, search
 from dsolver.eigen.shift_invert import shift_inverted
 from dsolver.errors import InputError, check_tolerance, in_a_line
-from dsolver.preconditioners.auto import coarsens
+from dsolver.preconditioners.auto import Auto, coarsens
 from dsolver.preconditioners.registry import AUTO, check_matrix
 from dsolver.problems import Problem
 from dsolver.program.eigen import EigenProgram
@@ -197,12 +197,14 @@ class _Seeker:
 
 
 def _usual(M: Any, problem: Problem) -> Any:
-    """M; of a matrix in place of "auto" algebraic multigrid where that serves, also for small ones: it pays more often.
+    """M; in place of "auto" multigrid for a grid, and for a matrix, also a small one, where that serves.
 
     None where the diagonal tells that A is indefinite.
     """
-    if not (isinstance(M, str) and M == AUTO) or problem.lattice or problem.operator is not None:
+    if not (isinstance(M, str) and M == AUTO) or problem.operator is not None:
         return M
+    if problem.lattice:
+        return Auto(jacobi=False)
     if problem.indefinite or problem.hollow:
         return None
     return "amg" if coarsens(problem) else M

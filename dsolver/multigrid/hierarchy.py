@@ -116,14 +116,17 @@ class FinestRows:
         return self.closed is not None
 
 
-def finest(engine: Engine, rows: FinestRows) -> PerChunk:
-    """The finest level's `ChunkMatrix` of every chunk by itself, in the storage order that suits its rows."""
-    return foreseen(lambda: _finest(engine, rows))
+def finest(engine: Engine, rows: FinestRows, *, stored: bool = False) -> PerChunk:
+    """The finest level's `ChunkMatrix` of every chunk by itself, in the storage order that suits its rows.
+
+    stored: as of `FinestRows.looked_at`.
+    """
+    return foreseen(lambda: _finest(engine, rows, stored=stored))
 
 
-def _finest(engine: Engine, rows: FinestRows) -> PerChunk:
-    with rows.foreseeing(engine, "finest") as foresight:
-        found = rows.looked_at(engine)
+def _finest(engine: Engine, rows: FinestRows, *, stored: bool) -> PerChunk:
+    with rows.foreseeing(engine, "finest", stored) as foresight:
+        found = rows.looked_at(engine, stored=stored)
         make = partial(chunk_matrix, depth=0, partition=rows.chunks, offsets=rows.offsets, swept=False)
         made = engine.per_chunk(make, found.at("layout"), rows.weights, found.at("stencil")).at(0)
         foresight.confirm()

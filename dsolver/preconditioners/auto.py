@@ -14,8 +14,8 @@ from dsolver.krylov.method import ApproximateInverse
 from dsolver.krylov.methods import FOR_ANY, FOR_COMPLEX_SYMMETRIC, FOR_FLOWS, FOR_INDEFINITE, METHODS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.lattice.choice import JUMPS, follows_couplings
-from dsolver.multigrid.geometric.matrix_statistics import jumping
-from dsolver.multigrid.hierarchy import FinestRows
+from dsolver.multigrid.geometric.matrix_statistics import dominates, jumping
+from dsolver.multigrid.hierarchy import FinestRows, finest
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import Built, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
@@ -31,6 +31,13 @@ MANY: Final = 30_000
 
 DEFINITE: Final = ("cg", "fcg")
 """Methods for positive definite matrices."""
+
+DOMINATED: Final = 0.975
+"""Part of the diagonal that couplings of each row of a grid are at most, where Jacobi serves: D⁻¹A then has its
+eigenvalues between 1 - `DOMINATED` and 1 + `DOMINATED`, by Gershgorin's circles, and conjugate gradients reach 1e-8
+within ½ √(1.975 / 0.025) ln(2e8) = 85 iterations whatever the coefficients, 50 where they begin at the last time step.
+An iteration of "mg" takes as long as 6 of these on a CPU, 8 to 10 of them are needed, and a set-up takes as long as 100
+(`bench/updates.py --steps`)."""
 
 FURTHER: Final = {"kept": 30, "mg": 75, "amg": 100, "chebyshev": 150, "jacobi": 300}
 """Iterations of each that take as long as to set the other kind up and to solve with it. On CPUs, set-up of multigrid
@@ -118,14 +125,19 @@ def for_indefinite(taken: Preconditioner, problem: Problem, method: str) -> Alte
 @final
 @dataclass(frozen=True, kw_only=True)
 class Auto(Preconditioner):
-    """Multigrid for a grid, lattice or algebraic, whichever suits its coefficients: ``"auto"``.
+    """Multigrid for a grid, lattice or algebraic, or Jacobi, whichever suits its coefficients: ``"auto"``.
 
-    The owners look at the rows: where couplings jump or turn from place to place, or lines of cells end at masked ones,
-    no coarser lattice serves well, and `Algebraic` is taken; else `Multigrid`. The choice is the same for any number of
-    chunks and workers (`dsolver.multigrid.algebraic.lattice.choice.follows_couplings`).
+    The owners look at the rows. Where their diagonal dominates, as in short time steps, `Jacobi` is taken. Where
+    couplings jump or turn from place to place, or lines of cells end at masked ones, no coarser lattice serves well,
+    and `Algebraic` is taken; else `Multigrid`. The choice is the same for any number of chunks and workers
+    (`matrix_statistics.dominates`, `dsolver.multigrid.algebraic.lattice.choice.follows_couplings`).
+
+    Attributes:
+        jacobi: whether Jacobi may be taken. For eigenvalues it serves nothing: what σ adds to A changes no eigenvector.
     """
 
     can: ClassVar = Multigrid.can
+    jacobi: bool = True
 
     def check(self, problem: Problem, partition: Partition) -> None:
         """Refuse a matrix without a grid, for which `usual_preconditioner` chooses."""
@@ -133,8 +145,11 @@ class Auto(Preconditioner):
             raise InputError(f"Auto() is for grids, and {problem.name} is none: use M='auto'")
 
     def build(self, builder: Builder) -> Built:
-        """All levels of the kind that is chosen."""
-        rows = [_with_jumps(builder, builder.rows)]
+        """All levels of the kind that is chosen; none where that is Jacobi."""
+        rows = [builder.rows]
+        if self.jacobi and dominates(builder.engine, rows[0].offsets, rows[0].weights, DOMINATED):
+            return finest(builder.engine, rows.pop(), stored=True), ()
+        rows = [_with_jumps(builder, rows.pop())]
 
         def take() -> FinestRows:
             return rows.pop() if rows else _with_jumps(builder, builder.rows)
@@ -144,15 +159,17 @@ class Auto(Preconditioner):
         return Multigrid().build_from(builder, lambda: replace(take(), lattice=True))
 
     def matrix(self, builder: Builder, levels: Sequence[Any]) -> PerChunk | None:
-        """A alone, as the multigrid that was chosen stores it."""
+        """A alone, as what was chosen stores it."""
         return self.chosen(levels).matrix(builder, levels)
 
     def chosen(self, levels: Sequence[Any]) -> Preconditioner:
-        """The multigrid that was chosen."""
+        """The preconditioner that was chosen."""
+        if not levels:
+            return Jacobi()
         return Algebraic() if levels[0].algebraic else Multigrid()
 
     def on(self, site: Site) -> ApproximateInverse | None:
-        """Its V-cycle."""
+        """What was chosen."""
         return self.chosen(site.levels).on(site)
 
     def forecast(self, part: Part) -> Forecast:

@@ -217,6 +217,7 @@ class Preconditioner(ABC):
 
 def make(preconditioner: Preconditioner, site: Site, dtype: str = "float64") -> ApproximateInverse | None:
     """M in a value type, for vectors in float64, on a site of float64; None for the identity."""
+    preconditioner = preconditioner.chosen(site.levels)
     if dtype == "float64" or not preconditioner.can.lowered:
         return preconditioner.on(site)
     view = site.engine.lowered(dtype)

@@ -447,9 +447,9 @@ class Solve:
         return self._begun[column]
 
     def guess(self, guess: Guess, column: int = 0) -> None:
-        """Set x of a column: "zero", or "fmg" for what full multigrid makes of b."""
+        """Set x of a column: "zero", or "fmg" for what full multigrid makes of b, where M is multigrid."""
         method = self.columns.each[column].method
-        if guess == "zero":
+        if guess == "zero" or not self.chosen().can.guesses:
             self._vectors.fill(self.layout, 0.0, method.x)
         else:
             cast(Guesser, self.preconditioner).guess(method.b, method.x)

@@ -40,6 +40,8 @@ CORNERS: tuple[Triple, ...] = tuple((a, b, c) for c, b, a in product((0, 1), rep
 COARSE_OFFSETS: tuple[Triple, ...] = tuple((i, j, k) for k, j, i in product((-1, 0, 1), repeat=3))
 """The offsets of a coarse row's entries, in the order of their weights."""
 
+AT_ONCE = 1 << 16
+"""Rows that `outweighed` looks at before it ends at one that is found."""
 NEGLIGIBLE = 1e-13
 """Sums of weights below this part of their absolute values are rounding: nothing is divided by them."""
 
@@ -276,6 +278,27 @@ def _leanings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
     )
     x, y, z = xp.log(xp.where(size > 0.0, size, np.nan))
     return xp.stack([x - y, x - z, y - z])
+
+
+def outweighed(xp: Any, offsets: tuple[Triple, ...], weights: Array, part: float) -> Array:
+    """1 where the couplings of some row are together more than a part of its diagonal, else 0: float64 (1,).
+
+    Args:
+        xp: the array module.
+        offsets: the K offsets of the weights, (0, 0, 0) among them.
+        weights: (K, rows), of own rows alone. A diagonal that is not positive is outweighed.
+        part: of the diagonal.
+    """
+    center = offsets.index((0, 0, 0))
+    for low in range(0, weights.shape[1], AT_ONCE):
+        rows = weights[:, low : low + AT_ONCE]
+        couplings = xp.zeros(rows.shape[1])
+        for number, weight in enumerate(rows):
+            if number != center:
+                couplings += xp.abs(weight)
+        if not bool(((couplings <= part * rows[center]) & (rows[center] > 0.0)).all()):
+            return xp.ones(1)
+    return xp.zeros(1)
 
 
 def unfit(xp: Any, values: Array, least: float, *, left_out: bool) -> int:

@@ -119,6 +119,10 @@ class LatticeSetup:
         """The numbers that a box's rows have in common: see `stencil.alike`."""
         return stencil.alike(rows)
 
+    def outweighed(self, offsets: tuple[tuple[int, int, int], ...], weights: Array, part: float) -> Array:
+        """Whether the couplings of some row are more than a part of its diagonal: see `coarsening.outweighed`."""
+        return statistics.outweighed(self.xp, offsets, weights, part)
+
     def unfit(self, values: Array, least: float, *, left_out: bool) -> int:
         """The number of values that no coefficient may have: see `coarsening.unfit`."""
         return statistics.unfit(self.xp, values, least, left_out=left_out)

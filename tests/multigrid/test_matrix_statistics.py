@@ -12,11 +12,12 @@ from dsolver import problems
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend, load
-from dsolver.multigrid.geometric.matrix_statistics import ending, is_rough, turning
+from dsolver.multigrid.geometric.matrix_statistics import dominates, ending, is_rough, turning
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import STAR_OFFSETS
 
 GRID = (12, 10, 8)
+CENTER = STAR_OFFSETS.index((0, 0, 0))
 RNG = np.random.default_rng(3)
 X, Y, Z = np.indices(GRID)
 
@@ -97,6 +98,17 @@ def leaning(*conductivities: Any) -> Any:
         if any(offset):
             out[number] = star(conductivities[int(np.flatnonzero(offset)[0])])[number]
     return out
+
+
+def test_whether_diagonals_dominate() -> None:
+    weights = star(np.ones(GRID))
+    weights[CENTER] = 6.0 / 0.9
+    for cut in ((1, 1, 1), (2, 1, 2)):
+        assert of_rows(partial(dominates, part=0.91), weights, cut)
+        assert not of_rows(partial(dominates, part=0.89), weights, cut)
+    weights[CENTER, -1, -2, -2] = 5.0  # in the last chunk
+    for cut in ((1, 1, 1), (2, 1, 2)):
+        assert not of_rows(partial(dominates, part=0.91), weights, cut)
 
 
 def test_where_anisotropy_turns() -> None:

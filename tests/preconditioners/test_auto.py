@@ -70,6 +70,65 @@ def test_pores_are_followed_and_axes_that_differ_everywhere_are_not() -> None:
     assert taken(dsolver.problems.diffusion(GRID, CHANNELS), M="mg") == Multigrid()
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["constant", "smooth", "white noise", "channels"])
+def test_a_grid_gets_jacobi_where_its_diagonal_dominates_however_it_is_cut(name: str, device: str) -> None:
+    field = FIELDS[name]
+    most = float(np.max(field(X, Y, Z) if callable(field) else field))
+    for times, expected in ((0.5, Jacobi()), (1e-4, None)):
+        sigma = times * 6.0 * most  # couplings are at most 1 / (1 + times) of the diagonal
+        for chunks in ((1, 1, 1), (2, 1, 2)):
+            problem = dsolver.problems.diffusion(GRID, field, sigma, chunks=chunks)
+            assert (taken(problem, device) == Jacobi()) is (expected is not None)
+
+
+def test_jacobi_takes_few_iterations_whatever_the_coefficients() -> None:
+    b = RNG.standard_normal((2, *GRID))
+    for field in (1.0, FIELDS["white noise"]):
+        sigma = 0.026 * 6.0 * float(np.max(field))
+        problem = dsolver.problems.diffusion(GRID, field, sigma)
+        with dsolver.Solver(problem, device="cpu") as solver:
+            both = solver.solve([b[0], b[1]])
+            assert solver.preconditioner == Jacobi()
+            assert both.converged
+            assert max(solution.iterations for solution in both) <= 85
+            assert np.array_equal(solver.solve(b[1], x0="fmg").x, both.x[1]), "there are no levels to guess by"
+        assert np.allclose(both.x[0], dsolver.solve(problem, b[0], M="mg", device="cpu").x, rtol=1e-5, atol=1e-7)
+
+
+def test_the_choice_follows_the_time_step() -> None:
+    sigmas = {1.0: Jacobi(), 0.01: Multigrid(), 2.0: Jacobi()}
+    b = RNG.standard_normal(GRID)
+    with dsolver.Solver(dsolver.problems.diffusion(GRID, sigma=3.0), device="cpu") as solver:
+        assert solver.preconditioner == Jacobi()
+        for sigma, expected in sigmas.items():
+            solver.update(sigma=sigma, reuse=None)
+            assert solver.preconditioner == expected
+            new = dsolver.solve(dsolver.problems.diffusion(GRID, sigma=sigma), b, device="cpu")
+            assert np.array_equal(solver.solve(b).x, new.x)
+        solver.update(sigma=1.5)
+        assert solver.solve(b).notes == ()
+
+
+def test_every_engine_takes_jacobi_with_the_same_bits() -> None:
+    problem = dsolver.problems.diffusion(GRID, FIELDS["white noise"], 100.0, chunks=(2, 1, 2))
+    b = RNG.standard_normal(GRID)
+    expected = dsolver.solve(problem, b, device="cpu")
+    with cluster(2) as client:
+        for engine in ("resident", "graph"):
+            with dsolver.Solver(problem, engine=engine, device="cpu", client=client) as solver:
+                found = solver.solve(b)
+                assert solver.preconditioner == Jacobi()
+            assert np.array_equal(np.asarray(found.x), expected.x)
+            assert found.residuals == expected.residuals
+
+
+def test_eigenvalues_are_found_with_multigrid_whatever_is_added_to_the_diagonal() -> None:
+    found = [dsolver.eigsh(dsolver.problems.diffusion(GRID, sigma=sigma), 2, device="cpu") for sigma in (0.0, 0.5)]
+    assert found[1].solved_by == "lobpcg with Multigrid()"
+    assert np.allclose(found[1].values - 0.5, found[0].values, rtol=1e-6)
+
+
 def laplacian(n: int, shift: float = 0.0) -> Any:
     line = sp.diags_array([-np.ones(n - 1), np.full(n, 2.0 + shift / 2), -np.ones(n - 1)], offsets=[-1, 0, 1])
     return sp.csr_array(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))

@@ -26,6 +26,19 @@ def is_rough(engine: Engine, offsets: Offsets, weights: PerChunk, found: float |
     return jumping(engine, offsets, weights, _rough) if found is None else _rough(found)
 
 
+def dominates(engine: Engine, offsets: Offsets, weights: PerChunk, part: float) -> bool:
+    """Whether the couplings of each row are together at most a part of its diagonal; the same on every rank.
+
+    Args:
+        engine: of the chunks.
+        offsets: of the rows' columns.
+        weights: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil.
+        part: of the diagonal.
+    """
+    outweighed = engine.per_chunk(partial(_outweighed, offsets=offsets, part=part), weights)
+    return engine.decided(lambda found: bool(found == 0.0), outweighed)
+
+
 def jumping(engine: Engine, offsets: Offsets, weights: PerChunk, decide: Callable[[float], T]) -> T:
     """A decision by the fraction of the rows, along each axis, whose couplings jump from point to point.
 
@@ -112,6 +125,11 @@ def _turns(
     weights = weights.reshape(len(offsets), -1)
     turned = backend.lattice.turns(offsets, weights, backend.asarray(np.array(found)) if found else sums, limits)
     return (backend.asarray(np.full(1, float(weights.shape[1]))), *(turned[i : i + 1] for i in range(len(limits))))
+
+
+def _outweighed(backend: Backend, _: int, weights: Any, *, offsets: Offsets, part: float) -> Any:
+    """1 where the couplings of some row are more than a part of its diagonal, else 0: float64 (1,)."""
+    return backend.lattice.outweighed(offsets, weights.reshape(len(offsets), -1), part)
 
 
 def _jumps(backend: Backend, _: int, weights: Any, *, offsets: Offsets) -> tuple[Any, Any, Any]:

@@ -223,7 +223,7 @@ def try_float64(
     """Go on with M in float64 in columns whose solves it may have ended in float32; a note for each such column."""
     histories, dtype, usual = follower.histories, session.spec.precond_dtype, session.wishes.precond_dtype == AUTO
     doubtful = [column for column, load in enumerate(loads) if _may_be_m(histories[column], load, session, options)]
-    if not session.spec.lowered or not doubtful:
+    if not (session.spec.lowered and loads[0].begun.chosen.can.lowered and doubtful):
         return {}
     notes: dict[int, tuple[str, ...]] = {}
     shortage = _shortage(session, precond_dtype="float64")

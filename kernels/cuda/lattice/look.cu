@@ -188,6 +188,23 @@ extern "C" __global__ void turns(
     }
 }
 
+// -- diagonals -------------------------------------------------------------------------------------------------------------
+
+// out: 0 at first, 1 where the couplings of some row are together more than a part of its diagonal: `coarsening.outweighed`.
+extern "C" __global__ void outweighed(
+    const double* __restrict__ weights, int offsets, int center, long long rows, double part, double* out
+) {
+    int found = 0;
+    for (long long row = item(); row < rows; row += items()) {
+        double couplings = 0.0;
+        for (int k = 0; k < offsets; ++k)
+            if (k != center) couplings += fabs(__ldg(weights + k * rows + row));
+        const double diagonal = __ldg(weights + center * rows + row);
+        found |= !(couplings <= part * diagonal && diagonal > 0.0);
+    }
+    if (__any_sync(ALL_LANES, found) && threadIdx.x % WARP == 0) *out = 1.0;
+}
+
 // -- what is wrong with coefficients ----------------------------------------------------------------------------------------
 
 // out: 0 at first, how many of the values are below `least`, or equal to it where it is left out, or infinite, or no number.

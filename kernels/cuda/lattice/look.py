@@ -86,6 +86,15 @@ def turns(offsets: tuple[Triple, ...], weights: Array, sums: Array, limits: tupl
     return out
 
 
+def outweighed(offsets: tuple[Triple, ...], weights: Array, part: float) -> Array:
+    """See `coarsening.outweighed`."""
+    weights, out = cupy.ascontiguousarray(weights.reshape(len(offsets), -1)), cupy.zeros(1)
+    rows, center = weights.shape[1], offsets.index((0, 0, 0))
+    arguments = (weights, np.int32(len(offsets)), np.int32(center), np.int64(rows), np.float64(part), out)
+    kernel(FILE, "outweighed", DTYPE)((_blocks(rows, MOST_BLOCKS),), (THREADS,), arguments)
+    return out
+
+
 def unfit(values: Array, least: float, *, left_out: bool) -> int:
     """See `coarsening.unfit`."""
     values, out = cupy.ascontiguousarray(values), cupy.zeros(1, dtype=np.int32)

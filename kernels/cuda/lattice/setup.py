@@ -121,6 +121,9 @@ class CudaLattice(LatticeSetup):
     def turns(self, offsets: tuple[Triple, ...], weights: Array, sums: Array, limits: tuple[float, ...]) -> Array:
         return look.turns(offsets, weights, sums, limits)
 
+    def outweighed(self, offsets: tuple[Triple, ...], weights: Array, part: float) -> Array:
+        return look.outweighed(offsets, weights, part)
+
     def alike(self, rows: StencilRows) -> Alike | None:
         return super().alike(rows) if rows.weights.ndim == 1 else look.alike(rows)
 

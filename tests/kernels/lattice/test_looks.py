@@ -12,6 +12,7 @@ import pytest
 
 from dsolver.kernels import Backend, load
 from dsolver.kernels.formats.stencil import OFFSETS, StencilRows
+from dsolver.kernels.lattice import coarsening
 from dsolver.kernels.lattice.setup import LatticeSetup
 
 F64 = npt.NDArray[np.float64]
@@ -45,6 +46,27 @@ def test_how_rows_lean(backend: Backend, rows: int) -> None:
     turned = TEXT.turns(STAR, weights, sums, limits)
     assert rows == 1 or 0.0 < turned[1] < turned[0] < rows
     assert np.array_equal(backend.to_host(backend.lattice.turns(STAR, there, backend.asarray(sums), limits)), turned)
+
+
+@pytest.mark.parametrize("rows", [1, 1003, coarsening.AT_ONCE + 5])
+def test_whether_diagonals_outweigh_their_rows(backend: Backend, rows: int) -> None:
+    weights = couplings(rows)
+    weights[CENTER] = 0.0
+    weights[CENTER] = 2.0 * abs(weights).sum(axis=0) + 1.0
+
+    def found(part: float) -> float:
+        (one,) = backend.to_host(backend.lattice.outweighed(STAR, backend.asarray(weights), part))
+        assert TEXT.outweighed(STAR, weights, part).tolist() == [one]
+        return float(one)
+
+    assert found(0.5) == 0.0
+    assert found(1e-9) == 1.0
+    last = weights[CENTER, -1]
+    for wrong in (0.4 * last, 0.0, -last, np.nan):
+        weights[CENTER, -1] = wrong
+        assert found(0.5) == 1.0
+    weights[:, -1] = 0.0
+    assert found(0.5) == 1.0, "Jacobi would divide by zero"
 
 
 def test_what_no_coefficient_may_be(backend: Backend) -> None:
