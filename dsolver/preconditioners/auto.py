@@ -169,7 +169,7 @@ class Auto(Preconditioner):
         return Algebraic() if levels[0].algebraic else Multigrid()
 
     def on(self, site: Site) -> ApproximateInverse | None:
-        """What was chosen."""
+        """M of the preconditioner that was chosen."""
         return self.chosen(site.levels).on(site)
 
     def forecast(self, part: Part) -> Forecast:
