@@ -41,7 +41,7 @@ if _TYPE_CHECKING:
     from dsolver.problems.functions import by_chunk
     from dsolver.session.checkpoint import Checkpoint
     from dsolver.session.follower import State
-    from dsolver.solution import LeastSquaresSolution, Solution, Solutions
+    from dsolver.solution import LeastSquaresSolution, LeastSquaresSolutions, Solution, Solutions
     from dsolver.solver import Solver
     from dsolver.status import Status
 
@@ -77,7 +77,7 @@ _HOMES = {
     "problems.functions": ("by_chunk",),
     "session.checkpoint": ("Checkpoint",),
     "session.follower": ("State",),
-    "solution": ("LeastSquaresSolution", "Solution", "Solutions"),
+    "solution": ("LeastSquaresSolution", "LeastSquaresSolutions", "Solution", "Solutions"),
     "solver": ("Solver",),
     "status": ("Status",),
 }
@@ -99,6 +99,7 @@ __all__ = [
     "InconsistentWarning",
     "InputError",
     "LeastSquaresSolution",
+    "LeastSquaresSolutions",
     "Live",
     "NotConvergedError",
     "OutputExistsError",

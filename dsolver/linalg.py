@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, cast, final
 
 from dsolver.cluster.runtime import DeviceName, EngineName
 from dsolver.errors import InputError, in_a_line
@@ -236,19 +236,22 @@ def lsmr(
 
     Args:
         A: (m, n), a real sparse matrix of `scipy.sparse` or `cupyx.scipy.sparse` in any format.
-        b: right-hand side, (m,) or (m, 1): an array of NumPy, CuPy or Dask, or of a package that knows DLPack.
+        b: right-hand side, (m,) or (m, 1): an array of NumPy, CuPy or Dask, or of a package that knows DLPack. Several
+            are (m, k), or a list, and are solved one after the other with one set-up.
         damp: weight of the unknowns. With x0 it damps x - x0, as in SciPy.
         atol: finished when ‖Aᵀr‖ <= atol ‖A‖ ‖r‖, with r = b - A x.
         btol: or when ‖r‖ <= btol ‖b‖ + atol ‖A‖ ‖x‖. As exact as A and b are, relative to their norms.
         conlim: ended when the condition number of A, as far as it was met, exceeds this; 0 for no limit.
         maxiter: iterations at most; min(m, n) by default.
-        x0: first guess, (n,); zero by default.
+        x0: first guess, (n,), of several (n, k); zero by default.
 
     Returns:
-        The solution, which unpacks as the tuple of SciPy's function does. Not to reach a tolerance is no exception.
+        The solution, which unpacks as the tuple of SciPy's function does, or `dsolver.LeastSquaresSolutions` of
+        several. Not to reach a tolerance is no exception.
     """
     tolerances = Tolerances(damp=damp, atol=atol, btol=btol, conlim=conlim, maxiter=maxiter)
-    return solve_least_squares("lsmr", A, b, x0, tolerances, LeastSquaresOptions(**arguments))
+    found = solve_least_squares("lsmr", A, b, x0, tolerances, LeastSquaresOptions(**arguments))
+    return cast(LeastSquaresSolution, found)  # no type of an array tells whether it is several
 
 
 @spelled_out(LeastSquaresOptions)
@@ -280,7 +283,8 @@ def cgls(
         The solution, as of `dsolver.lsmr`.
     """
     tolerances = Tolerances(damp=damp, atol=atol, btol=btol, conlim=0.0, maxiter=maxiter)
-    return solve_least_squares("cgls", A, b, x0, tolerances, LeastSquaresOptions(**arguments))
+    found = solve_least_squares("cgls", A, b, x0, tolerances, LeastSquaresOptions(**arguments))
+    return cast(LeastSquaresSolution, found)
 
 
 def _solved(

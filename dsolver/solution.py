@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, final, overload
+from typing import Any, Final, TypeVar, final, overload
 
 from dsolver.errors import InputError
 from dsolver.monitor.curve import curve, curves
@@ -13,6 +13,8 @@ from dsolver.monitor.spans import Exposure, Span, exposed_text
 from dsolver.problems.fluxes.faces import FaceFluxes
 from dsolver.problems.problem import Problem
 from dsolver.status import Status
+
+S = TypeVar("S", bound="Solution | LeastSquaresSolution")
 
 SHOWN: Final = 16
 """Most solutions that a notebook lists."""
@@ -232,16 +234,14 @@ class LeastSquaresSolution:
         )
 
 
-@final
-class Solutions(Sequence[Solution]):
-    """The solutions for several right-hand sides, in their order.
+class _Several(Sequence[S]):
+    """Solutions for several right-hand sides, in their order.
 
     Attributes:
-        x: the solutions as one array where the right-hand sides were one, (nx, ny, nz, k) for a grid and (n, k) for a
-            matrix; else a list of arrays.
+        x: as one array where the right-hand sides were one, in its order of axes; else a list of arrays.
     """
 
-    def __init__(self, solutions: Sequence[Solution], x: Any) -> None:
+    def __init__(self, solutions: Sequence[S], x: Any) -> None:
         self._solutions = tuple(solutions)
         self.x = x
 
@@ -249,16 +249,39 @@ class Solutions(Sequence[Solution]):
         return len(self._solutions)
 
     @overload
-    def __getitem__(self, index: int) -> Solution: ...
+    def __getitem__(self, index: int) -> S: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Solution, ...]: ...
-    def __getitem__(self, index: int | slice) -> Solution | tuple[Solution, ...]:
+    def __getitem__(self, index: slice) -> tuple[S, ...]: ...
+    def __getitem__(self, index: int | slice) -> S | tuple[S, ...]:
         return self._solutions[index]
 
     @property
     def converged(self) -> bool:
         """Whether the tolerance was reached for every right-hand side."""
         return all(solution.converged for solution in self)
+
+    def __repr__(self) -> str:
+        good, name = sum(solution.converged for solution in self), type(self).__name__
+        return f"<{name}: {good} of {len(self)} converged, {sum(s.iterations for s in self)} iterations>"
+
+
+@final
+class LeastSquaresSolutions(_Several[LeastSquaresSolution]):
+    """The results of `dsolver.lsmr` and `dsolver.cgls` for several right-hand sides, in their order.
+
+    Attributes:
+        x: (n, k), each a column, where the right-hand sides were one array; else a list of arrays.
+    """
+
+
+@final
+class Solutions(_Several[Solution]):
+    """The solutions for several right-hand sides, in their order.
+
+    Attributes:
+        x: the solutions as one array where the right-hand sides were one, (nx, ny, nz, k) for a grid and (n, k) for a
+            matrix; else a list of arrays.
+    """
 
     def _repr_html_(self) -> str:
         head = ("", "status", "iterations", "‖b − A x‖ / ‖b‖")
@@ -268,7 +291,3 @@ class Solutions(Sequence[Solution]):
         limits = {s.limit / (s.b_norm or 1.0) for s in self}
         limit = min(limits, default=0.0)
         return view(repr(self).strip("<>"), table(head, [*rows, *more]), curves(lines, limit, head[-1]))
-
-    def __repr__(self) -> str:
-        good = sum(solution.converged for solution in self)
-        return f"<Solutions: {good} of {len(self)} converged, {sum(s.iterations for s in self)} iterations>"

@@ -122,15 +122,16 @@ def check_input(path: Path, expected: tuple[int, ...]) -> None:
 
     Args:
         path: of the file.
-        expected: the shape that it must have: of a grid, or (rows,), for which a column will do.
+        expected: the shape of one: of a grid, or (rows,). With one axis more, the last, it is several.
 
     Raises:
         InputError: it cannot be read, or has another shape.
     """
     shape = tuple(opened(path).shape)
-    if shape not in ((expected, (*expected, 1)) if len(expected) == 1 else (expected,)):
+    if shape != expected and shape[:-1] != expected:
         what = f"--grid is {expected}" if len(expected) > 1 else f"b of this matrix is {expected}"
-        raise InputError(f"{path} has shape {shape}, but {what}: they must be equal")
+        several = f"; several are ({', '.join(map(str, expected))}, k)" if len(shape) > len(expected) else ""
+        raise InputError(f"{path} has shape {shape}, but {what}: they must be equal{several}")
 
 
 def read_array(path: Path, client: Client | None) -> Any:
@@ -147,8 +148,14 @@ def read_array(path: Path, client: Client | None) -> Any:
     return dask_array.from_array(array, chunks=array.chunks)
 
 
-def write_array(path: Path, x: Any) -> None:
-    """Write a NumPy or Dask array; a Dask array goes to zarr block by block, from the workers."""
+def write_array(path: Path, x: Any, dimensions: int) -> None:
+    """Write a NumPy or Dask array; a Dask array goes to zarr block by block, from the workers.
+
+    Args:
+        path: of the file.
+        x: a vector, or several, which have one axis more.
+        dimensions: axes of one.
+    """
     with _replacing(path) as partial:
         if path.suffix == ".npy":
             with partial.open("wb") as file:
@@ -160,7 +167,7 @@ def write_array(path: Path, x: Any) -> None:
             write_vector(partial, np.asarray(x))
             return
         if labeled.is_labeled(path):
-            labeled.write(partial, x)
+            labeled.write(partial, x, dimensions)
             return
         x = x.data if hasattr(x, "dims") else x
         chunks = getattr(x, "chunksize", None) or x.shape

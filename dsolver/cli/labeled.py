@@ -16,6 +16,8 @@ ENDINGS: Final = (".nc", ".h5")
 FILE: Final = re.compile(r"(?P<file>.+\.(?:nc|h5))(?::(?P<variable>[^:]+))?")
 """A file's name, with the name of a variable behind a colon where it holds several."""
 AXES: Final = ("x", "y", "z")
+COLUMNS: Final = "column"
+"""Name of the axis that counts several solutions."""
 SOLUTION: Final = "solution"
 """Name of the variable that is written; x would be that of an axis."""
 
@@ -26,7 +28,7 @@ def is_labeled(path: Path) -> bool:
 
 
 def read(path: Path) -> Any:
-    """A variable as a DataArray, in memory; axes that are called x, y and z are brought into this order.
+    """A variable as a DataArray, in memory; axes that are called x, y and z are brought into this order, to the front.
 
     Raises:
         InputError: xarray, h5netcdf or h5py is not installed, it cannot be read, or it is not clear what is meant.
@@ -42,13 +44,21 @@ def read(path: Path) -> Any:
             array = _variable(file, data, found["variable"]).load()
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {file}: it is no NetCDF-4 or HDF5 file ({error})") from error
-    axes = AXES[: array.ndim]
-    return array.transpose(*axes) if {*axes} == {*array.dims} else array
+    named = [axis for axis in AXES if axis in array.dims]
+    complete = named == list(AXES[: len(named)]) and array.ndim - len(named) <= 1  # one more counts several
+    return array.transpose(*named, ...) if complete else array
 
 
-def write(path: Path, x: Any) -> None:
-    """Write a solution: a DataArray with its coordinates, any other array with the axes x, y and z."""
-    array = x if hasattr(x, "dims") else library().DataArray(np.asarray(x), dims=AXES[: x.ndim])
+def write(path: Path, x: Any, dimensions: int) -> None:
+    """Write a solution, or several: a DataArray with its coordinates, any other array with the axes x, y and z.
+
+    Args:
+        path: of the file.
+        x: the array.
+        dimensions: axes of a solution.
+    """
+    dims = (*AXES[:dimensions], COLUMNS)[: x.ndim]
+    array = x if hasattr(x, "dims") else library().DataArray(np.asarray(x), dims=dims)
     array = array.rename(SOLUTION)
     array.attrs = {}  # of its right-hand side, as its name was
     buffer = io.BytesIO()  # HDF5 dies of a disk that is full, by a signal

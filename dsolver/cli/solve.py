@@ -40,6 +40,7 @@ from dsolver.program.spec import SolveSpec
 from dsolver.session.arguments import FMG, check_guess
 from dsolver.session.checkpoint import EVERY
 from dsolver.session.options import Options, PrecondDtype, Setup
+from dsolver.session.user_arrays.several import are_several
 from dsolver.solution import Solution
 from dsolver.status import Status
 from dsolver.units import amount
@@ -85,8 +86,8 @@ be reached or has failed, 130 interrupted.
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Right-hand side b of shape (NX, NY, NZ): a .npy, .zarr, .nc (NetCDF) or .h5 (HDF5) file, FILE.nc:NAME for one"
-    " of several variables; of a matrix (n,), also a Matrix Market file. Default: b = A 1, so that x is 1 "
-    "everywhere.",
+    " of several variables; of a matrix (n,), also a Matrix Market file. With one axis more, the last, it is several "
+    "right-hand sides. Default: b = A 1, so that x is 1 everywhere.",
 )
 @click.option(
     "--x0",
@@ -251,10 +252,12 @@ def command(
         if asked.file is None:
             check_room(problem, plan)
         b = asked.right() if asked.file is None else files.read_array(asked.file, client)
-        solution = dsolver.solve(
+        guess_of = guess if start is None else files.read_array(start, client)
+        several = are_several(problem, b)
+        found: Any = dsolver.solve(
             problem,
             b,
-            x0=guess if start is None else files.read_array(start, client),
+            x0=guess_of,
             client=client,
             engine=place.engine,
             device=place.device,
@@ -268,18 +271,21 @@ def command(
             maxiter=maxiter,
             checkpoint=options.checkpoint,
             resume=options.resume,
-            progress=progress.reporter(report, options.iterations) if report else None,
+            progress=progress.reporter(report, options.iterations) if report and not several else None,
             spans=_nowhere if spans_file is None and trace_file is not None else spans_file,
         )
         if out is not None:
-            files.write_array(out, solution.x)
-    files.write_spans(solution.spans, None, trace_file)
+            files.write_array(out, found.x, len(problem.shape))
+    solutions: Sequence[Solution] = found if several else [found]
+    files.write_spans((span for solution in solutions for span in solution.spans), None, trace_file)
     if not (quiet or alone):
-        _show(solution, out)
+        _show(solutions, out)
     if json_file is not None:
-        files.write_json(json_file, _json(problem, solution))
-    click.echo(f"{solution.status}: {ADVICE.get(solution.status, solution.status.advice)}", err=alone)
-    if not solution.converged:
+        facts = [_facts(problem, solution) for solution in solutions]
+        files.write_json(json_file, json.dumps(facts if several else facts[0], indent=1))
+    worst = next((solution.status for solution in solutions if not solution.converged), solutions[0].status)
+    click.echo(f"{worst}: {ADVICE.get(worst, worst.advice)}", err=alone)
+    if not found.converged:
         ctx.exit(1)
 
 
@@ -316,9 +322,9 @@ def saves(folder: Path | None, every: float | None, *, resume: bool) -> dsolver.
     return dsolver.Checkpoint(folder, every=EVERY if every is None else every)
 
 
-def _json(problem: Problem, solution: Solution) -> str:
-    """A solution but for x, as JSON; numbers that are not finite are null."""
-    found = {
+def _facts(problem: Problem, solution: Solution) -> dict[str, Any]:
+    """A solution but for x, as JSON has it; numbers that are not finite are null."""
+    return {
         "problem": problem.name,
         "shape": problem.shape,
         "status": str(solution.status),
@@ -335,7 +341,6 @@ def _json(problem: Problem, solution: Solution) -> str:
         "exposed_percent": solution.exposed_percent,
         "notes": solution.notes,
     }
-    return json.dumps(found, indent=1)
 
 
 def _finite(value: float) -> float | None:
@@ -346,11 +351,18 @@ def _nowhere(_: Sequence[Span]) -> None:
     """Spans that are asked for, but not as they come."""
 
 
-def _show(solution: Solution, out: Path | None) -> None:
+def _show(solutions: Sequence[Solution], out: Path | None) -> None:
+    for number, solution in enumerate(solutions):
+        _show_one(solution, f"right-hand side {number}, " if len(solutions) > 1 else "")
+    if out is not None:
+        click.echo(f"x written to {out}")
+
+
+def _show_one(solution: Solution, of: str) -> None:
     first, last = solution.residuals[0], solution.residuals[-1]
     count = solution.iterations
     each = f" (x {(last / first) ** (1 / count):.3f} each)" if count and first else ""
-    click.echo(f"residual ‖b - A x‖: {first:.6e} at the start, {last:.6e} after {count} iterations{each}")
+    click.echo(f"{of}residual ‖b - A x‖: {first:.6e} at the start, {last:.6e} after {count} iterations{each}")
     click.echo(f"true residual: {solution.true_residual:.6e}, {solution.relative_residual:.3e} of ‖b‖")
     click.echo("seconds: " + ", ".join(f"{name} {value:.3f}" for name, value in solution.timings.items()))
     click.echo(f"engine: {solution.engine}")
@@ -359,5 +371,3 @@ def _show(solution: Solution, out: Path | None) -> None:
         click.echo(f"note: {note}")
     if solution.exposure is not None and solution.exposure.total.ms:
         click.echo(exposed_text(solution.exposure.to_dict()))
-    if out is not None:
-        click.echo(f"x written to {out}")

@@ -168,9 +168,11 @@ class LeastSquares:
             engine.run(JACOBI, engine.per_chunk(reciprocal, self._scale), x, 1.0, self._room)
             engine.copy(self._room, x)
 
-    def begin(self, blocks: Blocks, ends: Ends) -> tuple[float, Norms]:
-        """Set b and begin; ‖b‖, and the norms at the first guess."""
+    def begin(self, blocks: Blocks, ends: Ends, guessed: bool) -> tuple[float, Norms]:
+        """Set b and begin; ‖b‖, and the norms at the first guess, which is zero where none was set."""
         self._engine.load(blocks, self._rows, self.method.b)
+        if not guessed:
+            self._engine.fill(self._columns, 0.0, self.method.x)
         self._ends = ends
         bb, rr, ss = self.method.begin(ends.atol, ends.btol, ends.ctol)
         self._done, self._stop, self._pace = 0, 0, 0.0

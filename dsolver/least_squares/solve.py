@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, final
 
@@ -24,7 +25,8 @@ from dsolver.session.arguments import client_of
 from dsolver.session.options import Setup
 from dsolver.session.recovery import on_workers_left
 from dsolver.session.user_arrays import alike, vector_of
-from dsolver.solution import LeastSquaresSolution
+from dsolver.session.user_arrays.several import check_axes, separated, stacked
+from dsolver.solution import LeastSquaresSolution, LeastSquaresSolutions
 from dsolver.status import Status
 
 if TYPE_CHECKING:
@@ -111,8 +113,8 @@ class Tolerances:
 
 def solve_least_squares(
     method: str, A: Any, b: Any, x0: Any, tolerances: Tolerances, options: LeastSquaresOptions
-) -> LeastSquaresSolution:
-    """The x with least ‖b - A x‖² + damp² ‖x‖².
+) -> LeastSquaresSolution | LeastSquaresSolutions:
+    """The x with least ‖b - A x‖² + damp² ‖x‖², or several for several b, with one set-up.
 
     Raises:
         InputError: an argument cannot be right. Nothing was started.
@@ -137,15 +139,34 @@ def solve_least_squares(
     of_a = matrix.exponent
     cut = matrix.times(of_a).cut(chunks, options.formats)
     damped = replace(tolerances, damp=times(tolerances.damp, of_a))
+    rows, columns = (partition.grid[0] for partition in (cut.row_partition, cut.column_partition))
+    right, several = _each("b", b, rows, runtime.client)
+    guesses = [None] * len(right) if x0 is None else _each("x0", x0, columns, runtime.client)[0]
+    if len(guesses) != len(right):
+        raise InputError(f"x0 must be {len(right)} guesses like b: a list, or an array whose last axis counts them")
+    run = _Run(method, cut, list(zip(right, guesses, strict=True)), damped, options, runtime, began, of_a)
+    found = run.solutions()
+    if not several:
+        return found[0]
+    each = [one.x for one in found]
+    return LeastSquaresSolutions(found, each if isinstance(b, list | tuple) else stacked(each, each[0]))
 
-    def solution(of_b: int) -> LeastSquaresSolution:
-        given, guess = times(b, of_b), None if x0 is None else times(x0, of_b - of_a)
-        return _in_units(_Run(method, cut, given, guess, damped, options, runtime, began).solution(), of_a, of_b)
 
-    try:
-        return solution(0)
-    except OutOfRangeError as error:
-        return solution(error.exponent)
+def _each(name: str, values: Any, size: int, client: Any) -> tuple[list[Any], bool]:
+    """Vectors of a user, and whether they are several; (size, 1) is one.
+
+    Raises:
+        InputError: they have another shape, or there is none.
+    """
+    if isinstance(values, list | tuple) and values and all(getattr(each, "shape", ()) for each in values):
+        return list(values), True
+    shape = getattr(values, "shape", ())
+    if not isinstance(shape, tuple) or len(shape) != 2 or shape[1] == 1 or is_matrix(values):
+        return [values], False
+    check_axes(name, values, (size,), rows=name == "b")
+    if shape[1] == 0:
+        raise InputError(f"{name} has no vector: its last axis has length 0")
+    return separated(name, values, client), True
 
 
 def _in_units(found: LeastSquaresSolution, of_a: int, of_b: int) -> LeastSquaresSolution:
@@ -166,21 +187,41 @@ def _in_units(found: LeastSquaresSolution, of_a: int, of_b: int) -> LeastSquares
 
 
 @final
+class _Column:
+    """A right-hand side and its first guess, in chunks.
+
+    Args:
+        cut: the matrix.
+        b: the vector.
+        x0: its guess, or None.
+        client: of a cluster that is to have them, or None.
+    """
+
+    def __init__(self, cut: CutRectangular, b: Any, x0: Any, client: Client | None) -> None:
+        self.b, self.back = vector_of("b", b, cut.row_partition, client)
+        self.b.check()
+        self.x0 = None if x0 is None else vector_of("x0", x0, cut.column_partition, client)[0]
+        if self.x0 is not None:
+            self.x0.check()
+        self.x = alike("x", b, cut.column_partition, client)
+
+
+@final
 class _Run:
-    """A solve, which begins anew where a worker is lost."""
+    """Solves with one matrix, one after the other. Where a worker is lost, the one that runs begins anew."""
 
     def __init__(
         self,
         method: str,
         cut: CutRectangular,
-        b: Any,
-        x0: Any,
+        pairs: Sequence[tuple[Any, Any]],
         tolerances: Tolerances,
         options: LeastSquaresOptions,
         runtime: Runtime,
         began: float,
+        of_a: int,
     ) -> None:
-        self._cut, self._runtime, self._began = cut, runtime, began
+        self._cut, self._runtime, self._began, self._of_a = cut, runtime, began, of_a
         (rows, columns) = cut.row_partition.grid[0], cut.column_partition.grid[0]
         most = min(rows, columns) if tolerances.maxiter is None else int(tolerances.maxiter)
         self._ends = Ends(atol=tolerances.atol, btol=tolerances.btol, conlim=tolerances.conlim, maxiter=most)
@@ -193,16 +234,18 @@ class _Run:
             row_senders=row_senders,
             column_senders=column_senders,
         )
-        client = runtime.client
-        self._b, self._back = vector_of("b", b, cut.row_partition, client)
-        self._b.check()
-        self._x0 = None if x0 is None else vector_of("x0", x0, cut.column_partition, client)[0]
-        if self._x0 is not None:
-            self._x0.check()
-        self._x = alike("x", b, cut.column_partition, client)
+        self._pairs = pairs
+        self._columns = [self._column(number, 0) for number in range(len(pairs))]  # each looked at before the first
+        self._found: list[LeastSquaresSolution] = []
 
-    def solution(self) -> LeastSquaresSolution:
-        """The solution, on the workers that are left where some are lost."""
+    def _column(self, number: int, of_b: int) -> _Column:
+        """A right-hand side, and its guess, multiplied by a power of two."""
+        b, x0 = self._pairs[number]
+        guess = None if x0 is None else times(x0, of_b - self._of_a)
+        return _Column(self._cut, times(b, of_b), guess, self._runtime.client)
+
+    def solutions(self) -> list[LeastSquaresSolution]:
+        """The solutions, on the workers that are left where some are lost."""
         for attempt in range(ATTEMPTS + 1):
             if self._runtime.client is not None:
                 claim(self, self._runtime)
@@ -217,62 +260,76 @@ class _Run:
                 release(self)
         raise AssertionError
 
-    def _attempt(self) -> LeastSquaresSolution:
+    def _attempt(self) -> list[LeastSquaresSolution]:
+        """Set up, and solve for what is left; all solutions."""
         with self._launched() as program:
             host = self._runtime.client is not None or self._runtime.device != "cuda"
             for name, blocks in self._cut.blocks(host=host).items():
                 program.load(name, blocks, LeastSquares.load, name)
             program.call(LeastSquares.set_up)
-            if self._x0 is not None:
-                program.load("x0", self._x0.blocks(), LeastSquares.set_x)
             setup = time.perf_counter() - self._began
-            b_norm, first = program.load("b", self._b.blocks(), LeastSquares.begin, self._ends)
-            self._check(b_norm, first)
-            norms, stop = self._followed(program, b_norm, first)
-            notes: tuple[str, ...] = ()
-            true = program.call(LeastSquares.true_norms)
-            if not true[0] <= b_norm and not (self._spec.damp and self._x0 is not None):
-                true, notes = program.call(LeastSquares.take_zero), (ZERO,)
-            take = program.fetch if self._x.here else program.unload
-            found: Any = take(LeastSquares.solution, host=self._x.host)
-            if self._x.here:
-                found = gather_blocks(self._runtime.client, found, self._runtime.workers)
-            ended = time.perf_counter() - self._began
-            status = ENDS[stop]
-            chunks = len(self._cut.column_partition)
-            return LeastSquaresSolution(
-                x=self._back(self._x.like(found).reshape(self._cut.column_partition.grid[0])),
-                status=status,
-                istop=stop,
-                advice=AT_MOST if status is Status.MAX_ITERATIONS else status.advice,
-                iterations=len(norms) - 1,
-                residuals=tuple(norm.residual for norm in norms),
-                normal_residuals=tuple(norm.normal for norm in norms),
-                true_residual=true[0],
-                true_normal_residual=true[1],
-                b_norm=b_norm,
-                matrix_norm=norms[-1].matrix,
-                condition=norms[-1].condition,
-                x_norm=true[2],
-                timings={"setup": setup, "solve": ended - setup, "total": ended},
-                engine=self._runtime.describe(chunks, program.link),
-                notes=notes,
-            )
+            while (number := len(self._found)) < len(self._columns):
+                try:
+                    found = self._solved(program, self._columns[number], setup)
+                    self._found.append(_in_units(found, self._of_a, 0))
+                except OutOfRangeError as error:
+                    of_b = error.exponent
+                    found = self._solved(program, self._column(number, of_b), setup)
+                    self._found.append(_in_units(found, self._of_a, of_b))
+                self._began, setup = time.perf_counter(), 0.0
+            return self._found
+
+    def _solved(self, program: RunningProgram[LeastSquares], given: _Column, setup: float) -> LeastSquaresSolution:
+        """The solution for one right-hand side."""
+        if given.x0 is not None:
+            program.load("x0", given.x0.blocks(), LeastSquares.set_x)
+        b_norm, first = program.load("b", given.b.blocks(), LeastSquares.begin, self._ends, given.x0 is not None)
+        self._check(given, b_norm, first)
+        norms, stop = self._followed(program, b_norm, first)
+        notes: tuple[str, ...] = ()
+        true = program.call(LeastSquares.true_norms)
+        if not true[0] <= b_norm and not (self._spec.damp and given.x0 is not None):
+            true, notes = program.call(LeastSquares.take_zero), (ZERO,)
+        take = program.fetch if given.x.here else program.unload
+        found: Any = take(LeastSquares.solution, host=given.x.host)
+        if given.x.here:
+            found = gather_blocks(self._runtime.client, found, self._runtime.workers)
+        ended = time.perf_counter() - self._began
+        status = ENDS[stop]
+        chunks = len(self._cut.column_partition)
+        return LeastSquaresSolution(
+            x=given.back(given.x.like(found).reshape(self._cut.column_partition.grid[0])),
+            status=status,
+            istop=stop,
+            advice=AT_MOST if status is Status.MAX_ITERATIONS else status.advice,
+            iterations=len(norms) - 1,
+            residuals=tuple(norm.residual for norm in norms),
+            normal_residuals=tuple(norm.normal for norm in norms),
+            true_residual=true[0],
+            true_normal_residual=true[1],
+            b_norm=b_norm,
+            matrix_norm=norms[-1].matrix,
+            condition=norms[-1].condition,
+            x_norm=true[2],
+            timings={"setup": setup, "solve": ended - setup, "total": ended},
+            engine=self._runtime.describe(chunks, program.link),
+            notes=notes,
+        )
 
     def _launched(self) -> RunningProgram[LeastSquares]:
         return self._runtime.launch(LeastSquares, self._spec, self._cut.column_partition)
 
-    def _check(self, b_norm: float, first: Norms) -> None:
+    def _check(self, column: _Column, b_norm: float, first: Norms) -> None:
         """Refuse values that are not finite, and norms that are out of range."""
         lost = "b is so small, or so large, that its norm has lost its digits"
         if not (math.isfinite(b_norm) and math.isfinite(first.residual)):
-            for given in (self._b, self._x0):
+            for given in (column.b, column.x0):
                 if given is not None:
                     given.examine()
             if math.isinf(b_norm):
                 raise OutOfRangeError(lost, exponent_for(b_norm))
             raise InputError("b or x0 has values that are NaN, infinite or too large")
-        if b_norm == 0.0 and not self._b.is_zero():
+        if b_norm == 0.0 and not column.b.is_zero():
             raise OutOfRangeError(lost, UNKNOWN)
         if b_norm and (exponent := exponent_for(b_norm)):
             raise OutOfRangeError(lost, exponent)

@@ -67,14 +67,14 @@ def read_vectors(path: Path) -> npt.NDArray[Any]:
 
 
 def write_vector(path: Path, x: npt.NDArray[Any]) -> None:
-    """A Matrix Market file of an array with one column, from which `read_vectors` gets the same values; x: (n,).
+    """A Matrix Market file of an array, from which `read_vectors` gets the same values; x: (n,) or (n, k).
 
     Raises:
         InputError: SciPy is not installed.
     """
     mmwrite = imported("io").mmwrite
     with path.open("wb") as file:
-        mmwrite(file, x.reshape(-1, 1), precision=17)
+        mmwrite(file, x.reshape(len(x), -1), precision=17)
 
 
 def _reader_of(path: Path) -> Callable[[Path], Any]:

@@ -244,7 +244,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(folder: Path, ending: str)
     save(folder / f"x{ending}", np.ones(SHAPE))
     lost = da.ones(SHAPE, chunks=8).map_blocks(_lost, dtype=float, meta=np.empty((0, 0, 0)))
     with pytest.raises(ArithmeticError):
-        write_array(folder / f"x{ending}", lost)
+        write_array(folder / f"x{ending}", lost, 3)
     assert [path.name for path in folder.iterdir()] == [f"x{ending}"]
     np.testing.assert_array_equal(load(folder / f"x{ending}"), np.ones(SHAPE))
 
@@ -527,7 +527,7 @@ def test_an_output_that_cannot_be_written_after_all_is_told(folder: Path, monkey
 
     monkeypatch.setattr(np, "save", full)
     with pytest.raises(InputError, match=r"cannot write x.npy: No space left on device"):
-        write_array(Path("x.npy"), np.ones(SHAPE))
+        write_array(Path("x.npy"), np.ones(SHAPE), 3)
     assert not list(folder.iterdir())
 
 

@@ -60,7 +60,7 @@ import numpy as np
 from dsolver.cli.files import write_array
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-write_array(Path("x.nc"), np.ones((30, 30, 30)))
+write_array(Path("x.nc"), np.ones((30, 30, 30)), 3)
 """
 
 

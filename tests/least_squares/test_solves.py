@@ -192,9 +192,36 @@ def test_formats() -> None:
     assert (dsolver.lsmr(a, b.reshape(-1, 1)).x == expected.x).all()
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_several_right_hand_sides_have_the_bits_that_each_has_alone(method: Method) -> None:
+    """Of any units, with guesses or without; one set-up serves them."""
+    import dask.array as da
+
+    a = random(60, 30)
+    b = np.stack([right(60), np.zeros(60), 1e-200 * right(60)[::-1], right(60)[::-1]], axis=1)
+    options: dict[str, Any] = {"damp": 0.1, "chunks": 2, "client": False}
+    alone = [method(a, column, **options) for column in b.T]
+    found: Any = method(a, b, **options)
+    assert isinstance(found, dsolver.LeastSquaresSolutions)
+    assert found.x.shape == (30, 4)
+    for number, (one, expected) in enumerate(zip(found, alone, strict=True)):
+        assert one.residuals == expected.residuals
+        assert (found.x[:, number] == expected.x).all()
+        assert (one.timings["setup"] > 0.0) == (number == 0)
+    listed: Any = method(a, list(b.T), x0=found.x, **options)
+    assert isinstance(listed.x, list)
+    assert (listed[0].x == method(a, b[:, 0], x0=alone[0].x, **options).x).all()
+    spread: Any = method(a, da.from_array(b, chunks=(40, 3)), **options)
+    assert isinstance(spread.x, da.Array)
+    assert (spread.x.compute() == found.x).all()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"b": np.ones((2, 4))}, r"several for 4 rows have \(4, k\), each a column; pass numpy.moveaxis"),
+        ({"b": np.ones((4, 0))}, "its last axis has length 0"),
+        ({"b": np.ones((4, 2)), "x0": np.ones(3)}, "x0 must be 2 guesses like b"),
         ({"A": np.ones((4, 3))}, "A must be a sparse matrix of SciPy or CuPy, not ndarray"),
         ({"A": sp.csr_array((0, 3))}, r"A has shape \(0, 3\)"),
         ({"A": sp.csr_array(1j * np.ones((4, 3)))}, "A is complex"),

@@ -114,15 +114,16 @@ def columns(problem: Problem, name: str, values: Any, client: Client | None = No
     if isinstance(values, list | tuple):
         return list(values)
     check_order(name, values, problem.dimensions, several=not problem.flat)
-    _check_axes(problem, name, values)
-    return _columns(name, values, client)
+    check_axes(name, values, problem.shape, rows=problem.flat)
+    return separated(name, values, client)
 
 
-def _columns(name: str, values: Any, client: Client | None) -> list[Any]:
+def separated(name: str, values: Any, client: Client | None) -> list[Any]:
+    """The arrays that the last axis counts, each of the same kind; arguments and errors as of `columns`."""
     count = range(values.shape[-1])
     module = type(values).__module__.partition(".")[0]
     if module == "xarray":
-        each = _columns(name, values.data, client)
+        each = separated(name, values.data, client)
         return [values[..., number].copy(data=each[number]) for number in count]
     if not isinstance(values, np.ndarray) and is_foreign(values):
         array, back = opened(name, values)
@@ -204,12 +205,22 @@ def _slabs(rows: Any) -> list[slice]:
     return [slice(first, first + step) for first in range(0, len(rows), step)]
 
 
-def _check_axes(problem: Problem, name: str, values: Any) -> None:
-    """Refuse an array whose last axis does not count vectors of a problem, such as one whose first axis does."""
-    one, shape = problem.shape, tuple(values.shape)
+def check_axes(name: str, values: Any, one: tuple[int, ...], *, rows: bool) -> None:
+    """Refuse an array whose last axis does not count vectors, such as one whose first axis does.
+
+    Args:
+        name: of the argument, for messages.
+        values: an array.
+        one: the shape of a vector.
+        rows: whether it has an item for each row of a matrix, else for each point of a grid.
+
+    Raises:
+        InputError: it does not.
+    """
+    shape = tuple(values.shape)
     if shape[:-1] == one:
         return
-    if problem.flat:
+    if rows:
         what = f"several for {one[0]} rows have ({one[0]}, k), each a column"
     else:
         axes = ", ".join(("nx", "ny", "nz")[: len(one)])
