@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -17,8 +18,16 @@ from numba.core import event
 from dsolver.kernels.first_use import SILENCE, Words
 
 OURS: Final = "dsolver."
-SET_UP: Final = ("dsolver.kernels.cpu.lattice", "dsolver.kernels.cpu.sell.assembly")
-"""Modules of which the first loop that has to be compiled tells that multigrid on lattices is going to iterate."""
+KINDS: Final = {
+    "dsolver.kernels.cpu.lattice": "lattice",
+    "dsolver.kernels.cpu.sell.assembly": "lattice",
+    "dsolver.kernels.cpu.csr.look": "algebraic",
+    "dsolver.kernels.cpu.amg.box_rows": "algebraic",
+    "dsolver.kernels.cpu.amg.open_rows": "algebraic",
+}
+"""Kinds of solves, by modules of which the first loop that has to be compiled tells that such a solve has begun."""
+MOST_HELPERS: Final = 3
+"""Processes that compile beside this one; each takes the time of its imports, as long as two loops take."""
 
 
 @final
@@ -33,7 +42,8 @@ class FirstUse(event.Listener):
         self._folder = folder
         self._words = Words("this machine", folder)
         self._open = self._begun = self._done = 0
-        self._asked = self._speaks = False
+        self._asked: set[str] = set()
+        self._speaks = self._collects = False
 
     def on_start(self, event: Any) -> None:
         """A function begins to be compiled, perhaps within another one."""
@@ -41,9 +51,13 @@ class FirstUse(event.Listener):
         if not (self._open or module.startswith(OURS)):
             return
         self._begin()
-        if module in SET_UP and not self._asked:
-            self.alone()
-            self._begin_ahead()
+        if self._open == 1 and gc.isenabled():  # numba makes many objects, and to look through them is a sixth of it
+            self._collects = True
+            gc.disable()
+        kind = KINDS.get(module)
+        if kind is not None and kind not in self._asked:
+            self._asked.add(kind)
+            self._begin_ahead(kind)
 
     def on_end(self, event: Any) -> None:
         """It is compiled."""
@@ -51,6 +65,9 @@ class FirstUse(event.Listener):
             return
         self._open -= 1
         self._done += _module(event).startswith(OURS)
+        if self._open == 0 and self._collects:
+            self._collects = False
+            gc.enable()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -82,32 +99,35 @@ class FirstUse(event.Listener):
 
     def alone(self) -> None:
         """Ask no other process to help."""
-        self._asked = True
+        self._asked.update(KINDS.values())
 
     def unheard(self) -> None:
         """Say nothing: what the process that helps says goes nowhere, and would keep the others silent."""
         self._speaks = True
 
-    def _begin_ahead(self) -> None:
-        """Have the loops of iterations compiled on another core, while this process compiles those of the set-up.
+    def _begin_ahead(self, kind: str) -> None:
+        """Have the loops of a kind of solve compiled on other cores, from the last, while this process begins.
 
         Once for a cache, however many workers share it; where it fails, as without a core to spare, this process does
         all of it. A thread would not do: numba compiles in one at a time.
         """
-        if not (self._folder and sys.executable) or len(os.sched_getaffinity(0)) < 2:
+        count = min(len(os.sched_getaffinity(0)) - 1, MOST_HELPERS)
+        if not (self._folder and sys.executable) or count < 1:
             return
         folder = Path(self._folder)
         with suppress(OSError):  # begun by another process, or nothing can be written or started here
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "ahead").open("x").close()
-            helper = subprocess.Popen(
-                [sys.executable, "-P", "-m", "dsolver.kernels.cpu.ahead"],  # no module of the working folder's
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # a Ctrl-C is not meant for it: it ends by itself, after seconds
-            )
-            threading.Thread(target=helper.wait, name="dsolver-ahead", daemon=True).start()
+            (folder / f"ahead-{kind}").open("x").close()
+            for number in range(count):
+                helper = subprocess.Popen(
+                    # -P: no module of the working folder's
+                    [sys.executable, "-P", "-m", "dsolver.kernels.cpu.ahead", kind, str(number), str(count)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,  # a Ctrl-C is not meant for it: it ends by itself, after seconds
+                )
+                threading.Thread(target=helper.wait, name="dsolver-ahead", daemon=True).start()
 
 
 def _module(event: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import subprocess
@@ -14,18 +15,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy.sparse.linalg import LaplacianNd
 
 import dsolver
 from dsolver.kernels import first_use as words
 from dsolver.kernels.cpu import ahead, lattice, vectors
+from dsolver.kernels.cpu.amg import box_rows, open_rows
+from dsolver.kernels.cpu.csr import look
 from dsolver.kernels.cpu.loops import first_use
-from dsolver.kernels.cpu.loops.first_use import SET_UP, FirstUse
-from dsolver.kernels.cpu.sell import assembly
+from dsolver.kernels.cpu.loops.first_use import KINDS, MOST_HELPERS, FirstUse
 
 
-def test_loops_of_a_set_up_are_known_by_their_modules() -> None:
-    set_up: tuple[Any, ...] = (lattice.take_own, assembly.storage_order)
-    assert {loop.py_func.__module__ for loop in set_up} == set(SET_UP)
+def test_loops_that_tell_a_kind_are_known_by_their_modules() -> None:
+    told = {loop.py_func.__module__: kind for kind, loops in ahead.LOOPS.items() for loop, _ in loops()}
+    told |= {rows.__name__: "algebraic" for rows in (box_rows, open_rows)}
+    assert KINDS.items() <= told.items()
+    assert set(KINDS.values()) == set(ahead.LOOPS)
 
 
 def compiling(dispatcher: Any) -> Any:
@@ -37,7 +43,10 @@ def test_what_is_compiled_ahead_is_what_a_solve_calls() -> None:
     varying = dsolver.problems.diffusion(grid, 1.0 + np.random.default_rng(0).random(grid))
     for problem in (dsolver.problems.poisson7(grid), varying):
         assert dsolver.solve(problem, np.ones(grid), device="cpu").converged
-    for loop, signature in ahead.loops():
+    grid = (32, 32, 32)  # whose coarse levels have rows of all lengths
+    a = sp.csr_array(-LaplacianNd(grid, boundary_conditions="dirichlet", dtype=np.float64).tosparse())
+    assert dsolver.solve(a, np.ones(a.shape[0]), M="amg", device="cpu").converged
+    for loop, signature in (found for loops in ahead.LOOPS.values() for found in loops()):
         assert signature in loop.signatures, loop.__name__
 
 
@@ -145,14 +154,17 @@ def test_the_process_beside_says_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     heard = FirstUse("")
     monkeypatch.setattr(ahead, "FIRST_USE", heard)
     compiled = SimpleNamespace(compile=lambda _: heard.on_start(compiling(vectors.in_order)))
-    monkeypatch.setattr(ahead, "loops", lambda: [(compiled, ())])
-    ahead.main()
-    assert heard._open == 1
+    monkeypatch.setattr(ahead, "LOOPS", {"some": lambda: [(compiled, ())]})
+    try:
+        ahead.main("some", "0", "1")
+    finally:
+        heard.on_end(compiling(vectors.in_order))
+    assert heard._begun == 1
     assert not begun
 
 
-@pytest.mark.parametrize(("cores", "started"), [({0, 1}, 1), ({0}, 0)])
-def test_one_process_beside_is_started_for_a_cache(
+@pytest.mark.parametrize(("cores", "started"), [({0, 1}, 1), ({0}, 0), (set(range(64)), MOST_HELPERS)])
+def test_processes_beside_are_started_once_for_a_cache(
     cores: set[int], started: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands: list[list[str]] = []
@@ -168,7 +180,52 @@ def test_one_process_beside_is_started_for_a_cache(
         for dispatcher in (vectors.in_order, lattice.take_own, lattice.interpolate):
             heard.on_start(compiling(dispatcher))
             heard.on_end(compiling(dispatcher))
-    assert [command[1:] for command in commands] == [["-P", "-m", "dsolver.kernels.cpu.ahead"]] * started
+    programs = [["-P", "-m", "dsolver.kernels.cpu.ahead", "lattice", str(n), str(started)] for n in range(started)]
+    assert [command[1:] for command in commands] == programs
+
+
+def test_each_kind_of_solve_has_its_loops_compiled_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds: list[str] = []
+
+    def begun(command: list[str], **_: Any) -> Any:
+        kinds.append(command[4])
+        return SimpleNamespace(wait=lambda: 0)
+
+    monkeypatch.setattr(subprocess, "Popen", begun)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    heard = FirstUse(str(tmp_path / "cache"))
+    for dispatcher in (vectors.in_order, lattice.take_own, look._look_at_rows, box_rows._count, lattice.interpolate):
+        heard.on_start(compiling(dispatcher))
+        heard.on_end(compiling(dispatcher))
+    assert kinds == ["lattice", "algebraic"]
+
+
+def test_processes_beside_compile_each_loop_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[int] = []
+    loops = [(SimpleNamespace(compile=done.append), number) for number in range(10)]
+    monkeypatch.setattr(ahead, "LOOPS", {"some": lambda: loops})
+    monkeypatch.setattr(ahead, "FIRST_USE", FirstUse(""))
+    for number in range(3):
+        ahead.main("some", str(number), "3")
+    assert sorted(done) == list(range(10))
+    assert done[0] == 9  # the process that they help begins with the others
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_numba_compiles_without_the_collector(monkeypatch: pytest.MonkeyPatch, *, collects: bool) -> None:
+    monkeypatch.setattr(threading, "Thread", lambda **_: SimpleNamespace(start=lambda: None))
+    heard, event = FirstUse(""), compiling(vectors.in_order)
+    try:
+        (gc.enable if collects else gc.disable)()
+        heard.on_start(event)
+        heard.on_start(event)
+        within = gc.isenabled()
+        heard.on_end(event)
+        inside = gc.isenabled()
+        heard.on_end(event)
+        assert (within, inside, gc.isenabled()) == (False, False, collects)
+    finally:
+        gc.enable()
 
 
 def test_a_folder_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
