@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, final
@@ -20,7 +21,7 @@ from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import Built, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.chebyshev import Chebyshev
-from dsolver.preconditioners.direct import Direct, cost_little, may_take_over, suit_at_once
+from dsolver.preconditioners.direct import Direct, cost_little, in_products, suit_at_once
 from dsolver.preconditioners.jacobi import Identity, Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
 from dsolver.preconditioners.sweeps import ILU0
@@ -42,6 +43,16 @@ An iteration of "mg" takes as long as 6 of these on a CPU, 8 to 10 of them are n
 FURTHER: Final = {"kept": 30, "mg": 75, "amg": 100, "chebyshev": 150, "jacobi": 300}
 """Iterations of each that take as long as to set the other kind up and to solve with it. On CPUs, set-up of multigrid
 is 60, 50 and 130 of these (of Chebyshev's "amg"), and of Jacobi's that of "amg" or of incomplete factors."""
+
+PRODUCTS: Final = {"mg": 4.0, "amg": 4.0, "chebyshev": 3.0, "ilu0": 3.0, "jacobi": 2.0, "none": 2.0}
+"""Products with A that take as long as an iteration with each."""
+
+SURELY: Final = 2.0
+"""Times as long as the iterations that seem to be needed factors may take, which are sure to lead to an end. Those of
+elastic bodies in a plane become slower: 2.5 times as many were needed."""
+ENOUGH: Final = 600
+"""Iterations that take longer than to see whether the other preconditioner is slow, too: factors that cost more have to
+wait for that."""
 
 
 @final
@@ -93,13 +104,34 @@ def alternative_to(
     return Alternative(taken="jacobi", name=name, m=m, further=FURTHER["jacobi"])
 
 
-def or_factors(other: Alternative, problem: Problem, device: str) -> Alternative:
+def factors_instead(other: Alternative, problem: Problem, device: str, further: float) -> Alternative | None:
     """Factors of a matrix in place of the alternative to a preconditioner that is slow, where they cost less.
 
     Where the matrix is elliptic, algebraic multigrid takes few iterations.
+
+    Args:
+        other: the alternative.
+        problem: the system, with its matrix.
+        device: "cpu" or "cuda".
+        further: iterations that are still needed, as far as is known.
     """
-    sure = problem.elliptic and isinstance(other.m, Algebraic)
-    return other if sure or not may_take_over(problem, device) else replace(other, name="direct", m=Direct())
+    if _is_sure(other, problem):
+        return None
+    each = PRODUCTS[other.taken]
+    cost = in_products(problem, device, each * min(SURELY * further, ENOUGH))
+    return None if cost is None else replace(other, name="direct", m=Direct(), further=math.ceil(cost / each))
+
+
+def factors_after(other: Alternative, problem: Problem, device: str) -> Alternative | None:
+    """Factors of a matrix for where the alternative is slow, too; None where there are to be none."""
+    cost = None if _is_sure(other, problem) else in_products(problem, device)
+    if cost is None:
+        return None
+    return Alternative(taken=other.name, name="direct", m=Direct(), further=math.ceil(cost / PRODUCTS[other.name]))
+
+
+def _is_sure(other: Alternative, problem: Problem) -> bool:
+    return problem.elliptic and isinstance(other.m, Algebraic)
 
 
 def _below(problem: Problem) -> tuple[str, Preconditioner]:

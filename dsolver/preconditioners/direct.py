@@ -24,7 +24,7 @@ from dsolver.kernels import Backend, load
 from dsolver.kernels.contract import DIRECT_PART, DIRECT_SOLVE, DIRECT_SOLVE_COMPLEX
 from dsolver.kernels.direct.factors import MatrixTraits, NoLibraryError, complex_rows, factors_of
 from dsolver.kernels.direct.fill import FULL, Fill
-from dsolver.kernels.direct.libraries import LIBRARIES, SingularError, installed
+from dsolver.kernels.direct.libraries import LIBRARIES, Kind, SingularError, chosen, installed
 from dsolver.kernels.direct.parts import DirectPart
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import HaloLayout, Layout
@@ -57,9 +57,12 @@ FEW: Final = 5000
 BAND: Final = 1200
 """Products with A, as many multiplications of which the envelope of an elliptic matrix may take that has factors at
 once on CPUs: up to some 10,000 rows in a plane, and 1000 in space. Their time is that of ten to thirty iterations."""
-INSTEAD: Final = {"cpu": 2000, "cuda": 100}
-"""Products with A, as many multiplications of which factors may take where iterations are slow. On a GPU iterations are
-far quicker, factors are not."""
+INSTEAD: Final = 2400
+"""Products with A, as many multiplications of which SuperLU may take at once on CPUs for a matrix with a positive
+diagonal that is not elliptic."""
+RATE: Final = {"cpu": 4.0, "cuda": 0.1}
+"""Multiplications that make large factors in the time of one of a product with A. SuperLU made 2 to 4 on a core; on a
+GPU products are far quicker, factors are not."""
 LAST: Final = Fill(entries=1e9, products=4e11)
 """Fill of factors of a last attempt: a few minutes, as of an elastic body in a plane with a million rows."""
 SQUARES: Final = Fill(entries=LAST.entries / 8, products=LAST.products / 40)
@@ -235,7 +238,7 @@ def _are_quicker(problem: MatrixProblem) -> bool:
         return False
     if problem.elliptic:
         return problem.elimination.narrow(_as_products(problem, BAND)) is not None
-    most = _as_products(problem, INSTEAD["cpu"])
+    most = _as_products(problem, round(INSTEAD * _speed(problem)))
     return problem.elimination.promises(most) and _fits(problem, most)
 
 
@@ -244,9 +247,28 @@ def cost_little(problem: MatrixProblem) -> bool:
     return problem.singular is False and not problem.null_vectors and _fits(problem, CHEAP)
 
 
-def may_take_over(problem: Problem, device: str) -> bool:
-    """Whether to make factors of a matrix that is here where iterations are slow on a device."""
-    return isinstance(problem, MatrixProblem) and _fits(problem, _as_products(problem, INSTEAD[device]))
+def in_products(problem: Problem, device: str, most: float = math.inf) -> float | None:
+    """Products with A that take about as long as factors of a matrix that is here; None where these are beyond a bound.
+
+    Args:
+        problem: the system.
+        device: "cpu" or "cuda".
+        most: products that they may take as long as; always fewer multiplications than those of `LAST`.
+    """
+    if not isinstance(problem, MatrixProblem) or problem.elimination is None:
+        return None
+    entries = problem.elimination.entries
+    each = RATE[device] * entries * (_speed(problem) if device == "cpu" else 1.0)
+    found = problem.elimination.within(replace(LAST, products=min(LAST.products, most * each)))
+    return None if found is None else found.products / each
+
+
+def _speed(problem: MatrixProblem) -> float:
+    """Speed of the library that makes the factors, over that of SuperLU, as far as is known in this process."""
+    dtype = np.dtype(np.complex128 if problem.complex else np.float64)
+    kind = Kind(symmetric=not problem.asymmetry, mirrored=problem.mirrored, positive=not problem.indefinite)
+    name = chosen(dtype, kind, entries_of(problem), gpu=False)
+    return 1.0 if name is None else LIBRARIES[name].speed
 
 
 def may_be_last(problem: Problem) -> bool:

@@ -74,12 +74,12 @@ class Loop:
         """Go on with the same columns in another layout."""
         self._columns = columns
 
-    def resume(self, numbers: Iterable[int], traits: Traits) -> None:
-        """Go on with columns whose solves have ended, by a method with these traits."""
+    def resume(self, numbers: Iterable[int], traits: Traits, patience: int | None = None) -> None:
+        """Go on with columns whose solves have ended, by a method with these traits; patience: as of `Control`."""
         for number in numbers:
             del self._ended[number]
             self._controls[number].adopt(replaces=traits.replaces, checked=traits.checked, breakdown=traits.breakdown)
-            self._steps[number] = self._controls[number].resume(self._columns.each[number])
+            self._steps[number] = self._controls[number].resume(self._columns.each[number], patience)
             self._go_on(number, None)
 
     def run(self, seconds: float, *, measured: bool = False, stop: bool = False) -> list[Slice]:

@@ -342,10 +342,14 @@ class Solve:
         assert self._loop is not None
         return self._loop.run(seconds, measured=measured, stop=stop)
 
-    def resume(self, columns: Sequence[int], seconds: float, measured: bool = False) -> list[Slice]:
-        """Go on with solves that have ended, as after a change of the preconditioner or the method."""
+    def resume(self, again: tuple[Sequence[int], int | None], seconds: float, measured: bool = False) -> list[Slice]:
+        """Go on with solves that have ended, as after a change of the preconditioner or the method.
+
+        again: their columns, and the patience with which they go on; see `Control`.
+        """
         assert self._loop is not None
-        self._loop.resume(columns, self._spec.traits)
+        columns, patience = again
+        self._loop.resume(columns, self._spec.traits, patience)
         return self._loop.run(seconds, measured=measured)
 
     # -- what there is -------------------------------------------------------------------------------------------------

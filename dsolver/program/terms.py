@@ -51,6 +51,7 @@ class Terms:
         interruptible: whether the solve pauses after each iteration, for a callback that may stop it there.
         replaceable: whether another preconditioner may take the place of the one that "auto" has chosen.
         kept: M as it is set up anew, where it is that of an earlier matrix; else None.
+        patience: as of `Control`, where M has taken the place of a slow one.
         closely: whether each superstep is looked at, for iterates that are saved or iterations that are measured.
     """
 
@@ -60,6 +61,7 @@ class Terms:
     interruptible: bool
     replaceable: bool
     kept: Preconditioner | None = None
+    patience: int | None = None
     closely: bool
 
     def control(self, spec: SolveSpec, begun: Begun, pace: Pace | None = None) -> Control:
@@ -77,7 +79,7 @@ class Terms:
             at_zero=begun.x_norm == 0.0,
             stagnation=can.stagnation or max(STAGNATION, sum(spec.problem.grid)),
             fallback=can.fallback if spec.lowered else None,
-            patience=None if other is None else other.further,
+            patience=self.patience if other is None else other.further,
             interruptible=self.interruptible,
             singular=begun.excess.closed + begun.excess.vectors > 0,
             one_level=not can.multilevel,

@@ -150,9 +150,12 @@ class Follower:
         self._add(first)
         self._follow()
 
-    def resume(self, columns: Sequence[int]) -> None:
-        """Go on from the x that is set, as after a change of the preconditioner; histories are continued."""
-        self._slice(Solve.resume, columns)
+    def resume(self, columns: Sequence[int], patience: int | None = None) -> None:
+        """Go on from the x that is set, as after a change of the preconditioner; histories are continued.
+
+        patience: as of `Control`.
+        """
+        self._slice(Solve.resume, (columns, patience))
         self._follow()
 
     @property

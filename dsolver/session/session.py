@@ -13,6 +13,7 @@ from dsolver.cluster.runtime import Runtime, connect
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.partition import Partition
+from dsolver.preconditioners.auto import Alternative
 from dsolver.problems import Problem
 from dsolver.program.plan import Wishes
 from dsolver.program.solve import Solve
@@ -43,6 +44,7 @@ class Session:
         unnamed: address of its cluster, where no argument has named one; else "".
         refused: why M stays as it is, however slow, as another one has failed; "" where none has.
         factored: why M has become factors of the matrix; "" where it has not.
+        reserve: factors, where M has taken the place of a slow one and may be slow, too; else None.
         feed: events of its solves.
         solving: the right-hand side of the solve that is running, or None.
         took: seconds that the set-up took; 0 once a solve has begun, which has accounted for it.
@@ -64,6 +66,7 @@ class Session:
         client = client_of(setup, everywhere=self.first.m.can.everywhere and not gathers)
         self.unnamed = client.scheduler.address if client and setup.client is None else ""
         self.refused = self.factored = ""
+        self.reserve: Alternative | None = None
         runtime = connect(client, engine=setup.engine, device=setup.device, kernels=setup.kernels)
         if runtime.device != "cpu":  # other preconditioners suit it
             self.first = setup.wishes(problem, runtime.device)
@@ -232,7 +235,7 @@ class Session:
             wishes = replace(self.first, precond_dtype=self.wishes.precond_dtype)
             plan = self.system.planned(wishes, problem)
             self.with_recovery(lambda: self.system.exchange(plan, reuse=reuse, keep=keep))
-            self.refused = self.factored = ""
+            self.refused, self.factored, self.reserve = "", "", None
             self.took = time.perf_counter() - began
 
     def take_values(self, problem: Problem) -> None:

@@ -68,6 +68,7 @@ class Library:
         complex: whether it has complex numbers.
         gpu: whether matrices and vectors lie on a GPU.
         least: entries of a matrix from which on it is taken by itself.
+        speed: about how many times as fast as SuperLU it makes large factors of one matrix.
         suits: tells whether it is taken by itself for a kind of matrix.
     """
 
@@ -78,6 +79,7 @@ class Library:
     complex: bool = False
     gpu: bool = False
     least: int = 0
+    speed: float = 1.0
     suits: Callable[[Kind], bool] = lambda _: True
 
 
@@ -98,7 +100,9 @@ LIBRARIES: Final = {
         complex=True,
         suits=lambda kind: kind.full,
     ),
-    "pardiso": Library(module="dsolver.kernels.direct.pardiso", package="pypardiso", name="pypardiso", least=60_000),
+    "pardiso": Library(
+        module="dsolver.kernels.direct.pardiso", package="pypardiso", name="pypardiso", least=60_000, speed=3.0
+    ),
     "superlu": Library(
         module="dsolver.kernels.direct.superlu",
         package="scipy.sparse.linalg",

@@ -227,7 +227,8 @@ def test_auto_takes_factors_where_nothing_else_is_sure() -> None:
 def test_the_last_attempt_is_with_factors_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """MINRES, which follows conjugate gradients here, runs out of iterations."""
     monkeypatch.setattr(direct, "CHEAP", Fill(entries=0.0, products=0.0))
-    monkeypatch.setattr(direct, "INSTEAD", {"cpu": 0, "cuda": 0})
+    monkeypatch.setattr(direct, "INSTEAD", 0)
+    monkeypatch.setattr(direct, "RATE", {"cpu": 1e-9, "cuda": 1e-9})
     rng = np.random.default_rng(0)
     half = sp.random_array((N * N, N * N), density=0.03, rng=rng)
     half = sp.diags_array(10.0 ** rng.uniform(-3.0, 3.0, N * N)) @ (half + half.T + 0.01 * sp.eye_array(N * N))

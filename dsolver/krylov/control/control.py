@@ -135,9 +135,9 @@ class Control:
         """Know the method that a solve goes on with: see the arguments of the same names."""
         self._replaces, self._checked, self._giving_up.breakdown = replaces, checked, breakdown
 
-    def resume(self, column: ColumnIterations) -> Steps[Status]:
+    def resume(self, column: ColumnIterations, patience: int | None = None) -> Steps[Status]:
         """Go on from the x that is set, as after a change of the preconditioner; the history is continued."""
-        self._giving_up.resume()
+        self._giving_up.resume(patience)
         self._supersteps.forget()
         self._may_resume = False
         known = self.true_residual if math.isfinite(self.true_residual) else 0.0

@@ -31,6 +31,9 @@ SLOW_FROM: Final = 20
 """Iterations after which it is looked at whether too many more are needed, for the first time."""
 SLOW_EVERY: Final = 10
 """Iterations between such looks."""
+UNSURE: Final = 4
+"""A residual that has risen tells nothing before a part of 1/UNSURE of the iterations that there is patience for: with
+conjugate gradients it may rise at first."""
 
 
 @final
@@ -62,9 +65,9 @@ class GivingUp:
         self._suspicious = True
         self.breakdown = breakdown
 
-    def resume(self) -> None:
-        """Know that there is nothing else to go on with."""
-        self._allowed, self._risen, self._patience = self._allowed_later, DIVERGED, None
+    def resume(self, patience: int | None) -> None:
+        """Know the patience from now on; None where there is nothing else to go on with."""
+        self._allowed, self._risen, self._patience = self._allowed_later, DIVERGED, patience
 
     def trust(self) -> None:
         """Take M for symmetric."""
@@ -102,6 +105,8 @@ class GivingUp:
         if self._patience is None or done < SLOW_FROM or done % SLOW_EVERY:
             return False
         if done >= self._maxiter or done - done // 2 < norms.begun_at:
+            return False
+        if norms.have_risen() and done - norms.begun_at < self._patience // UNSURE:
             return False
         return norms.further() > self._patience
 

@@ -14,7 +14,14 @@ from dsolver.krylov.control.control import ATTAINABLE
 from dsolver.krylov.methods import FOR_FACTORS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Direct, Preconditioner
-from dsolver.preconditioners.auto import Alternative, alternative_to, for_broken, for_indefinite, or_factors
+from dsolver.preconditioners.auto import (
+    Alternative,
+    alternative_to,
+    factors_after,
+    factors_instead,
+    for_broken,
+    for_indefinite,
+)
 from dsolver.preconditioners.direct import NEARBY, may_be_for_least_squares, may_be_last
 from dsolver.preconditioners.registry import AUTO
 from dsolver.program.solve import Solve
@@ -50,44 +57,67 @@ def replaceable(session: Session) -> bool:
 
 
 def try_other_preconditioner(
-    session: Session, loads: Sequence[LoadedColumn], follower: Follower, keeper: Keeper
+    session: Session, loads: Sequence[LoadedColumn], follower: Follower, keeper: Keeper, options: Options
 ) -> bool:
     """Go on with another preconditioner where "auto" has taken one that is slow, and say so in a note.
 
+    Where that one is slow, too, factors follow as soon as they take less time than the iterations that are needed.
+
     Returns whether columns have to be solved anew, with the one that is slow, as the other one cannot be made.
     """
-    slow = [column for column, history in enumerate(follower.histories) if history.ended is Status.SLOW]
-    other = _alternative(session, loads[0].begun.chosen) if slow else None
-    if other is None:
-        return False
-    history = follower.histories[slow[0]]
-    done, half = history.iterations, history.iterations // 2
-    factor = (history.residuals[done] / history.residuals[done - half]) ** (1 / half)
-    note = (
-        f"M='auto' took {other.taken!r}: after {done} iterations each multiplies the residual by {factor:.3g}, so that "
-        f"more than {other.further} are still needed, as long as {other.name!r} takes with its set-up: the solve goes "
-        f"on with "
-    )
-    if shortage := _shortage(session, m=other.m):
-        keeper.notes += (f"{note}{other.taken!r} all the same, as {other.name!r} has no room: {shortage}",)
-    else:
-        keeper.notes += (f"{note}{other.name!r}",)
-        try:
-            session.precondition(m=other.m)
-        except (InputError, DeviceError) as error:  # a pivot vanishes, no library, or memory runs out after all
-            session.refused = f"{note}{other.taken!r} all the same, begun anew, as {other.name!r} fails: {error}"
-            return True
-    follower.resume(slow)
+    while slow := [column for column, history in enumerate(follower.histories) if history.ended is Status.SLOW]:
+        history, begun = follower.histories[slow[0]], loads[slow[0]].begun
+        pace, further = _pace(history, options.limit(begun.b_norm))
+        factors = session.first.method is None and not session.system.renewal.kept
+        others = _alternatives(session, begun.chosen, further, factors=factors)
+        for other in others:
+            if not (shortage := _shortage(session, m=other.m)):
+                break
+        note = (
+            f"M='auto' took {other.taken!r}: after {history.iterations} iterations each multiplies the residual by "
+            f"{pace:.3g}, so that more than {other.further} are still needed, as long as {other.name!r} takes with its "
+            f"set-up: the solve goes on with "
+        )
+        session.reserve = None
+        if shortage:
+            keeper.notes += (f"{note}{other.taken!r} all the same, as {other.name!r} has no room: {shortage}",)
+        else:
+            keeper.notes += (f"{note}{other.name!r}",)
+            try:
+                session.precondition(m=other.m)
+            except (InputError, DeviceError) as error:  # a pivot vanishes, no library, or memory runs out after all
+                session.refused = f"{note}{other.taken!r} all the same, begun anew, as {other.name!r} fails: {error}"
+                return True
+            if factors and len(others) == 1 and not isinstance(other.m, Direct):
+                session.reserve = factors_after(other, session.given, session.runtime.device)
+        follower.resume(slow, session.reserve and session.reserve.further)
     return False
 
 
-def _alternative(session: Session, chosen: Preconditioner) -> Alternative | None:
-    """Preconditioner for solves that are slow with what "auto" has chosen by looking at the rows; None for none."""
+def _pace(history: History, limit: float) -> tuple[float, float]:
+    """Factor of the residual in an iteration, in the mean of the last half, and iterations that are still needed so."""
+    done, half = history.iterations, history.iterations // 2
+    norm, before = history.residuals[done], history.residuals[done - half]
+    pace: float = (norm / before) ** (1 / half)
+    return pace, math.log(limit / norm) / math.log(pace) if 0.0 < limit < norm < before else math.inf
+
+
+def _alternatives(session: Session, chosen: Preconditioner, further: float, *, factors: bool) -> list[Alternative]:
+    """Preconditioners for solves that are slow with what "auto" has chosen by looking at the rows, the best one first.
+
+    Args:
+        session: theirs.
+        chosen: the one that is slow.
+        further: iterations that are still needed, as far as is known.
+        factors: whether there may be factors.
+    """
+    if session.reserve is not None:
+        return [session.reserve]
     anew = session.wishes.m if session.system.renewal.kept else None
     other = alternative_to(chosen, session.problem, session.spec.method, anew) if replaceable(session) else None
-    if anew is not None:
-        return other
-    return or_factors(other, session.given, session.runtime.device) if other and session.first.method is None else other
+    assert other is not None  # else no solve ends as slow
+    instead = factors_instead(other, session.given, session.runtime.device, further) if factors else None
+    return [other] if instead is None else [instead, other]
 
 
 def _shortage(session: Session, **changes: Any) -> str:

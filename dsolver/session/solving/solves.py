@@ -194,6 +194,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
         interruptible=options.callback is not None,
         replaceable=replaceable(session),
         kept=session.wishes.m if renewal.kept else None,
+        patience=session.reserve and session.reserve.further,
         closely=closely,
     )
     slice_seconds = 0.0 if closely else session.program.stride
@@ -211,7 +212,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
         session.solving = loads[0].right
         try:
             follower.run(started.slices)
-            anew = try_other_preconditioner(session, loads, follower, keeper)
+            anew = try_other_preconditioner(session, loads, follower, keeper, options)
             notes = {} if anew else try_float64(session, loads, follower, options)
             if anew or try_other_method(session, loads, follower, keeper):
                 first = follower.histories[0]
