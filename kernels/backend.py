@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib import import_module
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.batched import Batched
 from dsolver.kernels.contract import CARRIED
-from dsolver.kernels.foresight import Foresight
+from dsolver.kernels.foresight import Agree, Foresight
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.vectors import Vectors
 
@@ -115,13 +115,29 @@ class Backend(ABC):
         """Result of decide(*numbers), of float64 (1,) arrays as Python numbers; foreseen where this thread foresees."""
         return decide(*(float(self.to_host(number)[0]) for number in numbers))
 
-    def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:
+    def answer_of_all(
+        self, ask: Callable[[], T], decide: Callable[..., T], numbers: Mapping[int, Sequence[Array]]
+    ) -> T:
+        """Result of decide(*sums over all chunks), which `ask` gets from the other ranks; foreseen as `answer` is.
+
+        Args:
+            ask: gets it. Every rank does so, or none.
+            decide: as above.
+            numbers: float64 (1,) each, of the chunks of this rank.
+        """
+        return ask()
+
+    def foreseeing(
+        self, key: Hashable, owned: Sequence[int] = (), agree: Agree | None = None
+    ) -> AbstractContextManager[Foresight]:
         """Context of a set-up on this thread that may go on with the answers of an earlier one instead of waiting.
 
         What it makes is void unless these are confirmed: see `Foresight`. Until then `synchronize` does not wait.
 
         Args:
             key: all that the set-up depends on, beside numbers on the device.
+            owned: the chunks of this rank.
+            agree: of several ranks, which foresee together or not at all; None for one chunk.
         """
         return nullcontext(Foresight())
 

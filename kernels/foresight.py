@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
+Agree = Callable[[Mapping[int, Sequence[float]]], Sequence[Sequence[float]]]
+"""Numbers of all chunks, equally many of each, from those of the chunks of this rank: every rank asks for it."""
+
 
 class UnforeseenError(Exception):
     """A set-up went on with an answer that was wrong: all that it has made is void, and it is to begin again."""

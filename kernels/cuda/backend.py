@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar, final
 
@@ -25,7 +25,7 @@ from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.layout_setup import CudaLayoutSetup
 from dsolver.kernels.cuda.stencil.setup import CudaStencils
 from dsolver.kernels.cuda.vectors import vectors
-from dsolver.kernels.foresight import Foresight
+from dsolver.kernels.foresight import Agree, Foresight
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.lent_arrays import LentArray
 
@@ -94,8 +94,15 @@ class CudaBackend(Backend):
     def answer(self, decide: Callable[..., T], numbers: Sequence[Array]) -> T:
         return foresight.answer(lambda *values: decide(*(float(value[0]) for value in values)), *numbers)
 
-    def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:
-        return foresight.foreseeing(key)
+    def answer_of_all(
+        self, ask: Callable[[], T], decide: Callable[..., T], numbers: Mapping[int, Sequence[Array]]
+    ) -> T:
+        return foresight.answer_of_all(ask, decide, numbers)
+
+    def foreseeing(
+        self, key: Hashable, owned: Sequence[int] = (), agree: Agree | None = None
+    ) -> AbstractContextManager[Foresight]:
+        return foresight.foreseeing(key, owned, agree)
 
     def deferring(self) -> AbstractContextManager[None]:
         return readback.deferring()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -56,7 +57,11 @@ def smooth(x: Any, y: Any, z: Any) -> Any:
 
 def solved(engine: Engine, spec: SolveSpec) -> tuple[list[Any], dict[int, Any]]:
     """Samples of some iterations from b = A 1, and x of the own chunks."""
-    program = Solve(engine, spec)
+    return history_of(Solve(engine, spec))
+
+
+def history_of(program: Solve) -> tuple[list[Any], dict[int, Any]]:
+    """The same of a program."""
     program.fill("x", 1.0)
     program.b_from_x()
     program.fill("x", 0.0)
@@ -79,6 +84,58 @@ def test_ranks_make_the_bits_of_one(m: Any, owners: tuple[int, ...]) -> None:
         assert history == expected
         for number, block in blocks.items():
             np.testing.assert_array_equal(block, x[number])
+
+
+def jumping(x: Any, y: Any, z: Any) -> Any:
+    return np.where(np.sin(19 * x) * np.sin(18 * y) * np.sin(17 * z) > 0, 1.0, 1e3)
+
+
+def test_ranks_foresee_together_and_begin_again_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bits are those of one rank that foresees nothing, whatever was foreseen. One wait is for all levels."""
+    from cupy import cuda
+
+    from dsolver.kernels.cuda.launch import foresight
+
+    grid, fields, here = (8, 8, 12), (smooth, jumping), threading.local()
+    specs = [
+        SolveSpec.plan(dsolver.problems.diffusion(grid, kappa, chunks=(1, 1, 2)), (1, 1, 2), m=Multigrid())
+        for kappa in fields
+    ]
+    expected = []
+    for spec in specs:
+        foresight._tapes.clear()
+        expected.append(solved(EagerEngine(spec.partition, kernels.load("cuda", 1)), spec))
+    foresight._tapes.clear()
+    waits, mistakes = cuda.Stream.synchronize, []
+
+    def counted(stream: Any) -> None:
+        here.waits = getattr(here, "waits", 0) + 1
+        waits(stream)
+
+    def mistaken(self: Any, found: Any = foresight.CudaForesight._mistaken) -> Any:
+        mistakes.append(self)
+        return found(self)
+
+    monkeypatch.setattr(cuda.Stream, "synchronize", counted)
+    monkeypatch.setattr(foresight.CudaForesight, "_mistaken", mistaken)
+    order = (0, 0, 1, 1)
+
+    def run(engine: Engine) -> list[Any]:
+        found = []
+        for number in order:
+            here.waits = 0
+            program = Solve(engine, specs[number])
+            found.append((here.waits, history_of(program)))
+        return found
+
+    for found in on_ranks(specs[0].partition, (0, 1), run):
+        for number, (_, (history, x)) in zip(order, found, strict=True):
+            assert history == expected[number][0]
+            for chunk, block in x.items():
+                np.testing.assert_array_equal(block, expected[number][1][chunk])
+        first, again, *_ = (count for count, _ in found)
+        assert again <= 8 < first
+    assert len(mistakes) == 2  # one of each rank
 
 
 def test_another_program_has_the_link_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,12 +278,13 @@ class EagerEngine(Engine):
 
     def decided(self, decide: Callable[..., T], *numbers: PerChunk) -> T:
         if len(self.partition) > 1:
-            return super().decided(decide, *numbers)
+            own = {chunk: [items_of(number)[chunk] for number in numbers] for chunk in self.owned}
+            return self.backend.answer_of_all(lambda: decide(*self.global_sums(*numbers)), decide, own)
         return self.backend.answer(decide, [value for number in numbers for value in items_of(number).values()])
 
     def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:
-        if len(self.partition) > 1:  # ranks would have to agree that they begin again
-            return super().foreseeing(key)
+        if len(self.partition) > 1:
+            return self.backend.foreseeing(key, self.owned, self.transport.known)
         return self.backend.foreseeing(key)
 
     def deferring(self) -> AbstractContextManager[None]:

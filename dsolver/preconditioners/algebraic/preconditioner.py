@@ -170,7 +170,9 @@ class Algebraic(Preconditioner):
 
     def _built(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
         engine, rows = builder.engine, [take()] if builder.problem.lattice else []
-        foreseeing = rows[0].foreseeing(engine, "algebraic", builder.dtype) if rows and not builder.reuse else None
+        # Of several chunks one alone may be refused, and could not ask the others whether something wrong was foreseen.
+        foresees = rows and not builder.reuse and not engine.coupled
+        foreseeing = rows[0].foreseeing(engine, "algebraic", builder.dtype) if foresees else None
         with foreseeing or nullcontext(Foresight()) as foresight, engine.deferring():
             try:  # what is put off asks after all others, so questions have one order whenever it is done
                 exact, setup = self.setup(builder, rows.pop)

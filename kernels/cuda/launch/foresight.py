@@ -4,13 +4,17 @@ How many entries a level has, and along which axes it is made coarser, mostly fo
 set-up like an earlier one therefore goes on with the answers that this one got: the host enqueues all of it while the
 GPU still works on the finest level, where each wait left the GPU idle for as long as the host then needed for the next
 launches (8 of 23 ms at 256³ on an H200). The true answers come behind the work, and are compared at the end.
+
+Ranks that set up together foresee together: they agree before it that all have had the same answers to what depends on
+all of them, and after it that none was wrong.
 """
 
 from __future__ import annotations
 
 import threading
+import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, final
@@ -19,8 +23,9 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.foresight import Foresight, UnforeseenError
+from dsolver.kernels.foresight import Agree, Foresight, UnforeseenError
 from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.reductions import tree_sum
 
 T = TypeVar("T")
 Host = npt.NDArray[Any]
@@ -41,12 +46,20 @@ class Tape:
     Attributes:
         answers: in the order of the questions.
         trusted: whether set-ups of this kind have had the same answers so far.
+        shared: those of them that follow from the chunks of all ranks.
     """
 
     answers: tuple[Any, ...]
     trusted: bool
+    shared: tuple[Any, ...] = ()
+
+    @property
+    def mark(self) -> float:
+        """Number that tells the shared answers from others; 0 where they are not trusted."""
+        return float(1 + zlib.crc32(repr(self.shared).encode())) if self.trusted else 0.0
 
 
+_NONE: Final = Tape(answers=(), trusted=False)
 _tapes: Final[OrderedDict[Hashable, Tape]] = OrderedDict()
 
 
@@ -66,15 +79,28 @@ class CudaForesight(Foresight):
 
     Args:
         key: tells which kind it is of.
+        owned: the chunks of this rank.
+        agree: as of `foreseeing`.
+
+    Attributes:
+        together: whether other ranks foresee, too.
     """
 
-    def __init__(self, key: Hashable) -> None:
-        self._key = key
-        tape = _tapes.get(key)
-        self._known = tape.answers if tape is not None and tape.trusted else None
+    def __init__(self, key: Hashable, owned: Sequence[int] = (), agree: Agree | None = None) -> None:
+        self._key, self._owned, self._agree = key, owned, agree
+        self.together = agree is not None
+        tape = _tapes.get(key, _NONE)
+        trusted = tape.trusted
+        if agree is not None:
+            ((mark,), *others) = agree(dict.fromkeys(owned, (tape.mark,)))
+            trusted = mark > 0.0 and all(other == (mark,) for other in others)
+        self._known = tape.answers if trusted else None
         self._given: list[Any] = []
-        self._open: list[tuple[Callable[..., Any], Sequence[Host]]] = []
+        self._open: list[tuple[Callable[..., Any], Sequence[Host], Any]] = []
+        self._shared: list[Any] = []
+        self._sums: list[tuple[Callable[..., Any], Mapping[int, Sequence[Host]], Any]] = []
         self._room = _PinnedValues()
+        self._wrong = False
 
     def answer(self, decide: Callable[..., T], values: Sequence[Array]) -> T:
         """See the function `answer`."""
@@ -82,12 +108,30 @@ class CudaForesight(Foresight):
         if self._known is None:
             cupy.cuda.get_current_stream().synchronize()
             made = decide(*arrived)
-        elif len(self._given) == len(self._known):
+        elif len(self._given) < len(self._known):
+            made = self._known[len(self._given)]
+            self._open.append((decide, arrived, made))
+        elif not self.together:
             raise self._mistaken()
+        else:  # the other ranks learn of it in the end
+            self._wrong = True
+            cupy.cuda.get_current_stream().synchronize()
+            made = decide(*arrived)
+        self._given.append(made)
+        return made
+
+    def answer_of_all(
+        self, ask: Callable[[], T], decide: Callable[..., T], numbers: Mapping[int, Sequence[Array]]
+    ) -> T:
+        """See the function `answer_of_all`."""
+        if self._known is None or len(self._given) >= len(self._known):
+            made = ask()
         else:
             made = self._known[len(self._given)]
-            self._open.append((decide, arrived))
+            arrived = {number: self._room.sent(values) for number, values in numbers.items()}
+            self._sums.append((decide, arrived, made))
         self._given.append(made)
+        self._shared.append(made)
         return made
 
     def confirm(self) -> None:
@@ -98,13 +142,28 @@ class CudaForesight(Foresight):
         if self._known is None:
             last, given = _tapes.pop(self._key, None), tuple(self._given)
             trusted = last is None or (len(last.answers) == len(given) and all(map(_same, last.answers, given)))
-            _keep(self._key, Tape(answers=given, trusted=trusted))
-        elif len(self._given) < len(self._known) or not all(map(_same, self._arrived(), self._given)):
+            _keep(self._key, Tape(answers=given, trusted=trusted, shared=tuple(self._shared)))
+        elif not self._agreed(len(self._given) == len(self._known) and not self._wrong and self._own_are_so()):
             raise self._mistaken()
 
-    def _arrived(self) -> Iterator[Any]:
-        """The true answers, one after the other: the first wrong one makes those behind it meaningless."""
-        return (decide(*values) for decide, values in self._open)
+    def _own_are_so(self) -> bool:
+        """Whether answers of this rank alone are true: the first wrong one makes those behind it meaningless."""
+        return all(_same(decide(*values), made) for decide, values, made in self._open)
+
+    def _agreed(self, well: bool) -> bool:
+        """Whether all is well on every rank, and answers that follow from all chunks are true."""
+        if self._agree is None:
+            return well
+        told = {
+            number: (float(well), *(float(each[0]) for _, values, _ in self._sums for each in values[number]))
+            for number in self._owned
+        }
+        flags, *parts = zip(*self._agree(told), strict=True)
+        totals = iter([tree_sum(list(part)) for part in parts])
+        counts = [len(values[self._owned[0]]) for _, values, _ in self._sums]
+        found = [[next(totals) for _ in range(count)] for count in counts]
+        true = all(_same(decide(*sums), made) for sums, (decide, _, made) in zip(found, self._sums, strict=True))
+        return all(flags) and true
 
     def _mistaken(self) -> UnforeseenError:
         """Trust these answers no more until two set-ups after each other have had the same."""
@@ -113,11 +172,11 @@ class CudaForesight(Foresight):
 
 
 @contextmanager
-def foreseeing(key: Hashable) -> Iterator[Foresight]:
+def foreseeing(key: Hashable, owned: Sequence[int] = (), agree: Agree | None = None) -> Iterator[Foresight]:
     """Let set-up on this thread foresee answers; see `Backend.foreseeing`."""
     if _here.now is not None:
         _here.now.confirm()
-    _here.now = made = CudaForesight((cupy.cuda.runtime.getDevice(), key))
+    _here.now = made = CudaForesight((cupy.cuda.runtime.getDevice(), tuple(owned), key), owned, agree)
     try:
         yield made
         if not _here.late:
@@ -160,6 +219,19 @@ def answer(decide: Callable[..., T], *values: Array) -> T:
     arrived = _PinnedValues().sent(values)
     cupy.cuda.get_current_stream().synchronize()
     return decide(*arrived)
+
+
+def answer_of_all(ask: Callable[[], T], decide: Callable[..., T], numbers: Mapping[int, Sequence[Array]]) -> T:
+    """Result of `ask`, or foreseen: see `Backend.answer_of_all`."""
+    return ask() if _here.now is None else _here.now.answer_of_all(ask, decide, numbers)
+
+
+def ready_to_read() -> bool:
+    """Whether kernels may read matrices and plans before they wait for earlier launches.
+
+    Not where several ranks foresee: these exchange and multiply before what they have made is there.
+    """
+    return _here.now is None or not _here.now.together
 
 
 def foreseen_numbers(values: Array) -> Host:

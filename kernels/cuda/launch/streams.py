@@ -13,6 +13,8 @@ from typing import Any, Final, final
 import cupy
 import numpy as np
 
+from dsolver.kernels.cuda.launch.foresight import ready_to_read
+
 _LIBRARY = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
 _COOPERATIVE = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE
 _EARLY_START = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
@@ -158,7 +160,7 @@ def launch_early(
     Raises:
         ValueError: there are more arguments, or bytes of them, than there is room for.
     """
-    early = _starts_early(cupy.cuda.runtime.getDevice())
+    early = ready_to_read() and _starts_early(cupy.cuda.runtime.getDevice())
     if not early and not cooperative:
         kernel(grid, block, arguments, shared_mem=shared)
         return

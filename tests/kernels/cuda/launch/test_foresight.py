@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -61,3 +62,49 @@ def test_what_is_foreseen_may_be_compared_later() -> None:
     with backend.foreseeing("test of a late comparison"):  # which ends by itself
         assert larger(backend, 2.0)
     assert larger(backend, 2.0)
+
+
+def test_what_one_of_several_ranks_has_not_foreseen_is_foreseen_by_none() -> None:
+    """The other rank is played: it has trusted answers, or another's, and has been right, or wrong."""
+    backend, other = load("cuda"), {"mark": 0.0, "well": 1.0, "part": 1.0}
+    told: list[tuple[float, ...]] = []
+
+    def agree(own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:
+        (mine,) = own.values()
+        told.append(tuple(mine))
+        started = len(mine) > 1
+        mark = mine[0] if other["mark"] else 0.0
+        return [tuple(mine), (other["well"], other["part"]) if started else (mark,)]
+
+    asked: list[float] = []
+
+    def set_up(value: float) -> bool:
+        def ask() -> bool:
+            asked.append(value)
+            return value + other["part"] > 3.0
+
+        with backend.foreseeing("test of ranks", [0], agree) as foresight:
+            numbers = {0: [backend.xp.full(1, value)]}
+            found = backend.answer_of_all(ask, lambda total: bool(total > 3.0), numbers)
+            assert larger(backend, 2.0)
+            foresight.confirm()
+        return found
+
+    assert set_up(2.5)
+    assert set_up(2.5)
+    assert asked == [2.5, 2.5]  # the other one knows nothing
+    other["mark"] = 1.0
+    assert set_up(2.75)
+    assert asked == [2.5, 2.5]
+    assert told[-1] == (1.0, 2.75)
+    other["part"] = 0.0
+    with pytest.raises(UnforeseenError):  # the sum is another
+        set_up(2.75)
+    for _ in range(2):
+        assert not set_up(2.75)
+    assert len(asked) == 4
+    assert not set_up(2.5)
+    other["well"] = 0.0
+    with pytest.raises(UnforeseenError):  # what the other one knows alone is another
+        set_up(2.5)
+    assert len(asked) == 4
