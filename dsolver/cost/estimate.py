@@ -53,6 +53,10 @@ ENTRY_BYTES: Final = 128
 and on several GPUs up to 1.5 times as much where chunks are tiny."""
 SHOWN: Final = 8
 """Most workers that a notebook lists."""
+LATENCY: Final = {"cpu": 0.01, "cuda": 0.04}
+"""Seconds of a set-up that do not depend on the number of rows; twice as many on several workers."""
+COMPILATION: Final = {"cpu": 8.0, "cuda": 6.0}
+"""Seconds in which kernels are compiled where that has not been done: on two cores, and for a GPU."""
 PLENTY: Final = 4
 """Times as much that a GPU must have free, to be asked no more."""
 
@@ -73,6 +77,8 @@ class Estimate:
         iterations: about how many, for a constant stencil; coefficients that vary much take more without multigrid.
         seconds: about how long the iterations take, or None where the bandwidth is not known. Right within a factor of
             two or three: a warning against minutes taken for seconds, no measurement.
+        setup_seconds: about how long set-up takes, or None; as right as that.
+        compilation: seconds that the first solve on a machine takes to compile kernels, beside both.
         scaling: an iteration's time on one GPU and more, where `per_host` was given; see `dsolver.cost.scaling`.
     """
 
@@ -82,6 +88,8 @@ class Estimate:
     available: tuple[int, ...]
     iterations: int
     seconds: float | None
+    setup_seconds: float | None
+    compilation: float
     limits: tuple[str, ...] = ()
     scaling: Scaling | None = None
 
@@ -129,6 +137,8 @@ class Estimate:
             "shortage": self.shortage,
             "iterations": self.iterations,
             "seconds": self.seconds,
+            "setup_seconds": self.setup_seconds,
+            "compilation": self.compilation,
             "scaling": self.scaling and self.scaling.to_dict(),
         }
 
@@ -148,7 +158,9 @@ class Estimate:
         about = {
             "chunks": " × ".join(map(str, self.chunks)),
             "iterations": f"about {self.iterations}",
+            "seconds of set-up": None if self.setup_seconds is None else f"about {self.setup_seconds:.2g}",
             "seconds of iterations": None if self.seconds is None else f"about {self.seconds:.2g}",
+            "seconds of compilation": f"about {self.compilation:.2g}, once on a machine",
             "memory": self.shortage or ("enough" if self.available else "it is not known what is free"),
         }
         crew = ("GPU" if self.device == "cuda" else "CPU worker") + "s" * (count > 1)
@@ -160,8 +172,13 @@ class Estimate:
         lines = [f"{crew}, {amount(largest.total)} each at most: {largest}"]
         if self.available:
             lines.append(f"free: {amount(min(self.available))}" + ("" if self.fits else ", which is not enough"))
-        about = "" if self.seconds is None else f", about {self.seconds:.2g} s"
-        lines.append(f"about {self.iterations} iterations{about}")
+        if self.seconds is None or self.setup_seconds is None:
+            lines.append(f"about {self.iterations} iterations")
+        else:
+            lines.append(
+                f"set-up about {self.setup_seconds:.2g} s, {self.iterations} iterations about {self.seconds:.2g} s; "
+                f"once on a machine, kernels are compiled: about {self.compilation:.2g} s"
+            )
         if self.scaling is not None:
             lines += ["", str(self.scaling)]
         return "\n".join(lines)
@@ -212,7 +229,7 @@ def estimate(
             scaling up to `workers`, as ``estimate(...).scaling``. Without `bandwidth` and a GPU here, H200s are meant.
 
     Returns:
-        An `Estimate`, to be printed: bytes of each worker, iterations, and seconds of the iterations.
+        An `Estimate`, to be printed: bytes of each worker, iterations, and seconds of set-up and of the iterations.
 
     Raises:
         InputError: an argument cannot be right.
@@ -297,11 +314,13 @@ def of_spec(
     rank_of = {owner: rank for rank, owner in enumerate(dict.fromkeys(owners))}
     ranks = tuple(rank_of[owner] for owner in owners) if owners else (0,) * len(spec.partition)
     each = memory.of_workers(spec, ranks, cuda=runtime.device == "cuda", together=together)
-    iterations, seconds = iterations_for(spec.preconditioner, spec.problem, rtol), None
+    iterations, seconds, setup = iterations_for(spec.preconditioner, spec.problem, rtol), None, None
     if bandwidth is not None:
         busiest = Counter(ranks).most_common(1)[0][1]
         moved = traffic.of_iteration(spec) * busiest / len(spec.partition)
         seconds = iterations * moved / bandwidth
+        setup = spec.preconditioner.setup_seconds(spec.problem, moved / bandwidth)
+        setup += LATENCY[runtime.device] * (1 + (len(each) > 1))
     shares = host_memory.shares(supplies[: len(each)], [worker.total for worker in each], held) if supplies else []
     return Estimate(
         chunks=spec.partition.counts,
@@ -311,6 +330,8 @@ def of_spec(
         limits=tuple(share.what for share in shares),
         iterations=iterations,
         seconds=seconds,
+        setup_seconds=setup,
+        compilation=COMPILATION[runtime.device],
     )
 
 

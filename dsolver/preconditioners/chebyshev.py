@@ -45,6 +45,7 @@ class Chebyshev(Preconditioner):
         InputError: the degree is no integer >= 1, or the ratio no finite number > 1.
     """
 
+    setup_iterations: ClassVar[float] = 4.0
     can: ClassVar[Capabilities] = Capabilities(batched=True, diagonal=True, symmetric=True)
     degree: int = 4
     ratio: float = 30.0

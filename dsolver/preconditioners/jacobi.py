@@ -18,6 +18,7 @@ from dsolver.preconditioners.builder import Builder
 class Identity(Preconditioner):
     """No preconditioner: ``M=None`` or ``"none"``."""
 
+    setup_iterations: ClassVar[float] = 4.0
     can: ClassVar[Capabilities] = Capabilities(batched=True)
 
     def build(self, builder: Builder) -> Built:
@@ -38,6 +39,7 @@ class Identity(Preconditioner):
 class Jacobi(Preconditioner):
     """Division by the diagonal of A: ``"jacobi"``. Worth its cost where the diagonal varies by orders of magnitude."""
 
+    setup_iterations: ClassVar[float] = 4.0
     can: ClassVar[Capabilities] = Capabilities(batched=True, diagonal=True)
 
     def on(self, site: Site) -> ApproximateInverse:

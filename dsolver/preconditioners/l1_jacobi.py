@@ -29,6 +29,7 @@ class L1Jacobi(Preconditioner):
     Kolev, Yang, SIAM J. Sci. Comput. 33, 2011, section 4).
     """
 
+    setup_iterations: ClassVar[float] = 4.0
     can: ClassVar[Capabilities] = Capabilities(batched=True, lowered=True)
 
     def check(self, problem: Problem, partition: Partition) -> None:

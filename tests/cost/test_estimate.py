@@ -285,3 +285,18 @@ def test_a_gpu_needs_what_was_estimated(make: Callable[[], problems.Problem], m:
     # Coefficients that vary may turn out to be rough, for which R and P are stored in slices, and take more.
     unknown = make in (SMOOTH, BLOCKS) and m == "mg"
     assert 0.98 * most[0] <= expected.bytes <= (1.6 if unknown else 1.15) * most[0]
+
+
+@pytest.mark.parametrize(("m", "least", "most"), [("jacobi", 0.001, 0.3), ("amg", 0.05, 3.0), ("direct", 2.0, 60.0)])
+def test_set_up_is_counted_and_compilation_named_apart(m: str, least: float, most: float) -> None:
+    """40³ rows at 5 GB/s; with factors, set-up is nearly all."""
+    found = estimate(problems.poisson7((40, 40, 40)), M=m, device="cpu", client=False, bandwidth=5e9)
+    assert found.setup_seconds is not None
+    assert least < found.setup_seconds < most
+    told = str(found)
+    assert f"set-up about {found.setup_seconds:.2g} s" in told
+    assert "compiled: about 8 s" in told
+    assert found.to_dict()["setup_seconds"] == found.setup_seconds
+    twice = estimate(problems.poisson7((40, 40, 40)), M=m, device="cpu", client=False, bandwidth=1e10)
+    assert twice.setup_seconds is not None
+    assert (twice.setup_seconds < found.setup_seconds) == (m != "direct"), "factors are bound by arithmetic"
