@@ -29,7 +29,7 @@ from dsolver import problems
 from dsolver.cluster.local import ClusterOptions, open_client
 from dsolver.cluster.runtime import connect
 from dsolver.engines.dask.health import ping
-from dsolver.engines.spmd.client import SpmdProgram
+from dsolver.engines.spmd.calls import RankCalls
 
 
 def ms(call: Callable[[], Any]) -> float:
@@ -55,15 +55,15 @@ class Counted:
     def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = {}
         self.requests: Counter[str] = Counter()
-        self._each, self._send = SpmdProgram._each, core.send_recv
+        self._each, self._send = RankCalls.each, core.send_recv
 
     def __enter__(self) -> Self:
         counted = self
 
-        def each(job: SpmdProgram[Any], function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        def each(calls: RankCalls, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
             began = time.perf_counter()
             try:
-                return counted._each(job, function, *args, **named)
+                return counted._each(calls, function, *args, **named)
             finally:
                 counted.seconds.setdefault(function.__name__, []).append(time.perf_counter() - began)
 
@@ -71,12 +71,12 @@ class Counted:
             counted.requests[str(named.get("op"))] += 1
             return await counted._send(comm, *args, **named)
 
-        SpmdProgram._each = each  # type: ignore[method-assign]
+        RankCalls.each = each  # type: ignore[method-assign]
         core.send_recv = send
         return self
 
     def __exit__(self, *_: object) -> None:
-        SpmdProgram._each = self._each  # type: ignore[method-assign]
+        RankCalls.each = self._each  # type: ignore[method-assign]
         core.send_recv = self._send
 
 

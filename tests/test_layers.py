@@ -40,6 +40,8 @@ ALLOWED = {
             "dsolver.engines.graph.results",
             "dsolver.engines.graph.task_graph",
             "dsolver.engines.dask",
+            "dsolver.engines.spmd.blocks",
+            "dsolver.engines.spmd.calls",
             "dsolver.engines.spmd.client",
             "dsolver.engines.spmd.rank",
             "dsolver.engines.spmd.relay",

@@ -20,6 +20,7 @@ from distributed import Client, LocalCluster
 
 import dsolver
 from dsolver import Solver, Status, problems
+from dsolver.engines.spmd.calls import RankCalls
 from dsolver.engines.spmd.client import SpmdProgram
 from dsolver.errors import ClusterError, InputError, RankError
 from dsolver.problems import Problem
@@ -331,18 +332,18 @@ def test_on_a_live_cluster_data_stay_there(engine: Any, client: Client, b: F64) 
 
 def test_a_short_solve_is_one_message_to_each_rank(client: Client, b: F64, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
-    each = SpmdProgram._each
+    each = RankCalls.each
 
-    def counted(program: SpmdProgram[Any], function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    def counted(calls: RankCalls, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
         sent.append(function.__name__)
-        return each(program, function, *args, **named)
+        return each(calls, function, *args, **named)
 
     problem = problems.poisson7(GRID, chunks=(2, 1, 1))
     expected = dsolver.solve(problem, b, device="cpu")
     monkeypatch.setattr(SpmdProgram, "stride", 1e6)  # however slow the machine is, it is a short solve
     monkeypatch.setattr(recovery, "EVERY", 1e6)
     with Solver(problem, client=client, device="cpu") as solver:
-        monkeypatch.setattr(SpmdProgram, "_each", counted)
+        monkeypatch.setattr(RankCalls, "each", counted)
         assert same(solver.solve(b), expected)
         assert sent == ["exchange_rank"]
         sent.clear()
@@ -394,7 +395,7 @@ def test_the_scheduler_forgets_an_x_whose_ranks_have_failed(
             raise RankError("it was lost")
 
         with monkeypatch.context() as patch:
-            patch.setattr(SpmdProgram, "_gather", lost)
+            patch.setattr(RankCalls, "gather", lost)
             program: Any = solver._session.program
             with pytest.raises(RankError, match="it was lost"):
                 program.exchange("b", {}, False, max)
@@ -505,7 +506,7 @@ def test_after_an_interrupt_the_program_is_started_again(
         before = solver.solve(b)
         for use in (lambda: solver.solve(b), lambda: solver.update(SHIFTED_IN_TWO)):
             with monkeypatch.context() as patch:
-                patch.setattr("dsolver.engines.spmd.client.SpmdProgram._each", interrupts)
+                patch.setattr("dsolver.engines.spmd.calls.RankCalls.each", interrupts)
                 with pytest.raises(KeyboardInterrupt):
                     use()
             after = solver.solve(b)

@@ -16,6 +16,7 @@ from dsolver.cost import scaling
 from dsolver.engines.base import Engine
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.engines.spmd import relay
+from dsolver.engines.spmd.calls import RankCalls
 from dsolver.engines.spmd.client import SpmdProgram
 from dsolver.engines.spmd.rank import Failure, RankSpec
 from dsolver.engines.spmd.relay import Call, branches
@@ -85,7 +86,7 @@ def test_the_cause_comes_from_anywhere_in_the_tree(program: SpmdProgram[Numbers]
 
 
 def test_a_worker_that_cannot_be_called_is_named(program: SpmdProgram[Numbers]) -> None:
-    program._workers = (*program._workers[:-1], "tcp://127.0.0.1:1")
+    program._calls.workers = (*program._calls.workers[:-1], "tcp://127.0.0.1:1")
     with pytest.raises(WorkerLostError, match=rf"(rank {RANKS - 1} on )?worker tcp://127\.0\.0\.1:1 (was lost|left)"):
         program.call(Numbers.numbers)
 
@@ -181,7 +182,7 @@ def test_a_loss_that_the_scheduler_knows_only_after_its_effects_is_told() -> Non
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         reply.set_result({0: Failure(error=RankError("its peer has gone"), secondary=secondary)})
         program: Any = SimpleNamespace(_loss=loss)
-        return await SpmdProgram._finished(program, [reply], SimpleNamespace(), {})  # type: ignore[arg-type]
+        return await RankCalls._finished(program, [reply], SimpleNamespace(), {})  # type: ignore[arg-type]
 
     assert asyncio.run(told(secondary=True)) == "worker tcp://a left"
     assert asyncio.run(told(secondary=False)) is None, "the cause is known"

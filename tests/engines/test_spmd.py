@@ -31,8 +31,10 @@ from dsolver.cluster.runtime import connect
 from dsolver.engines.base import Engine
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.running_program import RunningProgram
+from dsolver.engines.spmd import calls as rank_calls
 from dsolver.engines.spmd import client as gang
 from dsolver.engines.spmd import resting_links, worker
+from dsolver.engines.spmd.calls import RankCalls
 from dsolver.engines.spmd.client import SpmdProgram
 from dsolver.engines.spmd.rank import RankSpec
 from dsolver.engines.transport.base import TransportLink
@@ -310,13 +312,13 @@ def test_a_worker_that_hangs_ends_the_job_and_is_named_until_it_answers_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Others may be slow to answer on busy cores. Only what does not answer at all is to be named: only it is asked."""
-    ask, stopped = SpmdProgram._ping, threading.Event()
+    ask, stopped = RankCalls._ping, threading.Event()
 
-    async def answered(program: SpmdProgram[Any], worker: str) -> object:
-        return await ask(program, worker) if worker == address and stopped.is_set() else None
+    async def answered(calls: RankCalls, worker: str) -> object:
+        return await ask(calls, worker) if worker == address and stopped.is_set() else None
 
-    monkeypatch.setattr(SpmdProgram, "_ping", answered)
-    monkeypatch.setattr(gang, "PING_TIMEOUT", 1.0)
+    monkeypatch.setattr(RankCalls, "_ping", answered)
+    monkeypatch.setattr(rank_calls, "PING_TIMEOUT", 1.0)
     with workers_without_nanny(3) as (client, _):
         address = worker_of(client, 7)
         pid = client.run(os.getpid)[address]
@@ -453,11 +455,11 @@ def test_blocks_travel_through_the_scheduler_where_workers_are_out_of_reach() ->
     with cluster(2) as client, Client(client.cluster, direct_to_workers=False, set_as_default=False) as far:
         assert_solves(far)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(gang, "DIRECT_TIMEOUT", 0.0)
+            patch.setattr(rank_calls, "DIRECT_TIMEOUT", 0.0)
             with launch(client) as job:
                 job.load("b", {n: np.ones((8, 8, 8)) for n in range(8)}, Fickle.load)
                 assert isinstance(job, SpmdProgram)
-                assert not job._reached.result()
+                assert not job._calls.directly.result()
 
 
 # -- GPUs run one job at a time ---------------------------------------------------------------------------------------
@@ -467,15 +469,15 @@ def test_jobs_on_gpus_take_turns(
     two: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked: list[object] = []
-    each = SpmdProgram._each
+    each = RankCalls.each
 
-    def counted(program: SpmdProgram[Any], function: Any, *args: Any, **named: Any) -> Any:
+    def counted(calls: RankCalls, function: Any, *args: Any, **named: Any) -> Any:
         asked.append(function)
-        return each(program, function, *args, **named)
+        return each(calls, function, *args, **named)
 
     monkeypatch.setattr(RankSpec, "exclusive", True)
     monkeypatch.setattr(gang, "POLL", 0.05)
-    monkeypatch.setattr(SpmdProgram, "_each", counted)
+    monkeypatch.setattr(RankCalls, "each", counted)
     with caplog.at_level(logging.WARNING, "dsolver"), ExitStack() as stack:
         first = launch(two)
         second = stack.enter_context(in_background(lambda: launch(two)))

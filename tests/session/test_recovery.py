@@ -22,6 +22,7 @@ import dsolver
 from dsolver.cluster import crew, versions
 from dsolver.engines.graph import results, task_graph
 from dsolver.engines.graph.results import Results
+from dsolver.engines.spmd import calls as rank_calls
 from dsolver.engines.spmd import client as gang
 from dsolver.engines.spmd import worker
 from dsolver.engines.spmd.client import SpmdProgram
@@ -194,10 +195,11 @@ def test_a_worker_that_pauses_is_gone_back_to(
     engine: Any, client: Client, truth: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers again by the time that workers are asked with whom to go on: all were there, and the solve ended."""
-    for module in (gang, results):
+    for module in (rank_calls, results):
         monkeypatch.setattr(module, "PING_TIMEOUT", 0.5)
         monkeypatch.setattr(module, "GRACE", 0.5)
-    monkeypatch.setattr(gang, "LOOK", 0.2)
+    monkeypatch.setattr(gang, "GRACE", 0.5)
+    monkeypatch.setattr(rank_calls, "LOOK", 0.2)
     killer, answering = Killer(client, 8, 1, signal.SIGSTOP), crew.answering
 
     def awaken(*args: Any) -> Any:

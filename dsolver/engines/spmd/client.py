@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import secrets
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, final
 
-from distributed import Future
 from distributed.protocol import pickle
 
 from dsolver.engines.base import Engine
-from dsolver.engines.dask.blocks import register, scatter, scatter_to_owners, wait_for_blocks
-from dsolver.engines.dask.connection import ANSWER, unanswered, wait_for
-from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
-from dsolver.engines.dask.lending import Loans, reach_of
-from dsolver.engines.redistribution import BlocksInBoxes, OtherCut, Redistributed
-from dsolver.engines.running_program import Blocks, P_co, PartsOfArray, Q, R, RunningProgram, S
+from dsolver.engines.dask.blocks import scatter
+from dsolver.engines.dask.connection import unanswered
+from dsolver.engines.dask.lending import Loans
+from dsolver.engines.redistribution import OtherCut, Redistributed
+from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
 from dsolver.engines.spmd import worker as ranks
-from dsolver.engines.spmd.rank import Failure, RankSpec
-from dsolver.engines.spmd.relay import FAN, Call, Replies, branches, failures_of, lost, packed, relay, straight
+from dsolver.engines.spmd.blocks import RankBlocks
+from dsolver.engines.spmd.calls import GRACE, RankCalls, answered
+from dsolver.engines.spmd.rank import RankSpec
+from dsolver.engines.spmd.relay import FAN
 from dsolver.engines.spmd.worker import Busy
 from dsolver.engines.transport.handshake import TOKEN_BYTES
-from dsolver.errors import ClusterError, DsolverError, InputError, RankError, WorkerLostError
+from dsolver.errors import ClusterError, InputError, RankError
 from dsolver.grid.partition import Partition
-from dsolver.kernels.lent_arrays import LendingError, LentArray
 from dsolver.monitor.spans import Span
 
 if TYPE_CHECKING:
@@ -38,32 +36,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOVED_BY: Final = ("cuda",)
-"""Kernels between whose devices blocks of another cut are moved: between processes of a host that costs more."""
 TIMEOUT: Final = 120.0
 """Seconds of silence after which a rank that others wait for counts as lost."""
 STRIDE: Final = 0.5
 """Seconds of iterations that a call should be worth: long beside its milliseconds, short for people who watch."""
-GRACE: Final = 5.0
-"""Seconds in which the cause of a failure should be known after its first effect, and in which ranks should end."""
-LOOK: Final = 2.0
-"""Seconds between looks whether every worker is still there."""
-DIRECT_TIMEOUT: Final = 3.0
-"""Seconds in which workers have to answer this process directly; else calls and blocks travel by the scheduler."""
 GPU_TIMEOUT: Final = 3600.0
 """Seconds that a program waits for the GPUs of others."""
 POLL: Final = 0.5
 """Seconds between looks whether a GPU is free."""
-ITEM: Final = 8
-"""Bytes of an item of x."""
-HEAD_START: Final = 0.001
-"""Seconds that calls are ahead of what the scheduler is told of their results: ranks wait for the calls."""
-Held = Future[Any] | LentArray
-"""A block that ranks find in a worker's memory, or read in this process."""
-OnRanks = dict[int, tuple[str, Held]]
-"""Blocks by number, each with the worker whose rank takes it."""
-Gather = Callable[[bytes, Sequence[Call]], Awaitable[Any]]
-"""Caller of ranks, in the event loop: their replies, or something made of them."""
 
 
 @final
@@ -100,18 +80,13 @@ class SpmdProgram(RunningProgram[P_co]):
         spec: S,
     ) -> None:
         self._client = client
-        self._partition = partition
-        self._owners = tuple(owners)
-        self._moves = kernels in MOVED_BY
         self._workers = tuple(dict.fromkeys(owners))
         self._open = True
         self._lease: Any = None
-        self._telling: asyncio.Future[Any] | None = None  # held, as the loop does not hold it
-        loop: Any = client.loop
-        self._reached = asyncio.run_coroutine_threadsafe(self._answer_directly(), loop.asyncio_loop)
-        self._reach = asyncio.run_coroutine_threadsafe(reach_of(client, self._workers), loop.asyncio_loop)
         self._spans: list[Span] = []
         self._name = f"dsolver-{uuid.uuid4().hex[:12]}"
+        self._calls = RankCalls(client, self._workers, self._name)
+        self._blocks = RankBlocks(client, partition, owners, kernels, self._calls)
         made = _packed("the program", (program, spec))
         number_of = {worker: rank for rank, worker in enumerate(self._workers)}
         shared = RankSpec(
@@ -124,16 +99,16 @@ class SpmdProgram(RunningProgram[P_co]):
             timeout=TIMEOUT,
         )
         with self._or_end():
-            with _answered():
+            with answered():
                 self._lease = client.sync(scatter, client, {shared.lease: self._name}, self._workers, False)
             opened = self._opened(shared)
             addresses = [rank.address for rank in opened]
             if shared.meshed:
                 left = {rank.left for rank in opened}
-                self.link = self._all(ranks.join_rank, addresses, made, len(left) == 1 and "" not in left)[0]
+                self.link = self._calls.all(ranks.join_rank, addresses, made, len(left) == 1 and "" not in left)[0]
             else:
-                self._all(ranks.connect_rank, addresses, made)
-                self.link = self._all(ranks.start_rank, opened[0].unique)[0]
+                self._calls.all(ranks.connect_rank, addresses, made)
+                self.link = self._calls.all(ranks.start_rank, opened[0].unique)[0]
         self._warn_of_nccl({rank.address[0] for rank in opened})
         logger.info("%s has %d ranks%s", self._name, shared.size, f" that use {self.link}" if self.link else "")
 
@@ -144,7 +119,7 @@ class SpmdProgram(RunningProgram[P_co]):
     def call(self, command: Callable[Concatenate[P_co, Q], R], *args: Q.args, **named: Q.kwargs) -> R:
         call = _packed_call(command, args, named)
         with self._or_end():
-            result: R = self._result(self._all(ranks.call_rank, call))
+            result: R = self._result(self._calls.all(ranks.call_rank, call))
             return result
 
     def spans(self) -> list[Span]:
@@ -160,10 +135,10 @@ class SpmdProgram(RunningProgram[P_co]):
         **named: Q.kwargs,
     ) -> R:
         loans = Loans()
-        cut, held = self._taken(name, blocks, loans)  # no rank knows of it yet, so what goes wrong here ends none
+        cut, held = self._blocks.taken(name, blocks, loans)  # no rank knows of it: what goes wrong here ends none
         call = _packed_call(command, args, named, cut)
         with self._or_end(), loans.open():
-            result: R = self._result(self._with_blocks(ranks.load_rank, held, name, call))
+            result: R = self._result(self._calls.with_blocks(ranks.load_rank, held, name, call))
             return result
 
     def exchange(
@@ -176,14 +151,14 @@ class SpmdProgram(RunningProgram[P_co]):
         **named: Q.kwargs,
     ) -> tuple[R, Blocks | None]:
         loans = Loans()
-        cut, held = self._taken(name, blocks, loans)
+        cut, held = self._blocks.taken(name, blocks, loans)
         call = _packed_call(command, args, named, cut)
-        lend = here and self._all_lend
+        lend = here and self._blocks.all_lend
         here = here and (lend or len(self._workers) <= FAN)  # of more ranks they would travel by way of others
         made_as = None if here else _new_name()
         with self._or_end(), loans.open():
-            replies, made = self._with_blocks(
-                ranks.exchange_rank, held, name, call, made_as, lend, gather=partial(self._exchanged, made_as)
+            replies, made = self._calls.with_blocks(
+                ranks.exchange_rank, held, name, call, made_as, lend, gather=partial(self._blocks.exchanged, made_as)
             )
             result: R = self._result([reply for reply, _ in replies])
             return result, made
@@ -191,42 +166,20 @@ class SpmdProgram(RunningProgram[P_co]):
     def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
         call, name = _packed_call(command, args, named), _new_name()
         with self._or_end():
-            sizes = {number: size for made in self._all(ranks.unload_rank, call, name) for number, size in made.items()}
-            futures: Blocks = self._client.sync(self._told, name, sizes)
+            made = self._calls.all(ranks.unload_rank, call, name)
+            sizes = {number: size for blocks in made for number, size in blocks.items()}
+            futures: Blocks = self._client.sync(self._blocks.told, name, sizes)
             return futures
 
     def fetch(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
-        if not self._all_lend:
+        if not self._blocks.all_lend:
             return self.unload(command, *args, **named)
         call = _packed_call(command, args, named)
         with self._or_end():
-            return self._brought(self._all(ranks.unload_rank, call, None))
+            return self._blocks.brought(self._calls.all(ranks.unload_rank, call, None))
 
     def close(self) -> None:
         self._end(None)
-
-    @property
-    def _all_lend(self) -> bool:
-        """Whether this process reads arrays of all workers where they lie."""
-        return self._reach.result().lenders >= set(self._workers)
-
-    def _brought(self, replies: Iterable[Mapping[int, Any]]) -> Blocks:
-        """Blocks of ranks in this process: those that they lend are read.
-
-        Raises:
-            WorkerLostError: a worker has gone meanwhile.
-        """
-        found = {number: block for blocks in replies for number, block in blocks.items()}
-        made = PartsOfArray(self._partition, next(iter(found.values())).dtype)
-        for number, block in found.items():
-            if isinstance(block, LentArray):
-                try:
-                    block.fill(made[number])
-                except LendingError as error:
-                    raise WorkerLostError(f"worker {self._owners[number]} was lost with its part of x") from error
-            else:
-                made[number][...] = block
-        return made
 
     def _warn_of_nccl(self, hosts: set[str]) -> None:
         if self.link == "NCCL" and len(hosts) > 1 and self._workers[0].startswith(("tls://", "wss://")):
@@ -246,7 +199,7 @@ class SpmdProgram(RunningProgram[P_co]):
         Those that were made are given back first: no rank waits for a GPU while holding one that comes later.
         Rank order is the same for all programs of a cluster, so two of them cannot wait for each other.
         """
-        replies: list[ranks.Opened] = self._each(
+        replies: list[ranks.Opened] = self._calls.each(
             ranks.open_rank, {rank: (rank,) for rank in range(shared.size)}, shared
         )
         if not any(isinstance(reply, Busy) for reply in replies):
@@ -256,7 +209,7 @@ class SpmdProgram(RunningProgram[P_co]):
         until, warned = time.monotonic() + GPU_TIMEOUT, False
         while len(opened) < shared.size:
             rank = len(opened)
-            reply = self._each(ranks.open_rank, {rank: (rank,)}, shared)[0]
+            reply = self._calls.each(ranks.open_rank, {rank: (rank,)}, shared)[0]
             if not isinstance(reply, Busy):
                 opened.append(reply)
                 continue
@@ -272,136 +225,13 @@ class SpmdProgram(RunningProgram[P_co]):
             time.sleep(POLL)
         return opened
 
-    def _all(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """function(name of the program, *args) on every rank at once."""
-        replies: list[Any] = self._each(function, dict.fromkeys(range(len(self._workers)), ()), self._name, *args)
-        return replies
-
-    def _with_blocks(
-        self, function: Callable[..., Any], held: OnRanks, *args: Any, gather: Gather | None = None
-    ) -> Any:
-        """function(name of the program, *args, its blocks) on every rank at once."""
-        keys: dict[str, dict[int, Any]] = {worker: {} for worker in self._workers}
-        for number, (worker, block) in held.items():
-            keys[worker][number] = block if isinstance(block, LentArray) else block.key
-        each = {rank: (keys[worker],) for rank, worker in enumerate(self._workers)}
-        return self._each(function, each, self._name, *args, gather=gather)
-
-    def _each(
-        self,
-        function: Callable[..., Any],
-        each: Mapping[int, tuple[Any, ...]],
-        *shared: Any,
-        gather: Gather | None = None,
-    ) -> Any:
-        """function(*shared, *its own) on the ranks given, at once; what they return, or their failure raised.
-
-        gather: makes something else of the calls than `_gather`.
-        """
-        if not self._open:
-            raise RankError("this program has ended: start a new one")
-        calls = [Call(rank, self._workers[rank], own) for rank, own in each.items()]
-        return self._client.sync(gather or self._gather, packed(function, shared), calls)
-
-    async def _gather(self, what: bytes, calls: Sequence[Call]) -> list[Any]:
-        asked = [asyncio.ensure_future(self._branch(what, part)) for part in branches(calls)]
-        heartbeat = Heartbeat(self._ping, [call.worker for call in calls], PING_TIMEOUT)
-        replies: Replies = {}
-        try:
-            loss = await self._finished(asked, heartbeat, replies)
-        finally:
-            heartbeat.stop()
-            for part in asked:
-                part.cancel()
-        _, failed = failures_of(replies)
-        if failed or loss:
-            raise _cause(failed, loss)
-        return [replies[call.rank] for call in calls]
-
-    async def _exchanged(self, name: str | None, what: bytes, calls: Sequence[Call]) -> tuple[list[Any], Blocks | None]:
-        """Replies of ranks to `exchange_rank`, and the blocks that they have made: futures, or arrays without a name.
-
-        The scheduler is told of the blocks while ranks make them: none is asked for before its future is returned.
-        """
-        if name is None:
-            replies = await self._gather(what, calls)
-            made = [blocks for _, blocks in replies if blocks is not None]
-            return replies, await asyncio.to_thread(self._brought, made) if made else None
-        sizes = {number: ITEM * self._partition[number].box.points for number in range(len(self._owners))}
-        self._telling = telling = asyncio.ensure_future(self._told(name, sizes, HEAD_START))
-        telling.add_done_callback(self._let_go)
-        replies = await self._gather(what, calls)
-        futures = await telling
-        return replies, futures if any(placed for _, placed in replies) else None
-
-    async def _ping(self, worker: str) -> object:
-        return await self._client.run(ping, workers=[worker])
-
-    async def _branch(self, what: bytes, calls: Sequence[Call]) -> Replies:
-        worker = calls[0].worker
-        if self._reached.done() and self._reached.result():
-            return await straight(self._client, what, calls)
-        try:
-            replies: Replies = (await self._client.run(relay, what, calls, workers=[worker]))[worker]
-        except Exception as error:  # of the connection; what fails in the function is returned
-            return lost(calls[0], error)
-        return replies
-
-    async def _finished(
-        self, asked: Sequence[asyncio.Future[Replies]], heartbeat: Heartbeat, replies: Replies
-    ) -> str | None:
-        """Wait until all replies are there or the cause of a failure is known. Returns how workers were lost, or None.
-
-        Args:
-            asked: the parts of a call.
-            heartbeat: of its workers.
-            replies: where those that come are put.
-        """
-        pending: set[asyncio.Future[Replies]] = set(asked)
-        loss: str | None = None
-        until = float("inf")
-        while pending and time.monotonic() < until:
-            done, pending = await asyncio.wait(pending, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
-            for part in done:
-                replies.update(part.result())
-            cause, failed = failures_of(replies)
-            if cause:
-                break
-            loss = await self._loss(heartbeat) if not done else loss
-            if failed or loss:
-                until = min(until, time.monotonic() + GRACE)
-            if loss:
-                break
-        cause, failed = failures_of(replies)
-        if failed and not cause and loss is None:  # the scheduler may know by now whom the others have lost
-            loss = await self._loss(heartbeat)
-        return loss
-
-    async def _loss(self, heartbeat: Heartbeat) -> str | None:
-        """The loss of workers of this program, in words; None where all are there."""
-        present = await self._present()
-        lost = [worker for worker in self._workers if worker not in present]
-        if lost:
-            return f"worker {', '.join(lost)} left the cluster while a rank of this program was on it"
-        if silent := heartbeat.silent():
-            named = f"worker {', '.join(silent)}"
-            return f"{named} has not answered for {PING_TIMEOUT:g} s: it hangs, or its host is cut off"
-        return None
-
-    async def _present(self, seconds: float = math.inf) -> Mapping[str, int]:
-        """The workers of this program that the scheduler knows."""
-        scheduler: Any = self._client.scheduler
-        with _answered():
-            present: Mapping[str, int] = await wait_for(
-                self._client, scheduler.ncores(workers=list(self._workers)), min(seconds, ANSWER)
-            )
-        return present
-
     # -- the end -------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _or_end(self) -> Iterator[None]:
         """Context in which any error, an interrupt by the user too, ends the program."""
+        if not self._open:
+            raise RankError("this program has ended: start a new one")
         try:
             yield
         except BaseException as error:
@@ -427,7 +257,7 @@ class SpmdProgram(RunningProgram[P_co]):
             self._lease = None
 
     async def _close_all(self, reason: str | None) -> None:
-        present = await self._present(GRACE)
+        present = await self._calls.present(GRACE)
         there = [worker for worker in self._workers if worker in present]
         closing = asyncio.ensure_future(
             self._client.run(ranks.close_rank, self._name, reason, workers=there, on_error="ignore")
@@ -436,100 +266,6 @@ class SpmdProgram(RunningProgram[P_co]):
         if late:
             closing.cancel()
             logger.warning("some ranks of %s are busy and will end as soon as they can", self._name)
-
-    # -- data ----------------------------------------------------------------------------------------------------------
-
-    def _taken(self, name: str, blocks: Mapping[int, Any], loans: Loans) -> tuple[OtherCut | None, OnRanks]:
-        """Blocks as ranks take them: of their chunks, or of another cut, as they lie in memory, and which one it is."""
-        if not (isinstance(blocks, BlocksInBoxes) and self._moves and len(self._workers) > 1):
-            return None, self._on_cluster(name, blocks, loans, self._owners)
-        arrays = dict(enumerate(blocks.arrays))
-        futures = wait_for_blocks(self._client, name, arrays)
-        with _answered():
-            there = self._client.sync(self._who_has, [future.key for future in futures.values()]) if futures else {}
-        near = {number: there.get(future.key, ()) for number, future in futures.items()}
-        # A block is taken where it is, and where it is on no rank by any.
-        takers = [
-            next((rank for rank, worker in enumerate(self._workers) if worker in near.get(number, ())), number)
-            for number in arrays
-        ]
-        workers = [self._workers[taker % len(self._workers)] for taker in takers]
-        cut = OtherCut(boxes=blocks.boxes, holders=tuple(self._owners.index(worker) for worker in workers))
-        return cut, self._on_cluster(name, arrays, loans, workers)
-
-    async def _who_has(self, keys: Sequence[Any]) -> Mapping[Any, Sequence[str]]:
-        """The workers that have each of these keys."""
-        scheduler: Any = self._client.scheduler
-        found: Mapping[Any, Sequence[str]] = await wait_for(self._client, scheduler.who_has(keys=list(keys)), ANSWER)
-        return found
-
-    def _on_cluster(self, name: str, blocks: Mapping[int, Any], loans: Loans, takers: Sequence[str]) -> OnRanks:
-        """Blocks as ranks take them: computations are waited for, arrays lent, or brought to their taker's memory."""
-        held: dict[int, Held] = {**wait_for_blocks(self._client, name, blocks)}
-        readers = self._reach.result().readers if held.keys() < blocks.keys() else ()
-        for number in blocks.keys() - held.keys():
-            if takers[number] in readers and (array := loans.of(blocks[number])) is not None:
-                held[number] = array
-        keys = {number: f"dsolver-{name}-{uuid.uuid4().hex}" for number in blocks.keys() - held.keys()}
-        by_taker: dict[str, dict[str, Any]] = {}
-        for number, key in keys.items():
-            by_taker.setdefault(takers[number], {})[key] = blocks[number]
-        if by_taker:
-            with _answered():
-                sent = self._client.sync(scatter_to_owners, self._client, by_taker, self._reached.result())
-            held |= {number: sent[key] for number, key in keys.items()}
-        return {number: (takers[number], block) for number, block in held.items()}
-
-    async def _answer_directly(self) -> bool:
-        """Whether this process reaches all workers that it calls; they are asked beside the start of ranks."""
-        if self._client.direct_to_workers is not None:
-            return bool(self._client.direct_to_workers)
-        called = [part[0] for part in branches(self._workers)]
-        try:
-            asked = asyncio.gather(*(self._client.rpc(worker).identity() for worker in called))
-            await asyncio.wait_for(asked, DIRECT_TIMEOUT)
-        except Exception:  # whatever is in the way
-            return False
-        return True
-
-    async def _told(self, name: str, sizes: Mapping[int, int], wait: float = 0.0) -> dict[int, Future[Any]]:
-        """Futures of blocks of that name in their owners' memory, of which the scheduler is told after some seconds.
-
-        sizes: bytes of each, by chunk number.
-        """
-        await asyncio.sleep(wait)
-        keys = {number: ranks.key_of(name, number) for number in sizes}
-        where = {key: self._owners[number] for number, key in keys.items()}
-        with _answered():
-            made = register(self._client, where, {keys[number]: size for number, size in sizes.items()})
-            futures = await wait_for(self._client, made, ANSWER)
-        return {number: futures[key] for number, key in keys.items()}
-
-    def _let_go(self, told: asyncio.Future[Any]) -> None:
-        """Forget futures that only this task has; where ranks fail, their error is raised, and not that of this one."""
-        self._telling = None
-        if not told.cancelled():
-            told.exception()
-
-
-@contextmanager
-def _answered() -> Iterator[None]:
-    """Errors of connections, and of the scheduler about a worker that it knows no more, as errors of this package."""
-    try:
-        yield
-    except KeyError as error:
-        raise WorkerLostError(f"worker {error.args[0]} left the cluster before it got its data") from error
-    except (OSError, TimeoutError) as error:
-        raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
-
-
-def _cause(failures: Sequence[Failure], loss: str | None) -> DsolverError:
-    """The error to raise: a rank's own failure before those of ranks that only lost a peer.
-
-    Where no worker is lost either, a connection between two of them was.
-    """
-    first = next((failure for failure in failures if not failure.secondary), None)
-    return first.error if first is not None else WorkerLostError(loss or str(failures[0].error))
 
 
 def _packed_call(
