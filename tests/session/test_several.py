@@ -82,6 +82,13 @@ def test_pictures_and_columns_in_any_order_of_memory() -> None:
         assert np.array_equal(found.x, wanted)
 
 
+def test_columns_of_a_table() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    a, b = sp.eye_array(6) * 2.0, pandas.DataFrame({"first": np.arange(6.0), "second": np.ones(6)})
+    assert np.allclose(dsolver.solve(a, b, **HERE).x, 0.5 * b.to_numpy())
+    assert np.allclose(dsolver.solve(a, b["first"], **HERE).x, 0.5 * np.arange(6.0))
+
+
 def test_the_last_axis_counts_where_the_first_could() -> None:
     plane = problems.poisson5((3, 3))
     b = RNG.standard_normal((3, 3, 3))

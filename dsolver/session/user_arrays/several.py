@@ -66,6 +66,7 @@ class RightHandSides:
                 them; or the problem is none.
         """
         check_problem(problem)
+        b, x0 = (each.to_numpy() if hasattr(each, "iloc") else each for each in (b, x0))  # tables have no last axis
         if not are_several(problem, b):
             return cls(pairs=[(b, x0)], given=[b], b=b, several=False)
         right = columns(problem, "b", b, client)
