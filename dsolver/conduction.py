@@ -84,8 +84,8 @@ def effective_conductivity(
         ends: whether u is held at the "faces" of the grid, or in the first and the last layer of "cells", at whose
             centers the distance is then measured: so do PoreSpy and others who solve on networks.
         mask: as of `dsolver.problems.diffusion`.
-        active: the same.
-        spacing: the same.
+        active: as of `dsolver.problems.diffusion`.
+        spacing: as of `dsolver.problems.diffusion`.
         bc: conditions at the faces across other axes, {"y": "periodic"} for instance; nothing flows through others.
         arguments: of `dsolver.solve`. rtol is 1e-10 by default.
 
@@ -113,9 +113,9 @@ def tortuosity(
     Args:
         image: an array in two or three dimensions that is True in pores. Cells are cubes.
         axis: as of `effective_conductivity`, like all that follow.
-        ends: the same.
-        bc: the same.
-        arguments: the same.
+        ends: as of `effective_conductivity`.
+        bc: as of `effective_conductivity`.
+        arguments: as of `effective_conductivity`.
 
     Raises:
         InputError: an argument cannot be right, or no pore leads from one face to the other.

@@ -271,13 +271,13 @@ def cgls(
     the smaller ‖Aᵀr‖, those of CGLS the smaller ‖r‖: stopped early, both regularize.
 
     Args:
-        A: as of `dsolver.lsmr`, as the other arguments are.
-        b: the same.
+        A: as of `dsolver.lsmr`.
+        b: as of `dsolver.lsmr`.
         damp: weight of the unknowns, whatever x0 is.
-        atol: the same; ‖A‖ is the largest ‖A p‖ / ‖p‖ that was met.
-        btol: the same.
-        maxiter: the same.
-        x0: the same.
+        atol: as of `dsolver.lsmr`; ‖A‖ is the largest ‖A p‖ / ‖p‖ that was met.
+        btol: as of `dsolver.lsmr`.
+        maxiter: as of `dsolver.lsmr`.
+        x0: as of `dsolver.lsmr`.
 
     Returns:
         The solution, as of `dsolver.lsmr`.

@@ -188,7 +188,7 @@ class Solver:
             problem: with the same grid, chunks and offsets, or a sparse matrix with the same number of rows; by default
                 the one that is set up.
             kappa: other coefficients of a diffusion problem; see `dsolver.problems.diffusion`.
-            sigma: the same.
+            sigma: as `kappa`.
             bc: other values of boundary conditions, as of `dsolver.problems.diffusion`; faces that a mapping does not
                 name keep theirs. Kinds stay, and alpha of Robin conditions. If nothing else but `fixed` is given,
                 nothing is set up anew: right-hand sides alone change. Rows of a flow, and of tensors, are made anew.

@@ -118,7 +118,7 @@ RESTRICT_FULL = _kernel("restrict_full", reads="R y", writes="rc")
 PROLONG_ADD = _kernel("prolong_add", reads="P xc", updates="x")
 """x += P xc, with xc in lattice order: neighboring rows then read neighboring items."""
 PROLONG_SUM = _kernel("prolong_sum", reads="P xc x", writes="y")
-"""y = x + P xc, too."""
+"""y = x + P xc, with xc in lattice order."""
 MOVE = _kernel("move", reads="route x", updates="y")
 """y[target] = x[source] for each pair of a `Route`; the other items of y stay as they are."""
 STAR_DOWN = _kernel("star_down", reads="S r h", writes="rc")
@@ -160,7 +160,7 @@ COMBINE = _kernel("combine", reads="keep s c", updates="t")
 C is float64 (columns of s, columns of t), on the host. Where keep is 0, t is not read, and may be some columns of s.
 Columns of s whose coefficients are all zero count as zero, whatever they are."""
 TIMES = _kernel("times", reads="d s", writes="t")
-"""t = d s, item by item, for each column of s, too."""
+"""t = d s, item by item, for each column of s, with columns side by side as of `COMBINE`."""
 LESS_MEANS = _kernel("less_means", reads="members totals sizes", updates="x")
 """x -= total / size of each place's group, times its weight; members: `GroupedPlaces`, and the others in float64."""
 UPDATE_P = _kernel("update_p", reads="z rz rz_old pAp", updates="p")
@@ -240,7 +240,7 @@ RESIDUAL = _kernel("residual", reads="A r x", writes="y")
 JACOBI_FIRST = _kernel("jacobi_first", reads="A scaled r", writes="x y")
 """x = D^-1 r, y = r - A_local x with D the diagonal of `scaled`: a sweep of Jacobi from zero, and what it leaves."""
 JACOBI_SWEEP = _kernel("jacobi_sweep", reads="A scaled r x", writes="z")
-"""z = x + D^-1 (r - A_local x), too. What a halo adds to either is added behind it, with D in its entries."""
+"""z = x + D^-1 (r - A_local x), a sweep from x. What a halo adds to either is added behind it, with D in it."""
 JACOBI_SWEEP_DOT = _kernel("jacobi_sweep_dot", reads="A scaled r x", writes="z dot")
 """`JACOBI_SWEEP`, and dot = r . z."""
 JACOBI_STEP = _kernel("jacobi_step", reads="A r x", updates="z")

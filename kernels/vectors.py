@@ -75,7 +75,7 @@ class Vectors(Kernels, ABC):
 
         Args:
             s: vectors side by side, (columns, items).
-            t: the same.
+            t: as `s`.
         """
 
     def group_sums(self, members: GroupedPlaces, x: Array) -> Array:

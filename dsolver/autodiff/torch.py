@@ -56,7 +56,7 @@ def solve(
             (n, k). For diffusion it is the source f.
         kappa: κ of a diffusion problem in place of its own: a tensor of the grid's shape, or with one number; or a
             sequence of three such, along x, y and z. In a plane all of them have two axes.
-        sigma: σ in place of its own, too.
+        sigma: σ in place of its own: a tensor of the grid's shape, or with one number.
         rtol: finished when ‖b - A x‖₂ <= rtol ‖b‖₂; of gradients likewise. Their error is about that of x.
         maxiter: iterations at most; 1000 by default.
 

@@ -56,7 +56,7 @@ class Findings:
     Attributes:
         ghosts: int64, other chunks' columns that it reads, unique and ascending.
         empty: rows without an entry: how many, and the first one.
-        hollow: rows with a zero on the diagonal, too.
+        hollow: rows with a zero on the diagonal: how many, and the first one.
         indefinite: whether the diagonal has a number that is not positive.
         negative: whether all its numbers are negative.
         closed: whether the entries of every row add up to zero.

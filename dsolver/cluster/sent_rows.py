@@ -67,8 +67,7 @@ class PlacedPiece:
     Attributes:
         rows: on the device; columns are global numbers.
         ghosts: of `ghost_columns`, on the host.
-        span: as of `GivenRows`.
-        near: the same.
+        span, near: as of `GivenRows`.
     """
 
     rows: Csr

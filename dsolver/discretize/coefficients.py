@@ -155,7 +155,7 @@ class Coefficients:
         Args:
             make: picklable.
             fields: more of what the patch holds, by name, in lattice order.
-            halos: the same.
+            halos: of these fields, by name.
             engine: a view of the engine, whose backend is to make it.
             operands: more that it takes.
         """

@@ -164,7 +164,7 @@ def _called_by_chunk(
 
     Args:
         backend: of the chunk.
-        number: the same.
+        number: the chunk's.
         held: the function.
         layout: of the vector.
         operands: the parts of the vector, and those of its halo, if there is one.

@@ -18,7 +18,7 @@ class ComplexMatrix:
     Args:
         engine: of the vectors.
         re: B, on `ComplexEngine.wide`, or on `ComplexEngine.real` where there is none.
-        im: C, too.
+        im: C, on the engine of B.
     """
 
     def __init__(self, engine: ComplexEngine, re: Matrix, im: Matrix) -> None:

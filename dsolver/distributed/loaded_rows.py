@@ -100,8 +100,8 @@ def chunk_matrix(
         number: of the chunk.
         block: its rows.
         layouts: their `chunk_layouts`, where they are known.
-        measured: of `measured_chunk`, too.
-        diagonal: float64 (rows,) in A's order, too.
+        measured: their `measured_chunk`, where it is known.
+        diagonal: float64 (rows,) in A's order, where it is known.
         wait: as of `GeneralSetup.matrix`, of the local part.
     """
     layout, stored = layouts or chunk_layouts(backend, number, block)
@@ -143,11 +143,11 @@ def chunk_matrices(
 
     Args:
         backend: as of `chunk_matrix`, like the others.
-        number: the same.
-        block: the same.
-        layouts: the same.
-        measured: the same.
-        diagonal: the same.
+        number: as of `chunk_matrix`.
+        block: as of `chunk_matrix`.
+        layouts: as of `chunk_matrix`.
+        measured: as of `chunk_matrix`.
+        diagonal: as of `chunk_matrix`.
         dtype: the narrower value type.
     """
     narrow, rounded = load(backend.name, backend.threads, dtype), None
@@ -198,7 +198,7 @@ def stored_matrix(
         blocks: sizes of blocks that are of interest, where the format is to be chosen.
         borrowed: whether the rows are a user's, who may change them.
         measured: as of `GeneralSetup.matrix`.
-        diagonal: the same.
+        diagonal: as of `GeneralSetup.matrix`.
         wait: as of `GeneralSetup.matrix`, of the local part.
     """
     general = backend.general

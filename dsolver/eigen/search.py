@@ -34,11 +34,7 @@ class Wanted:
 
     Attributes:
         count: values.
-        tol: as of `EigenTerms`, like the others.
-        maxiter: the same.
-        highest: the same.
-        definite: the same.
-        plain: the same.
+        tol, maxiter, highest, definite, plain: as of `EigenTerms`, like the others.
         probed: iterations after which the search ends where no value is negative; None for no such number.
     """
 
@@ -60,7 +56,7 @@ class SpectrumEnd:
         values: float64 (count,), ascending; of the program's matrix.
         vectors: the arrays of their vectors.
         residuals: float64 (count,).
-        limits: the same.
+        limits: float64 (count,), of each residual.
         iterations: that were made.
         status: how the search ended.
     """

@@ -89,7 +89,7 @@ class RunningProgram(ABC, Generic[P_co]):
             blocks: of all chunks.
             command: what takes them.
             args: its other arguments.
-            named: the same.
+            named: those by keyword.
         """
 
     @abstractmethod
@@ -114,11 +114,11 @@ class RunningProgram(ABC, Generic[P_co]):
 
         Args:
             name: as of `load`, as the other arguments are.
-            blocks: the same.
+            blocks: as of `load`.
             here: whether these blocks are NumPy arrays, and wanted in this process: futures of them need not be made.
-            command: the same.
-            args: the same.
-            named: the same.
+            command: as of `load`.
+            args: as of `load`.
+            named: as of `load`.
         """
 
     def spans(self) -> list[Span]:

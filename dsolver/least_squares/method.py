@@ -60,8 +60,8 @@ class LeastSquaresMethod(ABC):
 
         Args:
             atol: as of `dsolver.kernels.contract.SETTLE`.
-            btol: the same.
-            ctol: the same.
+            btol: as of `dsolver.kernels.contract.SETTLE`.
+            ctol: as of `dsolver.kernels.contract.SETTLE`.
         """
         engine = self._engine
         self._dot(self.b, self.b, self._bb)

@@ -65,8 +65,7 @@ class Ends:
     """Limits at which iterations end.
 
     Attributes:
-        atol: as of `dsolver.lsmr`, like the others.
-        btol: the same.
+        atol, btol: as of `dsolver.lsmr`, like the others.
         conlim: the same; 0 for no limit.
         maxiter: the same.
     """

@@ -75,10 +75,7 @@ class LeastSquaresOptions:
             smallest.
         chunks: of rows, and of columns; by default one for each worker.
         formats: as of `dsolver.matrix`, for A and Aᵀ.
-        client: as of `dsolver.solve`.
-        engine: the same.
-        device: the same.
-        kernels: the same.
+        client, engine, device, kernels: as of `dsolver.solve`.
     """
 
     scale: Literal["columns"] | None = None

@@ -53,7 +53,7 @@ def check_sink(sink: Any) -> None:
 
 @final
 class Watch:
-    """Watch over one solve, in a ``with`` statement: it publishes a failure, too.
+    """Watch over one solve, in a ``with`` statement, a failure included.
 
     Args:
         client: of the cluster that gets the events, or None.

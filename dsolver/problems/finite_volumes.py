@@ -56,7 +56,7 @@ class Diffusion(CellRule):
         fixed: whether there is one of cells where u is held.
         held: u there: a number, or None where it is a field.
         cross: of `CROSS`, numbers, or None where it is a field; () where κ is diagonal. Rows with them are those of a
-            matrix, too.
+            matrix.
         velocity: along x, y, z, numbers, or None where it is a field; () where nothing flows. Rows with a flow are
             those of a matrix: see `dsolver.matrices.composed.grids`.
         scheme: one of `SCHEMES`.

@@ -313,9 +313,9 @@ class Solve:
 
         Args:
             blocks: of b, as the other arguments up to `width` as of `begin`.
-            guess: the same.
-            column: the same.
-            width: the same.
+            guess: as of `begin`.
+            column: as of `begin`.
+            width: as of `begin`.
             terms: on which solves end.
             seconds: of iterations, as of `Loop.run`.
             host: NumPy arrays are wanted of the solution.

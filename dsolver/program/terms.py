@@ -46,7 +46,7 @@ class Terms:
 
     Attributes:
         rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
-        atol: the same.
+        atol: as `rtol` says.
         maxiter: iterations at most.
         interruptible: whether the solve pauses after each iteration, for a callback that may stop it there.
         replaceable: whether another preconditioner may take the place of the one that "auto" has chosen.

@@ -28,7 +28,7 @@ def hierarchy(session: Session) -> Hierarchy:
     """The levels of multigrid in numbers.
 
     Raises:
-        InputError: M has none, too.
+        InputError: M has no levels.
     """
     levels, m = session.used(lambda: (session.program.call(Solve.hierarchy), session.program.call(Solve.chosen)))
     if not levels:

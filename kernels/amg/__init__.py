@@ -109,7 +109,7 @@ class Cut(NamedTuple):
         rows: how many these are.
         width: number of columns of A P.
         before: rows of A P of chunks before this one; columns are places in the window of its rows.
-        after: of those behind it, too.
+        after: rows of A P of chunks behind it; columns as of `before`.
         below: number of columns before those of its rows.
         renamed: makes these places of the columns of its own A P; None where they are.
     """

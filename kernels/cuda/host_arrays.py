@@ -81,7 +81,7 @@ class HostRoom:
 
     Args:
         shape: of the array.
-        dtype: the same.
+        dtype: its value type.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

@@ -127,7 +127,7 @@ class FormatBuilder(ABC):
 
     @abstractmethod
     def matrix(self, layout: Layout, rows: CandidateRows, *, swept: bool = True) -> Any:
-        """The local part of a chunk's matrix. It has `scaled` and `compacted`, too.
+        """The local part of a chunk's matrix, which has `scaled` and `compacted`.
 
         Args:
             layout: the storage order of the rows.
@@ -149,7 +149,7 @@ class FormatBuilder(ABC):
     def halo_matrix(self, layout: Layout, rows: CandidateRows) -> Any:
         """The entries of a chunk's rows in columns that are halo slots; its `size` is the number of boundary rows.
 
-        It has `scaled_rows` and `scaled_columns`, too.
+        It has `scaled_rows` and `scaled_columns`.
         """
         return self.halo_product(layout, layout, rows)
 

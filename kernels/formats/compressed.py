@@ -58,7 +58,7 @@ class TransferRows(CompressedRows):
 
     Attributes:
         written: where the rows lie in a vector, which has guards around them.
-        read: where the columns lie, too.
+        read: where the columns lie in a vector, which has guards around them.
         vectors: the vector kernels.
     """
 

@@ -20,7 +20,7 @@ class RectangularPart(Format):
         product: all entries, in their format: (rows, columns).
         choice: of the format.
         written: where the rows lie in a vector, which has guards around them.
-        read: where the columns lie, too.
+        read: where the columns lie in a vector, which has guards around them.
         vectors: the vector kernels.
     """
 

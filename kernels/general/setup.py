@@ -39,7 +39,7 @@ class Between:
         rows: on the device, in the order of the vector that is written; columns in that of the vector that is read,
             ascending in each row.
         written: where the rows lie in a vector, which has guards around them.
-        read: where the columns lie, too.
+        read: where the columns lie in a vector, which has guards around them.
         blocks: rows and columns of the blocks in which entries come as a rule; that may save time.
         measured: of these rows, as of `GeneralSetup.measured_transfer`, where that was asked for before.
     """
@@ -260,13 +260,13 @@ class GeneralSetup(ABC):
 
         Args:
             rows: as of `matrix`, like the others.
-            layout: the same.
+            layout: as of `matrix`.
             narrow: set-up of that value type.
-            formats: the same.
-            known: the same.
-            borrowed: the same.
-            measured: the same.
-            diagonal: the same.
+            formats: as of `matrix`.
+            known: as of `matrix`.
+            borrowed: as of `matrix`.
+            measured: as of `matrix`.
+            diagonal: as of `matrix`.
         """
         more: dict[str, Any] = {"known": known, "borrowed": borrowed, "measured": measured, "diagonal": diagonal}
         made = self.matrix(rows, layout, formats, **more, wait=False)
@@ -309,10 +309,10 @@ class GeneralSetup(ABC):
         Args:
             rows: entries in own columns, on the device.
             written: the storage order of the vectors that products are written to, of one color unless `colored`.
-            read: that of the vectors that are multiplied, too.
+            read: the storage order of the vectors that are multiplied.
             wait: as of `matrix`.
             blocks: as of `Between`.
-            measured: the same.
+            measured: as of `Between`.
         """
         rows, guard = self.evened(rows), self._guard
         order, places = written.row[guard : guard + written.rows], read.position
@@ -348,9 +348,9 @@ class GeneralSetup(ABC):
         Args:
             rows: its entries, on the device; columns ascend in each row.
             written: of the vectors that products are written to, in order.
-            read: of those that are multiplied, too.
+            read: of the vectors that are multiplied, in order.
             formats: as of `matrix`, a name or None.
-            known: the same.
+            known: as of `matrix`.
         """
         rows, guard = self._rounded(self._writable(rows)), self._guard
         choice = chosen(formats, known or self.statistics(rows, read.rows, (1,)), gpu=self._gpu)

@@ -34,8 +34,7 @@ class TaskGraph:
         chunks: numbers of the finest level's.
 
     Attributes:
-        results: the same.
-        name: the same.
+        results, name: as given.
         serials: numbers of operations.
         variables: handles that are in use.
     """

@@ -48,7 +48,7 @@ class RankCalls:
         name: of the program.
 
     Attributes:
-        workers: the same.
+        workers: as given.
         directly: whether this process reaches all workers that it calls; they are asked beside the start of ranks.
     """
 

@@ -116,8 +116,7 @@ class Rank:
         left: the link that an earlier program's rank has left there, which is this one's from now on.
 
     Attributes:
-        spec: as above.
-        number: the same.
+        spec, number: as above.
         connections: to the other ranks, where they do not come with a link.
         ending: whether it is being ended.
         link: what it has not taken, or has left, of links with the other ranks.

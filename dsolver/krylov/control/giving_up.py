@@ -41,8 +41,7 @@ class GivingUp:
     """Reasons to give a solve up. They are fewer once it goes on with another preconditioner, or another method.
 
     Args:
-        maxiter, stagnation, fallback, patience, one_level, b_norm: as of `Control`.
-        breakdown: the same.
+        maxiter, stagnation, fallback, patience, one_level, b_norm, breakdown: as of `Control`.
     """
 
     def __init__(

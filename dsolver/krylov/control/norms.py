@@ -25,7 +25,7 @@ class ResidualNorms:
         target: the norm at which the recursion has ended.
 
     Attributes:
-        target: the same.
+        target: as given.
         history: all of them.
         begun, begun_at: the one that the recursion began with, and its iteration.
         best, best_at: the smallest since then that counts.

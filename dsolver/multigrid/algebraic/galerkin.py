@@ -280,7 +280,7 @@ def _half(
         sums: rows of A P of chunks before this one, and behind it.
         diagonal: of A, of all these rows.
         origin: of coarse rows.
-        near: the same.
+        near: of coarse rows.
     """
     window = ap.window.joined_with(amg, [part.columns for parts in sums for part in parts])
     before, after = ([part.within(amg, window) for part in parts] for parts in sums)

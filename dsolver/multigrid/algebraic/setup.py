@@ -381,7 +381,7 @@ class HierarchySetup:
             place: of the level.
             made: its rows.
             mirrors: as of `KeptLevel`.
-            choices: the same.
+            choices: as of `KeptLevel`.
             halves: whether rows are `HalfRows`.
         """
         made = made if place.gather is None else place.gather(made)

@@ -84,7 +84,7 @@ class FluxForm:
         Args:
             kappa: along x, y, z, each a number or an array of the grid's shape.
             left: of the grid's shape, or with one axis more in front; zero where cells are left out.
-            right: the same.
+            right: as `left`.
         """
         total = 0.0 * left.sum()  # where nothing is coupled, it is what is differentiated
         for low, high, faces in self.faces(kappa):

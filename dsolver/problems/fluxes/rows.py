@@ -129,8 +129,7 @@ class _Couplings:
 
     Attributes:
         rows: of entries beside the diagonal.
-        columns: the same.
-        entries: the same.
+        columns, entries: the same.
         diagonal: of the grid's shape, zero in cells that are left out or closed all around.
     """
 

@@ -59,8 +59,7 @@ def solved(session: Session, sides: RightHandSides, options: Options) -> Solutio
     """The solution of one right-hand side, or those of several.
 
     Raises:
-        InputError: as of `solve_all`.
-        ClusterError: the same.
+        InputError, ClusterError: as of `solve_all`.
     """
     found = solve_all(session, sides.pairs, options)
     if not sides.several:

@@ -76,7 +76,7 @@ def settle(
         below: ghosts before the own rows.
         bits: of `couplings.couplings`.
         key: uint64, of every point of the window.
-        origin: int64, too.
+        origin: int64, of every point of the window.
         state: int8, likewise; those of own points are changed.
         team: shares the points.
         before: what was left when less was known of the ghosts; None at first.

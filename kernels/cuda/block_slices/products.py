@@ -112,8 +112,7 @@ class Measured(NamedTuple):
     Attributes:
         block: B.
         dtype: the value type of the slices.
-        row: as of `BlockSlices`, of the slices.
-        slices: the same.
+        row, slices: as of `BlockSlices`, of the slices.
         full: uint8, whether all rows of a slice are of full blocks; not of single entries.
         totals: int64 (2,), entry columns and units of columns of all slices, on their way.
     """

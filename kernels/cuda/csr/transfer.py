@@ -34,7 +34,7 @@ class CudaTransferRows(Format):
     Attributes:
         product: the rows in their format.
         written: where the rows lie in a vector, which has guards around them.
-        read: where the columns lie, too.
+        read: where the columns lie in a vector, which has guards around them.
         vectors: the vector kernels.
     """
 

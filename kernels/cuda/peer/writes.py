@@ -92,7 +92,7 @@ class PeerHalo:
 
     Args:
         outgoing: uint8, `_COPY` after `_COPY`, of a block each.
-        incoming: the same.
+        incoming: as `outgoing`.
         numbers: uint32 (2,), zeros: of the last exchange, and of blocks that have sent.
         itemsize: bytes of a value.
         alarm: as of `peer_halos`.

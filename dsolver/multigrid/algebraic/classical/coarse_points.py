@@ -30,8 +30,8 @@ class Splitting:
 
     Attributes:
         key: uint64, of every point of the window.
-        origin: int64, too.
-        state: int8, too.
+        origin: int64, of every point of the window.
+        state: int8, of every point of the window.
         own: the state of own points, for an exchange.
         opened: what `dsolver.kernels.cpu.amg.setup.AmgKernels.settled` takes where it goes on.
     """

@@ -35,8 +35,7 @@ class HalfRows:
     Attributes:
         window: own numbers, and those of columns behind them.
         half: what `dsolver.kernels.cpu.amg.setup.AmgKernels.completed` makes rows of.
-        origin: as of `dsolver.multigrid.algebraic.rows.level_rows.LevelRows`.
-        near: the same.
+        origin, near: as of `dsolver.multigrid.algebraic.rows.level_rows.LevelRows`.
         lists: for each chunk that has rows behind, a message with the entries that it lacks.
         named: these chunks, ascending.
         sends: for each of them, the own rows that it reads, ascending.
@@ -63,7 +62,7 @@ class HalfRows:
             columns: int64, the numbers of columns behind own rows; those without entries are left out.
             first: number of the first own row.
             origin: of own rows.
-            near: the same.
+            near: of own rows.
         """
         half, used = amg.tight(half)
         window, found = Window(first=first, rows=len(origin), ghosts=columns[used], lower=0), amg.behind(half)

@@ -53,7 +53,7 @@ def first_words(graph: Csr, origin: Any, level: int) -> F64:
     Args:
         graph: of `nodes.strong_nodes`.
         origin: as of `words`.
-        level: the same.
+        level: as of `words`.
     """
     return np.where(np.diff(graph.start) > 0, words(origin, level), OUT)
 
@@ -66,7 +66,7 @@ def second_words(graph: Csr, below: int, found: Any, origin: Any, level: int) ->
         below: ghosts before the own nodes.
         found: float64, the root of every node of the window; -1 for none.
         origin: as of `words`.
-        level: the same.
+        level: as of `words`.
 
     Returns:
         float64 (nodes,), `OUT` for all others; bool (nodes,).

@@ -24,7 +24,7 @@ BLOCKS: Final = 4
 
 
 SIZE: Final = 3
-"""Rows and columns of the blocks that there is a kernel for, too."""
+"""Rows and columns of blocks that have a kernel of their own."""
 
 
 class SoughtRows(NamedTuple):

@@ -93,7 +93,7 @@ class Rooms(NamedTuple):
     Attributes:
         lengths: int64 (rows,); of compressed rows, where each begins, (rows + 1,).
         columns: int32, of all rooms.
-        values: float64, too.
+        values: float64, of all rooms.
         room: entries of each row's own room, a multiple of four; 0 of compressed rows.
         larger: of the rooms behind these, for rows that need them; likewise.
     """
