@@ -114,9 +114,9 @@ def test_m_is_made_anew_where_other_regions_are_closed_or_it_has_no_levels() -> 
 
 def test_time_steps_set_m_up_once() -> None:
     u, kept = np.zeros(GRID), []
-    with dsolver.Solver(system(), device="cpu") as solver:
+    with dsolver.Solver(system(sigma=0.05), device="cpu") as solver:
         for _ in range(6):
-            solution = solver.solve(0.5 * u + B, x0=u)
+            solution = solver.solve(0.05 * u + B, x0=u)
             assert solution.converged
             u = solution.x
             kept.append(has_kept(solution))
