@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -39,6 +40,8 @@ class Gpu:
 
 def find_gpu() -> Gpu | str:
     """The GPU of this process, or the reason why there is none."""
+    if reason := "" if "cupy" in sys.modules else _why_not_installed(tuple(sys.path)):
+        return f"CuPy is not installed ({reason}); {INSTALL}"
     try:
         cupy: Any = importlib.import_module("cupy")
     except ImportError as error:
@@ -57,6 +60,16 @@ def find_gpu() -> Gpu | str:
         memory=int(properties["totalGlobalMem"]),
         bandwidth=_bandwidth(runtime, number),
     )
+
+
+@cache
+def _why_not_installed(_: tuple[str, ...]) -> str:
+    """Reason why CuPy cannot be imported, looked for once on each path; "" where it can."""
+    try:
+        importlib.import_module("cupy")
+    except ImportError as error:
+        return str(error)
+    return ""
 
 
 def free_memory() -> int:

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -108,6 +109,24 @@ def test_a_missing_gpu_is_explained(monkeypatch: pytest.MonkeyPatch, found: Any,
     assert devices.of_process("auto") == "cpu"
     with pytest.raises(DeviceError, match=f"'cuda' was asked for, but .*{reason}"):
         devices.of_process("cuda")
+
+
+def test_a_missing_cupy_is_looked_for_once_on_each_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    looked: list[str] = []
+
+    class Finder:
+        def find_spec(self, name: str, *_: Any) -> None:
+            looked.append(name)
+
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Finder()])
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    for _ in range(3):
+        assert "CuPy is not installed (No module named 'cupy')" in str(devices.find_gpu())
+    assert looked == ["cupy"]
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(tmp_path / "other")])
+    devices.find_gpu()
+    assert looked == ["cupy", "cupy"]
 
 
 # -- clusters ----------------------------------------------------------------------------------------------------------

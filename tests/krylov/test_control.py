@@ -9,6 +9,8 @@ import pytest
 
 from dsolver.krylov.control.control import Control
 from dsolver.krylov.control.drift import DRIFT_INTERVAL
+from dsolver.krylov.control.giving_up import GivingUp
+from dsolver.krylov.control.norms import ResidualNorms
 from dsolver.krylov.control.requests import Advance, End, Start
 from dsolver.status import Status
 
@@ -73,3 +75,36 @@ def test_a_residual_that_was_small_all_along_is_not_computed_anew() -> None:
     column, judged = Written([1.0, *[1e-2] * (DRIFT_INTERVAL + 1)]), control()
     column.run(judged)
     assert judged.replacements == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "changed", "at"),
+    [
+        ("falls", False, 20),
+        ("falls", True, 20),
+        ("stays", False, 20),  # as with GMRES, whose residual never rises
+        ("stays", True, 80),
+        ("rises", False, 80),
+        ("rises", True, 80),
+    ],
+)
+def test_a_residual_that_does_not_fall_is_waited_for(shape: str, changed: bool, at: int) -> None:
+    giving_up = GivingUp(
+        maxiter=1000,
+        b_norm=1.0,
+        stagnation=200,
+        fallback=None,
+        patience=320,
+        one_level=False,
+        breakdown=Status.BREAKDOWN,
+    )
+    if changed:
+        giving_up.resume(320)
+    norms = ResidualNorms(1e-9)
+    norms.begin(1.0)
+    factor = {"falls": 0.99, "stays": 1.0, "rises": 1.01}[shape]
+    while not giving_up.is_slow(norms):
+        norms.history.append(factor * norms.newest)
+    assert norms.done == at
+    giving_up.resume(None)
+    assert not giving_up.is_slow(norms)

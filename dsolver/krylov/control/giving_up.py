@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, final
 
-from dsolver.krylov.control.norms import ResidualNorms
+from dsolver.krylov.control.norms import HARDLY, ResidualNorms
 from dsolver.krylov.control.requests import ColumnIterations
 from dsolver.krylov.method import DIVERGED
 from dsolver.status import Status
@@ -32,8 +32,9 @@ SLOW_FROM: Final = 20
 SLOW_EVERY: Final = 10
 """Iterations between such looks."""
 UNSURE: Final = 4
-"""A residual that has risen tells nothing before a part of 1/UNSURE of the iterations that there is patience for: with
-conjugate gradients it may rise at first."""
+"""A residual that has risen tells nothing before a part of 1/UNSURE of the iterations that there is patience for, nor
+one that has hardly fallen after a change of M: that of conjugate gradients may rise at first, that of GMRES stay where
+it is, and what would follow then takes as long as thousands of iterations."""
 
 
 @final
@@ -60,13 +61,14 @@ class GivingUp:
         self._allowed_later = stagnation
         self._risen = DIVERGED if fallback is None else RISEN
         self._far = ONE_LEVEL_DOWN_TO * b_norm if one_level else math.inf
-        self._patience = patience
+        self._patience, self._falls = patience, 1.0
         self._suspicious = True
         self.breakdown = breakdown
 
     def resume(self, patience: int | None) -> None:
         """Know the patience from now on; None where there is nothing else to go on with."""
-        self._allowed, self._risen, self._patience = self._allowed_later, DIVERGED, patience
+        self._allowed, self._risen = self._allowed_later, DIVERGED
+        self._patience, self._falls = patience, HARDLY
 
     def trust(self) -> None:
         """Take M for symmetric."""
@@ -105,7 +107,8 @@ class GivingUp:
             return False
         if done >= self._maxiter or done - done // 2 < norms.begun_at:
             return False
-        if norms.have_risen() and done - norms.begun_at < self._patience // UNSURE:
+        sure = norms.have_fallen(self._falls) or done - norms.begun_at >= min(self._patience // UNSURE, STAGNATION)
+        if not sure:
             return False
         return norms.further() > self._patience
 

@@ -79,9 +79,9 @@ class ResidualNorms:
             return 0.0
         return (done // 2) * math.log(norm / self.target) / math.log(before / norm) if norm < before else math.inf
 
-    def have_risen(self) -> bool:
-        """Whether the last one is above that of half as many iterations."""
-        return self.newest > self.history[self.done - self.done // 2]
+    def have_fallen(self, part: float = 1.0) -> bool:
+        """Whether the last one is at most a part of that of half as many iterations."""
+        return self.newest <= part * self.history[self.done - self.done // 2]
 
     def hardly_fall(self) -> bool:
         """Whether the second half of the iterations has hardly brought a smaller one."""
