@@ -19,6 +19,7 @@ from dsolver.problems import diffusion
 PECLET = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4)
 SETTINGS = {
     "default": Algebraic(),
+    "aggregation": Algebraic(coarsening="aggregation"),
     "theta 0.08": Algebraic(coarsening="aggregation", theta=0.08),
     "jacobi": Algebraic(coarsening="aggregation", smoother="jacobi", sweeps=2),
 }

@@ -81,16 +81,16 @@ def rows_inverse(backend: Backend, _: int, layout: Layout, rows: LevelRows, *, d
 
     singular: whether constants are in its null space, where rows bring no vectors of it.
     """
-    dense = backend.dense.of_rows(rows.a)
+    dense, symmetric = backend.dense.of_rows(rows.a), rows.full is None
     if rows.near.shape[1]:
-        if rows.full is None:  # it is symmetric
+        if symmetric:
             inverse = backend.dense.inverse(layout, dense)
             if surely_definite(dense, inverse.values):
                 return at_level(depth, inverse)
         dense = without_null_vectors(backend.to_host(dense))
     elif singular:
         dense = regularized(dense)
-    inverse = backend.dense.inverse(layout, dense)
+    inverse = backend.dense.inverse(layout, dense, symmetric=symmetric)
     return at_level(depth, inverse)
 
 

@@ -42,6 +42,7 @@ class Level:
         algebraic: whether it has no lattice, because strong couplings chose its points.
         rough: of the finest level, whether its coefficients jump from point to point.
         reads: the chunks whose rows each chunk reads, where there is no lattice that says so.
+        in_turns: whether its smoother goes over fine and coarse points in turn, after the coarse correction alone.
         entries: of every chunk the number of its rows' entries, where the level was made for an algebraic hierarchy.
     """
 
@@ -57,6 +58,7 @@ class Level:
     algebraic: bool = False
     rough: bool = False
     reads: Sequence[Sequence[int]] | None = None
+    in_turns: bool = False
     entries: PerChunk | None = None
 
     @property

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from dsolver.distributed.matrix import Matrix
+from dsolver.distributed.matrix import GhostPart, Matrix
 from dsolver.engines.base import Engine, Field, PartialSums, PerChunk
 from dsolver.kernels.contract import (
     CHEBYSHEV,
@@ -165,6 +165,71 @@ class JacobiSmoother(Smoother):
         self._of_sweep.exchange(x)
         self._engine.run(JACOBI_SWEEP, self._a.local, self._scaled, r, x, z)
         self._of_sweep.add(z)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SweptPoints:
+    """Diagonals of a sweep of Jacobi over some of the points.
+
+    Attributes:
+        scaled: of every chunk, A's local part with its diagonal, and infinity for the points that keep their values.
+        ghosts: of every chunk, the `SweptGhosts` of A and that diagonal; None where no row reads others' columns.
+    """
+
+    scaled: PerChunk
+    ghosts: PerChunk | None = None
+
+
+@final
+class PostSmoother(Smoother):
+    """Sweeps of Jacobi after the coarse correction: twice over fine points, then over coarse ones.
+
+    For coarse corrections that leave little but what fine points solve: see
+    `dsolver.multigrid.algebraic.classical.ideal_restriction`. Before them nothing is done, so a cycle is not symmetric.
+
+    Args:
+        engine: runs the kernels.
+        matrix: A.
+        sweeps: how often all this is done.
+        fine: sweeps over fine points.
+        coarse: sweeps over coarse points.
+    """
+
+    def __init__(
+        self, engine: Engine, matrix: Matrix, sweeps: int = 1, *, fine: SweptPoints, coarse: SweptPoints
+    ) -> None:
+        self._engine, self._a, self._sweeps = engine, matrix, sweeps
+        self._fine, self._coarse = ((each.scaled, _swept(matrix, each.ghosts)) for each in (fine, coarse))
+        self._y, self._w = (engine.field(matrix.layout) for _ in range(2))
+
+    def before(self, r: Field, x: Field) -> Field:
+        self._engine.fill(self._a.layout, 0.0, x)
+        return r
+
+    def corrected(self, x: Field) -> Field:
+        """A sweep reads all of an iterate while it writes the next one."""
+        return self._y
+
+    def after(self, r: Field, x: Field) -> None:
+        for last in range(self._sweeps - 1, -1, -1):
+            self._sweep(self._fine, r, self._y, self._w)
+            self._sweep(self._fine, r, self._w, self._y)
+            if last:
+                self._sweep(self._coarse, r, self._y, self._w)
+                self._engine.copy(self._w, self._y)
+        self._sweep(self._coarse, r, self._y, x)
+
+    def _sweep(self, points: tuple[PerChunk, GhostPart], r: Field, x: Field, z: Field) -> None:
+        scaled, ghosts = points
+        ghosts.exchange(x)
+        self._engine.run(JACOBI_SWEEP, self._a.local, scaled, r, x, z)
+        ghosts.add(z)
+
+
+def _swept(matrix: Matrix, ghosts: PerChunk | None) -> GhostPart:
+    """The ghost part of a matrix for `JACOBI_SWEEP`; ghosts: its `SweptGhosts`."""
+    return matrix.ghost.replaced(None if ghosts is None else ghosts.at("sweep"))
 
 
 @final

@@ -70,20 +70,20 @@ class DenseSetup:
         dense[row, columns] = values
         return dense
 
-    def inverse(self, layout: Layout, matrix: Array) -> DenseInverse:
-        """The inverse of a symmetric positive semidefinite matrix, float64 (rows, rows) in lattice order.
+    def inverse(self, layout: Layout, matrix: Array, *, symmetric: bool = True) -> DenseInverse:
+        """The inverse of a matrix with a positive semidefinite symmetric part, float64 (rows, rows) in lattice order.
 
-        Rows that depend on the rows before them, as the last one where constants are in the null space, get zero
-        (see `semidefinite_inverse`).
+        symmetric: whether the matrix is, but for rounding. Rows that depend on the rows before them, as the last one
+        where constants are in the null space, get zero (see `semidefinite_inverse`).
         """
-        values = narrowed(semidefinite_inverse(matrix, self._eliminate), self._dtype)
+        values = narrowed(semidefinite_inverse(matrix, self._eliminate, symmetric=symmetric), self._dtype)
         return self._form(position=layout.position, values=values)
 
 
 def semidefinite_inverse(
-    matrix: npt.NDArray[np.float64], eliminate: Eliminate | None = None
+    matrix: npt.NDArray[np.float64], eliminate: Eliminate | None = None, *, symmetric: bool = True
 ) -> npt.NDArray[np.float64]:
-    """A symmetric G with A G A = A for a symmetric positive semidefinite A; its inverse if it has one.
+    """A G with A G A = A for an A whose symmetric part is positive semidefinite; its inverse if it has one.
 
     Gauss-Jordan elimination with diagonal pivots (Golub, Van Loan, Matrix Computations, 4th ed., section 4.2: without
     interchanges it is stable for such matrices). A row whose pivot vanishes depends on those before it: its unknown is
@@ -93,12 +93,13 @@ def semidefinite_inverse(
     Args:
         matrix: float64 (n, n). Work is n³; meant for n up to about 1000.
         eliminate: what takes the place of `eliminated`, with its bits.
+        symmetric: whether A is; then G is to the bit.
     """
     a = np.array(matrix, dtype=np.float64, order="C")
     kept = (eliminate or eliminated)(a, RANK_TOLERANCE)
     a[~kept] = 0.0
     a[:, ~kept] = 0.0
-    return (a + a.T) / 2
+    return (a + a.T) / 2 if symmetric else a
 
 
 def eliminated(a: npt.NDArray[np.float64], tolerance: float) -> npt.NDArray[np.bool_]:

@@ -21,6 +21,7 @@ from dsolver.preconditioners import Algebraic
 from dsolver.program.spec import SolveSpec
 from tests.multigrid.hierarchies import hierarchy
 from tests.multigrid.test_aggregation import elastic, sheet
+from tests.multigrid.test_symmetric_part import convection
 
 pytestmark = pytest.mark.gpu
 KAPPA = 10.0 ** np.random.default_rng(0).uniform(-3.0, 3.0, (9, 8, 7))
@@ -46,6 +47,11 @@ def slanted(chunks: int) -> Any:
     """Rows without symmetry."""
     a = sp.csr_array(line() + sp.diags_array(np.full(599, 0.2), offsets=1, shape=(600, 600)))
     return dsolver.matrix(a, chunks=chunks).planned(chunks)
+
+
+def flow(chunks: int) -> Any:
+    """Diffusion with convection."""
+    return dsolver.matrix(convection(20, 3.0), chunks=chunks).planned(chunks)
 
 
 def nodes(chunks: int) -> Any:
@@ -81,7 +87,7 @@ def earlier_nodes(chunks: int) -> Any:
     return dsolver.matrix(a, chunks=chunks, **told).planned(chunks)
 
 
-PROBLEMS = {"matrix": matrix, "grid": grid, "periodic": periodic, "slanted": slanted, "nodes": nodes}
+PROBLEMS = {"matrix": matrix, "grid": grid, "periodic": periodic, "slanted": slanted, "nodes": nodes, "flow": flow}
 EARLIER = {"matrix": earlier_matrix, "grid": earlier_grid, "slanted": earlier_slanted, "nodes": earlier_nodes}
 
 
@@ -128,6 +134,14 @@ def test_levels_with_the_aggregates_of_an_earlier_matrix_have_the_hosts_bits(nam
     for chunks in (1, 2):
         expected = digests_of("cpu", name, chunks, again=True, coarsening="aggregation")
         assert digests_of("cuda", name, chunks, again=True, coarsening="aggregation") == expected
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+@pytest.mark.parametrize("name", ["slanted", "flow"])
+def test_levels_of_ideal_restriction_have_the_hosts_bits(name: str, chunks: int) -> None:
+    expected = digests_of("cpu", name, chunks, coarsening="air")
+    assert len(expected) >= 3
+    assert digests_of("cuda", name, chunks, coarsening="air") == expected
 
 
 def test_large_levels_are_stored_late_with_the_same_bits_and_in_less_memory_as_is_counted(

@@ -10,8 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 import dsolver
+from dsolver.multigrid.coarse_solve import coarsest
 from dsolver.preconditioners import Algebraic
-from tests.multigrid.hierarchies import hierarchy_of_matrix, transfers
+from tests.multigrid.hierarchies import hierarchy_of_matrix, loaded, transfers, unloaded
 
 
 def convection(n: int, peclet: float) -> sp.csr_array:
@@ -62,6 +63,17 @@ def test_coarse_levels_are_galerkin_products_of_a_itself(m: Algebraic) -> None:
         above = p.T @ above @ p
         expected = (above + above.T) / 2
         assert abs(found.toarray() - expected).max() <= 1e-13 * abs(expected).max()
+
+
+@pytest.mark.parametrize("coarsening", ["pmis", "aggregation", "air"])
+def test_the_coarsest_level_is_solved(coarsening: str) -> None:
+    level = hierarchy_of_matrix(convection(12, 30.0), 2, Algebraic(coarsening=coarsening, coarse_rows=60)).levels[-1]
+    b = np.random.default_rng(0).standard_normal(level.partition.grid[0])
+    right, x, again = (level.engine.field(level.layout) for _ in range(3))
+    loaded(level, b, right)
+    coarsest(level).apply(right, x)
+    level.matrix.multiply(x, again)
+    assert np.allclose(unloaded(level, again), b, rtol=0.0, atol=1e-12 * abs(b).max())
 
 
 @pytest.mark.parametrize(("peclet", "most"), [(0.1, 40), (10.0, 60), (1000.0, 60)])

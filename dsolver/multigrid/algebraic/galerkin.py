@@ -27,6 +27,7 @@ from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, gho
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.half_rows import HalfRows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
+from dsolver.multigrid.algebraic.rows.seen import Seen, asked
 from dsolver.multigrid.algebraic.rows.window import (
     F64,
     I64,
@@ -91,6 +92,7 @@ def coarsened(
     keep: bool = False,
     symmetric: bool = False,
     blocks: BlockSizes | None = None,
+    restriction: PerChunk | None = None,
 ) -> CoarserLevel:
     """The coarser level of one.
 
@@ -106,19 +108,24 @@ def coarsened(
         keep: whether coarse rows will be made again of other values.
         symmetric: whether A is.
         blocks: of A and P, where their rows come in such.
+        restriction: `DistributedRows` of every chunk, the rows of Rᵀ; None where R is Pᵀ.
     """
+    turned: tuple[PerChunk, ...] = () if restriction is None else (restriction,)
     if len(bounds) == 2 and not keep:
         alone = partial(_alone, symmetric=symmetric, blocks=blocks)
-        made = engine.per_chunk(alone, rows, diagonal, p, origin, near)
+        made = engine.per_chunk(alone, rows, diagonal, p, origin, near, *turned)
         return CoarserLevel(chunks=made, restricted=[()], prolonged=[()])
     halves = symmetric and not keep and blocks is None
     around = ghost_rows(engine, senders, p)
-    ap = engine.per_chunk(partial(_ap, bounds=bounds, halves=halves, blocks=blocks), rows, diagonal, p, around)
-    prolonged = senders_of(engine, ap.at("named"))
+    ap = engine.per_chunk(partial(_ap, bounds=bounds, halves=halves, blocks=blocks), rows, diagonal, p, around, *turned)
+    prolonged: Senders = senders_of(engine, ap.at("named"))
     restricted = receivers_of(prolonged)
     around = engine.deliver(ap.at("lists"), restricted, (*ROWS, *ROWS, "float64"))
+    if restriction is not None:
+        prolonged, wanted = asked(engine, engine.per_chunk(partial(_seen, bounds=bounds), p))
+        turned = (restriction, wanted)
     make = partial(_coarsened, bounds=bounds, keep=keep, halves=halves, blocks=blocks)
-    made = engine.per_chunk(make, rows, diagonal, p, ap, origin, near, around)
+    made = engine.per_chunk(make, rows, diagonal, p, ap, origin, near, around, *turned)
     return CoarserLevel(chunks=made, restricted=restricted, prolonged=prolonged, halves=halves)
 
 
@@ -133,6 +140,7 @@ def _alone(
     p: SentRows,
     origin: I64,
     near: F64,
+    restriction: DistributedRows | None = None,
     *,
     symmetric: bool,
     blocks: BlockSizes | None,
@@ -140,7 +148,13 @@ def _alone(
     """The `Coarsened` of the only chunk."""
     amg, plan = backend.amg, HaloPlan(sends=(), receives=())
     columns = p.rows.window.size
-    r, found = amg.galerkin(rows.a, p.rows.matrix, columns, diagonal, symmetric=symmetric, blocks=blocks)
+    if restriction is None:
+        r, found = amg.galerkin(rows.a, p.rows.matrix, columns, diagonal, symmetric=symmetric, blocks=blocks)
+    else:
+        r = amg.transposed(restriction.matrix, columns)
+        ap = amg.product(rows.a, p.rows.matrix, columns, ascending=False)
+        found = amg.product(r, ap, columns, ascending=False)
+        amg.fill_lost(found, 0, r, diagonal)
     coarse = DistributedRows(window=p.rows.window, matrix=found)
     return Coarsened(
         restriction=r,
@@ -159,7 +173,7 @@ class _ApRows:
     Attributes:
         window: of their columns.
         made: the rows; where halves are made of them, what `AmgKernels.begun_galerkin` has made.
-        lists: for each owner of coarse points that own rows are restricted to a message: these rows of P, of A P, and
+        lists: for each owner of coarse points that own rows are restricted to a message: these rows of Rᵀ, of A P, and
             their diagonal.
         sent: for each of them, the numbers of the rows within this chunk, ascending.
         named: these chunks, ascending.
@@ -181,12 +195,13 @@ def _ap(
     diagonal: F64,
     p: SentRows,
     around: Mapping[int, Message],
+    restriction: DistributedRows | None = None,
     *,
     bounds: Bounds,
     halves: bool,
     blocks: BlockSizes | None,
 ) -> _ApRows:
-    """Rows of A P, and for the owners of coarse points that they are restricted to these rows, with those of P.
+    """Rows of A P, and for the owners of coarse points that they are restricted to these rows, with those of Rᵀ.
 
     Their columns do not ascend: sums over these rows have the order of the rows.
     """
@@ -199,13 +214,19 @@ def _ap(
         made = amg.product(rows.a, whole.matrix, columns, ascending=False, blocks=blocks)
     least = window.before(bounds)
     lists, sent = {}, {}
-    for other, weights in p.rows.of_others(amg, bounds):
+    restricted = p.rows if restriction is None else restriction
+    for other, weights in restricted.of_others(amg, bounds):
         sent[other] = wanted = np.flatnonzero(weights.start[1:] > weights.start[:-1])
         taken = weights._replace(start=np.append(weights.start[:1], weights.start[1:][wanted]))
         part = amg.rows_of_ap(made, wanted, least[other]) if halves else amg.selected(made, wanted)
-        messages = Rows.at(amg, taken, p.rows.window).message, Rows.at(amg, part, window).message
+        messages = Rows.at(amg, taken, restricted.window).message, Rows.at(amg, part, window).message
         lists[other] = *messages[0], *messages[1], diagonal[wanted]
     return _ApRows(window=window, made=made, lists=lists, sent=sent, named=tuple(sorted(lists)), factor=whole.matrix)
+
+
+def _seen(_: Backend, __: int, p: SentRows, *, bounds: Bounds) -> Seen:
+    """The coarse points that own rows of P read."""
+    return Seen.of(bounds, p.rows.window)
 
 
 def _coarsened(
@@ -218,6 +239,8 @@ def _coarsened(
     origin: I64,
     near: F64,
     around: Mapping[int, Message],
+    restriction: DistributedRows | None = None,
+    readers: Mapping[int, Message] | None = None,
     *,
     bounds: Bounds,
     keep: bool,
@@ -231,7 +254,8 @@ def _coarsened(
     before, after = around_it(number, around)
     own = Window(first=first, rows=last - first, ghosts=origin[:0])
     parts = [part.within(amg, own) for part in before], [part.within(amg, own) for part in after]
-    fine = joined([*parts[0], p.rows.own_columns(amg), *parts[1]])
+    restricted = p.rows if restriction is None else restriction
+    fine = joined([*parts[0], restricted.own_columns(amg), *parts[1]])
     sums = around_it(number, {sender: message[3:] for sender, message in around.items()})
     if around:
         diagonal = np.concatenate([centers[sender] for sender in sorted(centers)])
@@ -247,12 +271,15 @@ def _coarsened(
         ghosts = [np.arange(*ends, like=origin) for ends in ((0, lower), (lower + rows.rows, fine.size))]
         places = Window(first=lower, rows=rows.rows, ghosts=np.concatenate(ghosts), lower=lower)
         r = r._replace(columns=places.slots(amg, r.columns))
+    wanted = {c: amg.distinct(message[1]) for c, message in around.items()}
+    if readers is not None:
+        wanted = {c: numbers for c, (numbers,) in readers.items()}
     return Coarsened(
         restriction=r,
         restriction_plan=HaloPlan(sends=tuple(sorted(ap.sent.items())), receives=tuple(counts.items())),
         prolongation=p.rows,
         prolongation_plan=HaloPlan(
-            sends=tuple((c, amg.distinct(around[c][1]) - first) for c in sorted(around)),
+            sends=tuple((c, wanted[c] - first) for c in sorted(wanted)),
             receives=received(bounds, p.rows.window),
         ),
         coarse=coarse,

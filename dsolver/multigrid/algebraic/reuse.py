@@ -46,6 +46,7 @@ class KeptLevel:
         again: the recipe for its rows.
         mirrors: the `Mirrors` of its rows where they are one chunk and symmetric; else None.
         choices: of every chunk's format there; None before they are made.
+        coarse: of every chunk's own rows which are coarse points, where sweeps go over those and others in turn.
     """
 
     transfer: StoredTransfer
@@ -53,6 +54,7 @@ class KeptLevel:
     again: Again
     mirrors: PerChunk | None = None
     choices: PerChunk | None = None
+    coarse: PerChunk | None = None
 
 
 @final

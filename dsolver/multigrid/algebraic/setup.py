@@ -37,6 +37,7 @@ from dsolver.multigrid.algebraic.rows.unsymmetric import as_brought, with_symmet
 from dsolver.multigrid.algebraic.rows.window import Bounds
 from dsolver.multigrid.algebraic.storage import (
     asked_rows,
+    in_turns,
     measured_prolongation,
     measured_rows,
     stored_rows,
@@ -49,7 +50,7 @@ from dsolver.multigrid.correction import StoredTransfer
 from dsolver.multigrid.level import Level
 from dsolver.multigrid.replicate import row_replication
 from dsolver.multigrid.reuse import Reuse
-from dsolver.multigrid.smoothers import ChebyshevSmoother, JacobiSmoother, Smoother
+from dsolver.multigrid.smoothers import ChebyshevSmoother, JacobiSmoother, PostSmoother, Smoother, SweptPoints
 
 T = TypeVar("T")
 
@@ -150,13 +151,18 @@ class HierarchySetup:
             depth=depth,
             measures=measures,
         )
-        smoothing = options.method.smoothing(level)
+        kept = () if self._kept is None else self._kept.steps
+        smoothing = options.method.smoothing(level, kept[depth].coarse if depth < len(kept) else None)
         late = self._late
-        self._put_off(partial(self._add_smoothed, smoothing, measures.at("share")))
+        split = smoothing.splitting
+        if split is None:
+            self._put_off(partial(self._add_smoothed, smoothing, measures.at("share")))
+        else:
+            self._put_off(partial(self._add_swept_in_turns, split.coarse))
         self._put_off_last()
-        if self._kept is not None and self._kept.steps:
+        if kept:
             self._catch_up()
-            return self._descend_again(self._kept.steps, measures.at("diagonal"))
+            return self._descend_again(kept, measures.at("diagonal"))
         space = options.method.coarse_space(level, smoothing)
         if space is None:
             return False
@@ -176,6 +182,7 @@ class HierarchySetup:
             keep=self._reuse is not None,
             symmetric=self._symmetric,
             blocks=space.blocks,
+            restriction=space.restriction,
         )
         if not late:
             self._catch_up()
@@ -189,10 +196,11 @@ class HierarchySetup:
             engine, self._view, made, space.bounds, dtype=self._dtype, gathered_rows=options.gathered_rows
         )
         coarse, halves = made.chunks.at("coarse"), made.halves
-        store = (depth, made, place, parts, space.bounds, again, sizes)
+        coarse_points = None if split is None else split.coarse
+        store = (depth, made, place, parts, space.bounds, again, sizes, coarse_points)
         storing = self._storing(*store)
         step = Deferred(storing) if waits else self._put_off(storing, first=True)
-        del storing, space, made, store, sizes  # R and P in float64 end with their storing
+        del storing, space, made, store, sizes, smoothing, split  # R and P in float64 end with their storing
         self._coarsen(depth, place, coarse, step, last=waits, halves=halves)
         return True
 
@@ -278,6 +286,17 @@ class HierarchySetup:
             level = replace(level, make_smoother=partial(make_smoother, ghosts=ghosts))
         self.levels.append(level)
 
+    def _add_swept_in_turns(self, coarse: PerChunk) -> None:
+        """Add a level whose fine points are smoothed after its coarse correction, then its coarse points."""
+        swept = self._view.coupled
+        make = partial(in_turns, depth=self._depth, wait=swept)
+        made = self._view.per_chunk(make, self._chunks, coarse).at(self._depth)
+        level = self._level(self._chunks)
+        parts = [made.at("fine"), made.at("coarse")]
+        ghosts = [swept_ghosts(level.matrix, part, self._view, self._depth) if swept else None for part in parts]
+        fine, others = (SweptPoints(scaled=part, ghosts=each) for part, each in zip(parts, ghosts, strict=True))
+        self.levels.append(replace(level, in_turns=True, make_smoother=partial(PostSmoother, fine=fine, coarse=others)))
+
     def _add_coarsest(self) -> None:
         make = partial(rows_inverse, depth=self._depth, singular=self._singular)
         inverse = self._view.per_chunk(make, self._layout, self.rows).at(self._depth)
@@ -317,6 +336,7 @@ class HierarchySetup:
         bounds: Bounds,
         again: Again,
         sizes: Deferred[PerChunk] | None,
+        coarse: PerChunk | None,
     ) -> Callable[[], KeptLevel]:
         """Storing of the transfer from the level of this number. Only here R and P are kept in float64."""
         view, layout, depth, gathered = self._view, self._layout, self._above + number, place.gather is not None
@@ -332,6 +352,7 @@ class HierarchySetup:
                 ),
                 place=place,
                 again=again,
+                coarse=coarse,
             )
 
         return stored

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, final
 
+import numpy as np
+
 from dsolver.distributed.halo import plan_layout
 from dsolver.distributed.loaded_rows import stored_matrix
 from dsolver.distributed.matrix import ChunkMatrix, Matrix
@@ -52,6 +54,20 @@ class StoredRows:
 
     matrix: ChunkMatrix
     scaled: Any
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TurnedRows:
+    """A chunk's rows of a level, for sweeps over fine and coarse points in turn.
+
+    Attributes:
+        fine: the rows' local part with infinity on the diagonal of coarse points, which keep their values then.
+        coarse: the same, of fine points.
+    """
+
+    fine: Any
+    coarse: Any
 
 
 @final
@@ -140,14 +156,28 @@ def with_smoother(
         factors = backend.asarray(backend.amg.damped(share, 1.0 / DAMPING, DOMINANT, factor))
     else:
         factors = factor * backend.asarray(share)
+    scaled = _scaled(backend, matrix, factors)
+    if wait:
+        backend.synchronize()
+    return at_level(depth, StoredRows(matrix=matrix, scaled=scaled))
+
+
+def in_turns(backend: Backend, _: int, matrix: ChunkMatrix, coarse: Any, *, depth: int, wait: bool) -> AtLevel:
+    """The `TurnedRows` of a chunk; coarse: bool, of own rows; the others as of `with_smoother`."""
+    coarse, ones = backend.asarray(coarse), backend.xp.ones(len(coarse))
+    fine, coarse = (_scaled(backend, matrix, backend.xp.where(held, np.inf, ones)) for held in (coarse, ~coarse))
+    if wait:
+        backend.synchronize()
+    return at_level(depth, TurnedRows(fine=fine, coarse=coarse))
+
+
+def _scaled(backend: Backend, matrix: ChunkMatrix, factors: Any) -> Any:
+    """The local part of a matrix with its diagonal times factors, float64, of own rows."""
     if matrix.local.layout is not matrix.layout:  # whose rows may be in another order
         in_place = backend.xp.empty(matrix.layout.size)
         in_place[matrix.layout.position] = factors
         factors = in_place[matrix.local.layout.position]
-    scaled = matrix.local.scaled(factors.reshape(-1, 1, 1))
-    if wait:
-        backend.synchronize()
-    return at_level(depth, StoredRows(matrix=matrix, scaled=scaled))
+    return matrix.local.scaled(factors.reshape(-1, 1, 1))
 
 
 def swept_ghosts(matrix: Matrix, scaled: PerChunk, engine: Engine, depth: int) -> PerChunk:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.multigrid.algebraic.methods import STRONG
+from dsolver.multigrid.algebraic.methods import FLOWS, STRONG
 from dsolver.problems import Problem
 
-THETA: Final = {"pmis": STRONG, "aggregation": 0.08}
+THETA: Final = {"pmis": STRONG, "aggregation": 0.08, "air": FLOWS}
 FULL_ROWS: Final = 8
 """Entries a row, on average, above which "pmis" takes `FULL_ROWS_THETA`."""
 FULL_ROWS_THETA: Final = 0.3
@@ -17,7 +17,7 @@ smooth along them: 20 iterations in place of 30 to 250."""
 FLOW_THETA: Final = 0.15
 """Strength of "aggregation" on a grid with a flow: below 1/6, a coupling in a box without one. Iterations of BiCGStab
 at cell Péclet numbers from 0.1 to 10,000 (`bench/flow.py`): at most 39 in place of 43 on 128², 29 as before on 32³."""
-SMOOTHER: Final = {"pmis": "jacobi", "aggregation": "chebyshev"}
+SMOOTHER: Final = {"pmis": "jacobi", "aggregation": "chebyshev", "air": "jacobi"}
 AGGRESSIVE: Final = 1
 """Levels that "pmis" coarsens twice at once, where nothing else is said."""
 

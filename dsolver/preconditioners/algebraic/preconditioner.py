@@ -20,7 +20,7 @@ from dsolver.kernels.foresight import Foresight
 from dsolver.krylov.methods import FOR_FLOWS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.aggregation.smoothing import OVER
-from dsolver.multigrid.algebraic.methods import MOST, Aggregation, CoarsePoints, Method
+from dsolver.multigrid.algebraic.methods import MOST, Aggregation, CoarsePoints, IdealRestriction, Method
 from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, HierarchyOptions
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED, check_diagonal
 from dsolver.multigrid.algebraic.setup import HierarchySetup
@@ -44,7 +44,7 @@ from dsolver.preconditioners.base import Built, Capabilities, Forecast, Precondi
 from dsolver.preconditioners.builder import Builder
 from dsolver.problems import Problem
 
-COARSENINGS: Final = ("pmis", "aggregation")
+COARSENINGS: Final = ("pmis", "aggregation", "air")
 SMOOTHERS: Final = ("jacobi", "l1-jacobi", "chebyshev")
 CYCLES: Final = ("V", "W")
 TYPICAL: Final = 15
@@ -57,7 +57,8 @@ class Algebraic(Preconditioner):
     """One cycle of algebraic multigrid, for any matrix with a positive diagonal, of a grid or not: ``"amg"``.
 
     It is made for symmetric positive definite matrices. Where A is not symmetric, coarsening follows (A + Aᵀ) / 2, and
-    methods such as GMRES are expected; that serves diffusion with convection, by BiCGStab on grids.
+    methods such as GMRES are expected; that serves diffusion with convection, by BiCGStab on grids, where restriction
+    knows the flow.
 
     Set-up is shared by all chunks and runs on their devices; the levels are the same to the bit however many chunks and
     workers there are, on GPUs too. Coarse matrices are PᵀAP (docs/theory.md).
@@ -65,12 +66,15 @@ class Algebraic(Preconditioner):
     Attributes:
         coarsening: "pmis": coarse points by a parallel maximal independent set, twice on the finest level, and
             interpolation "extended+i" over a distance of two. "aggregation": smoothed aggregation, which keeps the
-            near-null space that `dsolver.matrix` was given; for elasticity, and unstructured meshes. By default that
-            where A is not symmetric, nodes have several unknowns, or a near-null space was given, else "pmis".
+            near-null space that `dsolver.matrix` was given; for elasticity, and unstructured meshes. "air": coarse
+            points, nearly ideal restriction to them, and sweeps over fine points after each correction; for flows, the
+            stronger the better. By default "air" for a flow on a grid, unless `smoother` or `omega` is given,
+            "aggregation" where else A is not symmetric, nodes have several unknowns, or a near-null space was given,
+            and "pmis" for all others.
         theta: of "pmis", a coupling is strong if it is larger than this part of its row's largest one; by default 0.25,
-            and 0.3 where rows have more than 8 entries on average, as those of finite elements have. Of "aggregation",
-            if |a_ij| > theta √(a_ii a_jj), half of it on each coarser level; by default 0.08, 0.15 for a flow on a
-            grid, and 0 for nodes of several unknowns.
+            and 0.3 where rows have more than 8 entries on average, as those of finite elements have. The same of "air",
+            by default 0.3. Of "aggregation", if |a_ij| > theta √(a_ii a_jj), half of it on each coarser level; by
+            default 0.08, 0.15 for a flow on a grid, and 0 for nodes of several unknowns.
         max_elements: entries of a row of P by "pmis", at most: the largest are kept.
         aggressive_levels: levels, from the finest on, that "pmis" coarsens twice at once where that leaves less
             than half of the coarse points: little more than half the memory, for a few iterations more. By default 1.
@@ -78,7 +82,8 @@ class Algebraic(Preconditioner):
             is. By default 4/3, and 0 where A is not symmetric: the coarse matrices of strong convection are stable so.
         smoother: "jacobi", "l1-jacobi" or "chebyshev", two steps of it. By default "jacobi" for "pmis", with the
             diagonal a_ii / 0.85 or 1.05 Σ_j |a_ij| / 2, whichever is more, and "chebyshev" for "aggregation".
-            "l1-jacobi" has the diagonal (a_ii + Σ_j |a_ij|) / 2, with which sweeps converge for any such A.
+            "l1-jacobi" has the diagonal (a_ii + Σ_j |a_ij|) / 2, with which sweeps converge for any such A. "air" has
+            its own: after each correction two sweeps of Jacobi over fine points and one over coarse ones.
         sweeps: of Jacobi on the finest level, before and after; 1 or 2. By default 1, and 2 where A is complex: a cycle
             serves both parts, and COCG needs a better one for as few iterations (48³: 36 in place of 47).
         cycle: "V", or "W": the two largest coarse levels are visited twice. By default "V", and "W" where A is not
@@ -147,7 +152,11 @@ class Algebraic(Preconditioner):
         return FOR_FLOWS if flows(problem) else None
 
     def check(self, problem: Problem, partition: Partition) -> None:
-        """Refuse a diagonal that is not positive, one-sided zeros of a symmetric matrix, and chunks that cut nodes."""
+        """Refuse matrices that it is not made for, and chunks that cut nodes."""
+        if self.coarsening == "air" and not problem.asymmetry:
+            raise InputError("coarsening='air' is for matrices that are not symmetric: leave it out")
+        if self.coarsening == "air" and self.smoother is not None:
+            raise InputError("smoother must be left out with coarsening='air', which has its own")
         if not isinstance(problem, MatrixProblem):
             return
         check_diagonal(problem.negative)
@@ -206,7 +215,11 @@ class Algebraic(Preconditioner):
         return exact, HierarchySetup(builder.engine, first, options, builder.dtype, builder.reuse)
 
     def _coarsening(self, problem: Problem) -> str:
-        return self.coarsening or ("aggregation" if problem.asymmetry or has_nodes(problem) else "pmis")
+        if self.coarsening is not None:
+            return self.coarsening
+        if flows(problem) and self.smoother is None and self.omega is None:
+            return "air"
+        return "aggregation" if problem.asymmetry or has_nodes(problem) else "pmis"
 
     def _method(self, problem: Problem) -> Method:
         coarsening, size = self._coarsening(problem), node_of(problem)
@@ -218,6 +231,8 @@ class Algebraic(Preconditioner):
                 max_elements=int(self.max_elements),
                 aggressive_levels=AGGRESSIVE if self.aggressive_levels is None else int(self.aggressive_levels),
             )
+        if coarsening == "air":
+            return IdealRestriction(theta=theta)
         if self.theta is None and flows(problem):
             theta = FLOW_THETA
         vectors = (problem.near_vectors if isinstance(problem, MatrixProblem) else 0) or size
@@ -232,7 +247,8 @@ class Algebraic(Preconditioner):
         levels, engine = site.levels, site.engine
         if engine.width > 1:
             levels = [level.batched(engine.width) for level in levels]
-        unsmoothed = not site.symmetric and self.coarsening in (None, "aggregation") and not self.omega
+        aggregated = self.coarsening in (None, "aggregation") and not levels[0].in_turns
+        unsmoothed = not site.symmetric and aggregated and not self.omega
         cycle = self.cycle or ("W" if unsmoothed else "V")
         return MultigridCycle(levels, int(self.sweeps or 1 + bool(site.parts)), visits=1 + (cycle == "W"))
 

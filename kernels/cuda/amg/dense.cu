@@ -1,4 +1,4 @@
-// The inverse of a symmetric positive semidefinite matrix of up to a few thousand rows, once in set-up, by Gauss-Jordan
+// The inverse of a matrix with a positive semidefinite symmetric part, of up to a few thousand rows, once in set-up, by Gauss-Jordan
 // elimination with diagonal pivots, a block of them at a time (dsolver.kernels.backend.semidefinite_inverse is the text).
 // The same operations in the same order in every run.
 
@@ -33,13 +33,14 @@ extern "C" __global__ void dense_rows(
     for (long long k = start[blockIdx.x] + threadIdx.x; k < start[blockIdx.x + 1]; k += blockDim.x) row[columns[k]] = values[k];
 }
 
-// out (n, n) = the symmetric part of a, zero in rows and columns that are not kept; NULL: all are. One thread an item.
-extern "C" __global__ void symmetric(
-    const double* __restrict__ a, const unsigned char* __restrict__ kept, int n, double* __restrict__ out
+// out (n, n) = a, or its symmetric part, zero in rows and columns that are not kept; NULL: all are. One thread an item.
+extern "C" __global__ void keep(
+    const double* __restrict__ a, const unsigned char* __restrict__ kept, int symmetric, int n, double* __restrict__ out
 ) {
     const long long item = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = item / n, j = item % n;
     if (i >= n) return;
-    out[item] = !kept || (kept[i] && kept[j]) ? (a[item] + a[j * n + i]) / 2.0 : 0.0;
+    const double value = symmetric ? (a[item] + a[j * n + i]) / 2.0 : a[item];
+    out[item] = !kept || (kept[i] && kept[j]) ? value : 0.0;
 }
 
 // Where the inverse of the diagonal block is that begins at `first`: that of the next one is made while it is read.

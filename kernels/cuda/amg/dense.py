@@ -77,8 +77,9 @@ class CudaDense(DenseSetup):
         kernel(FILE, "dense_rows", DTYPE)((rows.size,), (THREADS,), (*rows, np.int32(rows.size), out))
         return out
 
-    def inverse(self, layout: Layout, matrix: Array) -> CudaInverse:
-        values = semidefinite_inverse(cupy.asarray(matrix)).astype(self._vectors.dtype, copy=False)
+    def inverse(self, layout: Layout, matrix: Array, *, symmetric: bool = True) -> CudaInverse:
+        found = semidefinite_inverse(cupy.asarray(matrix), symmetric=symmetric)
+        values = found.astype(self._vectors.dtype, copy=False)
         return CudaInverse(position=layout.position, values=values, vectors=self._vectors)
 
 
@@ -92,10 +93,10 @@ def dense_matrix(rows: StencilRows) -> Array:
     arguments = (cupy.asarray(rows.numbering, dtype=np.int32), table(rows.steps()), weights, np.int64(stride))
     sizes = (np.int32(stride > 1), np.int32(len(rows.offsets)), nx, ny, np.int32(n))
     kernel(FILE, "dense_matrix", DTYPE)((-(-n // THREADS),), (THREADS,), (*arguments, *sizes, out))
-    return _symmetric(out, np.uintp(0))
+    return _kept(out, np.uintp(0), symmetric=True)
 
 
-def semidefinite_inverse(matrix: Array) -> Array:
+def semidefinite_inverse(matrix: Array, *, symmetric: bool = True) -> Array:
     """See `dsolver.kernels.formats.dense.semidefinite_inverse`."""
     matrix = cupy.ascontiguousarray(matrix)
     a, n = matrix.copy(), len(matrix)
@@ -107,11 +108,12 @@ def semidefinite_inverse(matrix: Array) -> Array:
     for first in map(np.int32, range(0, n, BLOCK)):
         panels((tiles,), block, (a, inverses, size, first, left, right))
         eliminate((tiles, tiles), block, (a, matrix, inverses, left, right, size, first, least, kept))
-    return _symmetric(a, kept)
+    return _kept(a, kept, symmetric=symmetric)
 
 
-def _symmetric(a: Array, kept: Array | np.uintp) -> Array:
-    """The symmetric part of a (n, n), zero in rows and columns that are not kept (uint8 (n,); NULL for all)."""
+def _kept(a: Array, kept: Array | np.uintp, *, symmetric: bool) -> Array:
+    """A matrix (n, n) or its symmetric part, zero in rows and columns that are not kept (uint8 (n,); NULL for all)."""
     out, size = cupy.empty_like(a), np.int32(len(a))
-    kernel(FILE, "symmetric", DTYPE)((-(-a.size // THREADS),), (THREADS,), (a, kept, size, out))
+    arguments = (a, kept, np.int32(symmetric), size, out)
+    kernel(FILE, "keep", DTYPE)((-(-a.size // THREADS),), (THREADS,), arguments)
     return out

@@ -48,6 +48,20 @@ def test_dense_solve(backend: str, *, singular: bool) -> None:
     close(a @ b.block(x).reshape(-1, order="F"), r, 100 * TOLERANCE[b.backend.dtype.name])
 
 
+@pytest.mark.parametrize("backend", ["numpy", *BACKENDS])
+def test_dense_solve_without_symmetry(backend: str) -> None:
+    """Half of what a symmetric inverse would be made of is another one."""
+    b = box(Case(shape=(7, 5, 3), points=27, order="parity"), backend)
+    rng = np.random.default_rng(4)
+    a = -rng.uniform(0.0, 1.0, (105, 105)) * (rng.random((105, 105)) < 0.2)
+    np.fill_diagonal(a, 0.0)
+    np.fill_diagonal(a, 1.0 - a.sum(axis=1))
+    r, right, x = rng.standard_normal(105), b.zeros(), b.zeros()
+    b.kernel("load")(b.layout, r.reshape(b.case.shape, order="F"), right)
+    b.kernel("dense_solve")(b.backend.dense.inverse(b.layout, a, symmetric=False), right, x)
+    close(a @ b.block(x).reshape(-1, order="F"), r, 100 * TOLERANCE[b.backend.dtype.name])
+
+
 def test_semidefinite_inverse() -> None:
     rng = np.random.default_rng(5)
     factor = rng.standard_normal((30, 30))

@@ -12,19 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from typing import Any, Final, final
 
 import numpy as np
 
 from dsolver.distributed.setup_exchange import (
     GhostExchange,
-    Senders,
     numbers_of,
-    receivers_of,
-    senders_of,
 )
-from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.engines.base import Message, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import UNDECIDED
@@ -44,10 +40,10 @@ from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, sent
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.seen import Seen, asked
 from dsolver.multigrid.algebraic.rows.window import (
     I64,
     Bounds,
-    Window,
     own_bounds,
     received,
     window_of,
@@ -66,26 +62,8 @@ LINES: Final = 2.2
 """Strong couplings of a coarse point of the first pass, in the mean, up to which they follow lines, where no two paths
 lead to the same point. It has 1.96 to 2.13 in layers of flat cells and in trees, of whose points a second pass would
 leave 0.98 and more, and at least 2.4 wherever it leaves less than half: 3 in strips of two cells, 5.9 on lattices."""
-NUMBERS: Final = ("int64",)
-"""Value types of a message with numbers of points."""
 SALT: Final = 1 << 20
 """Added to a level's number for the hashes of the second pass."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """Coarse points that a chunk sees; the owners of those that are not its own have to be told.
-
-    Attributes:
-        window: of their numbers.
-        wanted: for each other chunk that owns some of them, their numbers.
-        named: these chunks, ascending.
-    """
-
-    window: Window
-    wanted: Mapping[int, Message]
-    named: tuple[int, ...]
 
 
 @final
@@ -135,7 +113,7 @@ def aggressive(
     p2 = interpolated(level, bits, most, among, points)
     p1 = interpolated(level, bits, most, couplings)
     seen = engine.per_chunk(partial(_columns, bounds=bounds), p1)
-    read, wanted = _asked(engine, seen)
+    read, wanted = asked(engine, seen)
     around = engine.deliver(engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted), read, ROWS)
     p = engine.per_chunk(partial(_product, most=most), level.rows, p1, p2, around)
     return fewer, bounds_left, p
@@ -163,7 +141,7 @@ def _second_pass(
     engine, rows = level.engine, level.rows
     make = partial(_second_graph, bounds=bounds)
     second = engine.per_chunk(make, rows, bits, numbers, couplings.around)
-    read, wanted = _asked(engine, second.at("seen"))
+    read, wanted = asked(engine, second.at("seen"))
     points = engine.per_chunk(partial(_points, bounds=bounds), second, wanted)
     among = GhostExchange(engine, points.at("plan"), points, read)
     graph = second.at("graph")
@@ -173,12 +151,6 @@ def _second_pass(
     own = engine.per_chunk(_on_rows, rows, numbers, points, left)
     numbers_left = engine.per_chunk(numbers_in_window, rows, own, level.exchange(own))
     return numbers_left, bounds_left, second.at("points"), left
-
-
-def _asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
-    """The chunks that each chunk reads, and the numbers that each chunk was asked for, by chunk."""
-    read = senders_of(engine, seen.at("named"))
-    return read, engine.deliver(seen.at("wanted"), receivers_of(read), NUMBERS)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -239,7 +211,7 @@ def _second_graph(
         graph=StrongCouplings(bits=among, counts=for_exchange(backend, made.window, leads)),
         points=chosen,
         origin=amg.of_coarse(own, first, last - first, rows.origin),
-        seen=_seen(bounds, made.window),
+        seen=Seen.of(bounds, made.window),
     )
 
 
@@ -261,7 +233,7 @@ def _on_rows(backend: Backend, _: int, rows: LevelRows, numbers: I64, points: Le
 
 def _columns(_: Backend, __: int, p: SentRows, *, bounds: Bounds) -> Seen:
     """The coarse points of the first pass that own rows of P₁ read."""
-    return _seen(bounds, p.rows.window)
+    return Seen.of(bounds, p.rows.window)
 
 
 def _answers(
@@ -287,11 +259,3 @@ def _product(
     whole = p2.rows.among(amg, *around_it(number, around))
     found = amg.kept_product(p1.rows.matrix, whole.matrix, whole.window.size, most)
     return sent(amg, rows, DistributedRows(window=whole.window, matrix=found).tight(amg))
-
-
-def _seen(bounds: Bounds, window: Window) -> Seen:
-    """Columns that a chunk sees, by owners: ghosts of one follow one another."""
-    counts = received(bounds, window)
-    begins = accumulate((count for _, count in counts), initial=0)
-    wanted = {c: (window.ghosts[first : first + count],) for (c, count), first in zip(counts, begins, strict=False)}
-    return Seen(window=window, named=tuple(wanted), wanted=wanted)

@@ -102,14 +102,14 @@ def coarse_couplings(
     """The `CoarseCouplings` of a chunk; arguments as of `couplings_to`."""
     window, amg = rows.window, backend.amg
     states, names = amg.states_of(numbers)
-    coarse = _coarse_points(amg, bounds, number, window, numbers)
-    places = _places(amg, coarse, numbers, names)
+    coarse = coarse_points(amg, bounds, number, window, numbers)
+    places = coarse_places(amg, coarse, numbers, names)
     found = amg.coarse_couplings(rows.matrix, bits, states, window.below, places, every=every, loose=window.whole)
     made = sent(amg, rows, DistributedRows(window=coarse, matrix=found))
     return CoarseCouplings(rows=made.rows, lists=made.lists, numbers=numbers, states=states, places=places)
 
 
-def _coarse_points(amg: AmgKernels, bounds: Bounds, number: int, window: Window, numbers: I64) -> Window:
+def coarse_points(amg: AmgKernels, bounds: Bounds, number: int, window: Window, numbers: I64) -> Window:
     """The window of the coarse points among those of a window."""
     if window.whole:
         return window_of(amg, bounds, number, numbers)
@@ -118,7 +118,7 @@ def _coarse_points(amg: AmgKernels, bounds: Bounds, number: int, window: Window,
     return Window(first=first, rows=last - first, ghosts=np.concatenate([before, after]), lower=len(before))
 
 
-def _places(amg: AmgKernels, coarse: Window, numbers: I64, names: Any) -> npt.NDArray[np.int32]:
+def coarse_places(amg: AmgKernels, coarse: Window, numbers: I64, names: Any) -> npt.NDArray[np.int32]:
     """Places in a window of coarse points, int32, of their numbers, which are names, too; -1 for fine ones."""
     found: npt.NDArray[np.int32] = names if coarse.whole else np.where(names >= 0, coarse.places(amg, numbers), names)
     return found
@@ -128,5 +128,5 @@ def _around(backend: Backend, number: int, own: CoarseCouplings, around: Mapping
     rows = own.rows.among(backend.amg, *around_it(number, around))
     places = own.places
     if rows.window is not own.rows.window:
-        places = _places(backend.amg, rows.window, own.numbers, own.places)
+        places = coarse_places(backend.amg, rows.window, own.numbers, own.places)
     return CouplingsAround(rows=rows, states=own.states, places=places)

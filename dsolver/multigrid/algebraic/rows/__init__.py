@@ -2,6 +2,6 @@
 
 Each chunk has `level_rows` of its own, whose columns are places in a `window`, and of vectors `window_values`;
 coarsening and smoothers follow `measures` of these rows. Between chunks `global_rows` travel, of which `ghost_rows` are
-brought into a window. A level's own rows are made `symmetric` to the bit, or get a symmetric part where A is
-`unsymmetric`; those of a small level are `gathered` on every owner.
+brought into a window; owners of coarse points are told who has `seen` them. A level's own rows are made `symmetric` to
+the bit, or get a symmetric part where A is `unsymmetric`; those of a small level are `gathered` on every owner.
 """

@@ -1,0 +1,45 @@
+"""Coarse points that chunks see of each other, of which their owners are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final, final
+
+from dsolver.distributed.setup_exchange import Senders, receivers_of, senders_of
+from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.multigrid.algebraic.rows.window import Bounds, Window, received
+
+NUMBERS: Final = ("int64",)
+"""Value types of a message with numbers of points."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """Coarse points that a chunk sees; the owners of those that are not its own have to be told.
+
+    Attributes:
+        window: of their numbers.
+        wanted: for each other chunk that owns some of them, their numbers.
+        named: these chunks, ascending.
+    """
+
+    window: Window
+    wanted: Mapping[int, Message]
+    named: tuple[int, ...]
+
+    @classmethod
+    def of(cls, bounds: Bounds, window: Window) -> Seen:
+        """Columns that a chunk sees, by owners: ghosts of one follow one another."""
+        counts = received(bounds, window)
+        begins = accumulate((count for _, count in counts), initial=0)
+        wanted = {c: (window.ghosts[first : first + count],) for (c, count), first in zip(counts, begins, strict=False)}
+        return cls(window=window, named=tuple(wanted), wanted=wanted)
+
+
+def asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
+    """The chunks that each chunk reads, and the numbers that each chunk was asked for, by chunk; seen: the `Seen`."""
+    read = senders_of(engine, seen.at("named"))
+    return read, engine.deliver(seen.at("wanted"), receivers_of(read), NUMBERS)
