@@ -159,14 +159,14 @@ def test_engines_chunks_and_kinds_of_arrays_have_the_same_solution() -> None:
         assert balanced.converged
         assert abs(balanced.x.mean()) < 1e-9
     plane = diffusion(grid[:2], kappa[:, :, 0], velocity=(1.0, velocity[1, :, :, 0]))
-    both = RANDOM.standard_normal((2, *grid[:2]))
+    both = RANDOM.standard_normal((*grid[:2], 2))
     with dsolver.Solver(plane, M="amg") as solver:
         several = solver.solve(both, rtol=1e-11)
         assert several.x.shape == both.shape
         solver.update(velocity=(-1.0, 2.0), sigma=0.5)
-        changed = solver.solve(both[0], rtol=1e-11).x
+        changed = solver.solve(both[..., 0], rtol=1e-11).x
     again = diffusion(grid[:2], kappa[:, :, 0], 0.5, velocity=(-1.0, 2.0))
-    np.testing.assert_allclose(changed, dsolver.solve(again, both[0], rtol=1e-11).x, atol=1e-9)
+    np.testing.assert_allclose(changed, dsolver.solve(again, both[..., 0], rtol=1e-11).x, atol=1e-9)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
