@@ -155,7 +155,7 @@ class EigenProgram(Solve):
         """A vector as blocks by chunk number: an iterate, or a null vector; host: NumPy arrays are wanted."""
         block = self.modes.known if known else self.modes.x
         assert block is not None
-        return self._unloaded(block.columns[column], host=host)
+        return self.unloaded(block.columns[column], host=host)
 
     def end(self) -> None:
         """Give the vectors back, and what was recorded on them."""

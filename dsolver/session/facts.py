@@ -6,6 +6,7 @@ from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.errors import InputError
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
+from dsolver.program import facts as made
 from dsolver.program.solve import Solve
 from dsolver.session.session import Session
 
@@ -30,7 +31,7 @@ def hierarchy(session: Session) -> Hierarchy:
     Raises:
         InputError: M has no levels.
     """
-    levels, m = session.used(lambda: (session.program.call(Solve.hierarchy), session.program.call(Solve.chosen)))
+    levels, m = session.used(lambda: (session.program.call(made.hierarchy), session.program.call(Solve.chosen)))
     if not levels:
         raise InputError(f"M={m.asked} has no levels to show: M='mg' and M='amg' have")
     return Hierarchy(levels=levels)
@@ -42,7 +43,7 @@ def formats(session: Session) -> tuple[str, ...]:
         return ()
 
     def brought() -> dict[int, str]:
-        blocks = session.program.unload(Solve.formats)
+        blocks = session.program.unload(made.formats)
         return dict(gather_blocks(session.runtime.client, blocks, session.runtime.workers))
 
     return tuple(found for _, found in sorted(session.used(brought).items()))

@@ -9,6 +9,7 @@ from dsolver.engines.running_program import Blocks
 from dsolver.errors import InputError
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems.functions import UserFunction
+from dsolver.program import products
 from dsolver.program.lifting import times
 from dsolver.program.solve import Solve
 from dsolver.session.session import Session
@@ -68,8 +69,8 @@ def preconditioned(session: Session, right: Container) -> Any:
     """
 
     def applied() -> Any:
-        session.program.load("r", right.blocks(), Solve.precondition_vector)
-        return scaled(session, right, _brought(session, right, Solve.preconditioned))
+        session.program.load("r", right.blocks(), products.precondition_vector)
+        return scaled(session, right, _brought(session, right, products.preconditioned))
 
     return session.used(applied)
 
@@ -88,8 +89,8 @@ def product(session: Session, x: Any) -> Any:
 
     def multiplied() -> Any:
         expect(session, host=right.host)
-        session.program.load("x", right.blocks(), Solve.multiply_vector)
-        return times(_like(session, right, _brought(session, right, Solve.product)), -exponent(session))
+        session.program.load("x", right.blocks(), products.multiply_vector)
+        return times(_like(session, right, _brought(session, right, products.product)), -exponent(session))
 
     return session.used(multiplied)
 
@@ -110,7 +111,7 @@ def residual(session: Session, b: Any, x: Any) -> Any:
         expect(session, host=right.host)
         session.program.load("x", at.blocks(), Solve.set_x)
         session.program.load("b", right.blocks(), Solve.set_b)
-        return _like(session, right, _brought(session, right, Solve.residual))
+        return _like(session, right, _brought(session, right, products.residual))
 
     return session.used(computed)
 
