@@ -89,6 +89,15 @@ def test_columns_of_a_table() -> None:
     assert np.allclose(dsolver.solve(a, b["first"], **HERE).x, 0.5 * np.arange(6.0))
 
 
+def test_a_file_that_is_open_is_read_once(tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed")
+    stored = zarr.create_array(str(tmp_path / "b.zarr"), shape=B.shape, chunks=(3, 5, 4, 1), dtype="float64")
+    stored[...] = B
+    found: Any = dsolver.solve(POINTS, stored, **HERE)
+    assert np.array_equal(found.x, dsolver.solve(POINTS, B, **HERE).x)
+    assert found[1].remade._b.base is not None, "a residual keeps a view"
+
+
 def test_the_last_axis_counts_where_the_first_could() -> None:
     plane = problems.poisson5((3, 3))
     b = RNG.standard_normal((3, 3, 3))

@@ -66,9 +66,10 @@ class RightHandSides:
                 them; or the problem is none.
         """
         check_problem(problem)
-        b, x0 = (each.to_numpy() if hasattr(each, "iloc") else each for each in (b, x0))  # tables have no last axis
         if not are_several(problem, b):
             return cls(pairs=[(b, x0)], given=[b], b=b, several=False)
+        if not isinstance(b, list | tuple) and not hasattr(b, "dims") and not is_foreign(b):
+            b = array_of("b", b, problem.shape)  # of a table, or a file that is open
         right = columns(problem, "b", b, client)
         if not right:
             raise InputError("b has no right-hand side: its last axis has length 0")
@@ -96,8 +97,10 @@ def are_several(problem: Problem, values: Any) -> bool:
 
 def _shape(values: Any) -> tuple[int, ...]:
     """The shape of an array; () of what is none, such as a delayed value of Dask, which has any attribute."""
-    shape = getattr(values, "shape", ())
-    return shape if isinstance(shape, tuple) else ()
+    try:
+        return tuple(getattr(values, "shape", ()))
+    except TypeError:
+        return ()
 
 
 def columns(problem: Problem, name: str, values: Any, client: Client | None = None) -> list[Any]:
