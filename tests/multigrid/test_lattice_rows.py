@@ -81,16 +81,16 @@ def test_restriction_is_the_transpose_of_prolongation_between_boxes_and_ranges()
 
 
 def test_a_grid_is_solved_with_vectors_of_the_grid() -> None:
-    b = RNG.standard_normal((2, 9, 8, 7))
+    b = RNG.standard_normal((9, 8, 7, 2))
     with dsolver.Solver(
         dsolver.problems.diffusion((9, 8, 7), NOISE, chunks=(2, 2, 1)), M=SMALL, device="cpu"
     ) as solver:
         several: Any = solver.solve(b)
-        alone = solver.solve(b[0], x0="fmg")
+        alone = solver.solve(b[..., 0], x0="fmg")
         assert solver.hierarchy.levels[0].chunks == 4
     assert several.converged
     assert all(solution.iterations < 15 for solution in several)
-    np.testing.assert_allclose(alone.x, several.x[0], rtol=1e-4)
+    np.testing.assert_allclose(alone.x, several.x[..., 0], rtol=1e-4)
 
 
 def test_closed_pockets_and_float32_are_right() -> None:

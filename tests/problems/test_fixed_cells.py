@@ -186,14 +186,14 @@ def test_a_constant_is_the_solution_where_all_values_are_one(bc: Any) -> None:
 
 
 def test_a_plane_several_sources_and_a_guess() -> None:
-    where, f = RANDOM.random((12, 9)) < 0.1, RANDOM.standard_normal((2, 12, 9))
+    where, f = RANDOM.random((12, 9)) < 0.1, RANDOM.standard_normal((12, 9, 2))
     plane = diffusion((12, 9), fixed=(where, 2.0))
     with dsolver.Solver(plane, device="cpu") as solver:
         both = solver.solve(f, rtol=1e-10)
         for number in (0, 1):
-            assert np.array_equal(both.x[number], solver.solve(f[number], rtol=1e-10).x)
-            assert (both.x[number][where] == 2.0).all()
-        assert solver.solve(f[0], x0=both.x[0], rtol=1e-8).iterations == 0
+            assert np.array_equal(both.x[..., number], solver.solve(f[..., number], rtol=1e-10).x)
+        assert (both.x[where] == 2.0).all()
+        assert solver.solve(f[..., 0], x0=both.x[..., 0], rtol=1e-8).iterations == 0
 
 
 @pytest.mark.gpu
