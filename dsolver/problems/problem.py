@@ -50,6 +50,7 @@ class Problem:
             negative and have mirror images, and together they are hardly less than the diagonal.
         complex: whether A and its vectors are complex.
         hermitian: whether A is complex and equals its conjugate transpose; `asymmetry` is empty then, too.
+        real_valued: whether A = Aᵀ is complex by its type alone, so that it equals its conjugate transpose, too.
         places: workers of a cluster that have the chunks' rows; empty where these are brought to the owner of a chunk.
         notes: what `dsolver.Solution.notes` tell of it.
         operator: a function that is A, where the rows are those of a matrix near it, for preconditioners; else None.
@@ -73,6 +74,7 @@ class Problem:
     elliptic: bool = field(repr=False, default=False)
     complex: bool = False
     hermitian: bool = field(repr=False, default=False)
+    real_valued: bool = field(repr=False, default=False)
     places: tuple[str, ...] = field(repr=False, default=())
     notes: tuple[str, ...] = field(repr=False, default=())
     operator: UserFunction | None = field(repr=False, compare=False, default=None)

@@ -151,7 +151,8 @@ def method_for(problem: Problem, name: str | None, m: Preconditioner | None = No
         raise InputError(
             f"A is not symmetric: {problem.unsymmetric}; method={name!r} needs A = Aᵀ: use method={serving_any()}"
         )
-    if traits.symmetric and problem.complex and traits.orthogonal is problem.hermitian:
+    mixed = problem.complex and not problem.real_valued and traits.orthogonal is problem.hermitian
+    if traits.symmetric and mixed:
         has, needs, other = ("Aᴴ", "Aᵀ", "'cg', 'minres'") if problem.hermitian else ("Aᵀ", "Aᴴ", "'cocg'")
         raise InputError(
             f"A is complex with A = {has}, and method={name!r} needs A = {needs}: use method={other}, {serving_any()}"

@@ -122,6 +122,17 @@ def test_cocg_finds_what_conjugate_gradients_find_where_the_matrix_is_real() -> 
     check(a, found.x, b)
 
 
+@pytest.mark.parametrize("method", ["cg", "minres", "fcg", "cocg"])
+def test_a_real_matrix_of_a_complex_type_is_hermitian_and_symmetric(method: Any) -> None:
+    shifted = L - (1.1 if method == "minres" else 0.0) * UNIT
+    whole = sp.csr_array(shifted.astype(complex))
+    found = dsolver.solve(whole, B, method=method, M=None, rtol=1e-10)
+    assert found.converged
+    check(shifted, found.x)
+    real = dsolver.solve(shifted, B.real, method=method.replace("cocg", "cg"), M=None, rtol=1e-10)
+    assert abs(found.iterations - real.iterations) <= 3
+
+
 def test_what_methods_are_not_for_is_refused() -> None:
     for name, method, words in (
         ("far", "cg", "A is complex with A = Aᵀ, and method='cg' needs A = Aᴴ: use method='cocg'"),

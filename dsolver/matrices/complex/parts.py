@@ -33,7 +33,8 @@ class ComplexParts:
     Attributes:
         whole: a CSR array of SciPy, complex128.
         symmetric: whether A = Aᵀ.
-        hermitian: whether A = Aᴴ.
+        hermitian: whether A = Aᴴ, and not Aᵀ.
+        real_valued: whether it is both, so that entries are complex by their type alone.
         place: an entry that differs most from its mirror image, where A is neither; else None.
         stand_in: the real matrix that preconditioners are made of, in A's places; Re A where A is Hermitian.
         waves: whether its diagonal was raised, since many rows of Re A add up to less than zero.
@@ -42,6 +43,7 @@ class ComplexParts:
     whole: Any
     symmetric: bool
     hermitian: bool
+    real_valued: bool
     place: tuple[int, int] | None
     stand_in: Any
     waves: bool
@@ -72,7 +74,8 @@ def complex_parts(name: str, A: Any) -> ComplexParts:
     beside = mirrors(whole.indptr, whole.indices, whole.data)
     allowed = ASYMMETRY * beside.largest
     symmetric = not beside.difference > allowed
-    hermitian = not symmetric and not beside.conjugate > allowed
+    conjugate = not beside.conjugate > allowed
+    hermitian = conjugate and not symmetric
     if hermitian:
         stand_in, waves = _with(whole, whole.data.real.copy()), False
     else:
@@ -81,6 +84,7 @@ def complex_parts(name: str, A: Any) -> ComplexParts:
         whole=whole,
         symmetric=symmetric,
         hermitian=hermitian,
+        real_valued=symmetric and conjugate,
         place=None if symmetric or hermitian else beside.place,
         stand_in=stand_in,
         waves=waves,

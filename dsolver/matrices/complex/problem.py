@@ -29,6 +29,7 @@ def problem_of_complex(found: ComplexParts, name: str, **options: Any) -> Matrix
         made,
         complex=True,
         hermitian=found.hermitian,
+        real_valued=found.real_valued,
         parts=found.parts,
         asymmetry=differs,
         indefinite=made.indefinite or found.waves,

@@ -55,9 +55,11 @@ def block(
     Returns:
         A problem for `dsolver.solve`, `dsolver.Solver` and the methods. b and x have the fields one after the other.
         `dsolver.preconditioners.BlockDiagonal`, `BlockTriangular` and `Schur` are for it; ``M="auto"`` takes one.
+        Where a block is complex, it is that of any complex matrix, without fields of its own.
 
     Raises:
-        InputError: blocks do not fit each other, are complex or no matrices, or there is but one field.
+        InputError: blocks do not fit each other or are no matrices, there is but one field, or a block is complex and
+            an option is for real matrices.
     """
     rows = [[_as_rows(part) for part in row] for row in parts]
     count = len(rows)
@@ -75,6 +77,11 @@ def block(
         ],
         format="csr",
     )
+    if is_complex(whole):
+        options = {} if partition is None else {"partition": partition}
+        made = matrix(whole, nullspace=nullspace, symmetric=symmetric, chunks=chunks, name=name, **options)
+        assert isinstance(made, MatrixProblem)
+        return made
     made = matrix(whole, nullspace=nullspace, symmetric=symmetric, name=name)
     assert isinstance(made, MatrixProblem)
     diagonal = tuple(
@@ -101,10 +108,7 @@ def _as_rows(part: Any) -> Any:
         part = part.to_scipy()
     elif not is_matrix(part):
         raise InputError(f"a block must be a sparse matrix, a problem or None, not {no_matrix(part)}")
-    part = part.get() if type(part).__module__.startswith("cupyx") else part
-    if is_complex(part):
-        raise InputError("a block is complex, and block is for real matrices: give real and imaginary parts as fields")
-    return part
+    return part.get() if type(part).__module__.startswith("cupyx") else part
 
 
 def _sizes(rows: Sequence[Sequence[Any]]) -> tuple[int, ...]:
@@ -193,6 +197,8 @@ def _field_matrix(problem: MatrixProblem, blocks: Any, number: int, given: Any) 
 
 
 def _rows_of_field(rows: Any, name: str) -> MatrixProblem:
+    if is_complex(rows):
+        raise InputError(f"the {name} is complex, and the system is real")
     rows = rows.tocsr()
     empty = np.flatnonzero(np.diff(rows.indptr) == 0)
     if len(empty):

@@ -71,7 +71,9 @@ def operator(
     if not isinstance(made, MatrixProblem):
         return made
     left = {key: rows for key, rows in made.coefficients.items() if key != GIVEN}
-    return replace(made, given=None, known=False, hermitian=False, opened=made.grid[0], coefficients=left)
+    return replace(
+        made, given=None, known=False, hermitian=False, real_valued=False, opened=made.grid[0], coefficients=left
+    )
 
 
 def _shape_of(A: Any, shape: Any) -> tuple[int, ...] | None:

@@ -63,7 +63,7 @@ class BlockPreconditioner(Preconditioner):
             InputError: the system has no fields, others than this is for, or one whose preconditioner is not for it.
         """
         if not isinstance(problem, MatrixProblem) or not problem.fields:
-            raise InputError(f"M={type(self).__name__} is for systems of blocks, as dsolver.block makes them")
+            raise InputError(f"M={type(self).__name__} is for systems of real blocks, as dsolver.block makes them")
         count = len(problem.fields)
         given = self.M if isinstance(self.M, tuple | list) else (self.M,) * count
         if len(given) != count:
