@@ -141,6 +141,13 @@ class Backend(ABC):
         """
         return nullcontext(Foresight())
 
+    def in_order(self) -> AbstractContextManager[None]:
+        """Context in which kernels of this thread start once those before them have ended, so none must be waited for.
+
+        `synchronize` waits for nothing there, and at its end for all.
+        """
+        return nullcontext()
+
     def deferring(self) -> AbstractContextManager[None]:
         """Context in which `defer` may put work off; what is left of it in the end is not done."""
         return nullcontext()

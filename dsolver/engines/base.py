@@ -292,7 +292,10 @@ class Engine(ABC):
         return nullcontext(Foresight())
 
     def deferring(self) -> AbstractContextManager[None]:
-        """Context in which `defer` may put work off: see `Backend.deferring`. Most engines do all at once."""
+        """Context in which `defer` may put work off: see `Backend.deferring`. Most engines do all at once.
+
+        Of several chunks it is `Backend.in_order`.
+        """
         return nullcontext()
 
     def defer(self, work: Callable[[], object]) -> None:

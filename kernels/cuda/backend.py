@@ -104,6 +104,9 @@ class CudaBackend(Backend):
     ) -> AbstractContextManager[Foresight]:
         return foresight.foreseeing(key, owned, agree)
 
+    def in_order(self) -> AbstractContextManager[None]:
+        return foresight.in_order()
+
     def deferring(self) -> AbstractContextManager[None]:
         return readback.deferring()
 

@@ -288,7 +288,7 @@ class EagerEngine(Engine):
         return self.backend.foreseeing(key)
 
     def deferring(self) -> AbstractContextManager[None]:
-        return super().deferring() if len(self.partition) > 1 else self.backend.deferring()
+        return self.backend.in_order() if len(self.partition) > 1 else self.backend.deferring()
 
     def defer(self, work: Callable[[], object]) -> None:
         self.backend.defer(work)

@@ -75,6 +75,7 @@ class PeerLink(TransportLink):
         self.side = cupy.cuda.Stream(non_blocking=True, priority=-5)
 
     def transport(self) -> PeerTransport:
+        self.memory.wipe(self.begin)
         return PeerTransport(self)
 
     def close(self) -> None:
@@ -163,9 +164,7 @@ def connect(connections: Connections, owner_ranks: Sequence[int]) -> PeerTranspo
     if os.environ.get(SWITCH, "").lower() == "nccl":
         reason = f"{SWITCH} says so"
     try:
-        marks = arena.allocate(_MARK * ranks)
-        sums = arena.allocate(sum_bytes(len(owner_ranks)))
-        arena.clear(((marks, _MARK * ranks), (sums, sum_bytes(len(owner_ranks)))))
+        marks, sums = arena.allocate_zeros((_MARK * ranks, sum_bytes(len(owner_ranks))))
     except cupy.cuda.runtime.CUDARuntimeError as error:
         reason = reason or str(error)
         sums = marks
@@ -185,7 +184,7 @@ def connect(connections: Connections, owner_ranks: Sequence[int]) -> PeerTranspo
         except cupy.cuda.runtime.CUDARuntimeError as error:
             reason = str(error)
         if _all_agree(connections, not reason) and _all_agree(connections, _marked(arena.local(marks), connections)):
-            return PeerLink(connections, owner_ranks, arena, pointers).transport()
+            return PeerTransport(PeerLink(connections, owner_ranks, arena, pointers))
         reason = reason or "what was written did not arrive everywhere"
     arena.memory.close()
     logger.info("rank %d does not write into other GPUs' memory: %s", connections.rank, reason or "another rank cannot")

@@ -1,7 +1,7 @@
 """Halos between GPUs of one host: who writes where, agreed on for many of them at once.
 
 A rank that makes a halo only notes it. Before the first exchange of any of them all that were made until then are
-linked: their places are cleared in one wait, one frame to each peer tells where it writes, and the lists of copies come
+linked: one frame to each peer tells where it writes, and the lists of copies come
 to the device together. Every rank makes the same halos and exchanges in the same order, so all link the same ones.
 """
 
@@ -19,6 +19,7 @@ from dsolver.engines.transport.connections import Connections, exchanged
 from dsolver.engines.transport.peer_memory import Arena, IpcAddress, ReceiveLayout, sent_segments
 from dsolver.engines.transport.segments import PeerSegments, Segment, SegmentCache, local_segments
 from dsolver.kernels import Backend
+from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.peer.writes import WORD, HaloCopies, PeerCopy, PeerHalo, peer_halos
 from dsolver.kernels.formats.layout import HaloLayout
 
@@ -56,8 +57,8 @@ class PeerHalos:
     def _link(self) -> None:
         """Link all halos that are not."""
         channels, self._unlinked = self._unlinked, []
-        places = [self._arena.allocate(channel.room.size) for channel in channels]
-        self._arena.clear(zip(places, (channel.room.size for channel in channels), strict=True))
+        places = self._arena.allocate_zeros([channel.room.size for channel in channels])
+        settle()  # kernels read plans before they wait for earlier launches
         told = self._targets(channels, places)
         copies = [
             channel.copies(self._arena, place, targets)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import struct
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
@@ -62,7 +62,7 @@ class IpcAddress:
 
 @final
 class PeerMemory:
-    """Blocks of this rank's memory for others, and the others' blocks as they are seen from here.
+    """Blocks of this rank's memory for others, zeros at first, and the others' blocks as they are seen from here.
 
     Attributes:
         sizes: bytes of each block of this rank.
@@ -74,6 +74,7 @@ class PeerMemory:
         self._handles: list[bytes] = []
         self.sizes: list[int] = []
         self._opened: dict[tuple[int, int], int] = {}
+        self._stream = self._cuda.Stream(non_blocking=True)
 
     def address(self, block: int, offset: int) -> IpcAddress:
         """An address in a block of this rank."""
@@ -111,6 +112,15 @@ class PeerMemory:
         self._blocks.append(pointer)
         self.sizes.append(size)
         self._handles.append(bytes(runtime.ipcGetMemHandle(pointer)))
+        self.wipe((len(self._blocks) - 1, 0))
+
+    def wipe(self, begin: tuple[int, int]) -> None:
+        """Set all behind a byte of a block to zero, where nothing is read or written meanwhile."""
+        block, offset = begin
+        for pointer, size in zip(self._blocks[block:], self.sizes[block:], strict=True):
+            self._cuda.runtime.memsetAsync(pointer + offset, 0, size - offset, self._stream.ptr)
+            offset = 0
+        self._stream.synchronize()  # for nothing but these
 
     def close(self) -> None:
         """Close the others' memory and free this rank's: only once no rank writes any more."""
@@ -142,36 +152,58 @@ class Arena:
         self._room: dict[tuple[int, int], int] = {}  # of what has been taken from there, by block and offset
 
     def allocate(self, size: int) -> IpcAddress:
-        """Room for so many bytes, with whatever was there before: see `clear`.
+        """Room for so many bytes, with whatever was there before.
 
         Raises:
             cupy.cuda.runtime.CUDARuntimeError: as of `PeerMemory.add`.
         """
         size = _aligned(size)
+        return self._released_before(size) or self._unused(size) or self._added(size)
+
+    def allocate_zeros(self, sizes: Sequence[int]) -> list[IpcAddress]:
+        """Room for so many bytes each, of zeros. It waits where places were used before, and nothing is left beside.
+
+        What may still read there was enqueued on the current stream, or that waits for it.
+
+        Raises:
+            cupy.cuda.runtime.CUDARuntimeError: as of `PeerMemory.add`.
+        """
+        places, used = [], False
+        stream = self._cuda.get_current_stream()
+        for size in map(_aligned, sizes):
+            place = self._unused(size)
+            if place is None and (place := self._released_before(size)) is not None:
+                used = True
+                self._cuda.runtime.memsetAsync(self.local(place), 0, size, stream.ptr)
+            places.append(place or self._added(size))
+        if used:
+            stream.synchronize()
+        return places
+
+    def _released_before(self, size: int) -> IpcAddress | None:
         found = bisect_left(self._released, size, key=itemgetter(0))
-        if found < len(self._released) and self._released[found][0] <= ROOMY * size:
-            room, address = self._released.pop(found)
-            self._room[address.block, address.offset] = room
-            return address
+        if found == len(self._released) or self._released[found][0] > ROOMY * size:
+            return None
+        room, address = self._released.pop(found)
+        self._room[address.block, address.offset] = room
+        return address
+
+    def _unused(self, size: int) -> IpcAddress | None:
+        """A place that has not been taken, in the blocks that there are."""
         (block, offset), sizes = self.begin, self.memory.sizes
         while block < len(sizes) and offset + size > sizes[block]:
             block, offset = block + 1, 0
         if block == len(sizes):
-            self.memory.add(-(-max(size, PEER_BLOCK) // PEER_UNIT) * PEER_UNIT)
+            return None
         self.begin = block, offset + size
         return self.memory.address(block, offset)
 
-    def clear(self, places: Iterable[tuple[IpcAddress, int]]) -> None:
-        """Set places of some sizes to zero, before any peer learns of them: in one wait.
-
-        What may still read there was enqueued on the current stream, or that waits for it. Plans of halos that are
-        linked are there then, too: kernels read them before they wait for earlier launches.
-        """
-        stream = self._cuda.get_current_stream()
-        for address, size in places:
-            if size:
-                self._cuda.runtime.memsetAsync(self.local(address), 0, size, stream.ptr)
-        stream.synchronize()
+    def _added(self, size: int) -> IpcAddress:
+        """A place in a further block."""
+        self.memory.add(-(-max(size, PEER_BLOCK) // PEER_UNIT) * PEER_UNIT)
+        block = len(self.memory.sizes) - 1
+        self.begin = block, size
+        return self.memory.address(block, 0)
 
     def release(self, address: IpcAddress, size: int) -> None:
         """Give back what was allocated with this size, once all that others were to write there has been read.

@@ -14,6 +14,7 @@ from dsolver.kernels.cuda.csr.ghosts import CudaGhostRows, CudaShortGhostRows, b
 from dsolver.kernels.cuda.csr.look import look
 from dsolver.kernels.cuda.csr.statistics import asked, statistics
 from dsolver.kernels.cuda.csr.transfer import CudaTransferRows, measured_transfer, transfer
+from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import type_of
 from dsolver.kernels.cuda.sparse import selection
 from dsolver.kernels.cuda.sparse.products import mirrors
@@ -191,4 +192,4 @@ class CudaGeneral(GeneralSetup):
         return rows
 
     def wait(self) -> None:
-        cupy.cuda.get_current_stream().synchronize()
+        settle()

@@ -68,6 +68,7 @@ class _Here(threading.local):
 
     now: CudaForesight | None = None
     late = False
+    in_order = False
 
 
 _here: Final = _Here()
@@ -231,7 +232,18 @@ def ready_to_read() -> bool:
 
     Not where several ranks foresee: these exchange and multiply before what they have made is there.
     """
-    return _here.now is None or not _here.now.together
+    return not _here.in_order and (_here.now is None or not _here.now.together)
+
+
+@contextmanager
+def in_order() -> Iterator[None]:
+    """Let `settle` on this thread wait for nothing before the end: see `Backend.in_order`."""
+    before, _here.in_order = _here.in_order, True
+    try:
+        yield
+    finally:
+        _here.in_order = before
+        settle()
 
 
 def foreseen_numbers(values: Array) -> Host:
@@ -250,8 +262,11 @@ def aside() -> Iterator[None]:
 
 
 def settle() -> None:
-    """Wait for the current stream, unless set-up foresees: then `confirm` waits in the end. Readers do not wait."""
-    if _here.now is None:
+    """Wait for the current stream, unless set-up foresees: then `confirm` waits in the end. Readers do not wait.
+
+    Nor where kernels start in order, for then they wait.
+    """
+    if _here.now is None and not _here.in_order:
         cupy.cuda.get_current_stream().synchronize()
 
 

@@ -64,6 +64,29 @@ def test_what_is_foreseen_may_be_compared_later() -> None:
     assert larger(backend, 2.0)
 
 
+def test_kernels_that_start_in_order_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cupy import cuda
+
+    from dsolver.kernels.cuda.launch.foresight import ready_to_read
+
+    backend, waits, synchronize = load("cuda"), [0], cuda.Stream.synchronize
+
+    def counted(stream: Any) -> None:
+        waits[0] += 1
+        synchronize(stream)
+
+    monkeypatch.setattr(type(cuda.get_current_stream()), "synchronize", counted)
+    with backend.in_order():
+        for _ in range(3):
+            backend.synchronize()
+            assert not ready_to_read()
+        assert waits == [0]
+    assert waits == [1]
+    assert ready_to_read()
+    backend.synchronize()
+    assert waits == [2]
+
+
 def test_what_one_of_several_ranks_has_not_foreseen_is_foreseen_by_none() -> None:
     """The other rank is played: it has trusted answers, or another's, and has been right, or wrong."""
     backend, other = load("cuda"), {"mark": 0.0, "well": 1.0, "part": 1.0}
