@@ -18,6 +18,7 @@ from dsolver.engines.base import StepInParts
 from dsolver.engines.eager.cuda_timing import EventTimer, call_driver, driver
 from dsolver.engines.eager.timing import Timer
 from dsolver.engines.transport.base import Alone, Transport
+from dsolver.kernels.cuda.launch.foresight import recorded
 from dsolver.kernels.cuda.launch.loader import loaded
 from dsolver.monitor.spans import Span
 
@@ -221,7 +222,8 @@ class GraphRecorder:
     def _capture(self, step: Callable[[], None]) -> CapturedGraph:
         self.stream.begin_capture()
         try:
-            step()
+            with recorded():
+                step()
         finally:
             graph = CapturedGraph(self.stream)
         return graph

@@ -69,6 +69,7 @@ class _Here(threading.local):
     now: CudaForesight | None = None
     late = False
     in_order = False
+    recorded = False
 
 
 _here: Final = _Here()
@@ -232,7 +233,17 @@ def ready_to_read() -> bool:
 
     Not where several ranks foresee: these exchange and multiply before what they have made is there.
     """
-    return not _here.in_order and (_here.now is None or not _here.now.together)
+    return _here.recorded or not (_here.in_order or (_here.now is not None and _here.now.together))
+
+
+@contextmanager
+def recorded() -> Iterator[None]:
+    """Context of launches of this thread that are recorded, and run when all that they read is there."""
+    _here.recorded = True
+    try:
+        yield
+    finally:
+        _here.recorded = False
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def test_what_is_foreseen_may_be_compared_later() -> None:
 def test_kernels_that_start_in_order_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from cupy import cuda
 
-    from dsolver.kernels.cuda.launch.foresight import ready_to_read
+    from dsolver.kernels.cuda.launch.foresight import ready_to_read, recorded
 
     backend, waits, synchronize = load("cuda"), [0], cuda.Stream.synchronize
 
@@ -80,6 +80,8 @@ def test_kernels_that_start_in_order_are_waited_for_once(monkeypatch: pytest.Mon
         for _ in range(3):
             backend.synchronize()
             assert not ready_to_read()
+        with recorded():  # as those that run later
+            assert ready_to_read()
         assert waits == [0]
     assert waits == [1]
     assert ready_to_read()
