@@ -8,7 +8,7 @@ from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.auto import Auto
 from dsolver.preconditioners.base import Preconditioner
 from dsolver.preconditioners.block_jacobi import BlockJacobi
-from dsolver.preconditioners.blocks.methods import BlockDiagonal, BlockTriangular, Schur
+from dsolver.preconditioners.blocks.methods import BlockDiagonal, BlockTriangular, LeastSquaresCommutator, Schur
 from dsolver.preconditioners.chebyshev import Chebyshev
 from dsolver.preconditioners.direct import Direct
 from dsolver.preconditioners.function import Function, FunctionByChunk
@@ -33,6 +33,7 @@ __all__ = [
     "Identity",
     "Jacobi",
     "L1Jacobi",
+    "LeastSquaresCommutator",
     "Multigrid",
     "Preconditioner",
     "Schur",

@@ -40,6 +40,10 @@ within ½ √(1.975 / 0.025) ln(2e8) = 85 iterations whatever the coefficients, 
 An iteration of "mg" takes as long as 6 of these on a CPU, 8 to 10 of them are needed, and a set-up takes as long as 100
 (`bench/updates.py --steps`)."""
 
+FIELDS: Final = 2
+"""Velocity and pressure."""
+CONVECTION: Final = 1e-8
+"""Difference from the transpose, over the largest entry, from which on a block has convection."""
 FURTHER: Final = {"kept": 30, "mg": 75, "amg": 100, "chebyshev": 150, "jacobi": 300}
 """Iterations of each that take as long as to set the other kind up and to solve with it. On CPUs, set-up of multigrid
 is 60, 50 and 130 of these (of Chebyshev's "amg"), and of Jacobi's that of "amg" or of incomplete factors."""
@@ -233,6 +237,24 @@ def _with_jumps(builder: Builder, rows: FinestRows) -> FinestRows:
     return replace(rows, jumping=jumping(builder.engine, rows.offsets, rows.weights, float))
 
 
+def _for_blocks(problem: MatrixProblem, method: str | None) -> str:
+    """`usual_preconditioner` of a system of blocks."""
+    if method is None and cost_little(problem):
+        return "direct"
+    if method and METHODS[method].symmetric:
+        return "block-diagonal"
+    return "lsc" if _is_oseen(problem) else "block-triangular"
+
+
+def _is_oseen(problem: MatrixProblem) -> bool:
+    """Whether a system has two fields, the first with convection, the second without a block of its own."""
+    if len(problem.fields) != FIELDS or not problem.asymmetry:
+        return False
+    whole, first = problem.to_scipy(), problem.fields[0]
+    own, last = whole[:first, :first], whole[first:, first:]
+    return not last.count_nonzero() and abs(own - own.T).max() > CONVECTION * abs(own).max()
+
+
 def usual_preconditioner(problem: Problem, method: str | None = None, device: str = "cpu") -> str | None:
     """Name of the preconditioner for a system and a method where none was asked for; None for none.
 
@@ -249,9 +271,7 @@ def usual_preconditioner(problem: Problem, method: str | None = None, device: st
     if problem.lattice:
         return "auto"
     if isinstance(problem, MatrixProblem) and problem.fields and problem.matrix is not None:
-        if method is None and cost_little(problem):
-            return "direct"
-        return "block-diagonal" if method and METHODS[method].symmetric else "block-triangular"
+        return _for_blocks(problem, method)
     if suit_at_once(problem, method, device):
         return "direct"
     if problem.hollow:

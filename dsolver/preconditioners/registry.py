@@ -13,7 +13,7 @@ from dsolver.preconditioners.auto import Auto, usual_preconditioner
 from dsolver.preconditioners.base import Preconditioner
 from dsolver.preconditioners.block_jacobi import BlockJacobi
 from dsolver.preconditioners.blocks.base import BlockPreconditioner
-from dsolver.preconditioners.blocks.methods import BlockDiagonal, BlockTriangular, Schur
+from dsolver.preconditioners.blocks.methods import BlockDiagonal, BlockTriangular, LeastSquaresCommutator, Schur
 from dsolver.preconditioners.chebyshev import Chebyshev
 from dsolver.preconditioners.direct import Direct
 from dsolver.preconditioners.function import Function, FunctionByChunk
@@ -43,6 +43,7 @@ PreconditionerName = Literal[
     "block-diagonal",
     "block-triangular",
     "schur",
+    "lsc",
 ]
 
 
@@ -68,6 +69,7 @@ NAMED: Final[dict[str, Callable[[], Preconditioner]]] = {
     "block-diagonal": BlockDiagonal,
     "block-triangular": BlockTriangular,
     "schur": Schur,
+    "lsc": LeastSquaresCommutator,
     "symgs": SymGS,
     "ic0": IC0,
     "ilu0": ILU0,

@@ -110,7 +110,7 @@ class Setup:
             (algebraic multigrid, for grids and matrices), "hpcg" (the HPCG benchmark's V-cycle), "jacobi",
             "chebyshev", "direct" (factors of the whole matrix, which one owner has), None, for general matrices also
             "l1-jacobi", "block-jacobi", "symgs", "ic0" and "ilu0", for systems of `dsolver.block`
-            "block-triangular", "block-diagonal" and "schur"; an object of `dsolver.preconditioners` for other
+            "block-triangular", "block-diagonal", "schur" and "lsc"; an object of `dsolver.preconditioners` for other
             options; or your own: a function z = M(r) of whole arrays of b's shape, in b's kind of array, or an object
             of SciPy's or CuPy's kind (`LinearOperator`, sparse matrix) of shape (n, n) for vectors in the order of
             ``b.ravel()``; on a cluster that is named with client= these are called on one worker, with arrays of NumPy.

@@ -15,7 +15,7 @@ import dsolver
 from dsolver import problems
 from dsolver.errors import InputError
 from dsolver.matrices.composed.blocks import field_matrices
-from dsolver.preconditioners import Algebraic, BlockDiagonal, BlockTriangular, Jacobi, Schur
+from dsolver.preconditioners import Algebraic, BlockDiagonal, BlockTriangular, Jacobi, LeastSquaresCommutator, Schur
 from tests.support.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
@@ -277,3 +277,103 @@ def test_on_a_gpu(m: Any) -> None:
     assert found.converged
     assert abs(found.iterations - expected.iterations) <= 2
     assert np.linalg.norm(b - problem.to_scipy() @ found.x) <= 1.01e-6 * np.linalg.norm(b)
+
+
+def stirred(n: int, viscosity: float) -> tuple[Any, Any]:
+    """Blocks of `stokes` with upwind convection by a flow around the middle: Oseen's equations."""
+    a, bt = stokes(n)
+
+    def at(x: F64, y: F64) -> F64:
+        found: F64 = np.sin(np.pi * np.clip(x, 0.0, 1.0)) * np.sin(np.pi * np.clip(y, 0.0, 1.0)) / np.pi
+        return found
+
+    parts = []
+    for nx, ny, x0, y0 in ((n - 1, n, 1.0, 0.5), (n, n - 1, 0.5, 1.0)):
+        i, j = np.meshgrid(np.arange(nx), np.arange(ny), indexing="ij")
+        x, y, half = (i + x0) / n, (j + y0) / n, 0.5 / n
+        number, rows = i * ny + j, sp.coo_array((nx * ny, nx * ny)).tocsr()
+        for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+            sign = dx - dy  # of what flows out, as a difference of the stream function along the face
+            first, last = (
+                ((x - half, y + dy * half), (x + half, y + dy * half))
+                if dy
+                else ((x + dx * half, y - half), (x + dx * half, y + half))
+            )
+            out = sign * (at(*last) - at(*first))
+            there = (i + dx >= 0) & (i + dx < nx) & (j + dy >= 0) & (j + dy < ny)
+            entries = np.r_[np.maximum(out, 0.0).ravel(), np.minimum(out, 0.0)[there]]
+            where = np.r_[number.ravel(), number[there]], np.r_[number.ravel(), (number + dx * ny + dy)[there]]
+            rows = rows + sp.csr_array((entries, where), shape=rows.shape)
+        parts.append(rows)
+    return sp.csr_array(viscosity * a + sp.block_diag(parts)), bt
+
+
+def oseen(n: int, viscosity: float, **options: Any) -> tuple[Any, F64]:
+    """The problem, and a right-hand side in its reach."""
+    a, bt = stirred(n, viscosity)
+    b = np.random.default_rng(0).standard_normal(sum(bt.shape))
+    b[bt.shape[0] :] -= b[bt.shape[0] :].mean()
+    return dsolver.block([[a, bt], [bt.T, None]], **options), b
+
+
+@pytest.mark.parametrize(("viscosity", "most"), [(1.0, 25), (1e-2, 25), (1e-3, 35)])
+def test_the_commutator_serves_flows_with_convection(viscosity: float, most: int) -> None:
+    problem, b = oseen(24, viscosity)
+    m = LeastSquaresCommutator(M=(Algebraic(coarsening="air"), "amg"))
+    found, other = (
+        dsolver.solve(problem, b, M=each, maxiter=150) for each in (m, BlockTriangular(M=("auto", "jacobi")))
+    )
+    assert found.converged
+    assert found.solved_by.startswith("fgmres with LeastSquaresCommutator")
+    assert np.linalg.norm(b - problem.to_scipy() @ found.x) <= 1.01e-8 * np.linalg.norm(b)
+    assert found.iterations <= most
+    assert viscosity > 1e-2 or found.iterations < 0.4 * other.iterations
+
+
+def test_the_commutator_is_what_its_formula_says() -> None:
+    (a, bt), (problem, b) = stirred(6, 0.1), oseen(6, 0.1)
+    d, n = a.diagonal(), a.shape[0]
+    t = -(bt.T @ sp.diags_array(1.0 / d) @ bt).toarray()
+    k = (bt.T @ sp.diags_array(1.0 / d) @ a @ sp.diags_array(1.0 / d) @ bt).toarray()
+    second = -np.linalg.pinv(t) @ k @ np.linalg.pinv(t) @ b[n:]
+    second -= second.mean()
+    expected = np.r_[np.linalg.solve(a.toarray(), b[:n] - bt @ second), second]
+    first = dsolver.solve(problem, b, M=LeastSquaresCommutator(M="direct"), maxiter=1)
+    x = first.x.copy()
+    x[n:] -= x[n:].mean()  # GMRES scales it, and pressures are known up to a constant
+    factor = (x @ expected) / (expected @ expected)
+    assert np.allclose(x, factor * expected, rtol=0.0, atol=1e-7 * abs(x).max())
+
+
+def test_a_default_call_takes_the_commutator_for_oseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dsolver.preconditioners import auto
+
+    monkeypatch.setattr(auto, "cost_little", lambda _: False)
+    problem, b = oseen(20, 1e-2)
+    assert "LeastSquaresCommutator" in dsolver.solve(problem, b).solved_by
+    assert "BlockTriangular" in dsolver.solve(*system(stokes(20))).solved_by
+    a, bt = stokes(12)
+    turned = dsolver.block([[a, bt], [-1.0 * bt.T, None]])
+    assert "BlockTriangular" in dsolver.solve(turned, np.zeros(turned.shape)).solved_by
+
+
+def test_workers_have_the_bits_of_the_commutator(client: Client) -> None:
+    problem, b = oseen(10, 1e-2, chunks=3)
+    m = LeastSquaresCommutator(M=(Algebraic(coarsening="air", coarse_rows=20), "amg"), turns=(1, 2))
+    found = [
+        dsolver.solve(problem, b, M=m, rtol=1e-6, device="cpu", **where)
+        for where in ({"engine": "reference"}, {"client": client})
+    ]
+    assert found[0].converged
+    assert found[0].residuals == found[1].residuals
+    assert (found[0].x == found[1].x).all()
+
+
+def test_the_commutator_refuses_other_fields_and_turns() -> None:
+    for wrong in ((1,), (0, 1), 2, (1.5, 2)):
+        with pytest.raises(InputError, match="turns must be two positive integers"):
+            LeastSquaresCommutator(turns=wrong)  # type: ignore[arg-type]
+    eye = sp.eye_array(6)
+    three = dsolver.block([[eye, None, eye], [None, eye, eye], [eye, eye, None]])
+    with pytest.raises(InputError, match="LeastSquaresCommutator is for two fields, not 3"):
+        dsolver.solve(three, np.ones(18), M="lsc")

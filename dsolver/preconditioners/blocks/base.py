@@ -71,9 +71,18 @@ class BlockPreconditioner(Preconditioner):
         matrices = self._matrices(problem)
         parts: list[Preconditioner] = []
         for number, (m, each) in enumerate(zip(given, matrices, strict=True)):
-            usual = _usual(each, matrices[:number]) if isinstance(m, str) and m == AUTO else None
+            usual = self._usual(each, matrices[:number]) if isinstance(m, str) and m == AUTO else None
             parts.append(usual or choose(m, each.problem))
         return replace(self, parts=tuple(parts), made=(problem.matrix, matrices))
+
+    def _usual(self, of_field: FieldMatrix, before: Sequence[FieldMatrix]) -> Preconditioner | None:
+        """The preconditioner that suits a field where none was asked for; None where its matrix alone tells."""
+        problem = of_field.problem
+        if problem.asymmetry or problem.hollow or problem.indefinite or not problem.mirrored:
+            return None
+        if of_field.coupled and not all(each.like_diagonal for each in before):
+            return Jacobi()
+        return Algebraic()
 
     def with_fields(self, problem: Problem) -> Problem:
         """A system, not cut yet, with the matrices of its fields."""
@@ -187,16 +196,6 @@ def _value_type(m: Preconditioner) -> str:
     return (m.can.lowered and m.precision) or "float64"
 
 
-def _usual(of_field: FieldMatrix, before: Sequence[FieldMatrix]) -> Preconditioner | None:
-    """The preconditioner that suits a field where none was asked for; None where its matrix alone tells."""
-    problem = of_field.problem
-    if problem.asymmetry or problem.hollow or problem.indefinite or not problem.mirrored:
-        return None
-    if of_field.coupled and not all(each.like_diagonal for each in before):
-        return Jacobi()
-    return Algebraic()
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
 class BuiltField:
@@ -230,9 +229,12 @@ class BlockField:
         m: the preconditioner.
         whole: the `Layout` of every chunk of the system's vectors.
         positive: whether M is to be as of a positive definite matrix, else it has the sign of the pivot.
+        turns: how often M is applied, each time to the residual that is left.
     """
 
-    def __init__(self, built: BuiltField, m: Preconditioner, whole: PerChunk, *, positive: bool) -> None:
+    def __init__(
+        self, built: BuiltField, m: Preconditioner, whole: PerChunk, *, positive: bool, turns: int = 1
+    ) -> None:
         engine, layout = built.engine, built.chunks.at("layout")
         self._engine, self._scale = engine, math.ldexp(1.0 if positive else built.sign, built.exponent)
         self._matrix = Matrix(engine, built.chunks, built.problem.senders)
@@ -247,19 +249,29 @@ class BlockField:
         self._m = make(m, site, _value_type(m))
         routes = engine.per_chunk(partial(_routes, first=built.first), whole, layout)
         self._gather, self._scatter = routes.at("gather"), routes.at("scatter")
-        self._r, self._z = engine.field(layout), engine.field(layout)
+        self._r, self._z, self._layout = engine.field(layout), engine.field(layout), layout
+        self._turns = turns
+        if turns > 1:
+            self._left, self._more = engine.field(layout), engine.field(layout)
 
     def apply(self, r: Field, z: Field) -> None:
-        """z = M r in the rows of the field; the others stay."""
+        """z = M r in the rows of the field; the others stay. After further turns z = Σ (I - M A)ⁿ M r."""
         engine = self._engine
         engine.run(MOVE, self._gather, r, self._r)
-        if self._m is None:
-            engine.copy(self._r, self._z)
-        else:
-            self._m.apply(self._r, self._z)
+        self._once(self._r, self._z)
+        for _ in range(self._turns - 1):
+            self._matrix.residual(self._r, self._z, self._left, self._more)
+            self._once(self._left, self._more)
+            engine.run(WAXPBY, 1.0, self._z, 1.0, self._more, self._z)
         if self._scale != 1.0:
             engine.run(WAXPBY, self._scale, self._z, 0.0, self._z, self._z)
         engine.run(MOVE, self._scatter, self._z, z)
+
+    def _once(self, r: Field, z: Field) -> None:
+        if self._m is None:
+            self._engine.copy(r, z)
+        else:
+            self._m.apply(r, z)
 
     def apply_diagonal(self, r: Field, z: Field) -> None:
         """z = D⁻¹ r in the rows of the field, with the diagonal D of its matrix; the others stay."""
@@ -287,10 +299,12 @@ class BlockSystem:
         self._m, self._site = m, site
         self.engine, self.matrix, self.layout = site.engine, site.matrix, site.matrix.layout
 
-    def fields(self, *, positive: bool) -> tuple[BlockField, ...]:
-        """The fields; positive: as of `BlockField`."""
-        each = zip(self._site.levels, self._m.parts, strict=True)
-        return tuple(BlockField(built, m, self.layout, positive=positive) for built, m in each)
+    def fields(self, *, positive: bool, turns: Sequence[int] = ()) -> tuple[BlockField, ...]:
+        """The fields; positive: as of `BlockField`, and of cycles of multigrid `turns`, 1 where they are not given."""
+        parts = self._m.parts
+        counts = [count if m.can.multilevel else 1 for m, count in zip(parts, turns or (1,) * len(parts), strict=True)]
+        each = zip(self._site.levels, parts, counts, strict=True)
+        return tuple(BlockField(built, m, self.layout, positive=positive, turns=count) for built, m, count in each)
 
     def field(self) -> Field:
         """A vector of the whole system."""
