@@ -276,7 +276,8 @@ def _speed(problem: MatrixProblem) -> float:
     """Speed of the library that makes the factors, over that of SuperLU, as far as is known in this process."""
     dtype = np.dtype(np.complex128 if problem.complex else np.float64)
     kind = Kind(symmetric=not problem.asymmetry, mirrored=problem.mirrored, positive=not problem.indefinite)
-    name = chosen(dtype, kind, entries_of(problem), gpu=False)
+    entries = 0 if problem.elimination is None else problem.elimination.entries
+    name = chosen(dtype, kind, entries, gpu=False)
     return 1.0 if name is None else LIBRARIES[name].speed
 
 

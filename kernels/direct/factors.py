@@ -10,7 +10,7 @@ import numpy as np
 
 from dsolver.kernels import Backend, load
 from dsolver.kernels.direct.libraries import LIBRARIES, Factors, Kind, SingularError, Values, chosen, fits, maker
-from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.csr import Csr, of_entries
 from dsolver.kernels.reductions import some
 
 PASSES: Final = 2
@@ -170,9 +170,8 @@ class _Scaled:
         xp, self._backend, self._singular = backend.xp, backend, traits.singular
         self.dtype = np.result_type(backend.dtype, np.complex64 if a.values.dtype.kind == "c" else backend.dtype)
         self.rows, self.entries, self.gpu = a.size, len(a.columns), backend.name == "cuda"
-        row = backend.general.places(a.start, len(a.columns))
-        left, right = scales(xp, a, row, symmetric=traits.symmetric)
-        values = a.values * left[row] * right[a.columns]
+        row = of_entries(a.start, len(a.columns))
+        left, right, values = scaled(xp, a, row, symmetric=traits.symmetric)
         delta = float(np.finfo(self.dtype).eps) ** 0.5
         diagonal = xp.zeros(self.rows, a.values.dtype)
         on = row == a.columns
@@ -220,7 +219,7 @@ class _Scaled:
         self._left = np.where(counted, self._left, 0.0)
         if self._left.max() <= EVEN * least:
             self._left = np.full(self.rows, least)
-        self._matrix.data *= (self._left / before)[row]
+        self._matrix.data = self._matrix.data * (self._left / before)[row]  # they may be those of A
         kind = replace(self.kind, symmetric=True, mirrored=True, positive=False)
         augmented = self._typed(_augmented(self._matrix, self._delta))
         return self._with(LeastSquaresFactors(maker(name)(augmented, kind)), nearby=True)
@@ -285,10 +284,10 @@ def _augmented(matrix: Any, delta: float) -> Any:
     return made
 
 
-def scales(xp: Any, a: Csr, row: Any, *, symmetric: bool) -> tuple[Any, Any]:
-    """Diagonals R and C of powers of two, float64 (rows,), with which entries of R A C are at most about 1.
+def scaled(xp: Any, a: Csr, row: Any, *, symmetric: bool) -> tuple[Any, Any, Any]:
+    """Diagonals R and C of powers of two, float64 (rows,), and the entries of R A C, which are at most about 1.
 
-    They round nothing. Those of a symmetric matrix are equal.
+    Nothing is rounded. Those of a symmetric matrix are equal.
 
     Args:
         xp: the array module.
@@ -296,14 +295,17 @@ def scales(xp: Any, a: Csr, row: Any, *, symmetric: bool) -> tuple[Any, Any]:
         row: of each entry.
         symmetric: whether A is.
     """
-    rest = xp.abs(a.values)
+    values = a.values
     left, right = xp.ones(a.size), xp.ones(a.size)
     for _ in range(PASSES):
-        of_rows = _root(xp, _largest(xp, rest, row, a.size))
-        of_columns = of_rows if symmetric else _root(xp, _largest(xp, rest, a.columns, a.size))
-        rest *= of_rows[row] * of_columns[a.columns]
+        sizes = xp.abs(values)
+        of_rows = _root(xp, _largest(xp, sizes, row, a.size))
+        of_columns = of_rows if symmetric else _root(xp, _largest(xp, sizes, a.columns, a.size))
+        if not some((of_rows != 1.0) | (of_columns != 1.0)):
+            break
+        values = values * (of_rows[row] * of_columns[a.columns])
         left, right = left * of_rows, right * of_columns
-    return left, right
+    return left, right, values
 
 
 def _largest(xp: Any, values: Any, place: Any, size: int) -> Any:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver.errors import DeviceMemoryError
-from dsolver.kernels.direct.fill import Fill
+from dsolver.kernels.direct.fill import Fill, fill_of
 from dsolver.krylov.control import giving_up
 from dsolver.matrices import elimination
 from dsolver.multigrid import hierarchy
@@ -252,6 +252,23 @@ def test_on_cpus_factors_need_not_be_cheap_where_they_cost_less_than_iterations_
     assert taken(laplacian(90)) == Direct()
     guided = dsolver.matrix(plate, near_nullspace=np.stack([np.ones(8100), np.arange(8100.0)], axis=1))
     assert auto.usual_preconditioner(guided, None, "cpu") == "chebyshev", "who brings these vectors wants multigrid"
+
+
+def test_more_factors_are_made_at_once_by_a_library_that_is_quicker(monkeypatch: pytest.MonkeyPatch) -> None:
+    plate = sp.csr_array(laplacian(90) @ laplacian(90))
+    fill = fill_of(plate, mirrored=True)
+    assert fill is not None
+    monkeypatch.setattr(direct, "INSTEAD", int(0.7 * fill.products / plate.nnz))
+    asked: list[int] = []
+    for library, m in (("superlu", "chebyshev"), ("pardiso", "direct")):
+
+        def taken_library(_: Any, __: Any, entries: int, name: str = library, **___: Any) -> str:
+            asked.append(entries)
+            return name
+
+        monkeypatch.setattr(direct, "chosen", taken_library)
+        assert auto.usual_preconditioner(dsolver.matrix(plate), None, "cpu") == m
+    assert set(asked) == {plate.nnz}
 
 
 def test_what_is_slow_goes_on_with_factors_where_they_cost_less(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from dsolver.errors import InputError
 from dsolver.kernels.direct import factors, lapack, libraries
 from dsolver.kernels.direct.fill import Fill, fill_of, full_fill
 from dsolver.kernels.direct.libraries import LIBRARIES, fits
+from dsolver.kernels.formats.csr import Csr, of_entries
 from dsolver.preconditioners import Direct, direct
 from dsolver.session.follower import ATTAINED
 from tests.matrices.test_matrix import lattice
@@ -428,3 +429,18 @@ def test_on_a_gpu_factors_of_the_host_serve() -> None:
     a = KINDS["indefinite"]
     found = solved(dsolver.matrix(a, chunks=2), a @ X, device="cuda", engine="reference")
     assert residual(a, found.x, a @ X) < 1e-10
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_scaling_rounds_nothing_and_leaves_the_matrix_as_it_is(symmetric: bool) -> None:
+    half = sp.random_array((40, 40), density=0.1, rng=np.random.default_rng(0)) + sp.eye_array(40)
+    unit = sp.csr_array(half + half.T) / 4.0
+    power = sp.diags_array(2.0 ** np.random.default_rng(1).integers(-3, 4, 40))
+    for a, alike in ((unit, True), (sp.csr_array(power @ unit @ power), False)):
+        rows = Csr(a.indptr.astype(np.int64), a.indices, a.data.copy())
+        left, right, values = factors.scaled(np, rows, of_entries(rows.start, a.nnz), symmetric=symmetric)
+        expected = (sp.diags_array(left) @ a @ sp.diags_array(right)).tocsr()
+        np.testing.assert_array_equal(values, expected.data)
+        np.testing.assert_array_equal(rows.values, a.data)
+        assert bool((left == 1.0).all()) == alike
+        assert abs(expected).max() <= 2.0
