@@ -51,6 +51,14 @@ extern "C" __global__ void find_boundary(
     reads_halo[SLICE + i] = found;
 }
 
+// The places of flags that are set, ascending, as many as there is room for. start: how many are set before each place.
+extern "C" __global__ void list_set(
+    const unsigned char* __restrict__ flags, const long long* __restrict__ start, int count, int room, int* places
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count && flags[i] && start[i] < room) places[start[i]] = i;
+}
+
 // How many entry columns and column numbers slices have.
 struct Counts {
     long long width, columns;

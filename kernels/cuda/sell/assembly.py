@@ -9,7 +9,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.foresight import settle
+from dsolver.kernels.cuda.launch.foresight import foreseen_numbers, settle
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import half_sweeps
 from dsolver.kernels.cuda.launch.tables import kept_of
@@ -17,6 +17,7 @@ from dsolver.kernels.cuda.layout_setup import none_of
 from dsolver.kernels.cuda.sell import kept_shapes, slices
 from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.sell.slice_widths import Widths, widths_of
+from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.cuda.vectors import cast
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
@@ -85,11 +86,27 @@ def halo_matrix(where: Layout, columns: Layout, rows: CandidateRows, dtype: np.d
         reads_halo = cupy.zeros(where.size, dtype=np.uint8)
         arguments = (*source, stored, np.int32(len(stored)), np.int32(columns.rows), reads_halo)
         kernel(slices.FILE, "find_boundary", slices.ANY)(*slices.threads(len(stored)), arguments)
-        boundary = cupy.flatnonzero(reads_halo).astype(np.int32)
+        boundary = set_places(reads_halo)
     wanted = _padded(where.row[boundary]) if len(boundary) else boundary
     of_boundary = slices.rows_arguments(columns, wanted, where.color)
     found, _, _ = slices.filled(slices.HALO, dtype, source, of_boundary)
     return CudaHaloMatrix(**_of_boundary(boundary, found))
+
+
+def set_places(flags: Array) -> Array:
+    """The places of flags that are set, ascending: int32. Their number is foreseen; CuPy's `flatnonzero` waits for it.
+
+    Args:
+        flags: uint8, 0 or 1.
+    """
+    total = cupy.zeros(1, dtype=np.int64)
+    start = starts_of(flags.view(np.int8), total)
+    count = int(foreseen_numbers(total)[0])
+    found = cupy.zeros(count, dtype=np.int32)
+    if count:
+        arguments = (flags, start, np.int32(len(flags)), np.int32(count), found)
+        kernel(slices.FILE, "list_set", slices.ANY)(*slices.threads(len(flags)), arguments)
+    return found
 
 
 @cache
