@@ -28,7 +28,9 @@ from dsolver.kernels.formats.ell import Ell
 
 
 class AmgKernels:
-    """Set-up of levels without a lattice, on the host. Methods are what the functions of their names are there.
+    """Set-up of levels without a lattice, on the host.
+
+    Methods are what the functions of their names are there; a device binds its own in their places.
 
     Args:
         team: shares the loops; the number of its threads changes no bit.

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, final
 
 import cupy
 import numpy as np
 
-from dsolver.kernels.amg import EVERY, BlockSizes, Cut, Images, LatticeBox, OpenBox, Places
+from dsolver.kernels.amg import BlockSizes, Images, Places
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
-from dsolver.kernels.cuda.amg import (
-    box_rows,
-    couplings,
-    extended_interpolation,
-    open_rows,
-    paths,
-    pmis,
-    points,
-)
+from dsolver.kernels.cuda.amg import pmis
 from dsolver.kernels.cuda.amg.aggregation.setup import CudaAggregation
+from dsolver.kernels.cuda.amg.box_rows import box_rows
+from dsolver.kernels.cuda.amg.couplings import coarse_couplings, couplings, row_measures
+from dsolver.kernels.cuda.amg.extended_interpolation import interpolation, kept_product, renamed
+from dsolver.kernels.cuda.amg.open_rows import open_rows
+from dsolver.kernels.cuda.amg.paths import paths
+from dsolver.kernels.cuda.amg.pmis import begun, counted
+from dsolver.kernels.cuda.amg.points import damped, leads, numbered, of_coarse, states_of, through
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
-from dsolver.kernels.cuda.sparse import selection, windows
 from dsolver.kernels.cuda.sparse.blocks import galerkin as block_galerkin
 from dsolver.kernels.cuda.sparse.blocks import products as block_products
 from dsolver.kernels.cuda.sparse.places import products as placed
-from dsolver.kernels.cuda.sparse.products import galerkin, mirrors, product
+from dsolver.kernels.cuda.sparse.products import galerkin, product
+from dsolver.kernels.cuda.sparse.products.galerkin import BegunProduct, half_galerkin
 from dsolver.kernels.cuda.sparse.products.halves import CudaHalves
+from dsolver.kernels.cuda.sparse.products.mirrors import fill_lost, mirrored, symmetrize, transposed
+from dsolver.kernels.cuda.sparse.selection import selected
+from dsolver.kernels.cuda.sparse.windows import distinct, ghosts, outside, places, relabeled
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
@@ -54,89 +55,42 @@ class CudaAlgebra(AmgKernels):
 
     # -- coarse points -------------------------------------------------------------------------------------------------
 
-    def box_rows(self, box: LatticeBox, offsets: Sequence[tuple[int, int, int]], weights: Any) -> tuple[Csr, Any, bool]:
-        return box_rows.box_rows(box, offsets, weights)
-
-    def open_rows(self, box: OpenBox, offsets: Sequence[tuple[int, int, int]], weights: Any) -> Csr:
-        return open_rows.open_rows(box, offsets, weights)
-
-    def row_measures(self, a: Csr, below: int) -> tuple[Any, Any, Any]:
-        return couplings.row_measures(a, below)
-
-    def couplings(self, a: Csr, below: int, largest: Any, theta: float) -> tuple[Any, Any]:
-        return couplings.couplings(a, below, largest, theta)
-
-    def begun(self, counts: Any, origin: Any, level: int, lone: int) -> tuple[Any, Any]:
-        return pmis.begun(counts, origin, level, lone)
+    box_rows = staticmethod(box_rows)
+    open_rows = staticmethod(open_rows)
+    row_measures = staticmethod(row_measures)
+    couplings = staticmethod(couplings)
+    begun = staticmethod(begun)
 
     def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None) -> Any:
         return pmis.settled(a, below, bits, key, origin, state)
 
-    def counted(self, states: Any, opened: Any) -> tuple[int, int, Any]:
-        return pmis.counted(states, opened)
-
-    def paths(
-        self, a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int
-    ) -> Csr:
-        return paths.paths(a, points, below, bits, coarse, seen, columns, least)
+    counted = staticmethod(counted)
+    paths = staticmethod(paths)
 
     # -- points ------------------------------------------------------------------------------------------------------
 
-    def damped(self, share: Any, least: float, dominance: float, factor: float) -> Any:
-        return points.damped(share, least, dominance, factor)
-
-    def numbered(self, states: Any, before: Any, first: int) -> Any:
-        return points.numbered(states, before, first)
-
-    def states_of(self, numbers: Any) -> tuple[Any, Any]:
-        return points.states_of(numbers)
-
-    def through(self, numbers: Any, first: int, others: Any) -> Any:
-        return points.through(numbers, first, others)
-
-    def leads(self, start: Any, values: Any) -> tuple[Any, Any]:
-        return points.leads(start, values)
-
-    def of_coarse(self, numbers: Any, first: int, count: int, values: Any) -> Any:
-        return points.of_coarse(numbers, first, count, values)
+    damped = staticmethod(damped)
+    numbered = staticmethod(numbered)
+    states_of = staticmethod(states_of)
+    through = staticmethod(through)
+    leads = staticmethod(leads)
+    of_coarse = staticmethod(of_coarse)
 
     # -- windows -------------------------------------------------------------------------------------------------------
 
-    def outside(self, numbers: Any, first: int, last: int) -> Any:
-        return windows.outside(numbers, first, last)
-
-    def distinct(self, numbers: Any) -> Any:
-        return windows.distinct(numbers)
-
-    def ghosts(self, numbers: Any, first: int, last: int) -> tuple[Any, int]:
-        return windows.ghosts(numbers, first, last)
-
-    def places(self, numbers: Any, first: int, rows: int, ghosts: Any, below: int) -> Any:
-        return windows.places(numbers, first, rows, ghosts, below)
-
-    def relabeled(self, places: Any, rows: int, below: int, base: int, names: Any) -> Any:
-        return windows.relabeled(places, rows, below, base, names)
-
-    def selected(self, a: Csr, rows: Any = None, columns: tuple[int, int] = EVERY) -> Csr:
-        return selection.selected(a, rows, columns)
+    outside = staticmethod(outside)
+    distinct = staticmethod(distinct)
+    ghosts = staticmethod(ghosts)
+    places = staticmethod(places)
+    relabeled = staticmethod(relabeled)
+    selected = staticmethod(selected)
 
     # -- interpolation -------------------------------------------------------------------------------------------------
 
-    def coarse_couplings(
-        self, a: Csr, bits: Any, state: Any, below: int, names: Any, *, every: bool = False, loose: bool = False
-    ) -> Csr:
-        return couplings.coarse_couplings(a, bits, state, below, names, every=every, loose=loose)
-
-    def interpolation(
-        self, a: Csr, points: Any, bits: Any, state: Any, below: int, seen: Csr, coarse: Any, columns: int, most: int
-    ) -> Csr:
-        return extended_interpolation.interpolation(a, points, bits, state, below, seen, coarse, columns, most)
-
-    def renamed(self, seen: Csr, names: Any) -> Csr:
-        return extended_interpolation.renamed(seen, names)
-
-    def kept_product(self, a: Csr, b: Csr, columns: int, most: int) -> Csr:
-        return extended_interpolation.kept_product(a, b, columns, most)
+    coarse_couplings = staticmethod(coarse_couplings)
+    interpolation = staticmethod(interpolation)
+    renamed = staticmethod(renamed)
+    kept_product = staticmethod(kept_product)
 
     # -- coarse rows ---------------------------------------------------------------------------------------------------
 
@@ -169,15 +123,13 @@ class CudaAlgebra(AmgKernels):
             return galerkin.galerkin(a, p, columns, diagonal, symmetric=symmetric)
         return block_galerkin.galerkin(a, p, columns, diagonal, blocks, symmetric=symmetric)
 
-    def begun_galerkin(self, a: Csr, p: Csr, columns: int) -> Any:
-        return galerkin.BegunProduct(a, p, columns)
+    begun_galerkin = staticmethod(BegunProduct)
 
     def rows_of_ap(self, begun: Any, rows: Any, least: int) -> Csr:
         made: Csr = begun.rows(rows)
         return made
 
-    def half_galerkin(self, begun: Any, cut: Cut, diagonal: Any) -> tuple[Csr, Any]:
-        return galerkin.half_galerkin(begun, cut, diagonal)
+    half_galerkin = staticmethod(half_galerkin)
 
     def halved(self, upper: Csr) -> Any:
         return CudaHalves.of(upper, 0, upper.size)
@@ -197,17 +149,10 @@ class CudaAlgebra(AmgKernels):
         found: Csr = half.completed(before, below)
         return found
 
-    def transposed(self, a: Csr, columns: int) -> Csr:
-        return mirrors.transposed(a, columns)
-
-    def fill_lost(self, coarse: Csr, below: int, r: Csr, diagonal: Any) -> None:
-        mirrors.fill_lost(coarse, below, r, diagonal)
-
-    def symmetrize(self, a: Csr, below: int) -> None:
-        mirrors.symmetrize(a, below)
-
-    def mirrored(self, a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
-        return mirrors.mirrored(a, ascending=ascending)
+    transposed = staticmethod(transposed)
+    fill_lost = staticmethod(fill_lost)
+    symmetrize = staticmethod(symmetrize)
+    mirrored = staticmethod(mirrored)
 
     def same(self, one: Any, other: Any) -> bool:
         count = len(one)

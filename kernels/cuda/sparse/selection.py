@@ -25,7 +25,7 @@ LANES: Final = 8
 """Lanes that share a row, as in selection.cu."""
 
 
-def selected(a: Csr, rows: Array | None, columns: tuple[int, int] = EVERY) -> Csr:
+def selected(a: Csr, rows: Array | None = None, columns: tuple[int, int] = EVERY) -> Csr:
     """See `dsolver.kernels.cpu.amg.selection.selected`. It waits once, for the number of entries."""
     count = a.size if rows is None else len(rows)
     if not count:

@@ -21,9 +21,9 @@ class AggregationSetup:
 
     # -- nodes and roots -----------------------------------------------------------------------------------------------
 
-    def strong_nodes(self, a: Csr, below: int, scale: Any, size: int, node: Any, nodes_: int, theta: float) -> Csr:
+    def strong_nodes(self, a: Csr, below: int, scale: Any, size: int, node: Any, count: int, theta: float) -> Csr:
         """See `nodes.strong_nodes`."""
-        return nodes.strong_nodes(a, below, scale, size, node, nodes_, theta, self.team)
+        return nodes.strong_nodes(a, below, scale, size, node, count, theta, self.team)
 
     def words(self, origin: Any, level: int) -> Any:
         """See `roots.words`."""

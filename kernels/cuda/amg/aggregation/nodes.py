@@ -25,7 +25,7 @@ LANES_OF_MOVE: Final = 8
 """Lanes of a node whose couplings are moved, too."""
 
 
-def strong_nodes(a: Csr, below: int, scale: Array, size: int, node: Array, nodes: int, theta: float) -> Csr:
+def strong_nodes(a: Csr, below: int, scale: Array, size: int, node: Array, count: int, theta: float) -> Csr:
     """See `dsolver.kernels.cpu.amg.aggregation.nodes.strong_nodes`. It waits for the number of couplings.
 
     Rows of full blocks take one pass. Whether they are, that pass finds out; where they are not, there are two more.
@@ -44,7 +44,7 @@ def strong_nodes(a: Csr, below: int, scale: Array, size: int, node: Array, nodes
     entries, late = map(int, read_back(known))
     out = _room(start, entries)
     _launch(f"fill_strong_{lanes}", own * lanes, (*rows, *out))
-    return ascending(out, nodes) if late else out
+    return ascending(out, count) if late else out
 
 
 def _of_full_blocks(a: Csr, own: int, size: int, lanes: int, rows: tuple[Any, ...]) -> Csr | None:
