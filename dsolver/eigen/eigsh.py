@@ -18,6 +18,7 @@ from dsolver.eigen.pencil import GivenPencil, given_pencil
 from dsolver.eigen.search import Wanted, search
 from dsolver.eigen.shift_invert import shift_inverted
 from dsolver.errors import InputError, check_tolerance, in_a_line
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.auto import Auto, coarsens
 from dsolver.preconditioners.registry import AUTO, check_matrix
 from dsolver.problems import Problem
@@ -207,6 +208,8 @@ def _usual(M: Any, problem: Problem) -> Any:
         return Auto(jacobi=False)
     if problem.indefinite or problem.hollow:
         return None
+    if isinstance(problem, MatrixProblem) and problem.dominated:
+        return "chebyshev"
     return "amg" if coarsens(problem) else M
 
 

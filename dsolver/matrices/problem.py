@@ -61,6 +61,7 @@ class MatrixProblem(Problem):
         opened: rows whose entries do not add up to zero; None where that is not known.
         negative: rows of which it is known that their diagonal is not positive.
         dominant: whether the diagonal is known to be positive, and far more than the rest of its row in the mean.
+        dominated: whether A is known to be symmetric, and the diagonal more than the rest in each row, too.
         hubs: whether few rows are known to be far longer than the others.
         given: the matrix whose residuals count where `matrix` has other entries: see
             `dsolver.matrices.solved_matrix`; None where it has not.
@@ -97,6 +98,7 @@ class MatrixProblem(Problem):
     opened: int | None = field(repr=False, default=None)
     negative: int = field(repr=False, default=0)
     dominant: bool = field(repr=False, default=False)
+    dominated: bool = field(repr=False, default=False)
     hubs: bool = field(repr=False, default=False)
     given: Any = field(repr=False, compare=False, default=None)
     given_senders: tuple[tuple[int, ...], ...] | None = field(repr=False, default=None)

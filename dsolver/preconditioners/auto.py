@@ -280,7 +280,7 @@ def usual_preconditioner(problem: Problem, method: str | None = None, device: st
         return "amg" if problem.elliptic and not problem.indefinite and not _has_hubs(problem) else "jacobi"
     stands_in = problem.complex and not problem.hermitian  # for A there is a matrix with a positive diagonal
     if stands_in or (method in (None, *DEFINITE) and not (method is None and problem.indefinite)):
-        if _has_hubs(problem):
+        if isinstance(problem, MatrixProblem) and (problem.hubs or problem.dominated):
             return "jacobi"
         return "amg" if coarsens(problem) and problem.grid[0] >= MANY else "chebyshev"
     definite = method not in METHODS or METHODS[method].symmetric

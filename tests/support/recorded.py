@@ -137,7 +137,7 @@ LONG: Final[Triple] = (32, 16, 16)
 HPCG32: Final = {"M": "hpcg", "precond_dtype": "float32"}
 SINGLE: Final = {"precond_dtype": "float32"}
 LATTICE: Final = {"M": "mg"}
-"""Where M="auto" takes algebraic multigrid."""
+"""Where M="auto" takes algebraic multigrid, or Jacobi."""
 TWICE: Final = {"M": dsolver.preconditioners.Multigrid(sweeps=2, visits=2)}
 THROUGH: Final = {"x": "dirichlet", "y": "neumann", "z": "neumann"}
 FACES: Final = {"x-": Dirichlet(1.0), "x+": Robin(alpha=2.0, value=0.5), "y": "neumann", "z": "periodic"}
@@ -202,7 +202,7 @@ CASES: Final[dict[str, Case]] = {
     "27 points float32": box(ODD, setup=SINGLE),
     "27 points several": box(ODD, together=True),
     "27 points periodic": stencil(EVEN, POINTS27, periodic=True),
-    "weights of rows": stencil(ODD, mixed_weights(ODD)),
+    "weights of rows": stencil(ODD, mixed_weights(ODD), setup=LATTICE),
     "smooth": diffusion(EVEN, smooth, bc=FACES),
     "smooth stretched": diffusion(ODD, smooth, 0.01, spacing=STRETCHED),
     "smooth several": diffusion(ODD, smooth, together=True),
