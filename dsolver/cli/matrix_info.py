@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import dsolver
-from dsolver.cluster.devices import Gpu, find_gpu
+from dsolver.cluster.devices import find_gpu, planned
 from dsolver.cluster.runtime import DeviceName
 from dsolver.errors import InputError
 from dsolver.kernels.formats.block_slices import BLOCKS
@@ -58,8 +58,7 @@ def facts(path: Path, workers: int, device: DeviceName) -> Iterator[tuple[str, s
     yield "blocks", blocks(known)
     for name, gpu in (("format on GPUs", True), ("format on CPUs", False)):
         yield name, "; ".join(dict.fromkeys(str(chosen(None, each, gpu=gpu)) for each in known))
-    gpus = device == "cuda" or (device == "auto" and isinstance(find_gpu(), Gpu))
-    usual = usual_preconditioner(problem, None, "cuda" if gpus else "cpu")
+    usual = usual_preconditioner(problem, None, planned(device, find_gpu()))
     yield "solved by", f"{method_for(problem, None, preconditioner_of(usual))} with M={usual!r}"
     yield "memory", str(dsolver.estimate(problem, workers=workers, device=device, bandwidth=1.0)).partition("\n")[0]
 

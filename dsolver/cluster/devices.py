@@ -62,6 +62,11 @@ def find_gpu() -> Gpu | str:
     )
 
 
+def planned(device: str, gpu: Gpu | str) -> str:
+    """The device that "auto" stands for in plans, whose workers are taken to have the GPU of this machine, or none."""
+    return device if device != "auto" else "cuda" if isinstance(gpu, Gpu) else "cpu"
+
+
 @cache
 def _why_not_installed(_: tuple[str, ...]) -> str:
     """Reason why CuPy cannot be imported, looked for once on each path; "" where it can."""

@@ -387,7 +387,7 @@ def iterations_for(preconditioner: Preconditioner, problem: Problem, rtol: float
 
 def _planned_runtime(device: DeviceName, workers: int, gpu: devices.Gpu | str) -> Runtime:
     """A cluster that is not there."""
-    found = device if device != "auto" else "cuda" if isinstance(gpu, devices.Gpu) else "cpu"
+    found = devices.planned(device, gpu)
     crew = tuple(map(str, range(workers)))
     return Runtime(engine="resident", device=found, kernels=found, client=None, workers=crew)
 
