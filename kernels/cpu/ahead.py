@@ -61,7 +61,7 @@ def on_lattices() -> Loops:
         (assembly.storage_order, (INDICES, STARTS, INDICES, INDICES)),
         (lattice.take_own, (*RANGE, STARTS, AXES, BOXES)),
         (lattice.interpolate, (*RANGE, INT, INT, STARTS, COUNTS, BOXES, AXES, AXES, BOXES)),
-        (lattice.coarse_weights, (*RANGE, COUNTS, BOXES, BOXES, AXES, AXES, COUNTS, STARTS, BOXES)),
+        (lattice.regular_weights, (*RANGE, COUNTS, BOXES, BOXES, AXES, AXES, COUNTS, STARTS, BOXES)),
         (assembly._fill_diagonal, (*rows, MATRIX, VECTOR)),
         (assembly._take, (*RANGE, *rows, INDICES, MARKS, INDICES, INT, *places)),
         (assembly._measure, (*RANGE, *places, COUNTS, MARKS)),

@@ -75,8 +75,11 @@ class CpuLattice(LatticeSetup):
         bases = tuple(axis.base for axis in coarsening.axes)
         layout = np.array([(axis.first, axis.reach, not axis.folded) for axis in coarsening.axes], dtype=np.int64)
         regular = np.array(_regular(coarsening.axes[0], x), dtype=np.int64)
-        arrays = (steps, w, p, kinds, bases, layout, regular, out)
-        self._team.run(coarse_weights, 0, z * y, *arrays, worth=LINES_WORTH_A_THREAD)
+        read, lines, worth = (steps, w, p), z * y, LINES_WORTH_A_THREAD
+        if regular[0] < regular[1]:
+            self._team.run(regular_weights, 0, lines, *read, kinds, bases, layout, regular, out, worth=worth)
+        if regular[1] - regular[0] < x:
+            self._team.run(other_weights, 0, lines, *read, bases, layout, regular, out, worth=worth)
         kept = offsets_below(coarsening.factors, offsets)
         if kept != COARSE_OFFSETS:
             out = out[[COARSE_OFFSETS.index(o) for o in kept]]
@@ -129,7 +132,7 @@ def _is_constant(w: Any) -> Any:
 @njit(inline="always")
 def _has(kind: Any, bit: Any) -> Any:
     """Whether a point of this kind has a corner 0 or 1."""
-    return kind in (BETWEEN, bit)
+    return (kind == BETWEEN) | (kind == bit)  # a tuple would have its own function compiled
 
 
 @compiled()
@@ -143,7 +146,7 @@ def take_own(first: Any, last: Any, members: Any, kinds: Any, p: Any) -> None:
                 p[kinds[0][x] + 2 * kind_y + 4 * kind_z, z, y, x] = 1.0
 
 
-@njit
+@njit(inline="always")
 def _collapse(
     members: Any, z: Any, y: Any, inside: Any, steps: Any, w: Any, opens: Any, collapsed: Any, size: Any
 ) -> None:
@@ -164,7 +167,7 @@ def _collapse(
                 size[i] += abs(weight)
 
 
-@njit
+@njit(inline="always")
 def _add_neighbors(part: Any, members: Any, place: Any, step: Any, kinds: Any, p: Any, value: Any) -> None:
     """value (8, m) += part * p of the neighbors at a step, corner by corner; place is (z, y) of the neighbors."""
     dx, dy, dz = step
@@ -225,7 +228,7 @@ def interpolate(
                     p[corner, z, y, members[i]] = value[corner, i]
 
 
-@njit
+@njit(inline="always")
 def _add_products(
     rw: Any, z: Any, y: Any, x: Any, odd: Any, own: Any, p: Any, kinds: Any, bases: Any, layout: Any, sums: Any
 ) -> None:
@@ -247,7 +250,7 @@ def _add_products(
                     to[i] += rw[i] * source[x + stride * i]
 
 
-@njit
+@njit(inline="always")
 def _add_lines(
     line: Any, begin: Any, steps: Any, w: Any, p: Any, kinds: Any, bases: Any, layout: Any, sums: Any, size: Any
 ) -> None:
@@ -279,7 +282,7 @@ def _add_lines(
             _add_products(rw, z + dz, y + dy, x + dx, odd, own, p, kinds, bases, layout, sums)
 
 
-@njit
+@njit(inline="always")
 def _add_row(restricted: Any, at: Any, own: Any, steps: Any, w: Any, p: Any, bases: Any, layout: Any, sums: Any) -> Any:
     """sums[27] += restricted * (a fine point's row of A P). Returns the absolute sum of restricted * (row of A)."""
     x, y, z = at
@@ -300,7 +303,7 @@ def _add_row(restricted: Any, at: Any, own: Any, steps: Any, w: Any, p: Any, bas
     return size
 
 
-@njit
+@njit(inline="always")
 def _add_rows(own: Any, steps: Any, w: Any, p: Any, bases: Any, layout: Any, sums: Any) -> Any:
     """sums[27] of one coarse point anywhere; returns its size."""
     size = 0.0
@@ -320,8 +323,16 @@ def _add_rows(own: Any, steps: Any, w: Any, p: Any, bases: Any, layout: Any, sum
     return size
 
 
+@njit(inline="always")
+def _complete(center: Any, scale: Any) -> Any:
+    """The diagonal of a coarse row; that of a row without one is its absolute sum, or 1."""
+    if center <= NEGLIGIBLE * scale:
+        return scale if scale > 0.0 else 1.0
+    return center
+
+
 @compiled()
-def coarse_weights(
+def regular_weights(
     first: Any,
     last: Any,
     steps: Any,
@@ -333,22 +344,34 @@ def coarse_weights(
     regular: Any,
     out: Any,
 ) -> None:
-    """The weights of the coarse rows of coarse lines [first, last)."""
-    _, _, lines, points = out.shape
-    begin, end = regular
+    """The weights of the coarse rows of coarse lines [first, last), at their regular points."""
+    lines, (begin, end) = out.shape[2], regular
     sums, size = np.empty((27, end - begin)), np.empty(end - begin)
     for line in range(first, last):
         z, y = line // lines, line % lines
         sums[:] = 0.0
         size[:] = 0.0
         _add_lines((z, y), begin, steps, w, p, kinds, bases, layout, sums, size)
+        for x in range(end - begin):
+            sums[CENTER, x] = _complete(sums[CENTER, x], size[x])
+            for number in range(27):  # a statement that copies them all takes as long to compile as the rest
+                out[number, z, y, begin + x] = sums[number, x]
+
+
+@compiled()
+def other_weights(
+    first: Any, last: Any, steps: Any, w: Any, p: Any, bases: Any, layout: Any, regular: Any, out: Any
+) -> None:
+    """The weights of the coarse rows of coarse lines [first, last), at the points around the regular ones."""
+    lines, points = out.shape[2:]
+    sums = np.empty(27)
+    for line in range(first, last):
+        z, y = line // lines, line % lines
         for x in range(points):
-            if begin <= x < end:
-                for number in range(27):  # a statement that copies them all takes as long to compile as the rest
-                    out[number, z, y, x] = sums[number, x - begin]
-                scale = size[x - begin]
-            else:
-                out[:, z, y, x] = 0.0
-                scale = _add_rows((x, y, z), steps, w, p, bases, layout, out[:, z, y, x])
-            if out[CENTER, z, y, x] <= NEGLIGIBLE * scale:
-                out[CENTER, z, y, x] = scale if scale > 0.0 else 1.0
+            if regular[0] <= x < regular[1]:
+                continue
+            sums[:] = 0.0
+            scale = _add_rows((x, y, z), steps, w, p, bases, layout, sums)
+            sums[CENTER] = _complete(sums[CENTER], scale)
+            for number in range(27):
+                out[number, z, y, x] = sums[number]

@@ -170,7 +170,7 @@ def _measure(first: Any, last: Any, start: Any, columns: Any, lanes: Any, found:
             found[s, 0], found[s, 1] = width, low if 0 <= high - low <= NEAR_REACH else NO_BASE
 
 
-@njit
+@njit(inline="always")
 def _sort(key: Any, order: Any) -> None:
     """Places of different keys, the largest first. To count larger ones takes vector instructions and no branch."""
     for k in range(WINDOW):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.compiled import compiled, inlined
 from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.kernels.formats.base import Format, SeparateBackward, SeparateDot
 from dsolver.kernels.formats.layout import SLICE
@@ -148,7 +148,7 @@ def lines_worth_a_thread(points: int) -> int:
 # -- loops -------------------------------------------------------------------------------------------------------------
 
 
-@njit(inline="always")
+@inlined()
 def _inside(i: Any, n: Any, wraps: Any) -> Any:
     """The index of a point that may lie outside: across a periodic axis, or -1."""
     if 0 <= i < n:
@@ -158,7 +158,7 @@ def _inside(i: Any, n: Any, wraps: Any) -> Any:
     return i + n if i < 0 else i - n
 
 
-@njit(inline="always")
+@inlined()
 def _gain(i: Any, n: Any, lower: Any, upper: Any) -> Any:
     out = lower - lower
     if i == 0:
@@ -273,7 +273,7 @@ def _subtract_line(weight: Any, step: Any, wraps: Any, source: Any, out: Any, be
         out[i] -= weight * source[i + step]
 
 
-@njit(inline="always")
+@inlined()
 def _corner(corner: Any, axis: Any, along: Any) -> Any:
     """Distance from coarse point i // 2 of a corner of a point between coarse ones along the axes other than `axis`."""
     if along == axis:

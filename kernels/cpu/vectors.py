@@ -13,9 +13,9 @@ from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, uint64
+from numba import uint64
 
-from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.compiled import compiled, inlined
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.layout import SLICE, HaloLayout, Layout, Route
 from dsolver.kernels.host_scalars import finite, ratio, scale_of, sound
@@ -173,7 +173,7 @@ def blocks(x: Real) -> int:
 # the error of a division by zero would. An update of x and r takes half of the time, a division a fifth.
 
 
-@njit(inline="always")
+@inlined()
 def _block_dot(b: Any, x: Any, y: Any) -> Any:
     """x . y on block b: eight sums, which have names, for an array of them would be written and read."""
     begin, end = uint64(b * BLOCK), uint64(min((b + 1) * BLOCK, len(x)))

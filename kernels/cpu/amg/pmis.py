@@ -140,7 +140,7 @@ def _settle(
         end = left
 
 
-@njit
+@njit(inline="always")
 def _decide(
     begin: Any, end: Any, todo: Any, a: Any, below: Any, bits: Any, key: Any, origin: Any, state: Any, rank: Any
 ) -> Any:
@@ -179,7 +179,7 @@ def _decide(
     return left
 
 
-@njit
+@njit(inline="always")
 def _waits(i: Any, me: Any, a: Any, bits: Any, key: Any, origin: Any, rank: Any) -> Any:
     """Whether a neighbor of point i is undecided that has a larger key, or the same one and a larger number."""
     for k in range(uint64(a.start[i]), uint64(a.start[i + ONE])):

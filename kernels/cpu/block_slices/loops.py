@@ -328,7 +328,7 @@ def _fill_columns(
             wide[place // TWO + k * SLICE + lane] = held
 
 
-@njit
+@njit(inline="always")
 def _row_of(place: Any, rows: Any, order: Any) -> Any:
     """The row of a lane, -1 for none."""
     row = np.int64(order[place]) if len(order) else np.int64(place)

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit, uint64
 
 from dsolver.kernels.cpu.csr.loops import ONE
-from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.compiled import compiled, inlined
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.look import CANCELED, Faults, Look, counted
@@ -80,7 +80,7 @@ def columns_cancel(rows: Csr) -> bool:
 # -- loops -------------------------------------------------------------------------------------------------------------
 
 
-@njit
+@inlined()
 def _added(high: Any, low: Any, value: Any) -> Any:
     """A sum and what rounding took from it, and a value more."""
     total = high + value
@@ -88,7 +88,7 @@ def _added(high: Any, low: Any, value: Any) -> Any:
     return total, low + ((high - (total - part)) + (value - part))
 
 
-@njit
+@njit(inline="always")
 def _mixed(bits: Any) -> Any:
     """64 bits of which each one turns half of the result (Steele et al., SplitMix, 2014): a bijection."""
     bits = (bits ^ (bits >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
@@ -96,7 +96,7 @@ def _mixed(bits: Any) -> Any:
     return bits ^ (bits >> uint64(31))
 
 
-@njit
+@njit(inline="always")
 def _with_pair(mirrors: Any, row: Any, column: Any, bits: Any) -> Any:
     """Sums with an entry more: mirror images are mixed to the same, and other values at their places to others."""
     above, one, other = mirrors
@@ -132,7 +132,8 @@ def _look_at_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, 
     rows, entries = len(start) - 1, len(columns)
     empty, first_empty, hollow, first_hollow, negative, open_rows = 0, -1, 0, -1, 0, 0
     largest, positive, positive_low, dominance, dominance_low = 0.0, 0.0, 0.0, 0.0, 0.0
-    mirrors, pointers, faults = (uint64(0), uint64(0), uint64(0)), 0, (-1, 0, 0, 0, -1)
+    none, some = np.int64(0), np.int64(-1)  # no literals, whose types would have a function of their own
+    mirrors, pointers, faults = (uint64(0), uint64(0), uint64(0)), 0, (some, none, none, none, some)
     for row in range(first, last):
         begin, end = start[uint64(row)], start[uint64(row) + ONE]
         if not 0 <= begin <= end <= entries:

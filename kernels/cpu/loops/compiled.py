@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numba
-from numba import njit
 from numba.core import event
 
 from dsolver.kernels.cpu.loops.first_use import FirstUse
@@ -19,6 +18,7 @@ from dsolver.kernels.cpu.loops.shared_cache import SharedCache
 
 logger = logging.getLogger(__name__)
 config: Any = numba.config  # its attributes are made when it is imported
+njit: Any = numba.njit  # whose types do not have all of its options
 COMPILED: Final = ("amg", "colorings", "cpu", "direct", "formats", "lattice")
 """Folders with functions that numba compiles, and with the types that these are compiled for."""
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,8 +44,18 @@ def compiled(**options: Any) -> Callable[[F], F]:
     return decorate
 
 
+def inlined(**options: Any) -> Callable[[F], F]:
+    """njit for a function that LLVM copies into each compiled one that calls it.
+
+    It is typed and lowered once in a process. With numba's inline="always" that is done for each call, which took half
+    of the time of loops that share a large part. Options such as `fastmath` are its own, not those of its callers.
+    """
+    made: Callable[[F], F] = njit(forceinline=True, no_cfunc_wrapper=True, **options)
+    return made
+
+
 def _kept(function: F, **options: Any) -> F:
-    kept: Any = njit(nogil=True, **options)(function)
+    kept: Any = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)  # C calls none
     try:
         kept._cache = SharedCache(function, FIRST_USE.waiting)  # as cache=True does, with numba's own
     except RuntimeError:  # numba's, which has found no folder

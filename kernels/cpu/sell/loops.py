@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
-from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.compiled import compiled, inlined
 from dsolver.kernels.formats.layout import SLICE as _SLICE
 
 SLICE = uint64(_SLICE)
@@ -33,7 +33,7 @@ BLOCK = uint64(64)
 cache for the others, and each vector is read far enough on end for the processor to fetch it ahead."""
 
 
-@njit
+@inlined()
 def count(x: Any) -> Any:
     """Number of vectors in x."""
     if x.ndim == 1:
@@ -41,7 +41,7 @@ def count(x: Any) -> Any:
     return x.shape[0]
 
 
-@njit
+@inlined()
 def column(x: Any, n: Any) -> Any:
     """Column n of a vector with columns, or the vector itself."""
     if x.ndim == 1:
@@ -49,7 +49,7 @@ def column(x: Any, n: Any) -> Any:
     return x[n]
 
 
-@njit(inline="always")
+@inlined(fastmath={"contract"})
 def add_products(acc: Any, s: Any, first: Any, last: Any, m: Any, x: Any) -> None:
     """acc += entry columns [first, last) of local slice s times x. m is (start, column_start, values, columns)."""
     start, column_start, values, columns = m
@@ -71,7 +71,7 @@ def add_products(acc: Any, s: Any, first: Any, last: Any, m: Any, x: Any) -> Non
                 acc[lane] += values[v + lane] * x[uint64(columns[c + lane])]
 
 
-@njit(inline="always")
+@inlined()
 def width_of(s: Any, m: Any) -> Any:
     """Entry columns of local slice s."""
     return (uint64(m[0][s + ONE]) - uint64(m[0][s])) // SLICE

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from dsolver.grid.partition import three
 from dsolver.kernels import Backend, load
+from dsolver.kernels.cpu import lattice as cpu_lattice
 from dsolver.kernels.lattice.coarsening import CORNERS, GHOST, NEGLIGIBLE, Coarsening, couplings, offsets_below
 
 F64 = npt.NDArray[np.float64]
@@ -197,6 +198,24 @@ def test_a_constant_stencil_is_rows_that_are_all_the_same(name: str, offsets: tu
     other = coarsened(backend(name), c, offsets, with_ghosts(rows, c))
     for constant, stored in zip(one, other, strict=True):
         np.testing.assert_array_equal(constant, stored)
+
+
+@pytest.mark.parametrize(("periodic", "others"), [(NONE, False), (ALL, True)])
+def test_only_seams_take_the_loop_for_any_point(
+    monkeypatch: pytest.MonkeyPatch, *, periodic: Flags, others: bool
+) -> None:
+    """A second loop that the first solve on most grids need not compile."""
+    took = []
+
+    def spy(*args: Any) -> None:
+        took.append(args)
+        loop(*args)
+
+    loop = cpu_lattice.other_weights
+    monkeypatch.setattr(cpu_lattice, "other_weights", spy)
+    c = whole((7, 5, 9), periodic, (2, 2, 2))
+    coarsened(backend("cpu"), c, STAR, with_ghosts(random_rows(c.grid, periodic, STAR, shift=0.1), c))
+    assert bool(took) == others
 
 
 @pytest.mark.parametrize("name", BACKENDS)
