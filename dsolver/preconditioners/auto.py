@@ -13,6 +13,7 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.krylov.method import ApproximateInverse
 from dsolver.krylov.methods import FOR_ANY, FOR_COMPLEX_SYMMETRIC, FOR_FLOWS, FOR_INDEFINITE, METHODS
+from dsolver.matrices.composed.blocks import is_upwind
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.lattice.choice import JUMPS, follows_couplings
 from dsolver.multigrid.geometric.matrix_statistics import dominates, jumping
@@ -247,12 +248,18 @@ def _for_blocks(problem: MatrixProblem, method: str | None) -> str:
 
 
 def _is_oseen(problem: MatrixProblem) -> bool:
-    """Whether a system has two fields, the first with convection, the second without a block of its own."""
+    """Whether a system has two fields, the first with upwind convection, the second without a block of its own.
+
+    For flows of finite elements, whose first block has couplings of both signs, the commutator is no better than a
+    block triangle.
+    """
     if len(problem.fields) != FIELDS or not problem.asymmetry:
         return False
     whole, first = problem.to_scipy(), problem.fields[0]
     own, last = whole[:first, :first], whole[first:, first:]
-    return not last.count_nonzero() and abs(own - own.T).max() > CONVECTION * abs(own).max()
+    if last.count_nonzero() or abs(own - own.T).max() <= CONVECTION * abs(own).max():
+        return False
+    return is_upwind(own)
 
 
 def usual_preconditioner(problem: Problem, method: str | None = None, device: str = "cpu") -> str | None:

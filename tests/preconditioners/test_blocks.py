@@ -377,3 +377,17 @@ def test_the_commutator_refuses_other_fields_and_turns() -> None:
     three = dsolver.block([[eye, None, eye], [None, eye, eye], [eye, eye, None]])
     with pytest.raises(InputError, match="LeastSquaresCommutator is for two fields, not 3"):
         dsolver.solve(three, np.ones(18), M="lsc")
+
+
+def test_flows_whose_couplings_have_both_signs_keep_the_triangle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As finite elements have: central differences of convection stand for them."""
+    from dsolver.preconditioners import auto
+
+    monkeypatch.setattr(auto, "cost_little", lambda _: False)
+    (a, bt), (upwind, _) = stokes(12), stirred(12, 0.0)
+    central = sp.csr_array(1e-2 * a + (upwind - upwind.T) / 2)
+    problem = dsolver.block([[central, bt], [bt.T, None]])
+    assert "BlockTriangular" in dsolver.solve(problem, np.zeros(problem.shape)).solved_by
+    m = LeastSquaresCommutator()
+    assert "air" in dsolver.solve(oseen(12, 1e-2)[0], np.zeros(problem.shape), M=m).solved_by
+    assert "air" not in dsolver.solve(problem, np.zeros(problem.shape), M=m).solved_by

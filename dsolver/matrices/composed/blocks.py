@@ -10,6 +10,7 @@ from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.canonical import imported
@@ -26,6 +27,8 @@ ALIKE: Final = 25.0
 the mesh, of Laplacians it grows with their size."""
 FALLEN: Final = 1e-10
 """Part of the residual below which steps show nothing more."""
+ROUNDING: Final = 1e-12
+"""Part of the largest coupling that counts as none."""
 
 
 def block(
@@ -194,6 +197,13 @@ def _field_matrix(problem: MatrixProblem, blocks: Any, number: int, given: Any) 
     of_rows = float(np.median(made.matrix.diagonal() if hasattr(made.matrix, "diagonal") else np.ones(1)))
     sign = -1.0 if float(np.median(pivot)) * (of_rows or 1.0) < 0.0 else 1.0
     return FieldMatrix(problem=made, sign=sign, coupled=bool(before), like_diagonal=_is_like_diagonal(own))
+
+
+def is_upwind(a: Any) -> bool:
+    """Whether no coupling of a sparse matrix has the sign of the diagonal, as in upwind differences."""
+    diagonal = a.diagonal()
+    couplings = (a - sp.diags_array(diagonal)) * np.sign(np.median(diagonal))
+    return bool(couplings.max() <= ROUNDING * abs(couplings).max())
 
 
 def _rows_of_field(rows: Any, name: str) -> MatrixProblem:

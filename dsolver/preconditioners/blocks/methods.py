@@ -11,7 +11,7 @@ from dsolver.errors import InputError
 from dsolver.kernels.contract import WAXPBY
 from dsolver.krylov.method import ApproximateInverse
 from dsolver.krylov.methods import FOR_FACTORS, FOR_INDEFINITE
-from dsolver.matrices.composed.blocks import FieldMatrix
+from dsolver.matrices.composed.blocks import FieldMatrix, is_upwind
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import Preconditioner, is_a
 from dsolver.preconditioners.blocks.base import BlockField, BlockPreconditioner, BlockSystem
@@ -126,12 +126,10 @@ class LeastSquaresCommutator(BlockPreconditioner):
 
     def _usual(self, of_field: FieldMatrix, before: Sequence[FieldMatrix]) -> Preconditioner | None:
         """Algebraic multigrid for T, a discrete Laplacian, too, and one that knows the flow for A₁₁."""
-        problem = of_field.problem
         if before:
             return Algebraic()
-        return (
-            Algebraic(coarsening="air") if problem.asymmetry and problem.elliptic else super()._usual(of_field, before)
-        )
+        flows = of_field.problem.asymmetry and is_upwind(of_field.problem.matrix)
+        return Algebraic(coarsening="air") if flows else super()._usual(of_field, before)
 
     def _together(self, system: BlockSystem) -> ApproximateInverse:
         if len(self.parts) != TWO:
