@@ -391,3 +391,14 @@ def test_flows_whose_couplings_have_both_signs_keep_the_triangle(monkeypatch: py
     m = LeastSquaresCommutator()
     assert "air" in dsolver.solve(oseen(12, 1e-2)[0], np.zeros(problem.shape), M=m).solved_by
     assert "air" not in dsolver.solve(problem, np.zeros(problem.shape), M=m).solved_by
+
+
+@pytest.mark.gpu
+def test_the_commutator_on_a_gpu() -> None:
+    problem, b = oseen(8, 1e-2)
+    m = LeastSquaresCommutator(M=(Algebraic(coarsening="air", coarse_rows=30), Algebraic(coarse_rows=30)))
+    found, host = (dsolver.solve(problem, b, M=m, device=device) for device in ("cuda", "cpu"))
+    assert found.converged
+    assert abs(found.iterations - host.iterations) <= 1
+    x, expected = found.x[112:] - found.x[112:].mean(), host.x[112:] - host.x[112:].mean()
+    assert np.allclose(x, expected, rtol=0.0, atol=1e-5 * abs(expected).max())
