@@ -13,7 +13,7 @@ from distributed import Client
 
 import dsolver
 from dsolver.engines.dask import lending
-from dsolver.engines.spmd import client as gang
+from dsolver.engines.spmd import blocks as rank_blocks
 from dsolver.grid.partition import Partition
 from dsolver.kernels import lent_arrays
 from dsolver.kernels.lent_arrays import Lender, LendingError, LentArray
@@ -45,7 +45,7 @@ def solved(client: Any, chunks: Any) -> dsolver.Solution:
 def test_arrays_are_read_by_their_owners_and_give_the_same_bits(
     apart: Client, chunks: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gang, "scatter_to_owners", None)  # nothing travels
+    monkeypatch.setattr(rank_blocks, "scatter_to_owners", None)  # nothing travels
     monkeypatch.setattr("dsolver.kernels.lent_arrays.WORTH", 1)
     apart.run(lend_small_ones)
     found, known = solved(apart, chunks), solved(False, chunks)

@@ -31,7 +31,8 @@ from distributed import Client
 import dsolver
 from dsolver.cluster import crew, devices
 from dsolver.engines.dask import blocks, connection
-from dsolver.engines.spmd import client as gang
+from dsolver.engines.spmd import blocks as rank_blocks
+from dsolver.engines.spmd import calls as rank_calls
 from dsolver.engines.spmd import worker as ranks
 from dsolver.errors import ClusterError, InputError, WorkerLostError
 from dsolver.session.checkpoint import Checkpoint
@@ -263,7 +264,7 @@ def test_a_scheduler_that_hangs_is_waited_for_once(
             waits.append(seconds)
             raise
 
-    for module in (gang, blocks, devices):
+    for module in (rank_calls, rank_blocks, blocks, devices):
         monkeypatch.setattr(module, "ANSWER", 10.0)
         monkeypatch.setattr(module, "wait_for", counted)
     with scheduler_and_workers(tmp_path, 2) as (client, processes), dsolver.Solver(PROBLEM, client=client) as solver:
