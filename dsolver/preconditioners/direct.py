@@ -46,6 +46,10 @@ NEARBY: Final = (
     "A is singular, or nearly so: M='direct' leaves out what A makes less than about 1e-8 of its size, so that x has "
     "nothing of it"
 )
+FINE: Final = (
+    "A is singular, or nearly so, and its singular values fall without a gap: M='direct' leaves out what A makes less "
+    "than about 1e-12 of its size"
+)
 CHEAP: Final = Fill(entries=1.5e5, products=2e7)
 """Fill of factors that are made at once, whatever the matrix: hundredths of a second."""
 SURE: Final = Fill(entries=5e6, products=2e9)
@@ -89,6 +93,7 @@ class Direct(Preconditioner):
             is installed where they are made.
         least_squares: whether x of the least ‖b - A x‖ is wanted of factors, as for an A that is known to be singular.
             By default factors of A are tried first.
+        fine: whether factors for least squares are to leave out as little of x as they can.
         fill: entries of the factors, where they were counted.
         nearby: whether A has turned out to be singular.
         projecting: whether the factors are for least squares.
@@ -103,6 +108,7 @@ class Direct(Preconditioner):
     basis: ClassVar[int | None] = 10
     library: str | None = None
     least_squares: bool = False
+    fine: bool = field(default=False, repr=False)
     fill: float | None = field(default=None, repr=False, compare=False)
     nearby: bool = field(default=False, repr=False, compare=False)
     projecting: bool = field(default=False, repr=False, compare=False)
@@ -137,6 +143,7 @@ class Direct(Preconditioner):
                 singular=builder.system.singular,
                 full=self.fill is not None and self.fill >= FULL * float(math.prod(problem.grid)) ** 2,
                 least_squares=self.least_squares,
+                fine=self.fine,
             ),
         )
         view = engine.lowered(builder.dtype) if builder.lowered else engine
@@ -151,7 +158,7 @@ class Direct(Preconditioner):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Whether A is singular."""
-        return (NEARBY,) if self.nearby else ()
+        return ((FINE if self.fine else NEARBY),) if self.nearby else ()
 
     def informed(self, problem: Problem) -> Direct:
         """With the fill, where the matrix is here."""

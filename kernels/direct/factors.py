@@ -88,6 +88,7 @@ class MatrixTraits:
         singular: whether constants are known to be in its null space, and in that of its transpose.
         full: whether its factors are known to have so many entries that to store zeros, too, is quicker.
         least_squares: whether factors for least squares are wanted, without a look at others.
+        fine: whether these are to have δ = ε^(3/4), for a matrix whose singular values fall without a gap.
     """
 
     symmetric: bool
@@ -95,6 +96,7 @@ class MatrixTraits:
     singular: bool
     full: bool
     least_squares: bool = False
+    fine: bool = False
 
 
 def factors_of(a: Csr, backend: Backend, library: str | None, traits: MatrixTraits) -> ScaledFactors:
@@ -102,7 +104,8 @@ def factors_of(a: Csr, backend: Backend, library: str | None, traits: MatrixTrai
 
     Where constants are known to be in the null space, √ε is added to the diagonal of the scaled matrix, ε being that of
     the type: right-hand sides have no part of them. Where pivots vanish otherwise, or the factors show that they all
-    but have, `LeastSquaresFactors` with δ = √ε take their place. Where a library of GPUs fails, the host's serves.
+    but have, `LeastSquaresFactors` with δ = √ε take their place: a smaller δ leaves out less, and rounds more along
+    null vectors, by ε/δ². Where a library of GPUs fails, the host's serves.
 
     Args:
         a: the whole matrix, columns from 0.
@@ -172,11 +175,12 @@ class _Scaled:
         self.rows, self.entries, self.gpu = a.size, len(a.columns), backend.name == "cuda"
         row = of_entries(a.start, len(a.columns))
         left, right, values = scaled(xp, a, row, symmetric=traits.symmetric)
-        delta = float(np.finfo(self.dtype).eps) ** 0.5
+        eps = float(np.finfo(self.dtype).eps)
+        delta, self._cut = eps**0.5, eps ** (0.75 if traits.fine else 0.5)
         diagonal = xp.zeros(self.rows, a.values.dtype)
         on = row == a.columns
         diagonal[row[on]] = values[on]
-        self._left, self._right, self._diagonal, self._delta = left, right, diagonal, delta
+        self._left, self._right, self._diagonal = left, right, diagonal
         index = np.int32 if len(a.columns) < 2**31 else np.int64
         sparse = backend.sparse
         arrays = values, a.columns.astype(index), a.start.astype(index)
@@ -221,7 +225,7 @@ class _Scaled:
             self._left = np.full(self.rows, least)
         self._matrix.data = self._matrix.data * (self._left / before)[row]  # they may be those of A
         kind = replace(self.kind, symmetric=True, mirrored=True, positive=False)
-        augmented = self._typed(_augmented(self._matrix, self._delta))
+        augmented = self._typed(_augmented(self._matrix, self._cut))
         return self._with(LeastSquaresFactors(maker(name)(augmented, kind)), nearby=True)
 
     def _typed(self, matrix: Any) -> Any:

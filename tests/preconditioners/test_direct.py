@@ -444,3 +444,20 @@ def test_scaling_rounds_nothing_and_leaves_the_matrix_as_it_is(symmetric: bool) 
         np.testing.assert_array_equal(rows.values, a.data)
         assert bool((left == 1.0).all()) == alike
         assert abs(expected).max() <= 2.0
+
+
+@pytest.mark.parametrize("seed", [11, 27])
+def test_a_matrix_of_unclear_rank_has_no_worse_an_answer_than_least_squares_leave(seed: int) -> None:
+    """Its singular values fall evenly to 1e-17: no bound tells which of them are zeros."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(50, 90))
+    left, right = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
+    a = sp.csr_array(left @ np.diag(10.0 ** -np.linspace(0.0, 17.0, n)) @ right)
+    b = rng.standard_normal(n)
+    with dsolver.Solver(a, device="cpu") as solver:
+        found = solver.solve(b)
+        again = solver.solve(b)
+    least = residual(a, np.linalg.lstsq(a.toarray(), b)[0], b)
+    assert residual(a, found.x, b) <= least
+    assert residual(a, again.x, b) <= least
+    assert direct.FINE in found.notes

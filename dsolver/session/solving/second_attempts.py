@@ -209,6 +209,11 @@ def needs_least_squares(solution: Solution, options: Options) -> bool:
     return NEARBY not in solution.notes and needs_factors(solution, options)
 
 
+def is_of_unclear_rank(solution: Solution, options: Options) -> bool:
+    """Whether factors of a singular matrix, or of its least squares, have led to no end."""
+    return NEARBY in solution.notes and needs_factors(solution, options)
+
+
 def take_least_squares(session: Session) -> bool:
     """Take factors for least squares from now on, where M has others and there is room; whether M has them."""
     with session.in_use():
@@ -218,6 +223,25 @@ def take_least_squares(session: Session) -> bool:
         other = replace(m, least_squares=True)
         if m.least_squares or not may_be_for_least_squares(session.given) or _shortage(session, m=other):
             return m.least_squares
+        try:
+            session.precondition(m=other)
+        except DsolverError:
+            return False
+    return True
+
+
+def take_fine_least_squares(session: Session) -> bool:
+    """Take factors for least squares that leave out less of x from now on, where M has some; whether it does.
+
+    Others have led to no end, so that the singular values of A have no gap where these leave out what is smaller.
+    """
+    with session.in_use():
+        m = session.wishes.m
+        if not (session.first.free and session.first.method is None and isinstance(m, Direct)):
+            return False
+        other = replace(m, least_squares=True, fine=True)
+        if m.fine or not may_be_for_least_squares(session.given) or _shortage(session, m=other):
+            return m.fine
         try:
             session.precondition(m=other)
         except DsolverError:

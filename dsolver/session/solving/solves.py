@@ -29,10 +29,12 @@ from dsolver.session.solving.batching import grouped
 from dsolver.session.solving.loading import LoadedColumn, given_column, start
 from dsolver.session.solving.second_attempts import (
     find_pieces,
+    is_of_unclear_rank,
     needs_factors,
     needs_least_squares,
     replaceable,
     take_factors,
+    take_fine_least_squares,
     take_least_squares,
     try_float64,
     try_other_method,
@@ -146,10 +148,11 @@ def _solved(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
         for number in lost:
             for solution in _together(session, [pairs[number]], options) or ():
                 found[number] = min(found[number], solution, key=lambda each: each.true_residual)
-    for number, solution in enumerate(found):
-        if needs_least_squares(solution, options) and take_least_squares(session):
-            for other in _together(session, [pairs[number]], options) or ():
-                found[number] = min(solution, other, key=lambda each: each.true_residual)
+    for needed, take in ((needs_least_squares, take_least_squares), (is_of_unclear_rank, take_fine_least_squares)):
+        for number, solution in enumerate(found):
+            if needed(solution, options) and take(session):
+                for other in _together(session, [pairs[number]], options) or ():
+                    found[number] = min(solution, other, key=lambda each: each.true_residual)
     return found
 
 
