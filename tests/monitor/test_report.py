@@ -176,7 +176,7 @@ def test_views_take_the_color_of_the_text_around_them() -> None:
 
 def test_several_solutions_have_one_view_relative_to_their_right_hand_sides() -> None:
     problem = dsolver.problems.poisson7((8, 8, 8))
-    b = np.random.default_rng(0).standard_normal((18, *problem.grid))
+    b = np.random.default_rng(0).standard_normal((*problem.grid, 18))
     with dsolver.Solver(problem) as solver:
         found = solver.solve(b, rtol=1e-7)
     shown = words(found._repr_html_())
