@@ -3,7 +3,7 @@
     python bench/cold_start.py [CHECKOUT ...] [--repeat 3] [--device cuda] [--terminal] [--cases poisson7]
 
 Checkouts take turns, each command with a cache folder of its own; by default it is this one alone. Processor seconds
-are those of the command's own process: what a process beside it compiles is not in them. The machine's load is told.
+are those of the command and of the processes that compiled beside it, if they ended before. The machine's load is told.
 "warm" finds what the first case has compiled, and so does "second", another kind of solve.
 """
 
