@@ -111,6 +111,27 @@ def test_what_comes_in_is_carried_out() -> None:
     assert np.isclose(solution.flux("x-"), -2.0 * 3.0 * 16)
 
 
+@pytest.mark.parametrize("scheme", ["upwind", "central"])
+def test_a_velocity_in_any_form_is_the_same_flow(scheme: str) -> None:
+    """As numbers, functions, or arrays at faces or centers, between cells of any size: volumes, and so the same u."""
+    grid, v = (5, 4, 3), (2.0, -1.0, 0.5)
+    sizes = [RANDOM.uniform(0.2, 0.6, n) for n in grid]
+    at_faces = [np.full([n + (other == axis) for other, n in enumerate(grid)], v[axis]) for axis in range(3)]
+    forms: dict[str, list[Any]] = {
+        "numbers": list(v),
+        "functions": [lambda x, y, z, number=number: number + 0.0 * (x + y + z) for number in v],
+        "faces": at_faces,
+        "centers": [np.full(grid, number) for number in v],
+    }
+    made = {
+        name: flux_rows(diffusion(grid, 0.3, velocity=form, spacing=sizes, bc={"x-": Dirichlet(1.0)}, scheme=scheme))
+        for name, form in forms.items()
+    }
+    for name, rows in made.items():
+        expected = made["numbers"].matrix.toarray()
+        np.testing.assert_allclose(rows.matrix.toarray(), expected, rtol=0.0, atol=1e-14, err_msg=name)
+
+
 @pytest.mark.parametrize("dimensions", [2, 3])
 @pytest.mark.parametrize("peclet", [0.1, 10.0, 1e4])
 def test_a_rotating_flow_takes_few_iterations(peclet: float, dimensions: int) -> None:
@@ -139,7 +160,7 @@ def _closed(n: int) -> list[F64]:
     return [n * np.diff(stream, axis=1), -n * np.diff(stream, axis=0)]
 
 
-def test_engines_chunks_and_kinds_of_arrays_have_the_same_solution() -> None:
+def test_engines_chunks_and_kinds_of_arrays_have_the_same_solution(monkeypatch: pytest.MonkeyPatch) -> None:
     grid = (8, 6, 5)
     kappa, velocity = np.exp(RANDOM.standard_normal(grid)), RANDOM.standard_normal((3, *grid))
     f = RANDOM.standard_normal(grid)
@@ -153,6 +174,11 @@ def test_engines_chunks_and_kinds_of_arrays_have_the_same_solution() -> None:
         with dsolver.Solver(lazy, M="amg", client=client) as solver:
             solver.update(velocity=da.from_array(2.0 * velocity), kappa=2.0 * kappa, sigma=2.0)
             np.testing.assert_allclose(solver.solve(2.0 * f, rtol=1e-11).x, expected, rtol=0.0, atol=1e-8)
+        with monkeypatch.context() as patch:
+            patch.delattr("dsolver.cluster.grid_rows.as_matrix")  # which makes the rows in this process
+            x, info = dsolver.bicgstab(lazy, f, rtol=1e-11, M="amg", client=client)
+        assert info == 0
+        np.testing.assert_allclose(np.asarray(x), expected, rtol=0.0, atol=1e-8)
         closed = diffusion((16, 16), 0.1, velocity=_closed(16), spacing=1.0 / 16, bc="neumann")
         noise = RANDOM.standard_normal(closed.shape)
         balanced = dsolver.solve(closed, noise - noise.mean(), rtol=1e-10, client=client)
