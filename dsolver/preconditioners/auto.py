@@ -13,8 +13,8 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.krylov.method import ApproximateInverse
 from dsolver.krylov.methods import FOR_ANY, FOR_COMPLEX_SYMMETRIC, FOR_FLOWS, FOR_INDEFINITE, METHODS
-from dsolver.matrices.composed.blocks import is_upwind
 from dsolver.matrices.problem import MatrixProblem
+from dsolver.matrices.properties import is_upwind
 from dsolver.multigrid.algebraic.lattice.choice import JUMPS, follows_couplings
 from dsolver.multigrid.geometric.matrix_statistics import dominates, jumping
 from dsolver.multigrid.hierarchy import FinestRows, finest

@@ -27,8 +27,6 @@ ALIKE: Final = 25.0
 the mesh, of Laplacians it grows with their size."""
 FALLEN: Final = 1e-10
 """Part of the residual below which steps show nothing more."""
-ROUNDING: Final = 1e-12
-"""Part of the largest coupling that counts as none."""
 
 
 def block(
@@ -197,13 +195,6 @@ def _field_matrix(problem: MatrixProblem, blocks: Any, number: int, given: Any) 
     of_rows = float(np.median(made.matrix.diagonal() if hasattr(made.matrix, "diagonal") else np.ones(1)))
     sign = -1.0 if float(np.median(pivot)) * (of_rows or 1.0) < 0.0 else 1.0
     return FieldMatrix(problem=made, sign=sign, coupled=bool(before), like_diagonal=_is_like_diagonal(own))
-
-
-def is_upwind(a: Any) -> bool:
-    """Whether no coupling of a sparse matrix has the sign of the diagonal, as in upwind differences."""
-    diagonal = a.diagonal()
-    couplings = (a - sp.diags_array(diagonal)) * np.sign(np.median(diagonal))
-    return bool(couplings.max() <= ROUNDING * abs(couplings).max())
 
 
 def _rows_of_field(rows: Any, name: str) -> MatrixProblem:

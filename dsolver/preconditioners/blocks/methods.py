@@ -11,7 +11,8 @@ from dsolver.errors import InputError
 from dsolver.kernels.contract import WAXPBY
 from dsolver.krylov.method import ApproximateInverse
 from dsolver.krylov.methods import FOR_FACTORS, FOR_INDEFINITE
-from dsolver.matrices.composed.blocks import FieldMatrix, is_upwind
+from dsolver.matrices.composed.blocks import FieldMatrix
+from dsolver.matrices.properties import is_upwind
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import Preconditioner, is_a
 from dsolver.preconditioners.blocks.base import BlockField, BlockPreconditioner, BlockSystem
