@@ -10,7 +10,6 @@ from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.canonical import imported
