@@ -282,6 +282,7 @@ def test_info_tells_versions_and_what_gpus_lack(monkeypatch: pytest.MonkeyPatch)
     out = good("info")
     for name in ("dsolver", "python", "numpy", "numba", "dask", "distributed", "cupy", "dask-cuda", "nccl"):
         assert name in out
+    assert re.search(r"CPUs that this process may use: [1-9]\d*\n", out)
     assert f"missing for GPUs: {NO_GPU}" in out
 
 

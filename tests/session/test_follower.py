@@ -333,6 +333,14 @@ def test_a_recursion_that_drifted_begins_anew_from_the_truth() -> None:
     assert [call for call in job.calls if call[0] == "start"] == [("start", LIMIT)] * 2
 
 
+def test_nothing_is_worse_than_where_a_recursion_began_anew() -> None:
+    """The first one has taken x to 0.1, the second one takes it nowhere."""
+    status, made, job = solve([0.1, 1e-4, 10.0, math.nan], [1.0, 0.1, 0.1, math.nan], callback=lambda _: None)
+    assert status is Status.NOT_FINITE
+    assert (made.true_residual, made.at) == (0.1, 2)
+    assert job.calls[-1] == ("recall",)
+
+
 def test_the_recursion_is_not_followed_where_it_means_nothing() -> None:
     """With no tolerance at all it would go on until its squares are zero."""
     job = Script([(0.1**k, 1.0) for k in range(1, 400)], [1.0, 1e-12, 1e-12, 0.9e-12])
