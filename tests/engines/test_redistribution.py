@@ -15,7 +15,7 @@ import dsolver
 from dsolver.engines import redistribution
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.redistribution import OtherCut, redistributed
-from dsolver.engines.spmd import client as spmd_client
+from dsolver.engines.spmd import blocks as spmd_blocks
 from dsolver.errors import InputError
 from dsolver.grid.partition import Box, Partition
 from dsolver.kernels import load
@@ -71,8 +71,8 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> list[OtherCut]:
         made.append(OtherCut(**given))
         return made[-1]
 
-    monkeypatch.setattr(spmd_client, "MOVED_BY", ("cpu",))
-    monkeypatch.setattr(spmd_client, "OtherCut", kept)
+    monkeypatch.setattr(spmd_blocks, "MOVED_BY", ("cpu",))
+    monkeypatch.setattr(spmd_blocks, "OtherCut", kept)
     monkeypatch.setattr(containers, "MANY", 100)
     return made
 

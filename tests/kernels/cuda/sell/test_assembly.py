@@ -68,13 +68,17 @@ def assembly(host: ctypes.CDLL) -> Iterator[ModuleType]:
 
         return run
 
-    names = ("empty", "zeros", "full", "ones", "asarray", "ascontiguousarray", "flatnonzero")
+    names = ("empty", "zeros", "full", "ones", "asarray", "ascontiguousarray")
     with gpu_modules(SimpleNamespace(asnumpy=np.asarray, **{name: getattr(np, name) for name in names})):
         from dsolver.kernels.cuda.sell import assembly, slices
 
-        vars(assembly).update(kernel=kernel, none_of=_none_of)
+        vars(assembly).update(kernel=kernel, none_of=_none_of, set_places=_set_places)
         vars(slices).update(kernel=kernel, table=np.ascontiguousarray, warps=_warps, SCANNED=64)
         yield assembly
+
+
+def _set_places(flags: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
+    return np.flatnonzero(flags).astype(np.int32)
 
 
 def _none_of(size: int) -> npt.NDArray[np.int32]:
