@@ -223,11 +223,7 @@ def take_least_squares(session: Session) -> bool:
         other = replace(m, least_squares=True)
         if m.least_squares or not may_be_for_least_squares(session.given) or _shortage(session, m=other):
             return m.least_squares
-        try:
-            session.precondition(m=other)
-        except DsolverError:
-            return False
-    return True
+        return _made(session, other)
 
 
 def take_fine_least_squares(session: Session) -> bool:
@@ -242,10 +238,15 @@ def take_fine_least_squares(session: Session) -> bool:
         other = replace(m, least_squares=True, fine=True)
         if m.fine or not may_be_for_least_squares(session.given) or _shortage(session, m=other):
             return m.fine
-        try:
-            session.precondition(m=other)
-        except DsolverError:
-            return False
+        return _made(session, other)
+
+
+def _made(session: Session, m: Preconditioner) -> bool:
+    """Take a preconditioner from now on; whether it could be made."""
+    try:
+        session.precondition(m=m)
+    except DsolverError:
+        return False
     return True
 
 
