@@ -29,7 +29,7 @@ def product(program: Solve, *, host: bool = False) -> Blocks:
 
 
 def residual(program: Solve, *, host: bool = False) -> Blocks:
-    """b - A x of the only column, whose b and x are set, as blocks by chunk number; host: the same."""
+    """b - A x of the only column, whose b and x are set, as blocks by chunk number; host: as of `product`."""
     program.method.residual()
     program.prepared.sides.turn(program.method.r)
     return program.unloaded(program.method.r, host=host)
