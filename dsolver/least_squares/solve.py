@@ -25,7 +25,7 @@ from dsolver.session.arguments import client_of
 from dsolver.session.options import Setup
 from dsolver.session.recovery import on_workers_left
 from dsolver.session.user_arrays import alike, vector_of
-from dsolver.session.user_arrays.several import check_axes, separated, stacked
+from dsolver.session.user_arrays.several import check_axes, paired, separated, stacked
 from dsolver.solution import LeastSquaresSolution, LeastSquaresSolutions
 from dsolver.status import Status
 
@@ -139,9 +139,7 @@ def solve_least_squares(
     rows, columns = (partition.grid[0] for partition in (cut.row_partition, cut.column_partition))
     right, several = _each("b", b, rows, runtime.client)
     guesses = [None] * len(right) if x0 is None else _each("x0", x0, columns, runtime.client)[0]
-    if len(guesses) != len(right):
-        raise InputError(f"x0 must be {len(right)} guesses like b: a list, or an array whose last axis counts them")
-    run = _Run(method, cut, list(zip(right, guesses, strict=True)), damped, options, runtime, began, of_a)
+    run = _Run(method, cut, paired(right, guesses), damped, options, runtime, began, of_a)
     found = run.solutions()
     if not several:
         return found[0]

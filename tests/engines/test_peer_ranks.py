@@ -61,7 +61,7 @@ def solved(engine: Engine, spec: SolveSpec) -> tuple[list[Any], dict[int, Any]]:
 
 
 def history_of(program: Solve) -> tuple[list[Any], dict[int, Any]]:
-    """The same of a program."""
+    """Samples of some iterations of a program from b = A 1, and x of the own chunks."""
     program.fill("x", 1.0)
     program.b_from_x()
     program.fill("x", 0.0)

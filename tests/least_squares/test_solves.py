@@ -194,7 +194,7 @@ def test_formats() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_several_right_hand_sides_have_the_bits_that_each_has_alone(method: Method) -> None:
-    """Of any units, with guesses or without; one set-up serves them."""
+    """Right-hand sides of any units, with guesses or without; one set-up serves them."""
     import dask.array as da
 
     a = random(60, 30)

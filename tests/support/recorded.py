@@ -137,7 +137,7 @@ LONG: Final[Triple] = (32, 16, 16)
 HPCG32: Final = {"M": "hpcg", "precond_dtype": "float32"}
 SINGLE: Final = {"precond_dtype": "float32"}
 LATTICE: Final = {"M": "mg"}
-"""Where M="auto" takes algebraic multigrid, or Jacobi."""
+"""Options of cases for which M="auto" takes algebraic multigrid, or Jacobi."""
 TWICE: Final = {"M": dsolver.preconditioners.Multigrid(sweeps=2, visits=2)}
 THROUGH: Final = {"x": "dirichlet", "y": "neumann", "z": "neumann"}
 FACES: Final = {"x-": Dirichlet(1.0), "x+": Robin(alpha=2.0, value=0.5), "y": "neumann", "z": "periodic"}

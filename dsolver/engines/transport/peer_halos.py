@@ -1,8 +1,8 @@
 """Halos between GPUs of one host: who writes where, agreed on for many of them at once.
 
 A rank that makes a halo only notes it. Before the first exchange of any of them all that were made until then are
-linked: one frame to each peer tells where it writes, and the lists of copies come
-to the device together. Every rank makes the same halos and exchanges in the same order, so all link the same ones.
+linked: one frame to each peer tells where it writes, and the lists of copies come to the device together. Every rank
+makes the same halos and exchanges in the same order, so all link the same ones.
 """
 
 from __future__ import annotations

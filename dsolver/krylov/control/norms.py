@@ -73,11 +73,8 @@ class ResidualNorms:
 
     def further(self) -> float:
         """Further iterations that are needed at the mean pace of the last half of them."""
-        done = self.done
-        before, norm = self.history[done - done // 2], self.newest
-        if not 0.0 < self.target < norm:
-            return 0.0
-        return (done // 2) * math.log(norm / self.target) / math.log(before / norm) if norm < before else math.inf
+        half = self.done // 2
+        return still_needed(half, self.history[self.done - half], self.newest, self.target)
 
     def have_fallen(self, part: float = 1.0) -> bool:
         """Whether the last one is at most a part of that of half as many iterations."""
@@ -91,3 +88,13 @@ class ResidualNorms:
         """Whether two iterations have brought more than any method does where all rows count alike."""
         since = self.history[self.begun_at :]
         return any(norm < since[k] / AT_ONCE for k in range(len(since)) for norm in since[k + 1 : k + 3])
+
+
+def still_needed(steps: int, before: float, norm: float, target: float) -> float:
+    """Iterations that are needed from a residual to a smaller one, at the mean pace of some steps up to it.
+
+    0 where it is there, or is asked for nothing; infinite where these steps have brought none that is smaller.
+    """
+    if not 0.0 < target < norm:
+        return 0.0
+    return steps * math.log(norm / target) / math.log(before / norm) if norm < before else math.inf

@@ -271,8 +271,9 @@ def _coarsened(
         ghosts = [np.arange(*ends, like=origin) for ends in ((0, lower), (lower + rows.rows, fine.size))]
         places = Window(first=lower, rows=rows.rows, ghosts=np.concatenate(ghosts), lower=lower)
         r = r._replace(columns=places.slots(amg, r.columns))
-    wanted = {c: amg.distinct(message[1]) for c, message in around.items()}
-    if readers is not None:
+    if readers is None:  # who reads a coarse point has rows that are restricted to it
+        wanted = {c: amg.distinct(message[1]) for c, message in around.items()}
+    else:
         wanted = {c: numbers for c, (numbers,) in readers.items()}
     return Coarsened(
         restriction=r,

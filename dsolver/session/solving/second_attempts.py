@@ -11,6 +11,7 @@ from typing import Any, Final
 from dsolver.cost.estimate import check_memory
 from dsolver.errors import DeviceError, DeviceMemoryError, DsolverError, InputError, warn
 from dsolver.krylov.control.control import ATTAINABLE
+from dsolver.krylov.control.norms import still_needed
 from dsolver.krylov.methods import FOR_FACTORS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Direct, Preconditioner
@@ -99,7 +100,7 @@ def _pace(history: History, limit: float) -> tuple[float, float]:
     done, half = history.iterations, history.iterations // 2
     norm, before = history.residuals[done], history.residuals[done - half]
     pace: float = (norm / before) ** (1 / half)
-    return pace, math.log(limit / norm) / math.log(pace) if 0.0 < limit < norm < before else math.inf
+    return pace, still_needed(half, before, norm, limit)
 
 
 def _alternatives(session: Session, chosen: Preconditioner, further: float, *, factors: bool) -> list[Alternative]:

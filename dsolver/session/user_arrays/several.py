@@ -76,12 +76,19 @@ class RightHandSides:
         guesses = [x0] * len(right)
         if x0 is not None and not isinstance(x0, str):
             guesses = columns(problem, "x0", x0, client) if are_several(problem, x0) else []
-            if len(guesses) != len(right):
-                raise InputError(
-                    f"x0 must be {len(right)} guesses like b: a list, or an array whose last axis counts them"
-                )
         given = b if isinstance(b, list | tuple) else [b[..., number] for number in range(len(right))]
-        return cls(pairs=list(zip(right, guesses, strict=True)), given=given, b=b, several=True)
+        return cls(pairs=paired(right, guesses), given=given, b=b, several=True)
+
+
+def paired(right: Sequence[Any], guesses: Sequence[Any]) -> Pairs:
+    """Right-hand sides, each with its first guess.
+
+    Raises:
+        InputError: there are not as many guesses.
+    """
+    if len(guesses) != len(right):
+        raise InputError(f"x0 must be {len(right)} guesses like b: a list, or an array whose last axis counts them")
+    return list(zip(right, guesses, strict=True))
 
 
 def are_several(problem: Problem, values: Any) -> bool:
