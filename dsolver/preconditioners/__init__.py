@@ -10,7 +10,7 @@ from dsolver.preconditioners.base import Preconditioner
 from dsolver.preconditioners.block_jacobi import BlockJacobi
 from dsolver.preconditioners.blocks.methods import BlockDiagonal, BlockTriangular, LeastSquaresCommutator, Schur
 from dsolver.preconditioners.chebyshev import Chebyshev
-from dsolver.preconditioners.direct import Direct
+from dsolver.preconditioners.direct.preconditioner import Direct
 from dsolver.preconditioners.function import Function, FunctionByChunk
 from dsolver.preconditioners.jacobi import Identity, Jacobi
 from dsolver.preconditioners.l1_jacobi import L1Jacobi

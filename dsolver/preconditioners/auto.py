@@ -22,7 +22,8 @@ from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import Built, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.chebyshev import Chebyshev
-from dsolver.preconditioners.direct import Direct, cost_little, in_products, suit_at_once
+from dsolver.preconditioners.direct.choice import cost_little, in_products, suit_at_once
+from dsolver.preconditioners.direct.preconditioner import Direct
 from dsolver.preconditioners.jacobi import Identity, Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
 from dsolver.preconditioners.sweeps import ILU0

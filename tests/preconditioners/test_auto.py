@@ -15,7 +15,8 @@ from dsolver.kernels.direct.fill import Fill, fill_of
 from dsolver.krylov.control import giving_up
 from dsolver.matrices import elimination
 from dsolver.multigrid import hierarchy
-from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Direct, Jacobi, Multigrid, auto, direct
+from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Direct, Jacobi, Multigrid, auto
+from dsolver.preconditioners.direct import choice
 from dsolver.preconditioners.registry import value_type
 from dsolver.program import plan
 from dsolver.program.spec import SolveSpec
@@ -41,11 +42,11 @@ FIELDS: dict[str, Any] = {
 def _costly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Factors count as too much work, whatever the matrix."""
     for name in ("CHEAP", "SURE"):
-        monkeypatch.setattr(direct, name, Fill(entries=0.0, products=0.0))
-    monkeypatch.setattr(direct, "FEW", 0)
-    monkeypatch.setattr(direct, "BAND", 0)
-    monkeypatch.setattr(direct, "INSTEAD", 0)
-    monkeypatch.setattr(direct, "RATE", {"cpu": 1e-9, "cuda": 1e-9})
+        monkeypatch.setattr(choice, name, Fill(entries=0.0, products=0.0))
+    monkeypatch.setattr(choice, "FEW", 0)
+    monkeypatch.setattr(choice, "BAND", 0)
+    monkeypatch.setattr(choice, "INSTEAD", 0)
+    monkeypatch.setattr(choice, "RATE", {"cpu": 1e-9, "cuda": 1e-9})
 
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -261,7 +262,7 @@ def test_more_factors_are_made_at_once_by_a_library_that_is_quicker(monkeypatch:
     plate = sp.csr_array(laplacian(90) @ laplacian(90))
     fill = fill_of(plate, mirrored=True)
     assert fill is not None
-    monkeypatch.setattr(direct, "INSTEAD", int(0.7 * fill.products / plate.nnz))
+    monkeypatch.setattr(choice, "INSTEAD", int(0.7 * fill.products / plate.nnz))
     asked: list[int] = []
     for library, m in (("superlu", "chebyshev"), ("pardiso", "direct")):
 
@@ -269,7 +270,7 @@ def test_more_factors_are_made_at_once_by_a_library_that_is_quicker(monkeypatch:
             asked.append(entries)
             return name
 
-        monkeypatch.setattr(direct, "chosen", taken_library)
+        monkeypatch.setattr(choice, "chosen", taken_library)
         assert auto.usual_preconditioner(dsolver.matrix(plate), None, "cpu") == m
     assert set(asked) == {plate.nnz}
 
@@ -311,7 +312,7 @@ def test_factors_follow_where_the_other_one_is_slow_too(monkeypatch: pytest.Monk
 def test_other_solves_go_on_with_the_patience_of_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elimination, "FAR", 0.0)
     monkeypatch.setattr(auto, "ENOUGH", 0)
-    monkeypatch.setattr(direct, "RATE", {"cpu": 2.0})
+    monkeypatch.setattr(choice, "RATE", {"cpu": 2.0})
     plate = sp.csr_array(laplacian(60) @ laplacian(60))
     b = np.random.default_rng(0).standard_normal(3600)
     with dsolver.Solver(plate, device="cpu") as solver:

@@ -20,7 +20,8 @@ from dsolver.kernels.direct import factors, lapack, libraries
 from dsolver.kernels.direct.fill import Fill, fill_of, full_fill
 from dsolver.kernels.direct.libraries import LIBRARIES, fits
 from dsolver.kernels.formats.csr import Csr, of_entries
-from dsolver.preconditioners import Direct, direct
+from dsolver.preconditioners import Direct
+from dsolver.preconditioners.direct import choice, preconditioner
 from dsolver.session.follower import ATTAINED
 from tests.matrices.test_matrix import lattice
 from tests.support import hard_systems
@@ -227,9 +228,9 @@ def test_auto_takes_factors_where_nothing_else_is_sure() -> None:
 
 def test_the_last_attempt_is_with_factors_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """MINRES, which follows conjugate gradients here, runs out of iterations."""
-    monkeypatch.setattr(direct, "CHEAP", Fill(entries=0.0, products=0.0))
-    monkeypatch.setattr(direct, "INSTEAD", 0)
-    monkeypatch.setattr(direct, "RATE", {"cpu": 1e-9, "cuda": 1e-9})
+    monkeypatch.setattr(choice, "CHEAP", Fill(entries=0.0, products=0.0))
+    monkeypatch.setattr(choice, "INSTEAD", 0)
+    monkeypatch.setattr(choice, "RATE", {"cpu": 1e-9, "cuda": 1e-9})
     rng = np.random.default_rng(0)
     half = sp.random_array((N * N, N * N), density=0.03, rng=rng)
     half = sp.diags_array(10.0 ** rng.uniform(-3.0, 3.0, N * N)) @ (half + half.T + 0.01 * sp.eye_array(N * N))
@@ -261,7 +262,7 @@ def test_factors_are_the_last_attempt_on_grids_too(chunks: Any, monkeypatch: pyt
     assert "ended as indefinite after" in found.notes[0]
     assert "factors of the whole matrix" in found.notes[0]
     assert dsolver.solve(problem, b, method="cg", device="cpu").status is dsolver.Status.INDEFINITE
-    monkeypatch.setattr(direct, "LAST", Fill(entries=1e4, products=1e9))
+    monkeypatch.setattr(choice, "LAST", Fill(entries=1e4, products=1e9))
     assert dsolver.solve(problem, b, engine="reference", device="cpu").status is dsolver.Status.INDEFINITE
 
 
@@ -305,13 +306,13 @@ def test_what_memory_cannot_hold_is_refused_before(monkeypatch: pytest.MonkeyPat
     assert direct > usual
     on_gpu: dict[bool, int] = {}
     for there in (False, True):
-        monkeypatch.setattr("dsolver.preconditioners.direct.installed", lambda _, there=there: there)
+        monkeypatch.setattr(preconditioner, "installed", lambda _, there=there: there)
         on_gpu[there] = dsolver.estimate(problem, M=Direct(), device="cuda", workers=1).bytes
     found = fill_of(LAPLACE)
     assert found is not None
     assert on_gpu[True] - on_gpu[False] >= 6.0 * found.entries, "cuDSS has the factors there"
     monkeypatch.setattr(Direct, "beside", lambda *_: 0)
-    monkeypatch.setattr(dsolver.preconditioners.direct, "fill_of", lambda _: 1e13)
+    monkeypatch.setattr(preconditioner, "fill_of", lambda _: 1e13)
     with pytest.raises(dsolver.DeviceMemoryError):
         solved(LAPLACE, LAPLACE @ X)
 
@@ -460,4 +461,4 @@ def test_a_matrix_of_unclear_rank_has_no_worse_an_answer_than_least_squares_leav
     least = residual(a, np.linalg.lstsq(a.toarray(), b)[0], b)
     assert residual(a, found.x, b) <= least
     assert residual(a, again.x, b) <= least
-    assert direct.FINE in found.notes
+    assert preconditioner.FINE in found.notes

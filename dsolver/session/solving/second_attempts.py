@@ -23,7 +23,8 @@ from dsolver.preconditioners.auto import (
     for_broken,
     for_indefinite,
 )
-from dsolver.preconditioners.direct import NEARBY, may_be_for_least_squares, may_be_last
+from dsolver.preconditioners.direct.choice import may_be_for_least_squares, may_be_last
+from dsolver.preconditioners.direct.preconditioner import NEARBY
 from dsolver.preconditioners.registry import AUTO
 from dsolver.program.solve import Solve
 from dsolver.session.follower import ATTAINED, Follower, History

@@ -1,0 +1,158 @@
+"""Fill and time of factors of the whole matrix, and where they are chosen in place of iterations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from dsolver.kernels.direct.fill import Fill
+from dsolver.kernels.direct.libraries import LIBRARIES, Kind, chosen
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.problems import Problem
+
+MOST: Final = Fill(entries=1e9, products=math.inf)
+"""Fill of factors beyond which it is not counted: that would take half a minute."""
+CHEAP: Final = Fill(entries=1.5e5, products=2e7)
+"""Fill of factors that are made at once, whatever the matrix: hundredths of a second."""
+SURE: Final = Fill(entries=5e6, products=2e9)
+"""Fill of factors that are made at once where nothing tells how many iterations are needed: a second or two."""
+LARGE: Final = 1e8
+"""Entries of such factors that may be more, if they take no more multiplications than `FEW` products with A."""
+FEW: Final = 5000
+"""Products with A."""
+BAND: Final = 1200
+"""Products with A, as many multiplications of which the envelope of an elliptic matrix may take that has factors at
+once on CPUs: up to some 10,000 rows in a plane, and 1000 in space. Their time is that of ten to thirty iterations."""
+INSTEAD: Final = 2400
+"""Products with A, as many multiplications of which SuperLU may take at once on CPUs for a matrix with a positive
+diagonal that is not elliptic."""
+RATE: Final = {"cpu": 4.0, "cuda": 0.1}
+"""Multiplications that make large factors in the time of one of a product with A. SuperLU made 2 to 4 on a core; on a
+GPU products are far quicker, factors are not."""
+LAST: Final = Fill(entries=1e9, products=4e11)
+"""Fill of factors of a last attempt: a few minutes, as of an elastic body in a plane with a million rows."""
+SQUARES: Final = Fill(entries=LAST.entries / 8, products=LAST.products / 40)
+"""Fill of factors of a matrix for whose least squares there may be others."""
+ENTRIES: Final = 1.5e7
+PRODUCTS: Final = 6e9
+"""Entries of factors, and multiplications, that SuperLU makes in a second: 0.8 to 1.3 of the time of 20³, 30³ and 40³
+points and of 100² and 300². Multiplications are about the squares of a row's entries, summed over all rows."""
+
+
+def entries_of(problem: Problem) -> int:
+    """Entries of the whole matrix."""
+    if isinstance(problem, MatrixProblem):
+        return problem.entries
+    x, y, z = problem.grid
+    return len(problem.offsets) * x * y * z
+
+
+def fill_of(problem: Problem) -> float:
+    """About how many entries the factors have: counted where the matrix is here, else as those of a mesh.
+
+    Without a positive diagonal, or with entries that have no mirror images, rows are exchanged, which makes about twice
+    as many.
+    """
+    rows = math.prod(problem.grid)
+    if isinstance(problem, MatrixProblem) and problem.elimination is not None:
+        found = problem.elimination.within(MOST)
+        exchanged = problem.hollow or problem.indefinite or not problem.mirrored
+        return (1 + bool(exchanged)) * (4.0 * MOST.entries if found is None else found.entries)
+    flat = problem.lattice and 1 in problem.grid
+    fill = 6.6 * rows * math.log2(max(rows, 2.0)) if flat else 0.6 * rows ** (5 / 3)
+    return min(max(2.0 * entries_of(problem), fill), float(rows) ** 2)
+
+
+def suit_at_once(problem: Problem, method: str | None, device: str) -> bool:
+    """Whether to make factors of a matrix that is here, in place of iterations without factors.
+
+    They are cheap, or nothing tells how many iterations are needed, and they are affordable. Methods that are asked for
+    are left to iterations.
+
+    Args:
+        problem: the system.
+        method: of the solve; None for the usual one.
+        device: "cpu" or "cuda", where iterations are far quicker.
+    """
+    if method is not None or not isinstance(problem, MatrixProblem) or problem.null_vectors:
+        return False
+    if problem.indefinite or (problem.asymmetry and not problem.elliptic and not problem.dominant):
+        return _fits(problem, SURE) or _fits(problem, _as_products(problem, FEW))
+    return (device == "cpu" and problem.singular is False and _are_quicker(problem)) or cost_little(problem)
+
+
+def _are_quicker(problem: MatrixProblem) -> bool:
+    """Whether factors of a matrix with a positive diagonal take less time on a CPU than iterations are likely to."""
+    if problem.elimination is None or problem.dominant or problem.guided:
+        return False
+    if problem.elliptic:
+        return problem.elimination.narrow(_as_products(problem, BAND)) is not None
+    most = _as_products(problem, round(INSTEAD * _speed(problem)))
+    return problem.elimination.promises(most) and _fits(problem, most)
+
+
+def cost_little(problem: MatrixProblem) -> bool:
+    """Whether factors of a matrix that is here cost less than iterations of any kind."""
+    return problem.singular is False and not problem.null_vectors and _fits(problem, CHEAP)
+
+
+def in_products(problem: Problem, device: str, most: float = math.inf) -> float | None:
+    """Products with A that take about as long as factors of a matrix that is here; None where these are beyond a bound.
+
+    Args:
+        problem: the system.
+        device: "cpu" or "cuda".
+        most: products that they may take as long as; always fewer multiplications than those of `LAST`.
+    """
+    if not isinstance(problem, MatrixProblem) or problem.elimination is None:
+        return None
+    entries = problem.elimination.entries
+    each = RATE[device] * entries * (_speed(problem) if device == "cpu" else 1.0)
+    found = problem.elimination.within(replace(LAST, products=min(LAST.products, most * each)))
+    return None if found is None else found.products / each
+
+
+def _speed(problem: MatrixProblem) -> float:
+    """Speed of the library that makes the factors, over that of SuperLU, as far as is known in this process."""
+    dtype = np.dtype(np.complex128 if problem.complex else np.float64)
+    kind = Kind(symmetric=not problem.asymmetry, mirrored=problem.mirrored, positive=not problem.indefinite)
+    entries = 0 if problem.elimination is None else problem.elimination.entries
+    name = chosen(dtype, kind, entries, gpu=False)
+    return 1.0 if name is None else LIBRARIES[name].speed
+
+
+def may_be_last(problem: Problem) -> bool:
+    """Whether factors may be made where nothing else has led to an end, of a grid or a matrix that is here.
+
+    Memory aside, which is looked at by those who make them.
+    """
+    if isinstance(problem, MatrixProblem):
+        return _fits(problem, LAST)
+    return Fill(entries=fill_of(problem), products=_products_of_grid(problem)).within(LAST)
+
+
+def may_be_for_least_squares(problem: Problem) -> bool:
+    """Likewise, of twice as many rows, which have several times the fill."""
+    if isinstance(problem, MatrixProblem):
+        return _fits(problem, SQUARES)
+    return Fill(entries=fill_of(problem), products=_products_of_grid(problem)).within(SQUARES)
+
+
+def _products_of_grid(problem: Problem) -> float:
+    """About how many multiplications make the factors of a grid: of a plane, or of a box."""
+    rows = float(math.prod(problem.grid))
+    return 21.0 * rows**1.5 if 1 in problem.grid else 10.0 * rows**2
+
+
+def _as_products(problem: MatrixProblem, many: int) -> Fill:
+    """Fill of factors that take no more multiplications than so many products with A."""
+    entries = 0 if problem.elimination is None else problem.elimination.entries
+    return Fill(entries=LARGE, products=float(many * entries))
+
+
+def _fits(problem: MatrixProblem, most: Fill) -> bool:
+    """Whether the matrix is here, and its factors are within a bound."""
+    return problem.elimination is not None and problem.elimination.within(most) is not None
