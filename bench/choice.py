@@ -5,7 +5,8 @@
     python bench/choice.py --size 64 --hypre /usr/bin/python3 --petsc FOLDER_THAT_HAS_PETSC4PY
 
 Fields of `lib.coefficients` on n³ cells, b standard normal, residual 1e-8, this process. `lattice` is "mg" that
-never leaves the lattice on its finest level. The best of several runs that take turns: on CPUs processor seconds, which
+never leaves the lattice on its finest level, `rows` is "amg" of the same rows, in the grid's order, brought as a matrix
+of SciPy. The best of several runs that take turns: on CPUs processor seconds, which
 hardly depend on what else the machine does, on a GPU seconds with κ and b there. Behind the fields stand the worst
 ratio of "auto" to the best of the others, and the geometric mean. hypre, on two ranks of MPI, is asked for iterations.
 """
@@ -36,7 +37,7 @@ def never(*_: Any, **__: Any) -> bool:
 def solved(field: Field, b: Any, name: str, device: str) -> tuple[float, Any]:
     """Seconds, and the solution."""
     hierarchy.leaves_lattice_at_once = never if name == "lattice" else AT_ONCE
-    m = "mg" if name == "lattice" else name
+    m = {"lattice": "mg", "rows": "amg"}.get(name, name)
     problem, wait, clock = field.problem(), None, time.process_time
     if device == "cuda":
         import cupy
@@ -46,11 +47,24 @@ def solved(field: Field, b: Any, name: str, device: str) -> tuple[float, Any]:
         kappa, b, grid = cupy.asarray(field.kappa), cupy.asarray(b), field.kappa.shape
         problem = dsolver.problems.diffusion(grid, kappa, spacing=field.sizes, mask=solid)
         wait()
+    if name == "rows":
+        problem, b = rows_of(field, b)
     began = clock()
     solution = dsolver.solve(problem, b, M=m, device=device)
     if wait is not None:
         wait()
     return clock() - began, solution
+
+
+def rows_of(field: Field, b: Any) -> tuple[Any, Any]:
+    """Compressed rows of the open cells on the host, x fastest as on a grid, and b of them, multiplied by volumes."""
+    opened = np.ones(field.kappa.shape, dtype=bool) if field.solid is None else ~field.solid
+    number = np.full(opened.shape, -1)
+    number[opened] = np.arange(opened.sum())
+    order = number.T[opened.T]
+    x, y, z = field.sizes
+    own = (b * np.multiply.outer(np.multiply.outer(x, y), z))[opened]
+    return field.matrix()[order][:, order].sorted_indices(), own[order]
 
 
 def source(field: Field) -> tuple[Any, Any]:
@@ -74,7 +88,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, nargs="+", default=[64])
     parser.add_argument("--fields", nargs="+", default=list(FIELDS), choices=list(FIELDS))
-    parser.add_argument("--M", nargs="+", default=["auto", "mg", "amg"], choices=["auto", "mg", "amg", "lattice"])
+    parser.add_argument(
+        "--M", nargs="+", default=["auto", "mg", "amg"], choices=["auto", "mg", "amg", "lattice", "rows"]
+    )
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--runs", type=int, default=2)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import njit, uint64
 
 from dsolver.kernels.amg import LatticeBox, Triple, ascending
 from dsolver.kernels.cpu.loops.compiled import compiled
@@ -17,6 +17,7 @@ from dsolver.kernels.formats.csr import Csr
 
 MOST_POINTS: Final = 2**31 - 1
 """Points of a grid whose numbers fit in 32 bits."""
+ONE, TWO = uint64(1), uint64(2)
 
 
 def box_rows(
@@ -88,12 +89,6 @@ def _is_inner(x: Any, y: Any, z: Any, grid: Any, reach: Any) -> Any:
     return along_x and along_y and reach[2] <= z < grid[2] - reach[2]
 
 
-@njit(inline="always")
-def _place(row: Any, lower: Any, shape: Any) -> Any:
-    nx, ny = shape[0], shape[1]
-    return lower[0] + row % nx, lower[1] + row // nx % ny, lower[2] + row // (nx * ny)
-
-
 @compiled()
 def _count(
     first: Any,
@@ -111,21 +106,24 @@ def _count(
     lengths: Any,
 ) -> int:
     """Entries of each row; the number of entries that are not equal to those that mirror them, where compared."""
-    unequal, count, varied = 0, len(slots), weights.shape[1] > 1
-    for row in range(first, last):
-        x, y, z = _place(row, lower, shape)
-        number, inner = x + grid[0] * (y + grid[1] * z), _is_inner(x, y, z, grid, reach)
-        n, at = 0, row if varied else 0
-        for q in range(count):
-            column = number + ahead[q] if inner else _column(x, y, z, steps[q], grid, periodic)
-            if column < 0:
-                continue
-            weight = weights[slots[q], at]
-            if weight != 0.0 or column == number:
-                n += 1
-            if compared and 2 * q >= count and weight != weights[slots[count - 1 - q], column if varied else 0]:
-                unequal += 1
-        lengths[row] = n
+    unequal, count, varied, nx = 0, uint64(len(slots)), weights.shape[1] > 1, shape[0]
+    half = (count + ONE) // TWO if compared else count
+    for line in range(first // nx, (last - 1) // nx + 1):
+        y, z = lower[1] + line % shape[1], lower[2] + line // shape[1]
+        for row in range(uint64(max(first, line * nx)), uint64(min(last, line * nx + nx))):
+            x = lower[0] + np.int64(row) - line * nx
+            number, inner = x + grid[0] * (y + grid[1] * z), _is_inner(x, y, z, grid, reach)
+            n, at = 0, row if varied else uint64(0)
+            for q in range(count):
+                column = number + ahead[q] if inner else _column(x, y, z, steps[q], grid, periodic)
+                if column < 0:
+                    continue
+                weight = weights[uint64(slots[q]), at]
+                n += int(weight != 0.0 or column == number)
+                if q >= half:
+                    mirror = weights[uint64(slots[count - ONE - q]), uint64(column) if varied else uint64(0)]
+                    unequal += int(weight != mirror)
+            lengths[row] = n
     return unequal
 
 
@@ -147,27 +145,30 @@ def _fill(
 ) -> None:
     """The entries, columns ascending, and of each row (a_ii + Σ_j |a_ij|) / (2 a_ii)."""
     start, columns, values = rows
-    varied, around = weights.shape[1] > 1, periodic[0] or periodic[1] or periodic[2]
-    for row in range(first, last):
-        x, y, z = _place(row, lower, shape)
-        number, inner = x + grid[0] * (y + grid[1] * z), _is_inner(x, y, z, grid, reach)
-        begin, at = start[row], row if varied else 0
-        end = begin
-        for q in range(len(slots)):
-            column = number + ahead[q] if inner else _column(x, y, z, steps[q], grid, periodic)
-            if column < 0:
-                continue
-            weight = weights[slots[q], at]
-            if weight != 0.0 or column == number:
-                k = end
-                while around and k > begin and columns[k - 1] > column:  # they do not ascend around the grid's ends
-                    columns[k], values[k] = columns[k - 1], values[k - 1]
-                    k -= 1
-                columns[k], values[k] = column, weight
-                end += 1
-        size = center = 0.0
-        for k in range(begin, end):
-            size += abs(values[k])
-            if columns[k] == number:
-                center = values[k]
-        share[row] = (center + size) / (2.0 * center)
+    count, varied, nx = uint64(len(slots)), weights.shape[1] > 1, shape[0]
+    around = periodic[0] or periodic[1] or periodic[2]
+    for line in range(first // nx, (last - 1) // nx + 1):
+        y, z = lower[1] + line % shape[1], lower[2] + line // shape[1]
+        for row in range(uint64(max(first, line * nx)), uint64(min(last, line * nx + nx))):
+            x = lower[0] + np.int64(row) - line * nx
+            number, inner = x + grid[0] * (y + grid[1] * z), _is_inner(x, y, z, grid, reach)
+            begin, at = uint64(start[row]), row if varied else uint64(0)
+            end = begin
+            for q in range(count):
+                column = number + ahead[q] if inner else _column(x, y, z, steps[q], grid, periodic)
+                if column < 0:
+                    continue
+                weight = weights[uint64(slots[q]), at]
+                if weight != 0.0 or column == number:
+                    k = end
+                    while around and k > begin and columns[k - ONE] > column:  # they do not ascend around the ends
+                        columns[k], values[k] = columns[k - ONE], values[k - ONE]
+                        k -= ONE
+                    columns[k], values[k] = column, weight
+                    end += ONE
+            size = center = 0.0
+            for k in range(begin, end):
+                size += abs(values[k])
+                if columns[k] == number:
+                    center = values[k]
+            share[row] = (center + size) / (2.0 * center)

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from dsolver.kernels import load
 from dsolver.kernels.amg import COARSE, FINE, UNDECIDED, LatticeBox, OpenBox
+from dsolver.kernels.cpu.amg import box_rows as boxes
 from dsolver.kernels.cpu.amg import couplings as on_host
 from dsolver.kernels.cpu.amg import pmis
 from dsolver.kernels.cpu.amg.box_rows import box_rows
@@ -167,6 +168,16 @@ def test_whether_mirrored_entries_of_a_grid_are_equal(offsets: tuple[Any, ...], 
     assert not equal(whole, rng.random(len(offsets)))
     weights[np.flatnonzero(sizes)[-1], 87] += 1e-9  # inside
     assert not equal(whole, weights)
+
+
+def test_threads_share_lines_of_a_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boxes, "ROWS_WORTH_A_THREAD", 3)
+    box = LatticeBox((9, 8, 3), (True, False, False), (2, 3, 0), (7, 5, 3))
+    weights = np.random.default_rng(13).standard_normal((len(BOX), 7 * 5 * 3)).reshape(-1)
+    expected, shares, _ = box_rows(box, BOX, weights, TEAM)
+    for threads in (2, 4, 8):  # whose ranges end within lines
+        rows, share, _ = box_rows(box, BOX, weights, Team(threads))
+        assert all(np.array_equal(*pair) for pair in zip((*rows, share), (*expected, shares), strict=True))
 
 
 def test_rows_of_a_box_are_by_definition_those_of_its_points() -> None:
