@@ -100,7 +100,7 @@ def eigsh(
     terms = Wanted(count=int(k), tol=tol, maxiter=_count("maxiter", MAXITER if maxiter is None else maxiter))
     seeker = _Seeker(setup=setup, guesses=guesses, like=like, began=began)
     if sigma is not None:
-        shift = float(sigma)
+        shift = float(sigma) - pencil.offset
         shifted = pencil if shift == 0.0 else pencil.shifted(shift)
         found = seeker.lowest(shifted, terms)
         return seeker.inside(pencil, terms, shift) if found is None else found.moved(shift)
@@ -161,13 +161,14 @@ class _Seeker:
     def _found(self, pencil: GivenPencil, ends: Sequence[Wanted]) -> Eigenpairs:
         problem = pencil.problem
         setup = replace(self.setup, M=_usual(self.setup.M, problem))
+        ends = [replace(end, offset=pencil.offset / pencil.factor) for end in ends]
         wishes = setup.wishes(problem)
         check_matrix(wishes.m, problem)
         with Session(problem, setup, wishes, EigenProgram) as session:
             took, searching = session.took, time.perf_counter()
             made = [search(session, end, self.guesses, pencil.diagonal, self.like) for end in ends]
             rows = [
-                (pencil.factor * float(value), float(residual), float(limit), vector)
+                (pencil.factor * float(value) + pencil.offset, float(residual), float(limit), vector)
                 for end in made
                 for value, residual, limit, vector in zip(
                     end.values, end.residuals, end.limits, end.vectors, strict=True

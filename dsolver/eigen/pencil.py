@@ -14,12 +14,16 @@ from dsolver.matrices.checked import look_at, on_host
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.properties import problem_of
+from dsolver.matrices.row_block import FED
 from dsolver.matrices.solved_matrix import SolvedMatrix
 from dsolver.problems import Problem
+from dsolver.problems.diffusion_problem.problem import changed
+from dsolver.problems.finite_volumes import Diffusion
 from dsolver.session.arguments import problem_of as problem_from
 
 ASYMMETRY: Final = 1e-10
 """Difference of mirrored entries of B, as a part of the largest, that is rounding."""
+VOLUMES: Final = FED[0]
 
 
 @final
@@ -30,12 +34,14 @@ class GivenPencil:
     Attributes:
         problem: A, with B among its `parts` where that is a sparse matrix.
         diagonal: of B where that is diagonal, of a grid a density, like a right-hand side; else None.
+        offset: to be added to eigenvalues of the problem, for the given A has so much of B beside the problem's.
         negated: whether the problem is that of -A.
         exponent: of two, by which the problem's A was multiplied.
     """
 
     problem: Problem
     diagonal: Any = None
+    offset: float = 0.0
 
     @property
     def negated(self) -> bool:
@@ -52,8 +58,9 @@ class GivenPencil:
     def matrices(self) -> tuple[Any, Any] | None:
         """A and B as CSR arrays of SciPy, B None for the identity; None where A is no matrix in this process."""
         problem = self.problem
-        here = isinstance(problem, MatrixProblem) and problem.matrix is not None and problem.operator is None
-        if not isinstance(problem, MatrixProblem) or not here or problem.numbers is not None:
+        if not isinstance(problem, MatrixProblem) or problem.matrix is None or problem.operator is not None:
+            return None
+        if problem.of_grid is not None or problem.numbers is not None:
             return None
         b = problem.parts[0] if problem.parts else None
         if self.diagonal is not None:
@@ -99,6 +106,25 @@ def given_pencil(A: Any, B: Any, *, gpu: bool) -> GivenPencil:
     Raises:
         InputError: A is complex or not symmetric, or B does not fit.
     """
+    A, offset = _without_offset(A, B)
+    return replace(_pencil(A, B, gpu=gpu), offset=offset)
+
+
+def _without_offset(A: Any, B: Any) -> tuple[Any, float]:
+    """A grid's problem without its σ, where that is a constant times B, and the constant; other A as they are.
+
+    Vectors are the same, and M of A alone sees them apart: of A + σ B, a matrix near σ B, it would not.
+    """
+    rule = A.rule if isinstance(A, Problem) else None
+    if not isinstance(rule, Diffusion) or not isinstance(rule.sigma, float) or rule.sigma <= 0.0:
+        return A, 0.0
+    density = 1.0 if B is None else float(B) if isinstance(B, Real) else 0.0
+    if density <= 0.0:
+        return A, 0.0
+    return changed(A, sigma=0.0), rule.sigma / density
+
+
+def _pencil(A: Any, B: Any, *, gpu: bool) -> GivenPencil:
     problem = problem_from(A, gpu=gpu)
     if not isinstance(problem, Problem):
         raise InputError(
@@ -113,11 +139,14 @@ def given_pencil(A: Any, B: Any, *, gpu: bool) -> GivenPencil:
         problem = problem_of(turned, problem.name, order=problem.order, formats=problem.formats, block=problem.block)
     if problem.unsymmetric:
         raise InputError(f"A is not symmetric: {problem.unsymmetric}; eigsh needs A = Aᵀ")
-    if B is None:
-        return GivenPencil(problem=problem)
-    if is_matrix(B):
+    volumes = problem.fed.get(VOLUMES) if isinstance(problem, MatrixProblem) else None
+    if B is not None and is_matrix(B):
         return _with_matrix(problem, B)
-    return GivenPencil(problem=problem, diagonal=_diagonal(problem, B))
+    diagonal = None if B is None else _diagonal(problem, B)
+    if volumes is not None:
+        volumes = volumes.reshape(problem.shape)
+        diagonal = volumes if diagonal is None else volumes * diagonal
+    return GivenPencil(problem=problem, diagonal=diagonal)
 
 
 def _with_matrix(problem: Problem, B: Any) -> GivenPencil:

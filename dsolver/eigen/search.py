@@ -34,13 +34,14 @@ class Wanted:
 
     Attributes:
         count: values.
-        tol, maxiter, highest, definite, plain: as of `EigenTerms`, like the others.
+        tol, offset, maxiter, highest, definite, plain: as of `EigenTerms`, like the others.
         probed: iterations after which the search ends where no value is negative; None for no such number.
     """
 
     count: int
     tol: float
     maxiter: int
+    offset: float = 0.0
     highest: bool = False
     definite: bool = False
     plain: bool = False
@@ -109,6 +110,7 @@ def _search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any,
         size=max(size_for(count), len(guesses)),
         highest=wanted.highest,
         tol=wanted.tol,
+        offset=wanted.offset,
         maxiter=wanted.maxiter,
         probed=wanted.probed,
         definite=wanted.definite,

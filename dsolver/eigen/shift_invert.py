@@ -43,7 +43,7 @@ def shift_inverted(
     Raises:
         InputError: A is no matrix in this process, or the number is an eigenvalue.
     """
-    found = pencil.matrices
+    found, told = pencil.matrices, f"sigma={shift + pencil.offset:g}"
     if found is None:
         raise InputError(
             "A is indefinite, so its lowest eigenvalues are not those of least magnitude: which='SA' finds the lowest "
@@ -63,7 +63,7 @@ def shift_inverted(
             (solution,) = solve_all(session, [(np.ravel(r), None)], Options(rtol=RTOL))
             if not solution.true_residual <= WRONG * max(solution.b_norm, np.finfo(float).tiny):
                 raise InputError(
-                    f"A - sigma B with sigma={shift:g} cannot be solved with ({solution.status}): where sigma is an "
+                    f"A - sigma B with {told} cannot be solved with ({solution.status}): where sigma is an "
                     f"eigenvalue take a number beside it; else another M"
                 )
             return solution.x
@@ -77,10 +77,10 @@ def shift_inverted(
         order = np.argsort(values)
         values, vectors = values[order], vectors[:, order]
         bx = vectors if b is None else b @ vectors
-        wanted_at = wanted.tol * abs(values) * np.linalg.norm(bx, axis=0)
+        wanted_at = wanted.tol * abs(values + pencil.offset) * np.linalg.norm(bx, axis=0)
         rounding = 2.0**-47 * abs(a).sum(axis=1).max() * np.linalg.norm(vectors, axis=0)
         return Eigenpairs(
-            values=values,
+            values=values + pencil.offset,
             vectors=np.asarray(vectors, like=like),
             residuals=np.linalg.norm(a @ vectors - bx * values, axis=0),
             limits=np.maximum(wanted_at, rounding),
@@ -95,7 +95,7 @@ def shift_inverted(
             solved_by=f"ARPACK of SciPy with {chosen(session).asked}",
             notes=(
                 *notes_of(session),
-                f"sigma={shift:g} lies within the spectrum: ARPACK has found the values, with solves with A - sigma B",
+                f"{told} lies within the spectrum: ARPACK has found the values, with solves with A - sigma B",
             ),
         )
 

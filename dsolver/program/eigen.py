@@ -46,7 +46,7 @@ class EigenTerms:
         wanted: how many, beside those of known null vectors.
         size: vectors that are iterated on.
         highest: whether the highest are wanted, not the lowest.
-        tol: as of `Lobpcg`.
+        tol: as of `Lobpcg`, as `offset`.
         maxiter: iterations at most.
         definite: whether a negative value ends the search, for then the lowest are not those of least magnitude.
         plain: whether M is left out.
@@ -58,6 +58,7 @@ class EigenTerms:
     highest: bool
     tol: float
     maxiter: int
+    offset: float = 0.0
     definite: bool = False
     plain: bool = False
     probed: int | None = None
@@ -121,7 +122,7 @@ class EigenProgram(Solve):
         rows = math.prod(engine.partition.grid)
         whole = rows <= 3 * terms.size + len(known)
         size = rows if whole else terms.size
-        modes = Lobpcg(engine, self.layout, self._pencil(size, terms), size, len(known), terms.tol)
+        modes = Lobpcg(engine, self.layout, self._pencil(size, terms), size, len(known), terms.tol, terms.offset)
         if modes.known is not None:
             for n, column in zip(known, modes.known.columns, strict=True):
                 engine.copy(n, column)

@@ -255,6 +255,46 @@ def test_values_are_those_of_the_differential_operator() -> None:
     assert (v > 0.0).all() or (v < 0.0).all()
 
 
+@pytest.mark.parametrize("density", [None, 2.5])
+@pytest.mark.parametrize("bc", [None, "neumann"])
+def test_a_constant_sigma_costs_no_iterations(bc: Any, density: Any) -> None:
+    kappa = np.exp(np.random.default_rng(0).standard_normal((12, 11, 10)))
+    without, with_sigma = (
+        dsolver.eigsh(problems.diffusion(kappa.shape, kappa, sigma=sigma, bc=bc), 4, B=density, **HERE)
+        for sigma in (0.0, 1e4)
+    )
+    assert with_sigma.converged
+    assert with_sigma.iterations <= without.iterations
+    expected = without.values + 1e4 / (density or 1.0)
+    np.testing.assert_allclose(with_sigma.values, expected, rtol=1e-11)
+    np.testing.assert_allclose(with_sigma.limits[1:], 1e-8 * (expected * (density or 1.0) ** 0.5)[1:], rtol=1e-3)
+
+
+def test_a_sigma_that_is_no_multiple_of_the_mass_stays_in_the_matrix() -> None:
+    kappa, sigma = np.random.default_rng(0).uniform(1.0, 2.0, (2, 6, 5, 4))
+    density = np.random.default_rng(1).uniform(1.0, 2.0, kappa.shape)
+    for reaction, mass in ((3.0, density), (sigma, None)):
+        found = dsolver.eigsh(problems.diffusion(kappa.shape, kappa, sigma=reaction), 3, B=mass, **HERE)
+        A = fluxes(kappa, closed=False) + np.diag(np.broadcast_to(reaction, kappa.shape).ravel())
+        b = np.diag(np.ones(kappa.size) if mass is None else mass.ravel())
+        np.testing.assert_allclose(found.values, scipy.linalg.eigh(A, b, eigvals_only=True)[:3], rtol=1e-9)
+
+
+@pytest.mark.parametrize("density", [None, 2.5, "array"])
+@pytest.mark.parametrize("sigma", [0.0, 3.0])
+def test_a_grid_whose_rows_are_those_of_a_matrix_has_its_volumes_too(density: Any, sigma: float) -> None:
+    grid, mask = (9, 8), np.zeros((9, 8), dtype=bool)
+    mask[3:5, 2:6] = True
+    mass = np.random.default_rng(0).uniform(1.0, 2.0, grid) if density == "array" else density
+    plain, tensor = (
+        dsolver.eigsh(problems.diffusion(grid, kappa, sigma=sigma, spacing=0.5, mask=mask), 3, B=mass, **HERE)
+        for kappa in (2.0, 2.0 * np.eye(2))
+    )
+    assert tensor.converged
+    np.testing.assert_allclose(tensor.values, plain.values, rtol=1e-9)
+    np.testing.assert_allclose(abs(tensor.vectors), abs(plain.vectors), atol=1e-6)
+
+
 def test_cells_that_are_left_out_have_no_modes() -> None:
     mask = np.zeros((9, 8, 1), dtype=bool)
     mask[4, 2:6] = True
@@ -349,6 +389,7 @@ def test_nearly_all_values_of_a_small_matrix() -> None:
         ({"v0": np.ones(7)}, "v0 has shape"),
         ({"A": problems.poisson7((4, 4, 4)), "B": sp.csr_array(np.eye(64) + 0.1)}, "on a grid B is diagonal"),
         ({"A": problems.poisson7((4, 4, 4)), "sigma": 0.5}, "sigma= is for a sparse matrix"),
+        ({"A": problems.diffusion((4, 4), np.eye(2)), "sigma": 0.5}, "sigma= is for a sparse matrix"),
     ],
 )
 def test_what_cannot_be_right_is_refused(arguments: dict[str, Any], told: str) -> None:

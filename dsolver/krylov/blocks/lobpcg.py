@@ -79,7 +79,8 @@ class Lobpcg:
         pencil: A, B and M.
         size: columns of X at most.
         known: number of vectors in Y.
-        tol: residuals wanted, as parts of |λ| ‖B x‖; not below what rounding leaves.
+        tol: residuals wanted, as parts of |λ + offset| ‖B x‖; not below what rounding leaves.
+        offset: what values are for users that have it added.
 
     Attributes:
         pencil: as given.
@@ -92,8 +93,10 @@ class Lobpcg:
         iterations: that were made.
     """
 
-    def __init__(self, engine: Engine, layout: PerChunk, pencil: Pencil, size: int, known: int, tol: float) -> None:
-        self._engine, self.pencil, self._tol, self._size = engine, pencil, tol, size
+    def __init__(
+        self, engine: Engine, layout: PerChunk, pencil: Pencil, size: int, known: int, tol: float, offset: float = 0.0
+    ) -> None:
+        self._engine, self.pencil, self._tol, self._offset, self._size = engine, pencil, tol, offset, size
         self._y, ends = range(known), [known + size * part for part in range(4)]
         self._x, self._p, self._w = (range(*ends[i : i + 2]) for i in range(3))
         self._s = Block(engine, layout, ends[-1])
@@ -206,7 +209,9 @@ class Lobpcg:
         x_square, bx_square = others or (np.ones(live),) * 2
         rounding = ATTAINABLE * EPS * pencil.norm
         self.rounding = np.maximum(rounding * x_square, ATTAINABLE * EPS * self._largest)
-        self.limits = np.maximum(self._tol * abs(self.values) * np.sqrt(bx_square), rounding * np.sqrt(x_square))
+        self.limits = np.maximum(
+            self._tol * abs(self.values + self._offset) * np.sqrt(bx_square), rounding * np.sqrt(x_square)
+        )
 
     def _renew(self) -> None:
         """Make X orthonormal, and take the best vectors in its span."""
