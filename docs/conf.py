@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dsolver.session.options import GROUPS
+from dsolver.session.signatures import GROUPS
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = re.search(r'^__version__ = "(.+)"$', (ROOT / "dsolver" / "__init__.py").read_text("utf-8"), re.MULTILINE)

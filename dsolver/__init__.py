@@ -16,7 +16,8 @@ if _TYPE_CHECKING:
     from dsolver.cluster.file_rows import read_matrix
     from dsolver.cluster.row_blocks import matrix_from_blocks
     from dsolver.conduction import Conduction, Tortuosity, effective_conductivity, tortuosity
-    from dsolver.cost.estimate import Estimate, estimate
+    from dsolver.cost.estimate import estimate
+    from dsolver.cost.forecast import Estimate
     from dsolver.eigen.eigsh import eigsh
     from dsolver.eigen.pairs import Eigenpairs
     from dsolver.errors import (
@@ -52,7 +53,8 @@ _HOMES = {
     "cluster.file_rows": ("read_matrix",),
     "cluster.row_blocks": ("matrix_from_blocks",),
     "conduction": ("Conduction", "Tortuosity", "effective_conductivity", "tortuosity"),
-    "cost.estimate": ("Estimate", "estimate"),
+    "cost.estimate": ("estimate",),
+    "cost.forecast": ("Estimate",),
     "eigen.eigsh": ("eigsh",),
     "eigen.pairs": ("Eigenpairs",),
     "errors": (

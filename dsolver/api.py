@@ -6,8 +6,9 @@ from typing import Any, Unpack, cast
 
 from dsolver.problems import Problem
 from dsolver.session.arguments import client_of, on_gpu_here, prepared, problem_of
-from dsolver.session.options import Arguments, Options, Setup, spelled_out, split_arguments
+from dsolver.session.options import Arguments, Options, Setup, split_arguments
 from dsolver.session.session import Session
+from dsolver.session.signatures import spelled_out
 from dsolver.session.solving.solves import solved
 from dsolver.session.user_arrays import RightHandSides
 from dsolver.solution import Solution

@@ -19,8 +19,9 @@ from dsolver.least_squares.solve import (
 from dsolver.problems import Problem
 from dsolver.session.arguments import client_of, on_gpu_here, prepared, problem_of
 from dsolver.session.follower import State
-from dsolver.session.options import Options, Setup, spelled_out
+from dsolver.session.options import Options, Setup
 from dsolver.session.session import Session
+from dsolver.session.signatures import spelled_out
 from dsolver.session.solving.solves import solved
 from dsolver.session.user_arrays import RightHandSides
 from dsolver.session.vectors import iterate

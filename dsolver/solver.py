@@ -15,8 +15,9 @@ from dsolver.problems.problem import check_problem
 from dsolver.session import facts
 from dsolver.session.arguments import check_sides, client_of, on_gpu_here, problem_of
 from dsolver.session.operator import PreconditionerOperator
-from dsolver.session.options import Options, Setup, SetupArguments, SolveArguments, spelled_out
+from dsolver.session.options import Options, Setup, SetupArguments, SolveArguments
 from dsolver.session.session import Session
+from dsolver.session.signatures import spelled_out
 from dsolver.session.solving.solves import solved
 from dsolver.session.user_arrays import RightHandSides
 from dsolver.session.user_arrays.several import are_several, columns, together

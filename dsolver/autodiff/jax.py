@@ -24,7 +24,8 @@ from dsolver.autodiff.systems import (
 from dsolver.errors import InputError
 from dsolver.matrices.matrix import is_matrix
 from dsolver.problems import Problem
-from dsolver.session.options import Setup, SetupArguments, spelled_out
+from dsolver.session.options import Setup, SetupArguments
+from dsolver.session.signatures import spelled_out
 
 __all__ = ["release", "solve"]
 

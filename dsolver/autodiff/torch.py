@@ -21,7 +21,8 @@ from dsolver.errors import InputError
 from dsolver.foreign_arrays import opened
 from dsolver.matrices.matrix import is_matrix
 from dsolver.problems import Problem
-from dsolver.session.options import Setup, SetupArguments, SolveArguments, spelled_out
+from dsolver.session.options import Setup, SetupArguments, SolveArguments
+from dsolver.session.signatures import spelled_out
 
 __all__ = ["release", "solve"]
 

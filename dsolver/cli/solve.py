@@ -30,7 +30,8 @@ from dsolver.cli.options import (
 )
 from dsolver.cli.system.choice import system_of, system_options
 from dsolver.cluster import host_memory
-from dsolver.cost.estimate import SMALL, Estimate
+from dsolver.cost.forecast import Estimate
+from dsolver.cost.room import SMALL
 from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.krylov.methods import FOR_ANY, FOR_INDEFINITE, FOR_SYMMETRIC, METHODS, MethodName
 from dsolver.monitor.spans import Span, exposed_text

@@ -3,185 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final, Literal, final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from dsolver.cluster import default_client, devices, host_memory
-from dsolver.cluster.host_memory import Supply
 from dsolver.cluster.runtime import DeviceName, Runtime, check_device, connect
 from dsolver.cost import bandwidth as copies
-from dsolver.cost import memory, scaling, traffic
+from dsolver.cost import scaling
 from dsolver.cost.links import Fabric
-from dsolver.cost.memory import Bytes
-from dsolver.cost.scaling import Scaling
-from dsolver.errors import DeviceMemoryError, InputError, check_tolerance, float_of, in_a_line
+from dsolver.errors import InputError, check_tolerance, float_of, in_a_line
 from dsolver.grid.coloring import Order
-from dsolver.grid.cut import owners_of
-from dsolver.grid.partition import Triple
 from dsolver.matrices.composed.grids import as_matrix
 from dsolver.matrices.matrix import is_matrix, matrix
-from dsolver.matrices.problem import MatrixProblem
-from dsolver.monitor.notebook import facts, table, view
-from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.registry import AUTO, check_dtype, chosen_for
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
 from dsolver.program.batch import AT_ONCE, most_columns
 from dsolver.program.plan import Wishes
-from dsolver.program.spec import SolveSpec
-from dsolver.units import amount
 
 if TYPE_CHECKING:
     from distributed import Client
+from dsolver.cost.forecast import Estimate, of_spec
 
 REACHED: Final = 0.85
 """The part of a GPU's nominal bandwidth that these kernels reach."""
 H200: Final = 4.8e12
 """Nominal bytes per second of an NVIDIA H200, for plans where no GPU is there."""
-SMALL: Final = 1 << 28
-"""Bytes of a system for whose sake no CPU is asked what memory it has."""
-ROW_BYTES: Final = 1024
-"""Bytes of a row of a grid: with 27 points 600 to 1100, set-up included, where chunks are not tiny."""
-ENTRY_BYTES: Final = 128
-"""Bytes of an entry of a matrix beside `ROW_BYTES` of its row: with algebraic multigrid 0.6 to 0.8 of both are counted,
-and on several GPUs up to 1.5 times as much where chunks are tiny."""
-SHOWN: Final = 8
-"""Most workers that a notebook lists."""
-LATENCY: Final = {"cpu": 0.01, "cuda": 0.04}
-"""Seconds of a set-up that do not depend on the number of rows; twice as many on several workers."""
-COMPILATION: Final = {"cpu": 8.0, "cuda": 6.0}
-"""Seconds in which kernels are compiled where that has not been done: on two cores, and for a GPU."""
-PLENTY: Final = 4
-"""Times as much that a GPU must have free, to be asked no more."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """Forecast of a solve.
-
-    Attributes:
-        chunks: how many along x, y, z.
-        device: "cpu" or "cuda".
-        workers: bytes of each worker, in rank order; see `dsolver.cost.memory.Bytes`.
-        available: bytes that each GPU has free, or that each worker on CPUs may take: of its machine's free memory, of
-            what the limits of its cgroups leave, shared with the other workers there, and below Dask's memory_limit.
-            Empty where it was not looked for.
-        limits: what `available` comes from, for messages; empty for GPUs.
-        iterations: about how many, for a constant stencil; coefficients that vary much take more without multigrid.
-        seconds: about how long the iterations take, or None where the bandwidth is not known. Right within a factor of
-            two or three: a warning against minutes taken for seconds, no measurement.
-        setup_seconds: about how long set-up takes, or None; as right as that.
-        compilation: seconds that the first solve on a machine takes to compile kernels, beside both.
-        scaling: an iteration's time on one GPU and more, where `per_host` was given; see `dsolver.cost.scaling`.
-    """
-
-    chunks: Triple
-    device: str
-    workers: tuple[Bytes, ...]
-    available: tuple[int, ...]
-    iterations: int
-    seconds: float | None
-    setup_seconds: float | None
-    compilation: float
-    limits: tuple[str, ...] = ()
-    scaling: Scaling | None = None
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the worker that needs most."""
-        return max(worker.total for worker in self.workers)
-
-    @property
-    def fits(self) -> bool | None:
-        """Whether every worker, or its GPU, has enough memory; None where that is not known."""
-        if not self.available:
-            return None
-        return all(worker.total <= free for worker, free in zip(self.workers, self.available, strict=False))
-
-    @property
-    def shortage(self) -> str | None:
-        """Message where the memory of a worker or its GPU will not suffice: the numbers, and what to do; else None."""
-        for rank, (worker, free) in enumerate(zip(self.workers, self.available, strict=False)):
-            if worker.total > free:
-                needed = math.ceil(len(self.workers) * self.bytes / max(1, min(self.available)))
-                part, more = "its part of the system", f"{needed} such GPUs"
-                if self.device == "cuda":
-                    place = f"GPU {rank} of {len(self.workers)} has {amount(free)} free"
-                else:
-                    place, more = f"{amount(free)} are {self.limits[rank]}", f"{needed} such workers on more machines"
-                    if len(self.workers) == 1:
-                        part = "the system"
-                    else:
-                        place = f"worker {rank} of {len(self.workers)} may take {amount(free)}"
-                        place += f" of what is {self.limits[rank]}"
-                return (
-                    f"{place}, but {part} needs {amount(worker.total)} ({worker}): use about {more}, a smaller grid, "
-                    f"or a preconditioner that takes less"
-                )
-        return None
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: bytes of each worker by what they are for, and the curves where there are any."""
-        return {
-            "chunks": self.chunks,
-            "device": self.device,
-            "workers": [{"total": worker.total, **worker.parts} for worker in self.workers],
-            "available": self.available,
-            "shortage": self.shortage,
-            "iterations": self.iterations,
-            "seconds": self.seconds,
-            "setup_seconds": self.setup_seconds,
-            "compilation": self.compilation,
-            "scaling": self.scaling and self.scaling.to_dict(),
-        }
-
-    def _repr_html_(self) -> str:
-        count = len(self.workers)
-        head = (
-            "GPU" if self.device == "cuda" else "worker",
-            *self.workers[0].parts,
-            "together",
-            *(["free"] if self.available else []),
-        )
-        rows = [
-            (rank, *map(amount, [*worker.parts.values(), worker.total, *self.available[rank : rank + 1]]))
-            for rank, worker in enumerate(self.workers[:SHOWN])
-        ]
-        more = [("…", f"{count - SHOWN} more")] if count > SHOWN else []
-        about = {
-            "chunks": " × ".join(map(str, self.chunks)),
-            "iterations": f"about {self.iterations}",
-            "seconds of set-up": None if self.setup_seconds is None else f"about {self.setup_seconds:.2g}",
-            "seconds of iterations": None if self.seconds is None else f"about {self.seconds:.2g}",
-            "seconds of compilation": f"about {self.compilation:.2g}, once on a machine",
-            "memory": self.shortage or ("enough" if self.available else "it is not known what is free"),
-        }
-        crew = ("GPU" if self.device == "cuda" else "CPU worker") + "s" * (count > 1)
-        return view(f"Estimate for {count} {crew}", facts(about), table(head, [*rows, *more]))
-
-    def __repr__(self) -> str:
-        largest = max(self.workers, key=lambda worker: worker.total)
-        crew = f"{len(self.workers)} " + ("GPU" if self.device == "cuda" else "worker") + "s" * (len(self.workers) > 1)
-        lines = [f"{crew}, {amount(largest.total)} each at most: {largest}"]
-        if self.available:
-            lines.append(f"free: {amount(min(self.available))}" + ("" if self.fits else ", which is not enough"))
-        if self.seconds is None or self.setup_seconds is None:
-            lines.append(f"about {self.iterations} iterations")
-        else:
-            lines.append(
-                f"set-up about {self.setup_seconds:.2g} s, {self.iterations} iterations about {self.seconds:.2g} s; "
-                f"once on a machine, kernels are compiled: about {self.compilation:.2g} s"
-            )
-        if self.scaling is not None:
-            lines += ["", str(self.scaling)]
-        return "\n".join(lines)
 
 
 def estimate(
@@ -285,104 +136,6 @@ def estimate(
         return found
     fabric = Fabric(per_host=int(per_host))
     return replace(found, scaling=scaling.of_spec(spec, len(runtime.workers), fabric, bandwidth))
-
-
-def of_spec(
-    spec: SolveSpec,
-    runtime: Runtime,
-    *,
-    available: Sequence[int] = (),
-    supplies: Sequence[Sequence[Supply]] = (),
-    held: Sequence[int] = (),
-    together: int = 0,
-    rtol: float = 1e-8,
-    bandwidth: float | None = None,
-) -> Estimate:
-    """The estimate for a system on the workers of a runtime.
-
-    Args:
-        spec: the system.
-        runtime: whose workers they are.
-        available: bytes that each GPU has free.
-        supplies: of each worker's memory, on CPUs.
-        held: bytes that each of these workers has of it already.
-        together: right-hand sides with room of their own beside that of one.
-        rtol: the tolerance of the solve.
-        bandwidth: of each device's memory, bytes per second.
-    """
-    owners = owners_of(spec.partition, runtime.workers, spec.problem.places)
-    rank_of = {owner: rank for rank, owner in enumerate(dict.fromkeys(owners))}
-    ranks = tuple(rank_of[owner] for owner in owners) if owners else (0,) * len(spec.partition)
-    each = memory.of_workers(spec, ranks, cuda=runtime.device == "cuda", together=together)
-    iterations, seconds, setup = iterations_for(spec.preconditioner, spec.problem, rtol), None, None
-    if bandwidth is not None:
-        busiest = Counter(ranks).most_common(1)[0][1]
-        moved = traffic.of_iteration(spec) * busiest / len(spec.partition)
-        seconds = iterations * moved / bandwidth
-        setup = spec.preconditioner.setup_seconds(spec.problem, moved / bandwidth)
-        setup += LATENCY[runtime.device] * (1 + (len(each) > 1))
-    shares = host_memory.shares(supplies[: len(each)], [worker.total for worker in each], held) if supplies else []
-    return Estimate(
-        chunks=spec.partition.counts,
-        device=runtime.device,
-        workers=each,
-        available=tuple(available[: len(each)]) or tuple(share.free for share in shares),
-        limits=tuple(share.what for share in shares),
-        iterations=iterations,
-        seconds=seconds,
-        setup_seconds=setup,
-        compilation=COMPILATION[runtime.device],
-    )
-
-
-def check_memory(spec: SolveSpec, runtime: Runtime, old: SolveSpec | None = None) -> None:
-    """Refuse what GPUs or workers could not hold before anything is started, or given up of the system it replaces.
-
-    What an old system that needed as much has been given is not asked for again. A system of few rows is not looked at
-    more closely.
-
-    Raises:
-        DeviceMemoryError: the memory of a GPU, or of a worker, will not suffice.
-    """
-    problem = spec.problem
-    entries = problem.entries if isinstance(problem, MatrixProblem) else 0
-    rough = ROW_BYTES * math.prod(problem.grid) + ENTRY_BYTES * entries + spec.preconditioner.beside(problem)
-    on_gpus = runtime.device == "cuda"
-    if rough <= SMALL and not on_gpus:
-        return
-    held: Sequence[int] = ()
-    if old is not None:
-        there = of_spec(old, runtime)
-        if of_spec(spec, runtime).bytes <= there.bytes:
-            return
-        held = [worker.resident for worker in there.workers]
-    if on_gpus:
-        for reclaim in (False, True):  # what nothing uses any more is given back first
-            free = devices.free_memory_of(runtime.client, runtime.workers, reclaim=reclaim)
-            if SMALL + PLENTY * rough <= min(free):
-                return
-            free = tuple(left + own for left, own in zip_longest(free, held, fillvalue=0))
-            wanted = of_spec(spec, runtime, available=free)
-            if wanted.fits:
-                return
-    else:
-        if sum(worker.total for worker in of_spec(spec, runtime).workers) <= SMALL:  # with less a row than is usual
-            return
-        wanted = of_spec(spec, runtime, supplies=host_memory.supplies_of(runtime.client, runtime.workers), held=held)
-    if wanted.shortage is not None:
-        raise DeviceMemoryError(wanted.shortage)
-
-
-def iterations_for(preconditioner: Preconditioner, problem: Problem, rtol: float) -> int:
-    """About how many iterations reach rtol for the Laplacian with 7 or 27 points on a problem's grid.
-
-    Conjugate gradients need a number in proportion to the points along the longest axis; the factors were measured at
-    64³ (docs/performance.md). A matrix is taken for one of a mesh in space with as many points.
-    """
-    factor = 3.65 if len(problem.offsets) <= 7 else 2.1
-    longest = max(problem.grid) if problem.lattice else problem.grid[0] ** (1 / 3)
-    alone = longest * factor * math.log(max(rtol, 1e-16)) / math.log(1e-8)
-    return max(1, math.ceil(preconditioner.iterations(alone, rtol)))
 
 
 def _planned_runtime(device: DeviceName, workers: int, gpu: devices.Gpu | str) -> Runtime:

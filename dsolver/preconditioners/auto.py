@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, final
@@ -12,7 +11,7 @@ from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.krylov.method import ApproximateInverse
-from dsolver.krylov.methods import FOR_ANY, FOR_COMPLEX_SYMMETRIC, FOR_FLOWS, FOR_INDEFINITE, METHODS
+from dsolver.krylov.methods import METHODS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.properties import is_upwind
 from dsolver.multigrid.algebraic.lattice.choice import JUMPS, follows_couplings
@@ -21,12 +20,9 @@ from dsolver.multigrid.hierarchy import FinestRows, finest
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import Built, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
-from dsolver.preconditioners.chebyshev import Chebyshev
-from dsolver.preconditioners.direct.choice import cost_little, in_products, suit_at_once
-from dsolver.preconditioners.direct.preconditioner import Direct
-from dsolver.preconditioners.jacobi import Identity, Jacobi
+from dsolver.preconditioners.direct.choice import cost_little, suit_at_once
+from dsolver.preconditioners.jacobi import Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
-from dsolver.preconditioners.sweeps import ILU0
 from dsolver.problems import Problem
 
 MANY: Final = 30_000
@@ -46,118 +42,6 @@ FIELDS: Final = 2
 """Velocity and pressure."""
 CONVECTION: Final = 1e-8
 """Difference from the transpose, over the largest entry, from which on a block has convection."""
-FURTHER: Final = {"kept": 30, "mg": 75, "amg": 100, "chebyshev": 150, "jacobi": 300}
-"""Iterations of each that take as long as to set the other kind up and to solve with it. On CPUs, set-up of multigrid
-is 60, 50 and 130 of these (of Chebyshev's "amg"), and of Jacobi's that of "amg" or of incomplete factors."""
-
-PRODUCTS: Final = {"mg": 4.0, "amg": 4.0, "chebyshev": 3.0, "ilu0": 3.0, "jacobi": 2.0, "none": 2.0}
-"""Products with A that take as long as an iteration with each."""
-
-SURELY: Final = 2.0
-"""Times as long as the iterations that seem to be needed factors may take, which are sure to lead to an end. Those of
-elastic bodies in a plane become slower: 2.5 times as many were needed."""
-ENOUGH: Final = 600
-"""Iterations that take longer than to see whether the other preconditioner is slow, too: factors that cost more have to
-wait for that."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Alternative:
-    """Another preconditioner for a solve that is slow, or another method for one that cannot go on.
-
-    Attributes:
-        taken: the name of the preconditioner that it has.
-        name: of the other one.
-        m: the other one.
-        further: iterations of the first one that cost as much as to change and to solve with the other.
-        method: the other method; None for the one that it has.
-    """
-
-    taken: str
-    name: str
-    m: Preconditioner
-    further: int = 0
-    method: str | None = None
-
-
-def alternative_to(
-    taken: Preconditioner, problem: Problem, method: str, anew: Preconditioner | None = None
-) -> Alternative | None:
-    """The preconditioner that may take the place of the one that was chosen for a method's solve; None for none.
-
-    anew: M that is set up for this matrix, in place of that of an earlier one; None where M is of this one.
-    """
-    if anew is not None:
-        return Alternative(taken="M of an earlier matrix", name="a new one", m=anew, further=FURTHER["kept"])
-    if METHODS[method].symmetric and method not in (*DEFINITE, FOR_COMPLEX_SYMMETRIC):  # MINRES, where A is indefinite
-        return None
-    if isinstance(taken, Multigrid):
-        return Alternative(taken="mg", name="amg", m=Algebraic(), further=FURTHER["mg"])
-    if isinstance(taken, Algebraic):
-        name, m = _below(problem)
-        return Alternative(taken="amg", name=name, m=m, further=FURTHER["amg"])
-    if isinstance(taken, Chebyshev):
-        if isinstance(problem, MatrixProblem) and not problem.mirrored:
-            return None
-        return Alternative(taken="chebyshev", name="amg", m=Algebraic(), further=FURTHER["chebyshev"])
-    if isinstance(taken, Identity) and problem.asymmetry and problem.hollow:
-        return Alternative(taken="none", name="ilu0", m=ILU0(shift="auto"), further=FURTHER["jacobi"])
-    if not isinstance(taken, Jacobi):
-        return None
-    serves = problem.elliptic or not problem.asymmetry
-    name, m = ("amg", Algebraic()) if serves else ("ilu0", ILU0(shift="auto"))
-    return Alternative(taken="jacobi", name=name, m=m, further=FURTHER["jacobi"])
-
-
-def factors_instead(other: Alternative, problem: Problem, device: str, further: float) -> Alternative | None:
-    """Factors of a matrix in place of the alternative to a preconditioner that is slow, where they cost less.
-
-    Where the matrix is elliptic, algebraic multigrid takes few iterations.
-
-    Args:
-        other: the alternative.
-        problem: the system, with its matrix.
-        device: "cpu" or "cuda".
-        further: iterations that are still needed, as far as is known.
-    """
-    if _is_sure(other, problem):
-        return None
-    each = PRODUCTS[other.taken]
-    cost = in_products(problem, device, each * min(SURELY * further, ENOUGH))
-    return None if cost is None else replace(other, name="direct", m=Direct(), further=math.ceil(cost / each))
-
-
-def factors_after(other: Alternative, problem: Problem, device: str) -> Alternative | None:
-    """Factors of a matrix for where the alternative is slow, too; None where there are to be none."""
-    cost = None if _is_sure(other, problem) else in_products(problem, device)
-    if cost is None:
-        return None
-    return Alternative(taken=other.name, name="direct", m=Direct(), further=math.ceil(cost / PRODUCTS[other.name]))
-
-
-def _is_sure(other: Alternative, problem: Problem) -> bool:
-    return problem.elliptic and isinstance(other.m, Algebraic)
-
-
-def _below(problem: Problem) -> tuple[str, Preconditioner]:
-    """The preconditioner that needs less of a matrix than algebraic multigrid, by name."""
-    if problem.lattice:
-        return "mg", Multigrid()
-    return ("ilu0", ILU0(shift="auto")) if problem.asymmetry else ("chebyshev", Chebyshev())
-
-
-def for_broken(taken: Preconditioner, method: str) -> Alternative | None:
-    """GMRES with the same preconditioner where BiCGStab has broken down or got stuck; None for other methods."""
-    return Alternative(taken=taken.asked, name=taken.asked, m=taken, method=FOR_ANY) if method == FOR_FLOWS else None
-
-
-def for_indefinite(taken: Preconditioner, problem: Problem, method: str) -> Alternative | None:
-    """MINRES for a symmetric matrix that conjugate gradients have found to be indefinite; None where it is no help."""
-    if method not in DEFINITE or problem.lattice:
-        return None
-    name, m = ("none", Identity()) if problem.indefinite else ("jacobi", Jacobi())
-    return Alternative(taken=taken.asked, name=name, m=m, method=FOR_INDEFINITE)
 
 
 @final

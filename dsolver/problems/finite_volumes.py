@@ -16,7 +16,8 @@ from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.fluxes import Fluxes, conductances, lines, part
 from dsolver.kernels.views import layer, without_base
-from dsolver.problems.boundary import FACES, Boundary
+from dsolver.problems.boundary import Boundary
+from dsolver.problems.conditions import FACES
 from dsolver.problems.coordinates import F64, Cells
 from dsolver.problems.discretization import CellRule, EndCells, Patch, Source, evaluated
 from dsolver.problems.held_cells import HeldCells, HeldValues, Link

@@ -10,7 +10,7 @@ from dsolver.cluster.crew import ATTEMPTS
 from dsolver.cluster.gpu_lock import claim, release
 from dsolver.cluster.runtime import Runtime
 from dsolver.cluster.sent_rows import SentMatrix
-from dsolver.cost.estimate import check_memory
+from dsolver.cost.room import check_memory
 from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError

@@ -13,7 +13,7 @@ from dsolver.cluster.runtime import Runtime, connect
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.partition import Partition
-from dsolver.preconditioners.auto import Alternative
+from dsolver.preconditioners.alternatives import Alternative
 from dsolver.problems import Problem
 from dsolver.program.plan import Wishes
 from dsolver.program.solve import Solve

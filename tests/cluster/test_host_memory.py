@@ -16,7 +16,7 @@ from dsolver import problems
 from dsolver.cluster import host_memory
 from dsolver.cluster.host_memory import Supply, shares, supplies
 from dsolver.cluster.runtime import connect
-from dsolver.cost.estimate import check_memory
+from dsolver.cost.room import check_memory
 from dsolver.errors import DeviceMemoryError
 from dsolver.preconditioners import Jacobi
 from dsolver.program.spec import SolveSpec
@@ -136,7 +136,7 @@ def test_nobody_is_asked_for_the_sake_of_a_small_system(monkeypatch: pytest.Monk
 def test_an_update_takes_what_the_old_system_has(monkeypatch: pytest.MonkeyPatch) -> None:
     grid = (128, 64, 64)
     free = 2 * GIB
-    monkeypatch.setattr("dsolver.cost.estimate.SMALL", 0)
+    monkeypatch.setattr("dsolver.cost.room.SMALL", 0)
     monkeypatch.setattr(
         host_memory, "supplies_of", lambda *_: [[Supply(what="free on the machine", identity="here", free=free)]]
     )

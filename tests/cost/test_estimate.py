@@ -17,9 +17,10 @@ from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.cluster import devices
 from dsolver.cluster.devices import Gpu
 from dsolver.cluster.runtime import Runtime
-from dsolver.cost import estimate as estimation
-from dsolver.cost import memory
-from dsolver.cost.estimate import PLENTY, ROW_BYTES, SMALL, estimate, of_spec
+from dsolver.cost import forecast, memory
+from dsolver.cost.estimate import estimate
+from dsolver.cost.forecast import of_spec
+from dsolver.cost.room import PLENTY, ROW_BYTES, SMALL
 from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.grid.partition import Triple
 from dsolver.preconditioners import Chebyshev, Identity, Multigrid, Preconditioner
@@ -136,7 +137,7 @@ def test_iterations_are_about_right(m: Preconditioner, kind: Any) -> None:
     for n, rtol in ((32, 1e-8), (48, 1e-5)):
         b = np.random.default_rng(0).standard_normal((n, n, n))
         solution = dsolver.solve(kind((n, n, n)), b, M=m, rtol=rtol, device="cpu")
-        guess = estimation.iterations_for(m, kind((n, n, n)), rtol)
+        guess = forecast.iterations_for(m, kind((n, n, n)), rtol)
         assert 0.5 * solution.iterations < guess < 2.0 * solution.iterations
 
 

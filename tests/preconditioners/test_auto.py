@@ -15,7 +15,7 @@ from dsolver.kernels.direct.fill import Fill, fill_of
 from dsolver.krylov.control import giving_up
 from dsolver.matrices import elimination
 from dsolver.multigrid import hierarchy
-from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Direct, Jacobi, Multigrid, auto
+from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Direct, Jacobi, Multigrid, alternatives, auto
 from dsolver.preconditioners.direct import choice
 from dsolver.preconditioners.registry import value_type
 from dsolver.program import plan
@@ -293,7 +293,7 @@ def test_what_is_slow_goes_on_with_factors_where_they_cost_less(monkeypatch: pyt
 
 def test_factors_follow_where_the_other_one_is_slow_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elimination, "FAR", 0.0)  # they promise nothing
-    monkeypatch.setattr(auto, "ENOUGH", 0)  # and cost too much to be made without a look at what else there is
+    monkeypatch.setattr(alternatives, "ENOUGH", 0)  # and cost too much to be made without a look at what else there is
     plate = sp.csr_array(laplacian(60) @ laplacian(60))
     b = RNG.standard_normal(3600)
     with dsolver.Solver(plate, device="cpu") as solver:
@@ -311,7 +311,7 @@ def test_factors_follow_where_the_other_one_is_slow_too(monkeypatch: pytest.Monk
 
 def test_other_solves_go_on_with_the_patience_of_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elimination, "FAR", 0.0)
-    monkeypatch.setattr(auto, "ENOUGH", 0)
+    monkeypatch.setattr(alternatives, "ENOUGH", 0)
     monkeypatch.setattr(choice, "RATE", {"cpu": 2.0})
     plate = sp.csr_array(laplacian(60) @ laplacian(60))
     b = np.random.default_rng(0).standard_normal(3600)
@@ -379,7 +379,7 @@ def _misled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows tell nothing, lattices are never left, and ten iterations are many."""
     monkeypatch.setattr(auto, "follows_couplings", lambda *_, **__: False)
     monkeypatch.setattr(hierarchy, "leaves_lattice_at_once", lambda *_, **__: False)
-    monkeypatch.setattr(auto, "FURTHER", dict.fromkeys(auto.FURTHER, 2))
+    monkeypatch.setattr(alternatives, "FURTHER", dict.fromkeys(alternatives.FURTHER, 2))
     monkeypatch.setattr(giving_up, "SLOW_FROM", 10)
 
 

@@ -14,7 +14,7 @@ from distributed import Client
 
 import dsolver
 from dsolver import problems
-from dsolver.cost import estimate
+from dsolver.cost import room
 from dsolver.errors import InputError
 from dsolver.kernels.direct import factors, lapack, libraries
 from dsolver.kernels.direct.fill import Fill, fill_of, full_fill
@@ -300,7 +300,7 @@ def test_fill_is_that_of_the_library() -> None:
 
 
 def test_what_memory_cannot_hold_is_refused_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "SMALL", 0)
+    monkeypatch.setattr(room, "SMALL", 0)
     problem = dsolver.matrix(LAPLACE)
     usual, direct = (dsolver.estimate(problem, M=m).bytes for m in ("jacobi", Direct()))
     assert direct > usual

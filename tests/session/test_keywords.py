@@ -12,7 +12,8 @@ import pytest
 import dsolver
 from dsolver.krylov.methods import METHODS, MethodName
 from dsolver.preconditioners.registry import NAMED, PreconditionerName
-from dsolver.session.options import GROUPS, Options, Setup, SetupArguments, SolveArguments, spelled_out
+from dsolver.session.options import Options, Setup, SetupArguments, SolveArguments
+from dsolver.session.signatures import GROUPS, spelled_out
 
 OWN = {dsolver.solve: ["problem", "b", "x0"], dsolver.Solver: ["problem"], dsolver.Solver.solve: ["self", "b", "x0"]}
 SHARED = {dsolver.solve: (Setup, Options), dsolver.Solver: (Setup,), dsolver.Solver.solve: (Options,)}

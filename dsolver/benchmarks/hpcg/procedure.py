@@ -30,7 +30,7 @@ from dsolver.benchmarks.hpcg.result import (
 )
 from dsolver.cluster import versions
 from dsolver.cluster.runtime import Runtime
-from dsolver.cost.estimate import check_memory
+from dsolver.cost.room import check_memory
 from dsolver.cost.traffic import description
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError

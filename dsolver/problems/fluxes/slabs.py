@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.formats.layout import Array
-from dsolver.problems.boundary import Boundary, Condition, Neumann
+from dsolver.problems.boundary import Boundary
+from dsolver.problems.conditions import Condition, Neumann
 from dsolver.problems.coordinates import Cells
 from dsolver.problems.discretization import evaluated
 from dsolver.problems.finite_volumes import VELOCITY, Diffusion

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition, Triple, three
-from dsolver.problems.boundary import ALPHA, Dirichlet
+from dsolver.problems.conditions import ALPHA, Dirichlet
 from dsolver.problems.finite_volumes import CROSS, FIXED, MASK, Diffusion
 from dsolver.problems.fluxes.form import field_of, kappa_of
 

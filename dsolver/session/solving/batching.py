@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dsolver.cluster import devices
-from dsolver.cost.estimate import of_spec
+from dsolver.cost.forecast import of_spec
 from dsolver.program.batch import AT_ONCE, most_columns
 from dsolver.session.options import Options
 from dsolver.session.session import Session

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from dsolver.cost.estimate import check_memory
+from dsolver.cost.room import check_memory
 from dsolver.errors import DeviceError, DeviceMemoryError, DsolverError, InputError, warn
 from dsolver.krylov.control.control import ATTAINABLE
 from dsolver.krylov.control.norms import still_needed
 from dsolver.krylov.methods import FOR_FACTORS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Direct, Preconditioner
-from dsolver.preconditioners.auto import (
+from dsolver.preconditioners.alternatives import (
     Alternative,
     alternative_to,
     factors_after,
