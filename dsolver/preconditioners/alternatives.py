@@ -83,10 +83,13 @@ def alternative_to(
     return Alternative(taken="jacobi", name=name, m=m, further=FURTHER["jacobi"])
 
 
-def factors_instead(other: Alternative, problem: Problem, device: str, further: float) -> Alternative | None:
-    """Factors of a matrix in place of the alternative to a preconditioner that is slow, where they cost less.
+def factors_for(
+    other: Alternative, problem: Problem, device: str, further: float
+) -> tuple[Alternative | None, Alternative | None]:
+    """Factors of a matrix in place of the alternative, and after it.
 
-    Where the matrix is elliptic, algebraic multigrid takes few iterations.
+    In its place where they cost less than the iterations still needed with the preconditioner that is slow; after it
+    where it is slow, too. Neither where it is algebraic multigrid for an elliptic matrix, which takes few iterations.
 
     Args:
         other: the alternative.
@@ -94,19 +97,13 @@ def factors_instead(other: Alternative, problem: Problem, device: str, further: 
         device: "cpu" or "cuda".
         further: iterations that are still needed, as far as is known.
     """
-    if _is_sure(other, problem):
-        return None
-    each = PRODUCTS[other.taken]
-    cost = in_products(problem, device, each * min(SURELY * further, ENOUGH))
-    return None if cost is None else replace(other, name="direct", m=Direct(), further=math.ceil(cost / each))
-
-
-def factors_after(other: Alternative, problem: Problem, device: str) -> Alternative | None:
-    """Factors of a matrix for where the alternative is slow, too; None where there are to be none."""
     cost = None if _is_sure(other, problem) else in_products(problem, device)
     if cost is None:
-        return None
-    return Alternative(taken=other.name, name="direct", m=Direct(), further=math.ceil(cost / PRODUCTS[other.name]))
+        return None, None
+    now, later = PRODUCTS[other.taken], PRODUCTS[other.name]
+    if cost <= now * min(SURELY * further, ENOUGH):
+        return replace(other, name="direct", m=Direct(), further=math.ceil(cost / now)), None
+    return None, Alternative(taken=other.name, name="direct", m=Direct(), further=math.ceil(cost / later))
 
 
 def _is_sure(other: Alternative, problem: Problem) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -99,19 +98,17 @@ def cost_little(problem: MatrixProblem) -> bool:
     return problem.singular is False and not problem.null_vectors and _fits(problem, CHEAP)
 
 
-def in_products(problem: Problem, device: str, most: float = math.inf) -> float | None:
-    """Products with A that take about as long as factors of a matrix that is here; None where these are beyond a bound.
+def in_products(problem: Problem, device: str) -> float | None:
+    """Products with A that take about as long as factors of a matrix that is here; None where these are beyond `LAST`.
 
     Args:
         problem: the system.
         device: "cpu" or "cuda".
-        most: products that they may take as long as; always fewer multiplications than those of `LAST`.
     """
     if not isinstance(problem, MatrixProblem) or problem.elimination is None:
         return None
-    entries = problem.elimination.entries
-    each = RATE[device] * entries * (_speed(problem) if device == "cpu" else 1.0)
-    found = problem.elimination.within(replace(LAST, products=min(LAST.products, most * each)))
+    found = problem.elimination.within(LAST)
+    each = RATE[device] * problem.elimination.entries * (_speed(problem) if device == "cpu" else 1.0)
     return None if found is None else found.products / each
 
 

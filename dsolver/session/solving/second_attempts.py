@@ -18,8 +18,7 @@ from dsolver.preconditioners import Direct, Preconditioner
 from dsolver.preconditioners.alternatives import (
     Alternative,
     alternative_to,
-    factors_after,
-    factors_instead,
+    factors_for,
     for_broken,
     for_indefinite,
 )
@@ -71,7 +70,7 @@ def try_other_preconditioner(
         history, begun = follower.histories[slow[0]], loads[slow[0]].begun
         pace, further = _pace(history, options.limit(begun.b_norm))
         factors = session.first.method is None and not session.system.renewal.kept
-        others = _alternatives(session, begun.chosen, further, factors=factors)
+        others, reserve = _alternatives(session, begun.chosen, further, factors=factors)
         for other in others:
             if not (shortage := _shortage(session, m=other.m)):
                 break
@@ -90,8 +89,7 @@ def try_other_preconditioner(
             except (InputError, DeviceError) as error:  # a pivot vanishes, no library, or memory runs out after all
                 session.refused = f"{note}{other.taken!r} all the same, begun anew, as {other.name!r} fails: {error}"
                 return True
-            if factors and len(others) == 1 and not isinstance(other.m, Direct):
-                session.reserve = factors_after(other, session.given, session.runtime.device)
+            session.reserve = reserve
         follower.resume(slow, session.reserve and session.reserve.further)
     return False
 
@@ -104,8 +102,10 @@ def _pace(history: History, limit: float) -> tuple[float, float]:
     return pace, still_needed(half, before, norm, limit)
 
 
-def _alternatives(session: Session, chosen: Preconditioner, further: float, *, factors: bool) -> list[Alternative]:
-    """Preconditioners for solves that are slow with what "auto" has chosen by looking at the rows, the best one first.
+def _alternatives(
+    session: Session, chosen: Preconditioner, further: float, *, factors: bool
+) -> tuple[list[Alternative], Alternative | None]:
+    """Preconditioners in place of one that is slow, the best one first, and factors for where that is slow, too.
 
     Args:
         session: theirs.
@@ -114,12 +114,14 @@ def _alternatives(session: Session, chosen: Preconditioner, further: float, *, f
         factors: whether there may be factors.
     """
     if session.reserve is not None:
-        return [session.reserve]
+        return [session.reserve], None
     anew = session.wishes.m if session.system.renewal.kept else None
     other = alternative_to(chosen, session.problem, session.spec.method, anew) if replaceable(session) else None
     assert other is not None  # else no solve ends as slow
-    instead = factors_instead(other, session.given, session.runtime.device, further) if factors else None
-    return [other] if instead is None else [instead, other]
+    if not factors:
+        return [other], None
+    instead, reserve = factors_for(other, session.given, session.runtime.device, further)
+    return [other] if instead is None else [instead, other], reserve
 
 
 def _shortage(session: Session, **changes: Any) -> str:
