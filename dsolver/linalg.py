@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, cast, 
 from dsolver.cluster.runtime import DeviceName, EngineName
 from dsolver.errors import InputError, in_a_line
 from dsolver.krylov.methods import MethodName
-from dsolver.least_squares.solve import (
-    LeastSquaresArguments,
-    LeastSquaresOptions,
-    Tolerances,
-    solve_least_squares,
-)
+from dsolver.least_squares.options import LeastSquaresArguments, LeastSquaresOptions, Tolerances
+from dsolver.least_squares.solve import solve_least_squares
 from dsolver.problems import Problem
 from dsolver.session.arguments import client_of, on_gpu_here, prepared, problem_of
 from dsolver.session.follower import State

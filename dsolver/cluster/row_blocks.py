@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
-import numpy.typing as npt
 
 from dsolver.cluster.devices import workers_of
 from dsolver.cluster.runtime import check_client
 from dsolver.engines.dask.attended import SILENCE, attended
 from dsolver.engines.dask.connection import secede_if_task
 from dsolver.errors import ClusterError, DsolverError, InputError
-from dsolver.grid.partition import HaloPlan, Partition
-from dsolver.grid.row_partition import RowPartition, ghost_columns
-from dsolver.kernels.general.look import CANCELED
-from dsolver.matrices.canonical import compressed
+from dsolver.grid.partition import Partition
+from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.checked import ASYMMETRY
-from dsolver.matrices.matrix import is_matrix
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import ROWS, ChunkCounts, ChunkRows, RowBlock, counts_of, row_block
+from dsolver.matrices.row_block import ROWS, ChunkCounts, ChunkRows, RowBlock, counts_of
 
 if TYPE_CHECKING:
     import dask.array
     from distributed import Client, Future
+from dsolver.cluster.block_tasks import Findings, compressed_block, findings_of, made_row_block, shape_of
 
 
 @final
@@ -46,30 +42,6 @@ class PlacedRows(ChunkRows):
         """The future of every chunk's rows, by number."""
         assert len(partition) == len(self._blocks)
         return dict(enumerate(self._blocks))
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Findings:
-    """Findings about a block, for the client.
-
-    Attributes:
-        ghosts: int64, other chunks' columns that it reads, unique and ascending.
-        empty: rows without an entry: how many, and the first one.
-        hollow: rows with a zero on the diagonal: how many, and the first one.
-        indefinite: whether the diagonal has a number that is not positive.
-        negative: whether all its numbers are negative.
-        closed: whether the entries of every row add up to zero.
-        products: xᵀA y, yᵀA x and |x|ᵀ|A||y| of its rows, for two fixed vectors.
-    """
-
-    ghosts: npt.NDArray[np.int64]
-    empty: tuple[int, int]
-    hollow: tuple[int, int]
-    indefinite: bool
-    negative: bool
-    closed: bool
-    products: tuple[float, float, float]
 
 
 def matrix_from_blocks(
@@ -101,12 +73,12 @@ def matrix_from_blocks(
     if not held:
         raise InputError("blocks has no block: A needs one or more rows")
     _check_apart(held)
-    asked = [client.submit(_shape, block, number) for number, block in enumerate(held)]
+    asked = [client.submit(shape_of, block, number) for number, block in enumerate(held)]
     shapes = results_of(client, asked, held, silence=math.inf)  # blocks are computed first, as long as that takes
     partition = _partition(shapes)
     spans = list(pairwise(partition.bounds))
-    rows = [client.submit(_compressed, block, number, spans[number][0]) for number, block in enumerate(held)]
-    looks = [client.submit(_findings, a, *span) for a, span in zip(rows, spans, strict=True)]
+    rows = [client.submit(compressed_block, block, number, spans[number][0]) for number, block in enumerate(held)]
+    looks = [client.submit(findings_of, a, *span) for a, span in zip(rows, spans, strict=True)]
     findings: list[Findings] = results_of(client, looks, held)
     empty, first = _total([found.empty for found in findings])
     if empty:
@@ -117,7 +89,7 @@ def matrix_from_blocks(
     negated = all(found.negative for found in findings)
     places = _places(client, rows)
     made = [
-        client.submit(_row_block, a, plan, *span, negated=negated, workers=[place], allow_other_workers=True)
+        client.submit(made_row_block, a, plan, *span, negated=negated, workers=[place], allow_other_workers=True)
         for a, plan, span, place in zip(rows, plans, spans, places, strict=True)
     ]
     counts: list[ChunkCounts] = results_of(client, [client.submit(counts_of, block) for block in made], held)
@@ -296,63 +268,3 @@ def _asymmetry(findings: Sequence[Findings]) -> str:
     if abs(one - other) <= ASYMMETRY * size:
         return ""
     return f"xᵀA y = {one:.6g}, but yᵀA x differs from it by {abs(other - one):.1e}, for two random vectors"
-
-
-# -- tasks, where the blocks are ---------------------------------------------------------------------------------------
-
-
-def _shape(block: Any, number: int) -> tuple[int, int]:
-    if not is_matrix(block):
-        raise InputError(f"block {number} is a {type(block).__name__}, but must be a sparse matrix of SciPy or CuPy")
-    rows, columns = block.shape
-    return int(rows), int(columns)
-
-
-def _compressed(block: Any, number: int, first: int) -> Any:
-    """A block as a CSR array of SciPy in canonical form."""
-    on_host = block.get() if type(block).__module__.partition(".")[0] == "cupyx" else block
-    return compressed(f"block {number}", on_host, first)
-
-
-def _findings(rows: Any, first: int, last: int) -> Findings:
-    own, columns = np.arange(first, last), rows.indices.astype(np.int64)
-    row = np.repeat(own, np.diff(rows.indptr))
-    diagonal = np.bincount(row[row == columns] - first, rows.data[row == columns], last - first)
-    sums, magnitudes = np.asarray(rows.sum(axis=1)).ravel(), np.asarray(abs(rows).sum(axis=1)).ravel()
-    (x_row, x), (y_row, y) = ((noise(row, seed), noise(columns, seed)) for seed in (1, 2))
-    return Findings(
-        ghosts=ghost_columns(np, columns, first, last),
-        empty=_counted(np.diff(rows.indptr) == 0, first),
-        hollow=_counted(diagonal == 0.0, first),
-        indefinite=bool((diagonal <= 0.0).any()),
-        negative=bool((diagonal < 0.0).all()),
-        closed=bool((abs(sums) <= CANCELED * magnitudes).all()),
-        products=(
-            float(x_row @ (rows.data * y)),
-            float(y_row @ (rows.data * x)),
-            float(abs(x_row) @ abs(rows.data * y)),
-        ),
-    )
-
-
-def _counted(of: npt.NDArray[np.bool_], first: int) -> tuple[int, int]:
-    """Number of such rows of a block, and the first one's number in A."""
-    found = np.flatnonzero(of)
-    return len(found), first + int(found[0]) if len(found) else 0
-
-
-def _row_block(rows: Any, plan: HaloPlan, first: int, last: int, *, negated: bool) -> RowBlock:
-    columns, values = rows.indices.astype(np.int64), -rows.data if negated else rows.data
-    ghosts = ghost_columns(np, columns, first, last)
-    return row_block(rows.indptr.astype(np.int64), columns, values, (first, last), ghosts, plan)
-
-
-def noise(places: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.float64]:
-    """Random numbers in [-1, 1), the same for a place wherever it is asked for (Steele et al., SplitMix, 2014)."""
-    with np.errstate(over="ignore"):
-        z = (places.astype(np.uint64) * np.uint64(2) + np.uint64(seed)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z ^= z >> np.uint64(31)
-    scaled: npt.NDArray[np.float64] = (z >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
-    return scaled

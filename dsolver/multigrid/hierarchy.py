@@ -7,19 +7,16 @@ Where a lattice says little of a level, the levels below it are algebraic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, Final, TypeVar, final
-
-import numpy as np
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, final
 
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.grid.coarse_grid import CoarseGrid, partition_of
-from dsolver.grid.partition import BOX_OFFSETS, Offsets, Partition
-from dsolver.kernels import DENSE_ROWS, Backend
-from dsolver.kernels.foresight import Foresight, UnforeseenError
+from dsolver.grid.coarse_grid import CoarseGrid
+from dsolver.grid.partition import BOX_OFFSETS
+from dsolver.kernels import DENSE_ROWS
+from dsolver.kernels.foresight import Foresight
 from dsolver.kernels.formats.checkered.parities import fits
 from dsolver.kernels.formats.stencil import ConstantStencil
 from dsolver.kernels.lattice.coarsening import offsets_below
@@ -27,6 +24,8 @@ from dsolver.multigrid.algebraic.lattice.choice import leaves_lattice, leaves_la
 from dsolver.multigrid.algebraic.lattice.levels import below_lattice
 from dsolver.multigrid.coarse_solve import lattice_inverse
 from dsolver.multigrid.correction import StoredTransfer
+from dsolver.multigrid.finest_rows import FinestRows
+from dsolver.multigrid.foreseen import foreseen
 from dsolver.multigrid.geometric.assembly import (
     chunk_layout,
     chunk_matrix,
@@ -35,7 +34,6 @@ from dsolver.multigrid.geometric.assembly import (
     raised_rows,
 )
 from dsolver.multigrid.geometric.constant_star import chunk_passes, star_of
-from dsolver.multigrid.geometric.constant_stencil import look_at_rows
 from dsolver.multigrid.geometric.ghost_rows import ghosted_rows
 from dsolver.multigrid.geometric.matrix_statistics import is_rough
 from dsolver.multigrid.geometric.semicoarsening import coarsening_factors
@@ -44,93 +42,8 @@ from dsolver.multigrid.geometric.transfer import chunk_transfer, column_order, w
 from dsolver.multigrid.level import Level, Transfer
 from dsolver.multigrid.replicate import Replication, replicated_rows, replication
 
-T = TypeVar("T")
-
 THIN_ROWS: Final = 64**3
 """Most rows of a level that is made whole on every owner because chunks are thin where couplings are strong."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class FinestRows:
-    """The finest level's rows of the matrix.
-
-    Attributes:
-        partition: the chunks.
-        offsets: of the columns.
-        weights: float64 (K rows,) of every chunk, offset after offset in lattice order, or (K,) for a constant stencil.
-        constant: whether it is one.
-        closed: bool (rows,) of every chunk, the cells that are left out; None for none.
-        singular: whether the vector of ones on all rows is in the null space; if masked, on those of cells that are not
-            left out.
-        raised: what the levels' diagonal is multiplied by, a block for each chunk, so that nothing of the kind is left
-            of regions of rows; None for ones.
-        jumping: what `matrix_statistics.jumping` has found, if it was asked.
-        lattice: whether it was found that the finest level need not follow couplings.
-    """
-
-    partition: Partition
-    offsets: Offsets
-    weights: PerChunk
-    constant: bool
-    closed: PerChunk | None = None
-    singular: bool = False
-    raised: PerChunk | None = None
-    jumping: float | None = None
-    lattice: bool = False
-
-    @cached_property
-    def chunks(self) -> Partition:
-        """The partition, in which an axis of one point is not periodic."""
-        return partition_of(self.partition.grid, self.partition.sizes, self.partition.periodic)
-
-    def foreseeing(self, engine: Engine, *what: Hashable) -> AbstractContextManager[Foresight]:
-        """Context of a set-up of these rows: see `Engine.foreseeing`.
-
-        Where cells are left out, layouts follow from which ones: nothing is foreseen there.
-        """
-        if self.masked:
-            return nullcontext(Foresight())
-        chunks, about = self.chunks, (self.constant, self.singular, self.raised is None, self.jumping is None)
-        return engine.foreseeing((*what, chunks.grid, chunks.sizes, chunks.periodic, self.offsets, about, self.lattice))
-
-    def looked_at(self, engine: Engine, *, stored: bool = False) -> PerChunk:
-        """The `constant_stencil.Finest` of every chunk; stored: whether rows are stored even if they are all the same.
-
-        So are those whose diagonal is raised.
-        """
-        stored = stored or self.raised is not None
-        look = partial(look_at_rows, partition=self.chunks, offsets=self.offsets, stored=stored)
-        return engine.per_chunk(look, self.weights, *(() if self.closed is None else (self.closed,)))
-
-    def left_out(self, engine: Engine) -> float:
-        """Part of the cells that are left out; the same on every rank."""
-        if self.closed is None:
-            return 0.0
-        (count,) = engine.global_sums(engine.per_chunk(_count, self.closed))
-        return count / self.partition.domain.points
-
-    @property
-    def masked(self) -> bool:
-        """Whether cells are left out."""
-        return self.closed is not None
-
-
-def finest(engine: Engine, rows: FinestRows, *, stored: bool = False) -> PerChunk:
-    """The finest level's `ChunkMatrix` of every chunk by itself, in the storage order that suits its rows.
-
-    stored: as of `FinestRows.looked_at`.
-    """
-    return foreseen(lambda: _finest(engine, rows, stored=stored))
-
-
-def _finest(engine: Engine, rows: FinestRows, *, stored: bool) -> PerChunk:
-    with rows.foreseeing(engine, "finest", stored) as foresight:
-        found = rows.looked_at(engine, stored=stored)
-        make = partial(chunk_matrix, depth=0, partition=rows.chunks, offsets=rows.offsets, swept=False)
-        made = engine.per_chunk(make, found.at("layout"), rows.weights, found.at("stencil")).at(0)
-        foresight.confirm()
-    return made
 
 
 def build(
@@ -156,15 +69,6 @@ def _levels(engine: Engine, take: Callable[[], FinestRows], dtype: str, sweeps: 
         while not coarsening.ended():
             coarsening.descend()
     return coarsening.levels
-
-
-def foreseen(make: Callable[[], T]) -> T:
-    """The result of a set-up, of a second attempt if the first one has foreseen what is not so."""
-    try:
-        return make()
-    except UnforeseenError:
-        pass  # what it has made goes with the exception
-    return make()
 
 
 @final
@@ -320,8 +224,3 @@ class _Coarsening:
         made = replication(self._view, narrow, below, chunks.at("coarse"), self._layout)
         self._engine, self._view = alone, narrow
         return made
-
-
-def _count(_: Backend, __: int, flags: Any) -> Any:
-    """The number of flags that are set: float64 (1,)."""
-    return flags.astype(np.float64).sum().reshape(1)

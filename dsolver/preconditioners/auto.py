@@ -15,8 +15,8 @@ from dsolver.krylov.methods import METHODS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.properties import is_upwind
 from dsolver.multigrid.algebraic.lattice.choice import JUMPS, follows_couplings
+from dsolver.multigrid.finest_rows import FinestRows, finest
 from dsolver.multigrid.geometric.matrix_statistics import dominates, jumping
-from dsolver.multigrid.hierarchy import FinestRows, finest
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import Built, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder

@@ -17,7 +17,7 @@ from dsolver.grid.numbering import stencil_rows
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Layout
-from dsolver.multigrid.hierarchy import FinestRows, finest
+from dsolver.multigrid.finest_rows import FinestRows, finest
 from dsolver.multigrid.reuse import Reuse
 from dsolver.problems import Problem
 from dsolver.problems.discretization import CellRule, Patch

@@ -15,7 +15,7 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.multigrid import forecast, hierarchy
 from dsolver.multigrid.cycle import VISITED, MultigridCycle
-from dsolver.multigrid.hierarchy import FinestRows
+from dsolver.multigrid.finest_rows import FinestRows, finest
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
 from dsolver.preconditioners.builder import Builder
 from dsolver.problems import Problem
@@ -90,7 +90,7 @@ class Multigrid(Preconditioner):
 
     def matrix(self, builder: Builder, levels: Sequence[Any]) -> PerChunk:
         """A alone."""
-        return hierarchy.finest(builder.engine, builder.rows)
+        return finest(builder.engine, builder.rows)
 
     def on(self, site: Site) -> MultigridCycle:
         """The V-cycle."""

@@ -23,7 +23,8 @@ from dsolver.multigrid.reuse import KeptLevels, Outcome, Reuse, same_order
 from dsolver.preconditioners.base import Built, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.chebyshev import noise
-from dsolver.program.batch import Batch, Sides
+from dsolver.program.batch import Batch
+from dsolver.program.column import Sides
 from dsolver.program.spec import SolveSpec
 from dsolver.program.widths import BatchesByWidth
 

@@ -10,67 +10,26 @@ open, and what is read costs no more than what a save of that grid has.
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 import math
 import os
-import re
-import stat
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.errors import InputError, check_path, in_a_line, installing
-from dsolver.folders import entries, new_file, opened, path_of, plain_file, remove
+from dsolver.errors import InputError, check_path, in_a_line
+from dsolver.folders import opened, plain_file, remove
 from dsolver.grid.partition import Partition, Triple
+from dsolver.session.saves import INDEX, KEPT, LARGEST, Saved, commit, keep, load_zarr, may_be_there, read, write
 
 logger = logging.getLogger(__name__)
 
 EVERY: Final = 30.0
 """Seconds between two saves, unless another time is asked for."""
-_INDEX: Final = "saves.json"
-_NEW: Final = f".{_INDEX}.new"
-_KEPT: Final = 2
-_LARGEST: Final = 1 << 16
-"""Bytes of an index or of the description of an array, at most."""
-_NAME: Final = re.compile(r"x-[0-9]{1,18}")
-"""Names of saves."""
-_COLUMN: Final = re.compile(r"column-[0-9]{1,18}")
-"""Names of the folders of several right-hand sides, each a store."""
-_CODECS: Final = {"BytesCodec", "Crc32cCodec"}
-"""Codecs that a save is written with. Others could unpack to any size, or run what they find."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Saved:
-    """One iterate of a store.
-
-    Attributes:
-        array: its name in the store.
-        grid: points along x, y, z.
-        iteration: how many iterations had been made.
-        residual: ‖b - A x‖₂ by the recursion.
-        b_norm: ‖b‖₂ of the system that it belongs to.
-    """
-
-    array: str
-    grid: Triple
-    iteration: int
-    residual: float
-    b_norm: float
-
-    def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.array):  # one that lies elsewhere would be read, and in time removed
-            raise ValueError(f"{self.array!r} is no name of a save")
-        numbers: tuple[object, ...] = (self.iteration, self.residual, self.b_norm)  # mypy believes annotations
-        if not all(isinstance(number, int | float) for number in numbers):
-            raise TypeError("iteration or norms of a save are no numbers")
 
 
 @final
@@ -107,7 +66,7 @@ class Checkpoint:
         check_path(self.path)
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file: name a folder for the checkpoint")
-        if self.path.is_dir() and not self._begun and not all(map(_may_be_there, self.path.iterdir())):
+        if self.path.is_dir() and not self._begun and not all(map(may_be_there, self.path.iterdir())):
             raise InputError(f"{self.path} holds something that is no checkpoint: name an empty folder or a new one")
         if not self.path.absolute().parent.is_dir():
             raise InputError(f"the folder {self.path.absolute().parent} of the checkpoint does not exist")
@@ -148,23 +107,23 @@ class Checkpoint:
         self.path.mkdir(exist_ok=True)
         with opened(self.path) as folder:
             if not self._begun:
-                _commit([], folder)  # without which what a crash leaves would be taken for something else
+                commit([], folder)  # without which what a crash leaves would be taken for something else
             known = self._index()
-            _keep(known, folder)
+            keep(known, folder)
             serial = 1 + max((int(saved.array.partition("-")[2]) for saved in known), default=0)
             saved = Saved(
                 array=f"x-{serial}", grid=partition.grid, iteration=iteration, residual=residual, b_norm=b_norm
             )
             try:
-                _write(saved, partition, blocks, folder, dtype)
+                write(saved, partition, blocks, folder, dtype)
             except BaseException:
                 remove(saved.array, folder)
                 raise
             finally:
                 self._last = time.monotonic()
-            newest = [*known, saved][-_KEPT:]
-            _commit(newest, folder)
-            _keep(newest, folder)
+            newest = [*known, saved][-KEPT:]
+            commit(newest, folder)
+            keep(newest, folder)
 
     def check(self, grid: Triple) -> None:
         """Look at what is saved, but for the values.
@@ -193,7 +152,7 @@ class Checkpoint:
         for saved in reversed(self._index()):
             try:
                 with opened(self.path) as folder, opened(saved.array, folder) as array:
-                    values = _read(array, grid, dtype)
+                    values = read(array, grid, dtype)
             except Exception as error:  # zarr's codecs raise errors of many kinds
                 logger.warning("the save %s of the checkpoint %s is damaged: %s", saved.array, self.path, error)
                 self.damaged += (f"{saved.array} ({error})",)
@@ -205,95 +164,18 @@ class Checkpoint:
 
     @property
     def _begun(self) -> bool:
-        return os.path.lexists(self.path / _INDEX)
+        return os.path.lexists(self.path / INDEX)
 
     def _index(self) -> list[Saved]:
         """Saves, oldest first."""
         if not self._begun:
             return []
         try:
-            with opened(self.path) as folder, plain_file(_INDEX, folder) as file:
-                items = json.loads(file.read(_LARGEST))
+            with opened(self.path) as folder, plain_file(INDEX, folder) as file:
+                items = json.loads(file.read(LARGEST))
             return [Saved(**(item | {"grid": tuple(item["grid"])})) for item in items]
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-            raise InputError(f"the checkpoint {self.path} is damaged: {_INDEX} cannot be read ({error})") from error
-
-
-def _may_be_there(path: Path) -> bool:
-    """Whether what lies in a folder tells nothing against a store."""
-    return path.name == _NEW or (path.is_dir() and _COLUMN.fullmatch(path.name) is not None)
-
-
-def _keep(saves: list[Saved], folder: int) -> None:
-    """Remove all saves but these, such as one that a crash has broken off."""
-    for name in os.listdir(folder):
-        if _NAME.fullmatch(name) and name not in {saved.array for saved in saves}:
-            remove(name, folder)
-
-
-def _write(saved: Saved, partition: Partition, blocks: Mapping[int, Any], folder: int, dtype: str) -> None:
-    codecs = importlib.import_module("zarr.codecs")
-    os.mkdir(saved.array, dir_fd=folder)
-    with opened(saved.array, folder) as array:
-        target = load_zarr().create_array(
-            str(path_of(array)),
-            shape=partition.grid,
-            chunks=tuple(max(extents) for extents in partition.sizes),
-            dtype=dtype,
-            fill_value=math.nan,  # what zarr reads where a chunk's file is missing
-            compressors=[codecs.Crc32cCodec()],  # iterates hardly compress; what matters is to notice damage
-        )
-        for chunk in partition:
-            target[chunk.box.slices] = blocks[chunk.number]
-
-
-def _commit(saves: list[Saved], folder: int) -> None:
-    """Put an index of these saves in the place of the one before, at once."""
-    with new_file(_NEW, folder) as file:
-        file.write(json.dumps([asdict(saved) for saved in saves]).encode())
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(_NEW, _INDEX, src_dir_fd=folder, dst_dir_fd=folder)
-
-
-def _read(array: int, grid: Triple, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
-    """The iterate in the open folder of a save.
-
-    Raises:
-        ValueError: no save has written it, or a chunk is missing.
-    """
-    sizes = _sizes(array)
-    if any(size > _LARGEST for name, size in sizes.items() if "/" not in name):
-        raise ValueError("its description is too long")
-    stored = load_zarr().open_array(str(path_of(array)), mode="r", zarr_format=3)
-    codecs = {type(codec).__name__ for codec in stored.metadata.codecs}
-    if stored.shape != grid or stored.dtype != dtype or not codecs or not codecs <= _CODECS:
-        raise ValueError(f"it is an array {stored.shape} of {stored.dtype} with {sorted(codecs)}, which is no save")
-    chunks, found = math.prod(stored.cdata_shape), [size for name, size in sizes.items() if "/" in name]
-    if len(found) < chunks:  # each chunk is dear, even one that is missing
-        raise ValueError(f"{chunks - len(found)} of {chunks} chunks are missing")
-    if max(found) > np.dtype(dtype).itemsize * math.prod(grid) + _LARGEST:
-        raise ValueError("a chunk is larger than the grid")
-    values = np.asarray(stored[...])
-    missing = int(np.isnan(values).sum())
-    if missing:
-        raise ValueError(f"{missing} of {values.size} values are missing")
-    return values
-
-
-def _sizes(array: int) -> dict[str, int]:
-    """Bytes of the files in the open folder of a save, by their names there.
-
-    Raises:
-        ValueError: there is a link, or something that is neither file nor folder.
-    """
-    sizes = {}
-    for name, found in entries(array):
-        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
-            raise ValueError(f"{name} is no plain file")
-        if stat.S_ISREG(found.st_mode):
-            sizes[name] = found.st_size
-    return sizes
+            raise InputError(f"the checkpoint {self.path} is damaged: {INDEX} cannot be read ({error})") from error
 
 
 def checkpoint_of(value: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
@@ -303,15 +185,3 @@ def checkpoint_of(value: Checkpoint | str | os.PathLike[str] | None) -> Checkpoi
     if not isinstance(value, str | os.PathLike):
         raise InputError(f"a checkpoint is a folder or a dsolver.Checkpoint, not {in_a_line(value)}")
     return Checkpoint(value)
-
-
-def load_zarr() -> Any:
-    """The zarr package.
-
-    Raises:
-        InputError: it is not installed.
-    """
-    try:
-        return importlib.import_module("zarr")
-    except ImportError as error:
-        raise InputError(f"zarr is not installed: {installing('zarr')}") from error

@@ -10,11 +10,10 @@ import numpy as np
 
 from dsolver.kernels import Backend, load
 from dsolver.kernels.direct.libraries import LIBRARIES, Factors, Kind, SingularError, Values, chosen, fits, maker
+from dsolver.kernels.direct.scaling import largest_of, scaled
 from dsolver.kernels.formats.csr import Csr, of_entries
 from dsolver.kernels.reductions import some
 
-PASSES: Final = 2
-"""Passes of scaling rows and columns to largest entries of about 1 (Ruiz, RAL-TR-2001-034, 2001)."""
 ACCURATE: Final = 0.1
 """Part of ‖b‖ that factors may leave of a rough right-hand side. Iterations take the rest away."""
 GROWTH: Final = 1e6
@@ -216,7 +215,7 @@ class _Scaled:
             SingularError: there are none.
         """
         row = np.repeat(np.arange(self.rows), np.diff(self._matrix.indptr))
-        filled = _largest(np, np.abs(self._matrix.data), row, self.rows) > 0.0
+        filled = largest_of(np, np.abs(self._matrix.data), row, self.rows) > 0.0
         least = self._left[filled].min(initial=np.inf)
         counted = filled & (self._left < NOTHING * least)
         before = np.where(counted, self._left, np.inf)
@@ -286,40 +285,3 @@ def _augmented(matrix: Any, delta: float) -> Any:
     made = csr_matrix(bmat([[unit, matrix], [matrix.conjugate().T, -unit]], format="csr"))
     made.indices, made.indptr = made.indices.astype(matrix.indices.dtype), made.indptr.astype(matrix.indptr.dtype)
     return made
-
-
-def scaled(xp: Any, a: Csr, row: Any, *, symmetric: bool) -> tuple[Any, Any, Any]:
-    """Diagonals R and C of powers of two, float64 (rows,), and the entries of R A C, which are at most about 1.
-
-    Nothing is rounded. Those of a symmetric matrix are equal.
-
-    Args:
-        xp: the array module.
-        a: A.
-        row: of each entry.
-        symmetric: whether A is.
-    """
-    values = a.values
-    left, right = xp.ones(a.size), xp.ones(a.size)
-    for _ in range(PASSES):
-        sizes = xp.abs(values)
-        of_rows = _root(xp, _largest(xp, sizes, row, a.size))
-        of_columns = of_rows if symmetric else _root(xp, _largest(xp, sizes, a.columns, a.size))
-        if not some((of_rows != 1.0) | (of_columns != 1.0)):
-            break
-        values = values * (of_rows[row] * of_columns[a.columns])
-        left, right = left * of_rows, right * of_columns
-    return left, right, values
-
-
-def _largest(xp: Any, values: Any, place: Any, size: int) -> Any:
-    """The largest of the values of each place, which are not negative; 0 where there are none."""
-    found = xp.zeros(size)
-    xp.maximum.at(found, place, values)
-    return found
-
-
-def _root(xp: Any, largest: Any) -> Any:
-    """The power of two next to 1 / √largest; 1 where that is zero."""
-    _, exponent = xp.frexp(xp.where(largest > 0.0, largest, 1.0))
-    return xp.ldexp(xp.ones(len(largest)), -(exponent // 2))

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
-import numpy.typing as npt
 
-from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.direct.minimum_degree import eliminated, merged
 
-I64 = npt.NDArray[np.int64]
 DENSE: Final = 10.0
 """Times √n beyond which a row is eliminated with the last ones, as in AMD: it would be looked at in every step."""
 
@@ -40,8 +38,6 @@ class Fill:
         return self.entries <= most.entries and self.products <= most.products
 
 
-MERGED: Final = 0.9
-"""Part of the rows that supervariables may be for it to be worth while to make their pattern."""
 FULL: Final = 0.25
 """Part of all places that factors have entries in, from which on zeros are stored, too."""
 LAPACK: Final = 10.0
@@ -75,244 +71,11 @@ def fill_of(rows: Any, most: Fill = ANY, *, mirrored: bool = False) -> Fill | No
     start, columns = both.indptr.astype(np.int64), both.indices.astype(np.int64)
     full = full_fill(size)
     bounds = (min(most.entries, 2.0**62) - size) / 2.0, most.products * (LAPACK if full.within(most) else 1.0)
-    start, columns, weights = _merged(start, columns)
-    below, squares, done = _eliminated(start, columns, weights, *bounds, max(16.0, DENSE * math.sqrt(size)))
+    start, columns, weights = merged(start, columns)
+    below, squares, done = eliminated(start, columns, weights, *bounds, max(16.0, DENSE * math.sqrt(size)))
     if not done:
         return None
     found = Fill(entries=2.0 * below + size, products=squares)
     if found.entries >= FULL * full.entries and full.products < found.products:
         found = full
     return found if found.within(most) else None
-
-
-def _merged(start: I64, columns: I64) -> tuple[I64, I64, I64]:
-    """The pattern with one row and column for each set of rows that are equal, and how many each stands for."""
-    size = len(start) - 1
-    row = np.repeat(np.arange(size), np.diff(start))
-    keys = np.random.default_rng(size).integers(1, 2**63 - 1, size)
-    sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.where(columns == row, 0, keys[columns]))))
-    _, first, group, weights = np.unique(
-        sums[start[1:]] - sums[start[:-1]] + keys, return_index=True, return_inverse=True, return_counts=True
-    )
-    if len(first) > MERGED * size:
-        return start, columns, np.ones(size, np.int64)
-    kept = np.zeros(size, np.bool_)
-    kept[first] = True
-    place, stays = np.cumsum(kept) - 1, kept[row] & kept[columns]
-    made = np.concatenate((np.zeros(1, np.int64), np.cumsum(stays)))[start]
-    return np.append(made[:-1][kept], made[-1]), place[columns[stays]], weights[group[kept]].astype(np.int64)
-
-
-@compiled()
-def _eliminated(
-    start: I64, columns: I64, weights: I64, most: float, most_squares: float, dense: float
-) -> tuple[float, float, bool]:
-    """Entries of L below the diagonal, the sum of the squares of each column's, and whether there are not too many.
-
-    A row stands for as many as its weight says. Its list lies where its columns did: elements first, then variables.
-    """
-    n, rest = len(start) - 1, weights.sum()
-    slots, elements, variables = columns.copy(), np.zeros(n, np.int64), np.zeros(n, np.int64)
-    degree, lists, most_degree = np.zeros(n, np.int64), np.empty(n, np.int64), rest
-    _leave_out_diagonal(start, columns, weights, slots, variables, degree)
-    head, after, before = np.full(rest + 1, -1, np.int64), np.full(n, -1, np.int64), np.full(n, -1, np.int64)
-    for i in range(n - 1, -1, -1):
-        _put(i, most_degree if degree[i] > dense else degree[i], lists, head, after, before)
-    pool, used = np.empty(len(columns) + n, np.int64), 0
-    first, size = np.zeros(n, np.int64), np.full(n, -1, np.int64)  # of each element; -1 for none
-    mass = np.zeros(n, np.int64)  # of its rows
-    mark, left, stamp = np.full(n, -1, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64)
-    beyond = np.zeros(n, np.int64)
-    below, squares, lowest = 0.0, 0.0, 0
-    while rest > 0:
-        while head[lowest] < 0:
-            lowest += 1
-        p = head[lowest]
-        _take(p, lists, head, after, before)
-        bound = _bound(slots[start[p] : start[p] + elements[p]], variables[p], size)
-        if used + bound > len(pool):
-            pool, used = _compacted(pool, first, size, bound)
-        first[p] = used
-        used = _joined(p, slots, start[p], elements[p], variables[p], pool, used, first, size, mark)
-        members = pool[first[p] : used]
-        size[p], mass[p] = len(members), weights[members].sum()
-        _count_outside(p, members, weights, slots, start, elements, size, mass, left, stamp)
-        pivots, kept = weights[p], 0
-        for i in members:
-            outside = _listed(i, p, slots, start[i], elements, variables, weights, size, left, mark)
-            _take(i, lists, head, after, before)
-            if outside == 0:  # it is eliminated with p, and makes no more entries
-                pivots += weights[i]
-                continue
-            members[kept], beyond[i] = i, outside
-            kept += 1
-        count = mass[p] = mass[p] - (pivots - weights[p])
-        size[p], used = kept, first[p] + kept
-        rest -= pivots
-        below += float(pivots) * count + 0.5 * pivots * (pivots - 1)
-        squares += float(pivots) * count * count + count * float(pivots) * (pivots - 1)
-        squares += float(pivots - 1) * pivots * (2 * pivots - 1) / 6.0
-        if below > most or squares > most_squares:
-            return below, squares, False
-        for i in members[:kept]:
-            others = count - weights[i]
-            degree[i] = min(rest - weights[i], others + beyond[i], degree[i] + others)
-            far = degree[i] > dense and rest > dense
-            _put(i, most_degree if far else degree[i], lists, head, after, before)
-            lowest = min(lowest, lists[i])
-    return below, squares, True
-
-
-@compiled()
-def _leave_out_diagonal(start: I64, columns: I64, weights: I64, slots: I64, variables: I64, degree: I64) -> None:
-    """Make each row's list of the columns of its entries beside the diagonal, count them, and sum their weights."""
-    for i in range(len(variables)):
-        for k in range(start[i], start[i + 1]):
-            if columns[k] != i:
-                slots[start[i] + variables[i]] = columns[k]
-                variables[i] += 1
-                degree[i] += weights[columns[k]]
-
-
-@compiled()
-def _bound(elements: I64, variables: int, size: I64) -> int:
-    """Variables of the element that a row with these elements and so many variables becomes, at most."""
-    bound = variables
-    for e in elements:
-        bound += max(0, size[e])
-    return bound
-
-
-@compiled()
-def _put(i: int, number: int, lists: I64, head: I64, after: I64, before: I64) -> None:
-    """Put a row in front of a list."""
-    lists[i], after[i], before[i] = number, head[number], -1
-    if head[number] >= 0:
-        before[head[number]] = i
-    head[number] = i
-
-
-@compiled()
-def _take(i: int, lists: I64, head: I64, after: I64, before: I64) -> None:
-    """Take a row out of its list."""
-    if after[i] >= 0:
-        before[after[i]] = before[i]
-    if before[i] >= 0:
-        after[before[i]] = after[i]
-    else:
-        head[lists[i]] = after[i]
-
-
-@compiled()
-def _joined(
-    p: int,
-    slots: I64,
-    begin: int,
-    elements: int,
-    variables: int,
-    pool: I64,
-    used: int,
-    first: I64,
-    size: I64,
-    mark: I64,
-) -> int:
-    """Make the element of p: its variables, and those of its elements, which it absorbs. Returns the pool's new end."""
-    mark[p] = p
-    for k in range(begin + elements, begin + elements + variables):
-        if mark[slots[k]] != p:
-            mark[slots[k]] = p
-            pool[used] = slots[k]
-            used += 1
-    for k in range(begin, begin + elements):
-        e = slots[k]
-        for place in range(first[e], first[e] + max(0, size[e])):
-            if mark[pool[place]] != p:
-                mark[pool[place]] = p
-                pool[used] = pool[place]
-                used += 1
-        size[e] = -1
-    return used
-
-
-@compiled()
-def _count_outside(
-    p: int,
-    members: I64,
-    weights: I64,
-    slots: I64,
-    start: I64,
-    elements: I64,
-    size: I64,
-    mass: I64,
-    left: I64,
-    stamp: I64,
-) -> None:
-    """Count the rows that each element of the members has outside of them."""
-    for i in members:
-        for k in range(start[i], start[i] + elements[i]):
-            e = slots[k]
-            if size[e] < 0:
-                continue
-            if stamp[e] != p:
-                stamp[e], left[e] = p, mass[e]
-            left[e] -= weights[i]
-
-
-@compiled()
-def _listed(
-    i: int,
-    p: int,
-    slots: I64,
-    begin: int,
-    elements: I64,
-    variables: I64,
-    weights: I64,
-    size: I64,
-    left: I64,
-    mark: I64,
-) -> int:
-    """Make a member's list: elements that are left, with p, and variables that p does not join it with.
-
-    There is room, for p, or an element that it has absorbed, was in the list. Returns a bound of the degree that all
-    but p make.
-    """
-    kept, outside, end, found = 0, 0, begin + elements[i], 0
-    for k in range(begin, end):
-        e = slots[k]
-        if size[e] < 0:
-            continue
-        if left[e] == 0:
-            size[e] = -1  # p has all that it has
-            continue
-        outside += left[e]
-        slots[begin + kept] = e
-        kept += 1
-    for k in range(end, end + variables[i]):
-        if mark[slots[k]] != p:
-            slots[end + found] = slots[k]
-            outside += weights[slots[k]]
-            found += 1
-    if kept == elements[i]:
-        for k in range(found - 1, -1, -1):
-            slots[end + 1 + k] = slots[end + k]
-    else:
-        for k in range(found):
-            slots[begin + kept + 1 + k] = slots[end + k]
-    slots[begin + kept] = p
-    elements[i], variables[i] = kept + 1, found
-    return outside
-
-
-@compiled()
-def _compacted(pool: I64, first: I64, size: I64, bound: int) -> tuple[I64, int]:
-    """The elements that are left, in a pool with room for another one, and where they end."""
-    used = 0
-    for e in range(len(size)):
-        used += max(0, size[e])
-    made, end = np.empty(max(len(pool), 2 * used + bound), np.int64), 0
-    for e in range(len(size)):
-        if size[e] > 0:
-            made[end : end + size[e]] = pool[first[e] : first[e] + size[e]]
-            first[e] = end
-            end += size[e]
-    return made, end

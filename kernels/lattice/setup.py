@@ -14,9 +14,8 @@ from dsolver.kernels.formats import stencil
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.formats.stencil import Alike, StencilRows
-from dsolver.kernels.lattice import coarsening as statistics
 from dsolver.kernels.lattice import fluxes as finite_volumes
-from dsolver.kernels.lattice import galerkin, transfers
+from dsolver.kernels.lattice import galerkin, statistics, transfers
 from dsolver.kernels.lattice.coarsening import Coarsening
 from dsolver.kernels.lattice.components import least_of_connected
 from dsolver.kernels.lattice.fluxes import Fluxes
@@ -98,21 +97,21 @@ class LatticeSetup:
         return galerkin.galerkin(coarsening, offsets, weights, p)
 
     def couplings(self, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
-        """Strength of couplings of own rows along x, y and z, float64 (3,): see `coarsening.couplings`."""
+        """Strength of couplings of own rows along x, y and z, float64 (3,): see `statistics.couplings`."""
         return statistics.couplings(self.xp, offsets, weights)
 
     def jumps(self, offsets: tuple[tuple[int, int, int], ...], weights: Array, ratio: float) -> Array:
-        """Number of own rows whose couplings to both neighbors along an axis differ: see `coarsening.jumps`."""
+        """Number of own rows whose couplings to both neighbors along an axis differ: see `statistics.jumps`."""
         return statistics.jumps(self.xp, offsets, weights, ratio)
 
     def leanings(self, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
-        """The sums of how far rows lean towards one axis, and of their numbers: see `coarsening.leanings`."""
+        """The sums of how far rows lean towards one axis, and of their numbers: see `statistics.leanings`."""
         return statistics.leanings(self.xp, offsets, weights)
 
     def turns(
         self, offsets: tuple[tuple[int, int, int], ...], weights: Array, sums: Array, limits: tuple[float, ...]
     ) -> Array:
-        """The numbers of rows that lean in another way than most: see `coarsening.turns`."""
+        """The numbers of rows that lean in another way than most: see `statistics.turns`."""
         return statistics.turns(self.xp, offsets, weights, sums, limits)
 
     def alike(self, rows: StencilRows) -> Alike | None:
@@ -120,11 +119,11 @@ class LatticeSetup:
         return stencil.alike(rows)
 
     def outweighed(self, offsets: tuple[tuple[int, int, int], ...], weights: Array, part: float) -> Array:
-        """Whether the couplings of some row are more than a part of its diagonal: see `coarsening.outweighed`."""
+        """Whether the couplings of some row are more than a part of its diagonal: see `statistics.outweighed`."""
         return statistics.outweighed(self.xp, offsets, weights, part)
 
     def unfit(self, values: Array, least: float, *, left_out: bool) -> int:
-        """The number of values that no coefficient may have: see `coarsening.unfit`."""
+        """The number of values that no coefficient may have: see `statistics.unfit`."""
         return statistics.unfit(self.xp, values, least, left_out=left_out)
 
     def restriction(self, coarsening: Coarsening, p: Array, around: Array) -> Ell:

@@ -17,7 +17,7 @@ from dsolver.multigrid import hierarchy
 from dsolver.multigrid.algebraic.lattice import choice
 from dsolver.multigrid.algebraic.lattice.levels import below_lattice
 from dsolver.multigrid.cycle import MultigridCycle
-from dsolver.multigrid.hierarchy import FinestRows
+from dsolver.multigrid.finest_rows import FinestRows
 from dsolver.multigrid.level import Level
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import STAR_OFFSETS, Problem

@@ -21,7 +21,7 @@ from dsolver.kernels import DENSE_ROWS, Backend
 from dsolver.multigrid import hierarchy
 from dsolver.multigrid.correction import CorrectionStep
 from dsolver.multigrid.cycle import MultigridCycle
-from dsolver.multigrid.hierarchy import FinestRows
+from dsolver.multigrid.finest_rows import FinestRows
 from dsolver.multigrid.level import Level
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS, Problem

@@ -13,7 +13,7 @@ from dsolver.grid.partition import Partition, Triple
 from dsolver.kernels import load
 from dsolver.kernels.reference.sell import NumpySell
 from dsolver.multigrid import hierarchy
-from dsolver.multigrid.hierarchy import FinestRows
+from dsolver.multigrid.finest_rows import FinestRows
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import dsolver
 from dsolver import problems
 from dsolver.cost import room
 from dsolver.errors import InputError
-from dsolver.kernels.direct import factors, lapack, libraries
+from dsolver.kernels.direct import factors, lapack, libraries, scaling
 from dsolver.kernels.direct.fill import Fill, fill_of, full_fill
 from dsolver.kernels.direct.libraries import LIBRARIES, fits
 from dsolver.kernels.formats.csr import Csr, of_entries
@@ -439,7 +439,7 @@ def test_scaling_rounds_nothing_and_leaves_the_matrix_as_it_is(symmetric: bool) 
     power = sp.diags_array(2.0 ** np.random.default_rng(1).integers(-3, 4, 40))
     for a, alike in ((unit, True), (sp.csr_array(power @ unit @ power), False)):
         rows = Csr(a.indptr.astype(np.int64), a.indices, a.data.copy())
-        left, right, values = factors.scaled(np, rows, of_entries(rows.start, a.nnz), symmetric=symmetric)
+        left, right, values = scaling.scaled(np, rows, of_entries(rows.start, a.nnz), symmetric=symmetric)
         expected = (sp.diags_array(left) @ a @ sp.diags_array(right)).tocsr()
         np.testing.assert_array_equal(values, expected.data)
         np.testing.assert_array_equal(rows.values, a.data)

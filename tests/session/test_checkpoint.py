@@ -133,7 +133,7 @@ def test_a_crash_at_any_point_of_a_save_leaves_the_one_before(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "_commit", crash)
+        patch.setattr(checkpoint, "commit", crash)
         with pytest.raises(KeyboardInterrupt):
             save(store, 2)
     assert (store.path / "x-2").exists()

@@ -397,7 +397,7 @@ def test_a_full_disk_is_a_warning_once_and_the_solve_goes_on(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "_write", full)
+    monkeypatch.setattr(checkpoint, "write", full)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         solution = dsolver.solve(

@@ -27,9 +27,9 @@ from dsolver.multigrid.algebraic.lattice.open_rows import (
 )
 from dsolver.multigrid.algebraic.rows.measures import measured
 from dsolver.multigrid.algebraic.setup import LATE
+from dsolver.multigrid.finest_rows import FinestRows
 from dsolver.multigrid.geometric.assembly import chunk_matrix as grid_matrix
 from dsolver.multigrid.geometric.assembly import narrowed_matrix, raised_rows
-from dsolver.multigrid.hierarchy import FinestRows
 from dsolver.preconditioners.builder import Builder
 
 PUT_OFF: Final = 1 << 22

@@ -25,7 +25,8 @@ from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, Hier
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED, check_diagonal
 from dsolver.multigrid.algebraic.setup import HierarchySetup
 from dsolver.multigrid.cycle import MultigridCycle
-from dsolver.multigrid.hierarchy import FinestRows, foreseen
+from dsolver.multigrid.finest_rows import FinestRows
+from dsolver.multigrid.foreseen import foreseen
 from dsolver.preconditioners.algebraic.defaults import (
     AGGRESSIVE,
     FLOW_THETA,

@@ -106,7 +106,7 @@ extern "C" __global__ void alike(
 
 // -- how strongly rows lean towards an axis ---------------------------------------------------------------------------------
 
-// See dsolver.kernels.lattice.coarsening.leanings. both (3, 2): the offsets to the next point and to the last one along each axis.
+// See dsolver.kernels.lattice.statistics.leanings. both (3, 2): the offsets to the next point and to the last one along each axis.
 __device__ __forceinline__ void leanings_of(
     const double* __restrict__ weights, const int* __restrict__ both, long long rows, long long row, double (&lean)[PAIRS]
 ) {
@@ -190,7 +190,7 @@ extern "C" __global__ void turns(
 
 // -- diagonals -------------------------------------------------------------------------------------------------------------
 
-// out: 0 at first, 1 where the couplings of some row are together more than a part of its diagonal: `coarsening.outweighed`.
+// out: 0 at first, 1 where the couplings of some row are together more than a part of its diagonal: `statistics.outweighed`.
 extern "C" __global__ void outweighed(
     const double* __restrict__ weights, int offsets, int center, long long rows, double part, double* out
 ) {

@@ -13,7 +13,8 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.formats.stencil import CANCELED, ROUNDING, Alike, StencilRows, probes
-from dsolver.kernels.lattice.coarsening import Triple, pairs
+from dsolver.kernels.lattice.coarsening import Triple
+from dsolver.kernels.lattice.statistics import pairs
 
 FILE, DTYPE = "lattice/look.cu", "float64"
 THREADS: Final = 256
@@ -66,7 +67,7 @@ def _alike(offsets: tuple[Triple, ...], words: Any) -> Alike | None:
 
 
 def leanings(offsets: tuple[Triple, ...], weights: Array) -> Array:
-    """See `coarsening.leanings`."""
+    """See `statistics.leanings`."""
     weights, both, rows = _rows(offsets, weights)
     blocks = _blocks(rows, MOST_BLOCKS)
     parts, out = cupy.empty((6, blocks)), cupy.empty(6)
@@ -76,7 +77,7 @@ def leanings(offsets: tuple[Triple, ...], weights: Array) -> Array:
 
 
 def turns(offsets: tuple[Triple, ...], weights: Array, sums: Array, limits: tuple[float, ...]) -> Array:
-    """See `coarsening.turns`."""
+    """See `statistics.turns`."""
     if len(limits) > MOST_LIMITS:
         raise ValueError(f"{len(limits)} limits are more than a launch counts for")
     weights, both, rows = _rows(offsets, weights)
@@ -87,7 +88,7 @@ def turns(offsets: tuple[Triple, ...], weights: Array, sums: Array, limits: tupl
 
 
 def outweighed(offsets: tuple[Triple, ...], weights: Array, part: float) -> Array:
-    """See `coarsening.outweighed`."""
+    """See `statistics.outweighed`."""
     weights, out = cupy.ascontiguousarray(weights.reshape(len(offsets), -1)), cupy.zeros(1)
     rows, center = weights.shape[1], offsets.index((0, 0, 0))
     arguments = (weights, np.int32(len(offsets)), np.int32(center), np.int64(rows), np.float64(part), out)
@@ -96,7 +97,7 @@ def outweighed(offsets: tuple[Triple, ...], weights: Array, part: float) -> Arra
 
 
 def unfit(values: Array, least: float, *, left_out: bool) -> int:
-    """See `coarsening.unfit`."""
+    """See `statistics.unfit`."""
     values, out = cupy.ascontiguousarray(values), cupy.zeros(1, dtype=np.int32)
     arguments = (values, np.int64(values.size), np.float64(least), np.int32(left_out), out)
     kernel(FILE, "unfit", DTYPE)((_blocks(values.size, MOST_BLOCKS),), (THREADS,), arguments)

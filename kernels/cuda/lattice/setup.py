@@ -18,9 +18,10 @@ from dsolver.kernels.cuda.launch.tables import kept, table
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.formats.stencil import Alike, StencilRows
-from dsolver.kernels.lattice.coarsening import Coarsening, Triple, pairs
+from dsolver.kernels.lattice.coarsening import Coarsening, Triple
 from dsolver.kernels.lattice.fluxes import Fluxes
 from dsolver.kernels.lattice.setup import LatticeSetup
+from dsolver.kernels.lattice.statistics import pairs
 
 FILE, DTYPE = "lattice/transfers.cu", "float64"
 THREADS = 256

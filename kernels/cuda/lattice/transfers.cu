@@ -175,7 +175,7 @@ extern "C" __global__ void couplings_total(const double* __restrict__ parts, int
     sum_block(sum, out, 1);
 }
 
-// out (3): see dsolver.kernels.lattice.coarsening.jumps. Whole numbers, so their order does not matter. pairs (3, 2): the offsets to
+// out (3): see dsolver.kernels.lattice.statistics.jumps. Whole numbers, so their order does not matter. pairs (3, 2): the offsets to
 // the next point and to the last one along each axis. 48 bytes a row.
 extern "C" __global__ void jumps(
     const double* __restrict__ weights, const int* __restrict__ pairs, long long rows, double ratio, double* out

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from dsolver.grid.partition import three
 from dsolver.kernels import Backend, load
 from dsolver.kernels.cpu import lattice as cpu_lattice
-from dsolver.kernels.lattice.coarsening import CORNERS, GHOST, NEGLIGIBLE, Coarsening, couplings, offsets_below
+from dsolver.kernels.lattice.coarsening import CORNERS, GHOST, NEGLIGIBLE, Coarsening, offsets_below
+from dsolver.kernels.lattice.statistics import couplings
 
 F64 = npt.NDArray[np.float64]
 Triple = tuple[int, int, int]

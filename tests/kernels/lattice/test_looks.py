@@ -12,7 +12,7 @@ import pytest
 
 from dsolver.kernels import Backend, load
 from dsolver.kernels.formats.stencil import OFFSETS, StencilRows
-from dsolver.kernels.lattice import coarsening
+from dsolver.kernels.lattice import statistics
 from dsolver.kernels.lattice.setup import LatticeSetup
 
 F64 = npt.NDArray[np.float64]
@@ -48,7 +48,7 @@ def test_how_rows_lean(backend: Backend, rows: int) -> None:
     assert np.array_equal(backend.to_host(backend.lattice.turns(STAR, there, backend.asarray(sums), limits)), turned)
 
 
-@pytest.mark.parametrize("rows", [1, 1003, coarsening.AT_ONCE + 5])
+@pytest.mark.parametrize("rows", [1, 1003, statistics.AT_ONCE + 5])
 def test_whether_diagonals_outweigh_their_rows(backend: Backend, rows: int) -> None:
     weights = couplings(rows)
     weights[CENTER] = 0.0

@@ -17,7 +17,8 @@ from dsolver.grid.numbering import chunk_numbering
 from dsolver.kernels import load
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.lattice import transfers
-from dsolver.kernels.lattice.coarsening import Coarsening, couplings, jumps, pairs
+from dsolver.kernels.lattice.coarsening import Coarsening
+from dsolver.kernels.lattice.statistics import couplings, jumps, pairs
 from dsolver.problems import BOX_OFFSETS
 from tests.support.on_host import compiled
 

@@ -24,7 +24,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend, load
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.multigrid import hierarchy
-from dsolver.multigrid.hierarchy import FinestRows
+from dsolver.multigrid.finest_rows import FinestRows
 from dsolver.multigrid.level import Level
 from dsolver.preconditioners.chebyshev import noise
 from tests.support.on_host import FIBERS, compiled, packed, without_assembly

@@ -1,0 +1,152 @@
+"""One right-hand side of a batch, and its solution, by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, final
+
+from dsolver.discretize.complex_system import ComplexSystem
+from dsolver.discretize.system import System
+from dsolver.engines.base import Engine, Field, PerChunk, Scalar
+from dsolver.grid.partition import Partition
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import LOAD
+from dsolver.kernels.formats.layout import Layout
+from dsolver.krylov.breakdown import by_rounding
+from dsolver.krylov.cg import ConjugateGradient
+from dsolver.krylov.kept import KeptIterate
+from dsolver.krylov.method import KrylovMethod
+from dsolver.krylov.unreachable import take_residual, take_unreachable
+from dsolver.preconditioners.chebyshev import noise
+from dsolver.preconditioners.jacobi import DiagonalInverse
+
+Sides = System | ComplexSystem
+"""A system as right-hand sides and solutions need it."""
+EPS: Final = 2.0**-51
+"""Part of the terms of a sum by which orders of it differ: some units in the last place."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One right-hand side and its solution, by itself.
+
+    Attributes:
+        engine: runs the kernels of one vector.
+        system: knows what no x can reach.
+        layout: the finest level's `Layout` of every chunk.
+        method: its vectors and scalars; all but `KrylovMethod.step` may be asked of it.
+        kept: an iterate that its solve may go back to.
+        diagonal: the inverse of A's; None on a grid, or where it has zeros.
+        matrix_norm: about ‖A‖.
+        asymmetry: of M, as a part of its size; 0 where the method needs no symmetric one.
+    """
+
+    engine: Engine
+    system: Sides
+    layout: PerChunk
+    method: KrylovMethod
+    kept: KeptIterate
+    diagonal: DiagonalInverse | None
+    matrix_norm: Callable[[], float]
+    asymmetry: Callable[[], float]
+    projecting: bool
+
+    def freeze(self) -> None:
+        """Leave x and r as they are in later iterations, until the next start."""
+        self.method.freeze()
+
+    def balance(self) -> None:
+        """Take from the recursion's residual what rounding has left of a part that no x can reach."""
+        self.system.balance(self.method.r)
+
+    def rounded(self) -> bool:
+        """Whether rounding explains that a curvature was not positive; see `dsolver.krylov.breakdown`."""
+        method = self.method
+        return isinstance(method, ConjugateGradient) and by_rounding(self.engine, self.layout, method)
+
+    def magnitude(self) -> float:
+        """About ‖A‖ ‖x‖: what rounding errors of b - A x are relative to."""
+        return self.matrix_norm() * math.sqrt(*self._squares(self.method.x)[1])
+
+    def rounding(self) -> float:
+        """About what rounding makes of b - A x, from ‖A y‖ of a y with items as large as those of x and other signs."""
+        engine, method = self.engine, self.method
+        if engine.is_complex:
+            return 0.0
+        y, ay = method.work
+        engine.run(LOAD, self.layout, engine.per_chunk(partial(_roughened, engine.partition), self.layout, method.x), y)
+        (method.given or method.operator).multiply(y, ay)
+        return EPS * math.sqrt(*self._squares(ay)[1])
+
+    def true_residual(self) -> float:
+        """‖b - A x‖, computed anew; the recursion goes on from it."""
+        return math.sqrt(*self.method.residual())
+
+    def take_unreachable(self) -> float:
+        """Take from b a part that no x can reach, as r tells of it; its length, or zero."""
+        engine, layout = self.engine, self.layout
+        if self.projecting:
+            return take_residual(engine, self.method)
+        rough = partial(_roughened, engine.partition)
+        return take_unreachable(engine, layout, self.method, lambda z: engine.per_chunk(rough, layout, z))
+
+    def by_rows(self) -> float:
+        """‖D⁻¹r‖ / ‖D⁻¹b‖ of the true residual, with D = diag(A); NaN where another matrix is solved, or on a grid."""
+        method = self.method
+        if self.diagonal is None or method.given is not None:
+            return math.nan
+        z, parts = method.work[0], self.engine.partial_sums()
+        squares: list[float] = []
+        for field in (method.r, method.b):
+            self.diagonal.apply(field, z)
+            square = self.engine.scalar(0.0)
+            self.engine.dot(z, z, parts, square)
+            squares += self.engine.read(square)
+        return math.sqrt(squares[0] / squares[1]) if squares[1] > 0.0 else math.nan
+
+    def keep(self) -> None:
+        """Keep x as it is."""
+        self.kept.keep(self.method.x)
+
+    def keep_zero(self) -> None:
+        """Keep zero, and give back the memory of what was kept."""
+        self.kept.keep_zero()
+
+    def recall(self) -> None:
+        """x = what is kept."""
+        self.kept.recall(self.method.x)
+
+    def exchange(self) -> None:
+        """x = what is kept, and x is kept."""
+        self.kept.exchange(self.method.x, self.method.work[1])
+
+    def norms(self, *, alone: bool = False, at_zero: bool = False) -> tuple[float, float]:
+        """(‖b‖, ‖x‖). Where x is zero, ‖b‖ is the first residual too; a single column keeps it for that.
+
+        Args:
+            alone: whether this is the only column.
+            at_zero: whether x is zero.
+        """
+        method = self.method
+        scalars, squares = self._squares(method.b) if at_zero else self._squares(method.b, method.x)
+        method.known = (scalars[0], squares[0]) if alone and at_zero else None
+        return math.sqrt(squares[0]), 0.0 if at_zero else math.sqrt(squares[1])
+
+    def _squares(self, *fields: Field) -> tuple[Sequence[Scalar], Sequence[float]]:
+        """x . x of fields, on the device and here."""
+        engine, parts = self.engine, self.engine.partial_sums()
+        scalars = [engine.scalar(0.0) for _ in fields]
+        for field, scalar in zip(fields, scalars, strict=True):
+            engine.dot(field, field, parts, scalar)
+        return scalars, engine.read(*scalars)
+
+
+def _roughened(partition: Partition, backend: Backend, number: int, layout: Layout, x: Any) -> Any:
+    """Block (nx, ny, nz) of a chunk's vector, times rough values."""
+    rough, values = noise(partition, backend, number), backend.vectors.unload(layout, x)
+    values *= rough
+    return values
