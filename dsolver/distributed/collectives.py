@@ -9,7 +9,6 @@ from typing import Any, final
 from dsolver.distributed.halo import gather_layout, gather_senders
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.contract import COPY
 from dsolver.kernels.formats.layout import HaloLayout
 
 
@@ -36,24 +35,17 @@ class AllGather:
 
     def combine(self, make: Callable[..., Any], values: PerChunk, *more: PerChunk) -> PerChunk:
         """Objects made by make(xp, vectors of all chunks, *more) on every owner; more: what owners have made before."""
-        own = field_of(self._engine, values)
+        own = self._engine.field_of(values)
         self._engine.exchange(own, self._halo)
         return self._alone.per_chunk(partial(_combined, make=make), self._sizes, own, self._halo, *more)
 
     def broadcast(self, made: PerChunk) -> Field:
         """A vector that owners have made, as every chunk reads it."""
-        return self._engine.shared(field_of(self._alone, made))
+        return self._engine.shared(self._alone.field_of(made))
 
     def read(self, made: PerChunk, count: int) -> tuple[float, ...]:
         """The first numbers that owners have made, each an array (1,) of a tuple."""
         return self._alone.global_sums(*(made.at(place) for place in range(count)))
-
-
-def field_of(engine: Engine, values: PerChunk) -> Field:
-    """Arrays as a distributed vector."""
-    field = engine.field(values)
-    engine.run(COPY, values, field)
-    return field
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, final
 
-from dsolver.distributed.collectives import field_of
 from dsolver.distributed.halo import vector_layout
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
@@ -26,11 +25,12 @@ class GhostExchange:
     Args:
         engine: of the chunks.
         plans: the `HaloPlan` of every chunk.
-        rows: an object of every chunk with `rows`, how many it has.
+        rows: an object of every chunk with `rows`, how many it has, and for `in_window` its `window`.
         senders: the chunks that each chunk's plan names.
     """
 
     def __init__(self, engine: Engine, plans: PerChunk, rows: PerChunk, senders: Senders) -> None:
+        self._rows = rows
         self._engine, self._alone = engine.lowered("float64"), not engine.coupled  # values are, whatever A is in
         if self._alone:
             self._none = engine.per_chunk(_nothing)
@@ -45,8 +45,21 @@ class GhostExchange:
         """
         if self._alone:
             return self._none
-        self._engine.exchange(field_of(self._engine, values), self._halo)
+        self._engine.exchange(self._engine.field_of(values), self._halo)
         return self._engine.per_chunk(_slots, self._halo)
+
+    def in_window(self, values: PerChunk, kind: str = "float64") -> PerChunk:
+        """Values of all points of every chunk's window, own ones and ghosts, where its rows lie, of a value type.
+
+        Args:
+            values: of own points, as `dsolver.multigrid.algebraic.rows.window_values.for_exchange` makes them; those of
+                the only chunk may be what is returned.
+            kind: "float64", "int64" or "int8".
+        """
+        if self._alone:
+            return self._engine.per_chunk(partial(_of_type, kind=kind), values)
+        self._engine.exchange(self._engine.field_of(values), self._halo)
+        return self._engine.per_chunk(partial(_around, kind=kind), self._rows, values, self._halo)
 
 
 def senders_of(engine: Engine, named: PerChunk) -> list[tuple[int, ...]]:
@@ -97,6 +110,16 @@ def _nothing(_: Backend, __: int) -> None:
 
 def _slots(backend: Backend, _: int, halo: Any) -> Any:
     return halo[backend.guard : len(halo) - backend.guard].copy()
+
+
+def _of_type(_: Backend, __: int, values: Any, *, kind: str) -> Any:
+    return values.astype(kind, copy=False)
+
+
+def _around(backend: Backend, _: int, rows: Any, values: Any, halo: Any, *, kind: str) -> Any:
+    amg, window = backend.amg, rows.window
+    ghosts = amg.asarray(halo[backend.guard : len(halo) - backend.guard])
+    return amg.around(amg.asarray(values), ghosts, window.rows, window.below, kind)
 
 
 def _bits(_: Backend, __: int, named: Sequence[int], *, chunks: int) -> tuple[float, ...]:

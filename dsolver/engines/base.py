@@ -106,6 +106,12 @@ class Engine(ABC):
     def field(self, layout: PerChunk) -> Field:
         """A vector of zeros for each chunk's layout."""
 
+    def field_of(self, values: PerChunk) -> Field:
+        """A vector of these arrays, to be read alone: it may be a copy of them, or the arrays themselves."""
+        field = self.field(values)
+        self.run(COPY, values, field)
+        return field
+
     @abstractmethod
     def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> Halo:
         """A halo with room for the values that each chunk's `HaloLayout` receives.

@@ -10,7 +10,6 @@ from typing import Any, final
 
 import numpy as np
 
-from dsolver.distributed.collectives import field_of
 from dsolver.distributed.halo import gather_layout, gather_senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.coarse_grid import CoarseGrid
@@ -81,7 +80,7 @@ def _replication(
 def replicated_rows(engine: Engine, alone: Engine, below: CoarseGrid, weights: PerChunk, count: int) -> PerChunk:
     """The matrix rows of all chunks of a level, float64 (count rows,), on the engine for the whole."""
     halo = engine.halo(*_gather_plan(engine, [count * box.points for box in below.boxes]))
-    engine.exchange(field_of(engine, weights), halo)
+    engine.exchange(engine.field_of(weights), halo)
     return alone.per_chunk(partial(_joined, count=count, boxes=below.boxes, grid=below.partition.grid), weights, halo)
 
 

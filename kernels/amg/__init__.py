@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, Protocol, final
 
 import numpy as np
 
@@ -66,6 +66,22 @@ class OpenBox(NamedTuple):
 def ascending(offsets: Sequence[Triple]) -> list[int]:
     """Numbers of the offsets in the order in which columns ascend."""
     return sorted(range(len(offsets)), key=lambda k: offsets[k][::-1])
+
+
+class WindowNumbers(Protocol):
+    """Numbers that a chunk sees of a level: see `dsolver.multigrid.algebraic.rows.window.Window`."""
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def ghosts(self) -> Any: ...
+
+    @property
+    def below(self) -> int: ...
 
 
 class Images(NamedTuple):

@@ -111,6 +111,11 @@ class EagerEngine(Engine):
         items = {number: self._rows(self.backend.zeros(self.width * size)) for number, size in sizes.items()}
         return EagerField(items, layout.level)
 
+    def field_of(self, values: PerChunk) -> EagerField:
+        assert isinstance(values, EagerPerChunk)
+        assert self.width == 1
+        return EagerField(values.items, values.level)
+
     def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> EagerHalo:
         assert isinstance(plan, EagerPerChunk)
         plans = plan.items

@@ -21,6 +21,7 @@ from dsolver.multigrid.algebraic.classical.ideal_restriction import ideal_transf
 from dsolver.multigrid.algebraic.classical.interpolation import interpolated
 from dsolver.multigrid.algebraic.classical.strength import strong_graph
 from dsolver.multigrid.algebraic.fine_level import FineLevel
+from dsolver.multigrid.algebraic.rows.ghost_rows import sent_rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, own_bounds
 from dsolver.multigrid.algebraic.rows.window_values import own_of
@@ -142,7 +143,7 @@ class CoarsePoints(Method):
         if twice:
             fewer = aggressive(level, bits, numbers, bounds, most, couplings)
         if fewer is None:
-            p = interpolated(level, bits, most, couplings)
+            p = sent_rows(engine, rows, interpolated(level, bits, most, couplings))
         else:
             numbers, bounds, p = fewer
         kept = engine.per_chunk(partial(_kept, bounds=bounds), rows, numbers)

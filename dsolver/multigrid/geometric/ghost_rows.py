@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from dsolver.distributed.collectives import field_of
 from dsolver.distributed.halo import direct_layout
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.numbering import own_number
@@ -38,7 +37,7 @@ def ghosted_rows(
     packed = engine.per_chunk(partial(_packed, partition=partition), weights)
     senders = [partition.neighbors(number, WIDE) for number in range(len(partition))]
     halo = engine.halo(engine.per_chunk(partial(_plan, partition=partition, count=count)), senders)
-    engine.exchange(field_of(engine, packed), halo)
+    engine.exchange(engine.field_of(packed), halo)
     return engine.per_chunk(make, weights, halo)
 
 

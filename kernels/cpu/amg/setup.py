@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dsolver.kernels.amg import EVERY, BlockSizes, Cut, Images, LatticeBox, OpenBox, Places
+from dsolver.kernels.amg import EVERY, BlockSizes, Cut, Images, LatticeBox, OpenBox, Places, WindowNumbers
 from dsolver.kernels.cpu.amg import (
     box_rows,
     couplings,
@@ -139,6 +139,28 @@ class AmgKernels:
     def relabeled(self, places: Any, rows: int, below: int, base: int, names: Any) -> Any:
         """See `windows.relabeled`."""
         return windows.relabeled(places, rows, below, base, names, self.team)
+
+    def used(self, places: Any, rows: int, below: int, ghosts: Any) -> tuple[Any, int, Any]:
+        """See `windows.used`."""
+        return windows.used(places, rows, below, ghosts, self.team)
+
+    def numbered_ghosts(self, numbers: Any, rows: int, below: int) -> tuple[Any, int]:
+        """See `windows.numbered_ghosts`."""
+        return windows.numbered_ghosts(numbers, rows, below)
+
+    def stacked(
+        self, before: Sequence[Csr], own: Csr, after: Sequence[Csr], old: WindowNumbers, window: WindowNumbers
+    ) -> Csr:
+        """See `windows.stacked`."""
+        return windows.stacked(before, own, after, old, window, self.team)
+
+    def padded(self, values: Any) -> Any:
+        """See `windows.padded`."""
+        return windows.padded(values)
+
+    def around(self, own: Any, ghosts: Any, rows: int, below: int, kind: str) -> Any:
+        """See `windows.around`."""
+        return windows.around(own, ghosts, rows, below, kind)
 
     def selected(self, a: Csr, rows: Any = None, columns: tuple[int, int] = EVERY) -> Csr:
         """See `selection.selected`."""

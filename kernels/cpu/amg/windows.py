@@ -7,12 +7,15 @@ than whether they are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from dsolver.kernels.amg import WindowNumbers
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.formats.csr import Csr, joined
 
 WORTH: Final = 1 << 16
 """Numbers that are worth a thread."""
@@ -110,6 +113,86 @@ def relabeled(places: Any, rows: int, below: int, base: int, names: Any, team: T
     found = np.empty(len(places), dtype=names.dtype)
     team.run(_name, 0, len(places), places, base, rows, names, below, found, worth=WORTH)
     return found
+
+
+def used(places: Any, rows: int, below: int, ghosts: Any, team: Team) -> tuple[Any, int, Any]:
+    """The ghosts of a window that some places name.
+
+    Args:
+        places: int32, in the window.
+        rows: how many of the window are own ones.
+        below: how many ghosts are before them.
+        ghosts: int64, all of them.
+        team: shares the places.
+
+    Returns:
+        these ghosts; how many of them are before own points; and of all ghosts the place in a window of these, int32,
+        which means something for these alone.
+    """
+    named = places[outside(places, below, below + rows, team)]
+    marks = np.zeros(len(ghosts), dtype=np.bool_)
+    marks[named - np.int32(rows) * (named >= below)] = True
+    names = np.cumsum(marks, dtype=np.int32) - np.int32(1)
+    names[below:] += np.int32(rows)
+    return ghosts[marks], int(np.count_nonzero(marks[:below])), names
+
+
+def numbered_ghosts(numbers: Any, rows: int, below: int) -> tuple[Any, int]:
+    """Numbers of ghosts that are not negative, and how many of them are before own points.
+
+    Args:
+        numbers: int64, of all points of a window.
+        rows: how many of these are own ones.
+        below: how many ghosts are before them.
+    """
+    before, after = (ghosts[ghosts >= 0] for ghosts in (numbers[:below], numbers[below + rows :]))
+    return np.concatenate([before, after]), len(before)
+
+
+def stacked(
+    before: Sequence[Csr], own: Csr, after: Sequence[Csr], old: WindowNumbers, window: WindowNumbers, team: Team
+) -> Csr:
+    """Rows between others, columns as places in a window that has those of all.
+
+    Args:
+        before: rows with columns by number, int64.
+        own: rows with columns as places in the old window.
+        after: as before.
+        old: a window of the same own numbers.
+        window: the new one.
+        team: shares the entries.
+    """
+
+    def placed(part: Csr) -> Csr:
+        found = places(part.columns, window.first, window.rows, window.ghosts, window.below, team)
+        return part._replace(columns=found)
+
+    if old is not window:
+        names = places(old.ghosts, window.first, window.rows, window.ghosts, window.below, team)
+        own = own._replace(columns=relabeled(own.columns, old.rows, old.below, window.below, names, team))
+    return joined([*map(placed, before), own, *map(placed, after)])
+
+
+def padded(values: Any) -> Any:
+    """Values as an exchange takes them: float64, with a zero behind them, for no kernel runs on nothing."""
+    out = np.empty(len(values) + 1)
+    out[:-1], out[-1] = values, 0.0
+    return out
+
+
+def around(own: Any, ghosts: Any, rows: int, below: int, kind: str) -> Any:
+    """Values of all points of a window, in its order.
+
+    Args:
+        own: float64, of its own points, and perhaps others behind them.
+        ghosts: float64, of its ghosts.
+        rows: number of own points.
+        below: number of ghosts before them.
+        kind: the value type that is wanted: "float64", "int64" or "int8".
+    """
+    out = np.empty(rows + len(ghosts), dtype=kind)
+    out[:below], out[below : below + rows], out[below + rows :] = ghosts[:below], own[:rows], ghosts[below:]
+    return out
 
 
 @compiled()

@@ -31,7 +31,18 @@ from dsolver.kernels.cuda.sparse.products.galerkin import BegunProduct, half_gal
 from dsolver.kernels.cuda.sparse.products.halves import CudaHalves
 from dsolver.kernels.cuda.sparse.products.mirrors import fill_lost, mirrored, symmetrize, transposed
 from dsolver.kernels.cuda.sparse.selection import selected
-from dsolver.kernels.cuda.sparse.windows import distinct, ghosts, outside, places, relabeled
+from dsolver.kernels.cuda.sparse.windows import (
+    around,
+    distinct,
+    ghosts,
+    numbered_ghosts,
+    outside,
+    padded,
+    places,
+    relabeled,
+    stacked,
+    used,
+)
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
@@ -83,6 +94,11 @@ class CudaAlgebra(AmgKernels):
     ghosts = staticmethod(ghosts)
     places = staticmethod(places)
     relabeled = staticmethod(relabeled)
+    used = staticmethod(used)
+    numbered_ghosts = staticmethod(numbered_ghosts)
+    stacked = staticmethod(stacked)
+    padded = staticmethod(padded)
+    around = staticmethod(around)
     selected = staticmethod(selected)
 
     # -- interpolation -------------------------------------------------------------------------------------------------

@@ -113,3 +113,99 @@ extern "C" __global__ void take_first(
 ) {
     EACH if (before[i + 1] > before[i]) out[before[i]] = numbers[i];
 }
+
+// Marks of ghosts that some places in a window name; the marks were zero.
+extern "C" __global__ void mark_used(const int* __restrict__ places, i64 count, int rows, int below, int* __restrict__ marks) {
+    EACH {
+        const int place = places[i], own = place - below;
+        if (own < 0) marks[place] = 1; else if (own >= rows) marks[place - rows] = 1;
+    }
+}
+
+// Numbers of ghosts among those of all points of a window, and marks of those that are not negative.
+extern "C" __global__ void mark_numbered(
+    const i64* __restrict__ numbers, i64 count, int rows, int below, i64* __restrict__ ghosts, int* __restrict__ marks
+) {
+    EACH {
+        ghosts[i] = numbers[i < below ? i : i + rows];
+        marks[i] = ghosts[i] >= 0;
+    }
+}
+
+// The marked ghosts, one after the other, and the place of each in a window of them alone; before[i]: how many there are before
+// ghost i. lower[0]: how many are before own points.
+extern "C" __global__ void take_marked(
+    const i64* __restrict__ ghosts, i64 count, const i64* __restrict__ before, int rows, int below, i64* __restrict__ lower,
+    i64* __restrict__ out, int* __restrict__ names
+) {
+    EACH {
+        if (before[i + 1] > before[i]) out[before[i]] = ghosts[i];
+        if (i == 0) lower[0] = before[below];
+        if (names) names[i] = static_cast<int>(before[i]) + (i < below ? 0 : rows);
+    }
+}
+
+// Where rows come that are put below others: the window of their columns, and begins of rows and entries.
+#define BELOW_OTHERS \
+    i64 rows_count, i64 entries, i64 shift, i64 first, int rows, const i64* __restrict__ ghosts, int ghosts_count, int below, \
+    i64* __restrict__ out_start, int* __restrict__ out_columns, double* __restrict__ out_values
+
+__device__ int place_of(i64 number, i64 first, int rows, const i64* __restrict__ ghosts, int ghosts_count, int below) {
+    const i64 own = number - first;
+    if (own >= 0 && own < rows) return static_cast<int>(own) + below;
+    const int ghost = ghost_of(ghosts, ghosts_count, number);
+    return ghost < below ? ghost : ghost + rows;
+}
+
+// Rows with columns by number, below others.
+extern "C" __global__ void stack_numbered(
+    const i64* __restrict__ start, const i64* __restrict__ columns, i64 count, const double* __restrict__ values, BELOW_OTHERS
+) {
+    EACH {
+        if (i <= rows_count) out_start[i] = start[i] + shift;
+        if (i < entries) {
+            out_columns[i] = place_of(columns[i], first, rows, ghosts, ghosts_count, below);
+            out_values[i] = values[i];
+        }
+    }
+}
+
+// Rows with columns as places in a window of the same own numbers, of which old_below ghosts are before them, below others.
+extern "C" __global__ void stack_placed(
+    const i64* __restrict__ start, const int* __restrict__ columns, i64 count, const double* __restrict__ values,
+    const i64* __restrict__ old_ghosts, int old_below, BELOW_OTHERS
+) {
+    EACH {
+        if (i <= rows_count) out_start[i] = start[i] + shift;
+        if (i < entries) {
+            const int place = columns[i], own = place - old_below;
+            out_columns[i] = own >= 0 && own < rows
+                ? own + below
+                : place_of(old_ghosts[own < 0 ? place : place - rows], first, rows, ghosts, ghosts_count, below);
+            out_values[i] = values[i];
+        }
+    }
+}
+
+// Values as an exchange takes them: float64, with a zero behind them.
+#define PADDED(NAME, T) \
+    extern "C" __global__ void padded_##NAME(const T* __restrict__ values, i64 count, double* __restrict__ out) { \
+        EACH out[i] = i + 1 < count ? static_cast<double>(values[i]) : 0.0; \
+    }
+PADDED(int8, signed char)
+PADDED(int64, i64)
+PADDED(float64, double)
+
+// Values of all points of a window: of its own, of which `below` ghosts are before and the others behind.
+#define AROUND(NAME, T) \
+    extern "C" __global__ void around_##NAME( \
+        const double* __restrict__ own, i64 count, const double* __restrict__ ghosts, int rows, int below, T* __restrict__ out \
+    ) { \
+        EACH { \
+            const i64 place = i - below; \
+            out[i] = static_cast<T>(place < 0 ? ghosts[i] : place < rows ? own[place] : ghosts[i - rows]); \
+        } \
+    }
+AROUND(int8, signed char)
+AROUND(int64, i64)
+AROUND(float64, double)

@@ -5,16 +5,20 @@ Each reads its numbers once: A P of a chunk of 16 million cells has 130 million 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import cupy
 import numpy as np
 
+from dsolver.kernels.amg import WindowNumbers
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.sparse.finish import NOTHING
 from dsolver.kernels.cuda.sparse.starts import starts_of
+from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "sparse/windows.cu", "float64"
@@ -25,6 +29,8 @@ FEW: Final = 16
 """One of so many numbers lies outside at most, as a rule: so much room there is for them at first."""
 LEAST: Final = 4096
 """Room at least."""
+NAMES: Final = {"b": "int8", "l": "int64", "q": "int64", "d": "float64"}
+"""Names of types of values, by NumPy's characters: it takes 5 us to write a type's name."""
 SORTED: Final = 1 << 16
 """Numbers that are sorted with those that do not lie outside, at most: to wait for how many do would take longer."""
 
@@ -63,6 +69,63 @@ def relabeled(places: Array, rows: int, below: int, base: int, names: Array) -> 
     return found
 
 
+def used(places: Array, rows: int, below: int, ghosts: Array) -> tuple[Array, int, Array]:
+    """See `dsolver.kernels.cpu.amg.windows.used`. It waits, for how many there are."""
+    marks, names = cupy.zeros(len(ghosts), dtype=np.int32), cupy.empty(len(ghosts), dtype=np.int32)
+    _launch("mark_used", len(places), places, np.int64(len(places)), np.int32(rows), np.int32(below), marks)
+    return *_marked(ghosts, marks, rows, below, names), names
+
+
+def numbered_ghosts(numbers: Array, rows: int, below: int) -> tuple[Array, int]:
+    """See `dsolver.kernels.cpu.amg.windows.numbered_ghosts`. It waits, for how many there are."""
+    count = len(numbers) - rows
+    found, marks = cupy.empty(count, dtype=np.int64), cupy.empty(count, dtype=np.int32)
+    _launch("mark_numbered", count, numbers, np.int64(count), np.int32(rows), np.int32(below), found, marks)
+    return _marked(found, marks, rows, below)
+
+
+def stacked(before: Sequence[Csr], own: Csr, after: Sequence[Csr], old: WindowNumbers, window: WindowNumbers) -> Csr:
+    """See `dsolver.kernels.cpu.amg.windows.stacked`. Each part is one launch, and nothing else is made."""
+    parts = [*before, own, *after]
+    entries = sum(len(part.columns) for part in parts)
+    out = Csr(
+        cupy.empty(sum(part.size for part in parts) + 1, dtype=np.int64),
+        cupy.empty(entries, dtype=np.int32),
+        cupy.empty(entries),
+    )
+    place = np.int64(window.first), np.int32(window.rows), window.ghosts, np.int32(len(window.ghosts))
+    row, entry = 0, 0
+    for part in parts:
+        size, count = part.size, len(part.columns)
+        last, end = row + size, entry + count
+        where = np.int64(size), np.int64(count), np.int64(entry), *place, np.int32(window.below)
+        target = out.start[row : last + 1], out.columns[entry:end], out.values[entry:end]
+        most = max(size + 1, count)
+        head = *part[:2], np.int64(most), part.values
+        if part is own:
+            _launch("stack_placed", most, *head, old.ghosts, np.int32(old.below), *where, *target)
+        else:
+            _launch("stack_numbered", most, *head, *where, *target)
+        row, entry = last, end
+    return out
+
+
+def padded(values: Array) -> Array:
+    """See `dsolver.kernels.cpu.amg.windows.padded`."""
+    count = len(values) + 1
+    out = cupy.empty(count)
+    _launch(f"padded_{NAMES[values.dtype.char]}", count, values, np.int64(count), out)
+    return out
+
+
+def around(own: Array, ghosts: Array, rows: int, below: int, kind: str) -> Array:
+    """See `dsolver.kernels.cpu.amg.windows.around`."""
+    count = rows + len(ghosts)
+    out = cupy.empty(count, dtype=kind)
+    _launch(f"around_{kind}", count, own, np.int64(count), ghosts, np.int32(rows), np.int32(below), out)
+    return out
+
+
 def _distinct(numbers: Array, first: int, last: int) -> tuple[Array, int]:
     """The numbers that are not first .. last, each once, ascending, of their type; how many are less than the first."""
     count = len(numbers)
@@ -76,6 +139,16 @@ def _distinct(numbers: Array, first: int, last: int) -> tuple[Array, int]:
     found = cupy.empty(size, dtype=np.int64)
     _launch("take_first", count, ordered, np.int64(count), before, found)
     return found.astype(numbers.dtype, copy=False), below
+
+
+def _marked(ghosts: Array, marks: Array, rows: int, below: int, names: Any = NOTHING) -> tuple[Array, int]:
+    """The marked ghosts, and how many of them are before own points; names: int32, where places of all come."""
+    count, totals, out = len(ghosts), counters(2), cupy.empty(len(ghosts), dtype=np.int64)
+    before = starts_of(marks, totals[:1])
+    where = np.int32(rows), np.int32(below), totals[1:]
+    _launch("take_marked", count, ghosts, np.int64(count), before, *where, out, names)
+    size, lower = read_back(totals).tolist()
+    return out[:size], lower
 
 
 def _outside(numbers: Array, first: int, last: int, *, named: bool) -> Array:

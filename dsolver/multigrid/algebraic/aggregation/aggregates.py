@@ -22,7 +22,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Window
-from dsolver.multigrid.algebraic.rows.window_values import for_exchange, in_window
+from dsolver.multigrid.algebraic.rows.window_values import for_exchange
 
 SALT: Final = 1 << 20
 """Added to a level's number for the words of the second set."""
@@ -81,7 +81,7 @@ def node_graph(
         theta: the strength threshold.
     """
     scales = engine.per_chunk(_scales, rows, diagonal)
-    return engine.per_chunk(partial(_node_graph, size=size, theta=theta), rows, scales, exchange(scales))
+    return engine.per_chunk(partial(_node_graph, size=size, theta=theta), rows, exchange.in_window(scales))
 
 
 def leaders(engine: Engine, graph: PerChunk, senders: Senders, level: int) -> PerChunk:
@@ -95,11 +95,11 @@ def leaders(engine: Engine, graph: PerChunk, senders: Senders, level: int) -> Pe
     """
     exchange = GhostExchange(engine, graph.at("plan"), graph, senders)
     first = _roots(engine, graph, exchange, engine.per_chunk(partial(_coupled, level=level), graph))
-    found = engine.per_chunk(_joined, graph, first, exchange(first.at("own")))
-    second = engine.per_chunk(partial(_left, level=SALT + level), graph, found, exchange(found))
+    found = engine.per_chunk(_joined, graph, first, exchange.in_window(first.at("own")))
+    second = engine.per_chunk(partial(_left, level=SALT + level), graph, exchange.in_window(found))
     second = _roots(engine, graph, exchange, second)
-    found = engine.per_chunk(_joined, graph, second, exchange(second.at("own")), found)
-    return engine.per_chunk(_strayed, graph, found, exchange(found))
+    found = engine.per_chunk(_joined, graph, second, exchange.in_window(second.at("own")), found)
+    return engine.per_chunk(_strayed, graph, exchange.in_window(found))
 
 
 def _roots(engine: Engine, graph: PerChunk, exchange: GhostExchange, roots: PerChunk) -> PerChunk:
@@ -107,8 +107,8 @@ def _roots(engine: Engine, graph: PerChunk, exchange: GhostExchange, roots: PerC
     if not engine.coupled:
         return engine.per_chunk(_settled, graph, roots)
     while True:
-        near = engine.per_chunk(_around, graph, roots, exchange(roots.at("own")))
-        roots = engine.per_chunk(_decided, graph, roots, near, exchange(near))
+        near = engine.per_chunk(_around, graph, roots, exchange.in_window(roots.at("own")))
+        roots = engine.per_chunk(_decided, graph, roots, exchange.in_window(near))
         if not engine.global_sums(roots.at("left"))[0]:
             return roots
 
@@ -120,16 +120,14 @@ def _scales(backend: Backend, _: int, rows: LevelRows, diagonal: F64) -> Any:
     return for_exchange(backend, rows.window, 1.0 / np.sqrt(diagonal))
 
 
-def _node_graph(
-    backend: Backend, _: int, rows: LevelRows, scales: Any, ghosts: Any, *, size: int, theta: float
-) -> NodeGraph:
+def _node_graph(backend: Backend, _: int, rows: LevelRows, scales: Any, *, size: int, theta: float) -> NodeGraph:
     window, amg = rows.window, backend.amg
     ghosts_of = window.ghosts if window.whole else amg.distinct(window.ghosts // size)
     nodes = Window(first=window.first // size, rows=window.rows // size, ghosts=ghosts_of, whole=window.whole)
     graph = amg.aggregation.strong_nodes(
         rows.matrix,
         window.below,
-        in_window(backend, rows, scales, ghosts),
+        scales,
         size,
         nodes.places(amg, window.numbers // size),
         nodes.size,
@@ -151,9 +149,9 @@ def _coupled(backend: Backend, _: int, graph: NodeGraph, *, level: int) -> Roots
     return Roots(own=for_exchange(backend, graph.window, own), open=all_)
 
 
-def _left(backend: Backend, _: int, graph: NodeGraph, found: Any, ghosts: Any, *, level: int) -> Roots:
+def _left(backend: Backend, _: int, graph: NodeGraph, whole: Any, *, level: int) -> Roots:
     """The nodes with enough neighbors among those that have no aggregate, undecided."""
-    window, whole = graph.window, in_window(backend, graph, found, ghosts)
+    window = graph.window
     second_words = backend.amg.aggregation.second_words
     own, open_ = second_words(graph.graph, window.below, whole, graph.origin, level)
     return Roots(own=for_exchange(backend, window, own), open=open_)
@@ -165,23 +163,23 @@ def _settled(backend: Backend, _: int, graph: NodeGraph, roots: Roots) -> Roots:
     return Roots(own=own, open=roots.open)
 
 
-def _around(backend: Backend, _: int, graph: NodeGraph, roots: Roots, ghosts: Any) -> Any:
+def _around(backend: Backend, _: int, graph: NodeGraph, roots: Roots, values: Any) -> Any:
     """The largest word among each node and its neighbors, for an exchange."""
-    values, window = in_window(backend, graph, roots.own, ghosts), graph.window
+    window = graph.window
     most = backend.amg.aggregation.largest_around(graph.graph, window.below, values, roots.open)
     return for_exchange(backend, window, most)
 
 
-def _decided(backend: Backend, _: int, graph: NodeGraph, roots: Roots, near: Any, ghosts: Any) -> Roots:
-    window, whole = graph.window, in_window(backend, graph, near, ghosts)
+def _decided(backend: Backend, _: int, graph: NodeGraph, roots: Roots, whole: Any) -> Roots:
+    window = graph.window
     decided = backend.amg.aggregation.decided
     own, left = decided(graph.graph, window.below, _own(backend, graph, roots.own), whole, roots.open)
     return Roots(own=for_exchange(backend, window, own), open=roots.open, left=backend.asarray(left))
 
 
-def _joined(backend: Backend, _: int, graph: NodeGraph, roots: Roots, ghosts: Any, before: Any = None) -> Any:
+def _joined(backend: Backend, _: int, graph: NodeGraph, roots: Roots, states: Any, before: Any = None) -> Any:
     """The root that each own node is, or has for a neighbor, for an exchange; -1 for none. Nodes keep those before."""
-    window, states = graph.window, in_window(backend, graph, roots.own, ghosts)
+    window = graph.window
     numbers, earlier = (
         None if window.whole else window.numbers,
         None if before is None else _own(backend, graph, before),
@@ -191,9 +189,8 @@ def _joined(backend: Backend, _: int, graph: NodeGraph, roots: Roots, ghosts: An
     return for_exchange(backend, window, found)
 
 
-def _strayed(backend: Backend, _: int, graph: NodeGraph, found: Any, ghosts: Any) -> I64:
+def _strayed(backend: Backend, _: int, graph: NodeGraph, whole: Any) -> I64:
     """The leaders of all own nodes: those that have none take that of the neighbor that they are coupled to most."""
-    whole = in_window(backend, graph, found, ghosts)
     leaders_of: I64 = backend.amg.aggregation.strayed(graph.graph, graph.window.below, whole)
     return leaders_of
 

@@ -21,7 +21,7 @@ from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, gho
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.measures import Measures
-from dsolver.multigrid.algebraic.rows.window_values import for_exchange, in_window
+from dsolver.multigrid.algebraic.rows.window_values import for_exchange
 
 OVER: Final = 4.0 / 3.0
 """ω λ: the Chebyshev polynomial of degree one whose largest value over the part of P̂ that is far from B is least."""
@@ -53,7 +53,7 @@ def smoothed(
     """
     around = ghost_rows(engine, senders, p)
     near = engine.per_chunk(_first_near, rows)
-    more = () if graph is None else (graph, near, exchange(near))
+    more = () if graph is None else (graph, exchange.in_window(near))
     make = partial(_smoothed, omega=omega, blocks=blocks)
     return engine.per_chunk(make, rows, measures, p, around, *more)
 
@@ -75,20 +75,18 @@ def _smoothed(
     around: Mapping[int, Message],
     graph: NodeGraph | None = None,
     near: Any = None,
-    ghosts: Any = None,
     *,
     omega: float,
     blocks: BlockSizes,
 ) -> SentRows:
     amg, below, a = backend.amg, rows.window.below, rows.matrix
-    keep, vector, damping = None, None, omega / measures.share
+    keep, damping = None, omega / measures.share
     if graph is not None:
         lonely = np.diff(p.rows.matrix.start) == 0
         keep = amg.aggregation.kept_entries(a, below, graph.graph)
         keep |= lonely[Rows(start=a.start, columns=a.columns, values=a.values).of_entries]
         damping = np.where(lonely, 1.0, damping)
-        vector = in_window(backend, rows, near, ghosts)
-    smoother = amg.aggregation.prolongation_smoother(a, below, keep, vector, damping, measures.diagonal)
+    smoother = amg.aggregation.prolongation_smoother(a, below, keep, near, damping, measures.diagonal)
     whole = p.rows.among(amg, *around_it(number, around))
     made = amg.product(smoother, whole.matrix, whole.window.size, blocks=blocks)
     return sent(amg, rows, DistributedRows(window=whole.window, matrix=made).tight(amg))

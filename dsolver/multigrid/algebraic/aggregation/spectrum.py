@@ -14,7 +14,7 @@ from dsolver.kernels.amg import WORD
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.measures import Measures
 from dsolver.multigrid.algebraic.rows.window import F64
-from dsolver.multigrid.algebraic.rows.window_values import for_exchange, in_window
+from dsolver.multigrid.algebraic.rows.window_values import for_exchange
 
 STEPS: Final = 15
 """Steps of the power method."""
@@ -40,8 +40,8 @@ def largest_eigenvalue(
     diagonal = engine.per_chunk(_diagonal, measures)
     made = engine.per_chunk(partial(_rough, level=level), rows, diagonal)
     for _ in range(STEPS):
-        made = engine.per_chunk(_step, rows, sought, diagonal, made, exchange(made))
-    last = engine.per_chunk(_terms, rows, sought, diagonal, made, exchange(made))
+        made = engine.per_chunk(_step, rows, sought, diagonal, exchange.in_window(made))
+    last = engine.per_chunk(_terms, rows, sought, diagonal, exchange.in_window(made))
     largest = [max(values_of(engine, last.at(which))) for which in range(2)]
     if not all(0.0 < one < np.inf for one in largest):
         return 1.0
@@ -70,19 +70,17 @@ def _rough(backend: Backend, _: int, rows: LevelRows, diagonal: F64, *, level: i
     return for_exchange(backend, window, (found / (1 << WORD - 1) - 1.0) / np.sqrt(diagonal))
 
 
-def _step(backend: Backend, _: int, rows: LevelRows, sought: Any, diagonal: F64, x: Any, ghosts: Any) -> Any:
-    """D⁻¹ A x, for an exchange."""
+def _step(backend: Backend, _: int, rows: LevelRows, sought: Any, diagonal: F64, x: Any) -> Any:
+    """D⁻¹ A x, for an exchange; x: of all points of the window."""
     scaled_product = backend.amg.aggregation.scaled_product
-    y = scaled_product(sought, diagonal, in_window(backend, rows, x, ghosts))
+    y = scaled_product(sought, diagonal, x)
     return for_exchange(backend, rows.window, y)
 
 
-def _terms(
-    backend: Backend, _: int, rows: LevelRows, sought: Any, diagonal: F64, x: Any, ghosts: Any
-) -> tuple[float, float, F64]:
-    """The largest terms of xᵀDx and of yᵀDy with y = D⁻¹ A x, and these terms."""
+def _terms(backend: Backend, _: int, rows: LevelRows, sought: Any, diagonal: F64, x: Any) -> tuple[float, float, F64]:
+    """The largest terms of xᵀDx and of yᵀDy with y = D⁻¹ A x, and these terms; x: as of `_step`."""
     terms = backend.amg.aggregation.terms
-    made, largest = terms(sought, rows.window.below, diagonal, in_window(backend, rows, x, ghosts))
+    made, largest = terms(sought, rows.window.below, diagonal, x)
     return *largest, made
 
 

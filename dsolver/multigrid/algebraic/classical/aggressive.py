@@ -48,7 +48,7 @@ from dsolver.multigrid.algebraic.rows.window import (
     received,
     window_of,
 )
-from dsolver.multigrid.algebraic.rows.window_values import for_exchange, numbers_in_window, own_of
+from dsolver.multigrid.algebraic.rows.window_values import for_exchange, own_of
 
 PATHS: Final = 2
 """Paths that couple two coarse points."""
@@ -100,7 +100,7 @@ def aggressive(
         couplings: of all points to these coarse points, in both directions.
 
     Returns:
-        numbers and bounds of the coarse points that are left, and the rows of P of every chunk, as `interpolated`.
+        numbers and bounds of the coarse points that are left, and the `SentRows` of P of every chunk.
     """
     if _on_lines(level, bounds, couplings):
         return None
@@ -149,8 +149,7 @@ def _second_pass(
     if bounds_left[-1] > WORTH * bounds[-1]:
         return None
     own = engine.per_chunk(_on_rows, rows, numbers, points, left)
-    numbers_left = engine.per_chunk(numbers_in_window, rows, own, level.exchange(own))
-    return numbers_left, bounds_left, second.at("points"), left
+    return level.exchange.in_window(own, "int64"), bounds_left, second.at("points"), left
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -231,31 +230,31 @@ def _on_rows(backend: Backend, _: int, rows: LevelRows, numbers: I64, points: Le
     return for_exchange(backend, rows.window, fewer)
 
 
-def _columns(_: Backend, __: int, p: SentRows, *, bounds: Bounds) -> Seen:
+def _columns(_: Backend, __: int, p: DistributedRows, *, bounds: Bounds) -> Seen:
     """The coarse points of the first pass that own rows of P₁ read."""
-    return Seen.of(bounds, p.rows.window)
+    return Seen.of(bounds, p.window)
 
 
 def _answers(
-    backend: Backend, number: int, p: SentRows, wanted: Mapping[int, Message], *, bounds: Bounds
+    backend: Backend, number: int, p: DistributedRows, wanted: Mapping[int, Message], *, bounds: Bounds
 ) -> dict[int, Message]:
     """Rows of P₂ for the chunks that want them."""
     first = own_bounds(bounds, number)[0]
-    return {reader: p.rows.rows(backend.amg, numbers - first).message for reader, (numbers,) in wanted.items()}
+    return {reader: p.rows(backend.amg, numbers - first).message for reader, (numbers,) in wanted.items()}
 
 
 def _product(
     backend: Backend,
     number: int,
     rows: LevelRows,
-    p1: SentRows,
-    p2: SentRows,
+    p1: DistributedRows,
+    p2: DistributedRows,
     around: Mapping[int, Message],
     *,
     most: int,
 ) -> SentRows:
     """Rows of P₁ P₂."""
     amg = backend.amg
-    whole = p2.rows.among(amg, *around_it(number, around))
-    found = amg.kept_product(p1.rows.matrix, whole.matrix, whole.window.size, most)
+    whole = p2.among(amg, *around_it(number, around))
+    found = amg.kept_product(p1.matrix, whole.matrix, whole.window.size, most)
     return sent(amg, rows, DistributedRows(window=whole.window, matrix=found).tight(amg))

@@ -114,8 +114,8 @@ def coarse_points(amg: AmgKernels, bounds: Bounds, number: int, window: Window, 
     if window.whole:
         return window_of(amg, bounds, number, numbers)
     first, last = own_bounds(bounds, number)
-    before, after = (ghosts[ghosts >= 0] for ghosts in (numbers[: window.below], numbers[window.below + window.rows :]))
-    return Window(first=first, rows=last - first, ghosts=np.concatenate([before, after]), lower=len(before))
+    ghosts, lower = amg.numbered_ghosts(numbers, window.rows, window.below)
+    return Window(first=first, rows=last - first, ghosts=ghosts, lower=lower)
 
 
 def coarse_places(amg: AmgKernels, coarse: Window, numbers: I64, names: Any) -> npt.NDArray[np.int32]:

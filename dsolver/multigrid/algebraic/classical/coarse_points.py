@@ -17,7 +17,7 @@ from dsolver.kernels.amg import FINE
 from dsolver.multigrid.algebraic.classical.strength import StrongCouplings
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, own_bounds
-from dsolver.multigrid.algebraic.rows.window_values import for_exchange, in_window, numbers_in_window, own_of
+from dsolver.multigrid.algebraic.rows.window_values import for_exchange, own_of
 
 TURNS: Final = {"cuda": 3}
 """Exchanges before a look at whether points are left, for which a GPU is waited for and ranks agree: 2 do as a rule."""
@@ -77,18 +77,19 @@ def coarse_numbers(
         of every chunk int64, for every point of its window the number, -1 for fine points; the first number of each
         chunk, and behind them how many there are.
     """
-    counts, origin = exchange(graph.at("counts")), exchange(engine.per_chunk(_origins, rows))
+    counts = exchange.in_window(graph.at("counts"), "int64")
+    origin = exchange.in_window(engine.per_chunk(_origins, rows), "int64")
     made = engine.per_chunk(partial(_begun, salt=salt, lone=lone), rows, graph, counts, origin)
     turns, left = TURNS.get(engine.kernels, 1) if engine.coupled else 0, True
     while left:
         for _ in range(turns):
-            made = engine.per_chunk(_continued, rows, graph, made, exchange(made.at("own")))
+            made = engine.per_chunk(_continued, rows, graph, made, exchange.in_window(made.at("own"), "int8"))
         counted = engine.per_chunk(_counted, rows, made)
         known = engine.known(counted.at("numbers"))
         left, turns = any(undecided for undecided, _ in known), max(1, turns)
     bounds = (0, *accumulate(int(coarse) for _, coarse in known))
     own = engine.per_chunk(partial(_numbered, bounds=bounds), rows, made, counted)
-    return engine.per_chunk(numbers_in_window, rows, own, exchange(own)), bounds
+    return exchange.in_window(own, "int64"), bounds
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -97,20 +98,14 @@ def coarse_numbers(
 def _begun(
     backend: Backend, _: int, rows: LevelRows, graph: StrongCouplings, counts: Any, origin: Any, *, salt: int, lone: int
 ) -> Splitting:
-    counts = in_window(backend, rows, graph.counts, counts).astype(np.int64, copy=False)
-    origin = in_window(backend, rows, rows.origin, origin).astype(np.int64, copy=False)
     key, state = backend.amg.begun(counts, origin, salt, lone)
     return _settled(backend, rows, graph, key, origin, state)
 
 
 def _continued(
-    backend: Backend, _: int, rows: LevelRows, graph: StrongCouplings, before: Splitting, ghosts: Any
+    backend: Backend, _: int, rows: LevelRows, graph: StrongCouplings, before: Splitting, state: Any
 ) -> Splitting:
-    if rows.window.whole:
-        state = before.state.copy()
-    else:
-        ghosts = backend.amg.asarray(ghosts).astype(np.int8)
-        state = rows.window.joined(own_of(rows.window, before.state), ghosts)
+    state = state.copy() if rows.window.whole else state  # which is the one before
     return _settled(backend, rows, graph, before.key, before.origin, state, before.opened)
 
 

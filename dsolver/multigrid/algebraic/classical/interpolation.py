@@ -14,7 +14,6 @@ from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.classical.coarse_couplings import Couplings, CouplingsAround
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64
 
@@ -22,14 +21,14 @@ from dsolver.multigrid.algebraic.rows.window import I64
 def interpolated(
     level: FineLevel, bits: PerChunk, most: int, couplings: Couplings, points: PerChunk | None = None
 ) -> PerChunk:
-    """The rows of P of every chunk: `SentRows` with a message for each chunk that has ghosts among them.
+    """The rows of P of every chunk, `DistributedRows`.
 
     Args:
         level: with fine and coarse points.
         bits: of the `Graph`.
         most: entries of a row.
         couplings: to coarse points.
-        points: int64, the own points whose rows are wanted, ascending, if not all; then there are no messages.
+        points: int64, the own points whose rows are wanted, ascending, if not all.
     """
     wanted = () if points is None else (points,)
     return level.engine.per_chunk(partial(_interpolated, most=most), level.rows, bits, couplings.around, *wanted)
@@ -47,7 +46,7 @@ def _interpolated(
     points: I64 | None = None,
     *,
     most: int,
-) -> SentRows:
+) -> DistributedRows:
     seen, amg = couplings.rows, backend.amg
     p = amg.interpolation(
         rows.matrix,
@@ -60,5 +59,4 @@ def _interpolated(
         seen.window.size,
         most,
     )
-    made = DistributedRows(window=seen.window, matrix=p).tight(amg)
-    return sent(amg, rows, made) if points is None else SentRows(rows=made, lists={})
+    return DistributedRows(window=seen.window, matrix=p).tight(amg)

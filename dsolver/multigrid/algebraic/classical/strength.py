@@ -10,8 +10,7 @@ from dsolver.distributed.setup_exchange import GhostExchange
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.measures import Measures
-from dsolver.multigrid.algebraic.rows.window_values import for_exchange, in_window
+from dsolver.multigrid.algebraic.rows.window_values import for_exchange
 
 
 @final
@@ -30,16 +29,13 @@ class StrongCouplings:
 
 def strong_graph(engine: Engine, rows: PerChunk, measures: PerChunk, exchange: GhostExchange, theta: float) -> PerChunk:
     """The `StrongCouplings` of every chunk."""
-    ghosts = exchange(measures.at("largest"))
-    return engine.per_chunk(partial(_graph, theta=theta), rows, measures, ghosts)
+    largest = exchange.in_window(measures.at("largest"))
+    return engine.per_chunk(partial(_graph, theta=theta), rows, largest)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _graph(
-    backend: Backend, _: int, rows: LevelRows, measures: Measures, ghosts: Any, *, theta: float
-) -> StrongCouplings:
-    largest = in_window(backend, rows, measures.largest, ghosts)
+def _graph(backend: Backend, _: int, rows: LevelRows, largest: Any, *, theta: float) -> StrongCouplings:
     bits, counts = backend.amg.couplings(rows.matrix, rows.window.below, largest, theta)
     return StrongCouplings(bits=bits, counts=for_exchange(backend, rows.window, counts))

@@ -16,7 +16,7 @@ from typing import final
 import numpy as np
 
 from dsolver.kernels.cpu.amg.setup import AmgKernels
-from dsolver.kernels.formats.csr import Csr, joined
+from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, owners_of, received, window_of
 
@@ -53,12 +53,12 @@ class DistributedRows:
         old = self.window
         if old.whole or not len(old.ghosts):
             return self
-        places, lower = amg.ghosts(self.matrix.columns, old.below, old.below + old.rows)
-        if len(places) == len(old.ghosts):
+        numbers, lower, names = amg.used(self.matrix.columns, old.rows, old.below, old.ghosts)
+        if len(numbers) == len(old.ghosts):
             return self
-        numbers = old.numbers_at(amg, places.astype(np.int32))
         window = Window(first=old.first, rows=old.rows, ghosts=numbers, lower=lower)
-        return DistributedRows(window=window, matrix=self.within(amg, window))
+        columns = amg.relabeled(self.matrix.columns, old.rows, old.below, lower, names)
+        return DistributedRows(window=window, matrix=self.matrix._replace(columns=columns))
 
     def own_columns(self, amg: AmgKernels) -> Csr:
         """The entries in own columns, which are numbered from 0."""
@@ -86,10 +86,10 @@ class DistributedRows:
 
     def among(self, amg: AmgKernels, before: Sequence[Rows], after: Sequence[Rows]) -> DistributedRows:
         """The rows between those that have come from other chunks."""
-        others = [*before, *after]
-        if not others:
+        if not before and not after:
             return self
-        window = self.window.joined_with(amg, [part.columns for part in others])
-        placed = [part.within(amg, window) for part in others]
-        parts = [*placed[: len(before)], self.within(amg, window), *placed[len(before) :]]
-        return DistributedRows(window=window, matrix=joined(parts))
+        window = self.window.joined_with(amg, [part.columns for part in (*before, *after)])
+        around = [[Csr(part.start, part.columns, part.values) for part in parts] for parts in (before, after)]
+        return DistributedRows(
+            window=window, matrix=amg.stacked(around[0], self.matrix, around[1], self.window, window)
+        )

@@ -8,6 +8,7 @@ from typing import final
 
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.kernels import Backend
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
@@ -33,6 +34,11 @@ def sent(amg: AmgKernels, rows: LevelRows, own: DistributedRows) -> SentRows:
     return SentRows(rows=own, lists={to: own.rows(amg, wanted).message for to, wanted in rows.plan.sends})
 
 
+def sent_rows(engine: Engine, rows: PerChunk, own: PerChunk) -> PerChunk:
+    """The `SentRows` of every chunk; rows: its `LevelRows`, own: its `DistributedRows`."""
+    return engine.per_chunk(_sent, rows, own)
+
+
 def ghost_rows(engine: Engine, senders: Senders, made: PerChunk) -> PerChunk:
     """Rows of the ghosts of every chunk, `Message`s by their owners.
 
@@ -48,3 +54,10 @@ def around_it(number: int, around: Mapping[int, Message]) -> tuple[list[Rows], l
     """Rows of the chunks before this one, and behind it, of messages that begin with rows."""
     found = {sender: Rows.of_message(around[sender]) for sender in sorted(around)}
     return [found[c] for c in found if c < number], [found[c] for c in found if c > number]
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _sent(backend: Backend, _: int, rows: LevelRows, own: DistributedRows) -> SentRows:
+    return sent(backend.amg, rows, own)

@@ -1,4 +1,4 @@
-"""Values of a window's points: own ones for an exchange, and with them those of ghosts that came of it.
+"""Values of a window's own points: as an exchange takes them, and among those of all its points.
 
 Arrays are of the chunk's device.
 """
@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from dsolver.kernels import Backend
-from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import I64, Window
+from dsolver.multigrid.algebraic.rows.window import Window
 
 
 def for_exchange(backend: Backend, window: Window, values: Any) -> Any:
@@ -21,30 +18,7 @@ def for_exchange(backend: Backend, window: Window, values: Any) -> Any:
     """
     if window.whole:
         return values
-    made = backend.xp.zeros(len(values) + 1)
-    made[:-1] = backend.asarray(values)
-    return made
-
-
-def in_window(backend: Backend, rows: Any, own: Any, ghosts: Any) -> Any:
-    """Values of every point of a window, where its rows' arrays lie.
-
-    Args:
-        backend: of the chunk.
-        rows: an object with `window` and `origin`.
-        own: values of own points, as of `for_exchange` or without what stands behind them.
-        ghosts: what came of the exchange; None where there is one chunk.
-    """
-    if ghosts is None:
-        return own
-    amg = backend.amg
-    return rows.window.joined(amg.asarray(own)[: rows.window.rows], amg.asarray(ghosts))
-
-
-def numbers_in_window(backend: Backend, _: int, rows: LevelRows, own: Any, ghosts: Any) -> I64:
-    """Numbers of own points and of ghosts, int64, for every point of a window."""
-    found: I64 = in_window(backend, rows, own, ghosts).astype(np.int64, copy=False)
-    return found
+    return backend.asarray(backend.amg.padded(values))
 
 
 def own_of(window: Window, values: Any) -> Any:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from dsolver.kernels import load
 from dsolver.kernels.cpu.amg.windows import SPREAD
+from dsolver.kernels.formats.csr import Csr
 
 BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 FIRST, ROWS = 1000, 300
@@ -49,6 +53,63 @@ def test_a_window_has_own_numbers_and_ghosts(name: str, threads: int, dtype: typ
     expected = np.where(inside, numbers - FIRST, ROWS + np.searchsorted(ghosts, numbers))
     assert named.dtype == np.int32
     assert named.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.float64])
+def test_values_of_a_window_are_own_ones_among_those_of_ghosts(name: str, kind: type) -> None:
+    backend = load(name)
+    amg, ghosts = backend.amg, np.array([7.0, 8.0, 9.0])
+    own: npt.NDArray[Any] = np.arange(5, dtype=kind)
+    padded = amg.padded(amg.asarray(own))
+    assert backend.to_host(padded).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 0.0]
+    for below in range(4):
+        found = backend.to_host(amg.around(padded, amg.asarray(ghosts), 5, below, np.dtype(kind).name))
+        assert found.dtype == kind
+        assert found.tolist() == [*ghosts[:below], *range(5), *ghosts[below:]]
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("below", [0, 3, 6])
+def test_ghosts_that_are_named_are_told_from_others(name: str, below: int) -> None:
+    backend = load(name)
+    amg, rows, ghosts = backend.amg, 10, np.array([1, 2, 4, 5, 80, 90])
+    named = [0, 3, 5]
+    slots = [slot if slot < below else slot + rows for slot in named]
+    places = np.array([below + 2, *slots, below + 9, slots[0]], dtype=np.int32)
+    found, lower, names = amg.used(amg.asarray(places), rows, below, amg.asarray(ghosts))
+    assert backend.to_host(found).tolist() == ghosts[named].tolist()
+    assert lower == sum(slot < below for slot in named)
+    expected = [at if slot < below else at + rows for at, slot in enumerate(named)]
+    assert backend.to_host(names)[named].tolist() == expected
+    numbers = np.insert(np.where(np.isin(np.arange(6), named), ghosts, -1), below, np.arange(-rows, 0))
+    kept, before = amg.numbered_ghosts(amg.asarray(numbers), rows, below)
+    assert backend.to_host(kept).tolist() == ghosts[named].tolist()
+    assert before == lower
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_rows_come_between_others_with_places_in_a_larger_window(name: str, before: int) -> None:
+    backend = load(name)
+    amg, rng, shared = backend.amg, np.random.default_rng(before), {"first": 20, "rows": 10}
+    windows = [
+        SimpleNamespace(**shared, ghosts=amg.asarray(np.array(ghosts)), below=sum(n < 20 for n in ghosts))
+        for ghosts in ([18, 30], [3, 5, 18, 19, 30, 31, 32])
+    ]
+    numbers = [np.sort(np.append(backend.to_host(window.ghosts), np.arange(20, 30))) for window in windows]
+
+    def made(rows: int, columns: Any) -> Csr:
+        start = np.append(0, np.cumsum(rng.integers(0, 4, rows)))
+        return Csr(start, rng.choice(columns, start[-1]), rng.standard_normal(start[-1]))
+
+    own, others = made(9, np.arange(12, dtype=np.int32)), [made(rows, numbers[1]) for rows in (3, 0, 2)]
+    parts = [*others[:before], own._replace(columns=numbers[0][own.columns]), *others[before:]]
+    mine, *last = (Csr(*map(amg.asarray, part)) for part in (own, *others))
+    found = Csr(*map(backend.to_host, amg.stacked(last[:before], mine, last[before:], *windows)))
+    assert found.start.tolist() == [0, *np.cumsum(np.concatenate([np.diff(part.start) for part in parts]))]
+    assert numbers[1][found.columns].tolist() == np.concatenate([part.columns for part in parts]).tolist()
+    assert found.values.tolist() == np.concatenate([part.values for part in parts]).tolist()
 
 
 @pytest.mark.parametrize("name", BACKENDS)
