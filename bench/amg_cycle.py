@@ -253,8 +253,6 @@ def formats(matrix: Any, transfers: list[Any], dtype: str, copied: float) -> Non
         made["slices"] = slices.made(wide, columns, dtype)
         made["sorted"] = slices.made(wide, columns, dtype, window=256)
         cupy.cuda.get_current_stream().synchronize()  # products read slices before they wait for these
-        if lengths.max() <= 8:
-            made["padded"] = rows.padded(a, columns, int(lengths.max()))
         took = {kind: per_call(partial(product.spmv, x, y)) for kind, product in made.items()}
         if a.size == columns:
             w, r, z = (cupy.ones(columns, dtype=dtype) for _ in range(3))

@@ -93,18 +93,13 @@ def ours(case: Case) -> dict[str, dict[str, Any]]:
 
 
 def in_rows(case: Case) -> dict[str, dict[str, Any]]:
-    """Compressed rows as they are, and padded."""
+    """Compressed rows as they are."""
     matrix, shape, out = case.csr, case.host.shape, {}
     for threads in rows.LANES:
         if threads < 32 and case.longest > 10**5:
             continue
         plain = rows.CudaRows(shape=shape, entries=matrix, threads=threads)
         out[f"csr {threads}"] = case.measured(lambda p=plain: p.spmv(case.x, case.y), plain.nbytes, 0.0)
-    if case.longest * matrix.size <= MOST_PADDING * case.entries:
-        ell = rows.padded(matrix, shape[1], case.longest)
-        convert = seconds(lambda: rows.padded(matrix, shape[1], case.longest))
-        real = case.entries / ell.values.size
-        out["ell"] = case.measured(lambda: ell.spmv(case.x, case.y), real * ell.nbytes, convert)
     return out
 
 
@@ -272,7 +267,7 @@ def check(stream: Any, dtype: str) -> None:
             wide = host.shape[1]
             products = [rows.CudaRows(shape=host.shape, entries=case.csr, threads=t) for t in rows.LANES]
             assert bool((products[0].diagonal() == cupy.asarray(host.astype(dtype).diagonal())).all())
-            others = [rows.chunks(case.csr, wide, case.longest), rows.padded(case.csr, wide, case.longest)]
+            others: list[Any] = [rows.chunks(case.csr, wide, case.longest)]
             blocks = [b for b in (1, 2, 3, 4, 6) if host.shape[0] % b == 0]
             others += [slices.made(case.wide, wide, dtype, block=b, window=w) for b in blocks for w in (1, 64)]
             cupy.cuda.get_current_stream().synchronize()  # products read slices before they wait for these

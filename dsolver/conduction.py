@@ -180,10 +180,7 @@ def _conduction(
     length = float(sizes.sum()) - (0.5 * float(sizes[0] + sizes[-1]) if inner else 0.0)
     area = math.prod(float(across.sum()) for other, across in enumerate(cells.sizes) if other != along)
     return Conduction(
-        conductivity=0.5 * (inflow + outflow) * length / area,
-        inflow=inflow,
-        outflow=outflow,
-        solution=solution,
+        conductivity=0.5 * (inflow + outflow) * length / area, inflow=inflow, outflow=outflow, solution=solution
     )
 
 

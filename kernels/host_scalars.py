@@ -1,4 +1,4 @@
-"""Kernels on scalars alone, on the host: coefficients of Krylov methods, float64 (1,) each."""
+"""Kernels on scalars alone, on the host: coefficients of Krylov methods, float64 (1,) each, in the contract's order."""
 
 from __future__ import annotations
 
@@ -48,22 +48,9 @@ def quotient(a: Scalar, b: Scalar, c: Scalar, d: Scalar, rr: Scalar, limit: Scal
     q[0] = ratio(a, b) * ratio(c, d) if limit[0] < rr[0] <= ceiling[0] else np.nan
 
 
-def complex_quotient(
-    a: Scalar,
-    ai: Scalar,
-    b: Scalar,
-    bi: Scalar,
-    c: Scalar,
-    ci: Scalar,
-    d: Scalar,
-    di: Scalar,
-    rr: Scalar,
-    limit: Scalar,
-    ceiling: Scalar,
-    q: Scalar,
-    qi: Scalar,
-) -> None:
+def complex_quotient(*scalars: Scalar) -> None:
     """See `dsolver.kernels.contract.COMPLEX_QUOTIENT`."""
+    a, ai, b, bi, c, ci, d, di, rr, limit, ceiling, q, qi = scalars
     if not limit[0] < rr[0] <= ceiling[0]:
         q[0] = qi[0] = np.nan
         return
@@ -74,32 +61,11 @@ def complex_quotient(
     q[0], qi[0] = found.real, found.imag
 
 
-def rotation(
-    delta: Scalar,
-    square: Scalar,
-    rr: Scalar,
-    limit: Scalar,
-    ceiling: Scalar,
-    flat: Scalar,
-    beta: Scalar,
-    phi: Scalar,
-    c: Scalar,
-    s: Scalar,
-    c_old: Scalar,
-    s_old: Scalar,
-    size: Scalar,
-    scale: Scalar,
-    w1: Scalar,
-    w2: Scalar,
-    w3: Scalar,
-    tau: Scalar,
-    keep: Scalar,
-    move: Scalar,
-    on: Scalar,
-    normal: Scalar,
-) -> None:
+def rotation(*scalars: Scalar) -> None:
     """See `dsolver.kernels.contract.ROTATION`."""
-    for scalar in (scale, w1, w2, w3, tau, keep, move, on, normal):
+    delta, square, rr, limit, ceiling, flat, beta, phi, c, s, c_old, s_old, size, *written = scalars
+    scale, w1, w2, w3, tau, keep, move, on, normal = written
+    for scalar in written:
         scalar[0] = np.nan
     if not (limit[0] < rr[0] <= ceiling[0] and square[0] >= 0.0):
         return
@@ -128,38 +94,13 @@ def half_step(square: Scalar, other: Scalar, norm: Scalar, inverse: Scalar, back
         inverse[0], back[0] = 1.0 / norm[0], -norm[0] / other[0]
 
 
-def bidiagonal_rotations(
-    alpha: Scalar,
-    beta: Scalar,
-    damp: Scalar,
-    stop: Scalar,
-    alpha_bar: Scalar,
-    rho: Scalar,
-    rho_bar: Scalar,
-    c_bar: Scalar,
-    s_bar: Scalar,
-    zeta: Scalar,
-    zeta_bar: Scalar,
-    beta_dd: Scalar,
-    beta_d: Scalar,
-    rho_d: Scalar,
-    tau: Scalar,
-    theta: Scalar,
-    d: Scalar,
-    aa_next: Scalar,
-    most: Scalar,
-    least: Scalar,
-    keep: Scalar,
-    move: Scalar,
-    turn: Scalar,
-    rr: Scalar,
-    ss: Scalar,
-    aa: Scalar,
-    cond: Scalar,
-) -> None:
+def bidiagonal_rotations(*scalars: Scalar) -> None:
     """See `dsolver.kernels.contract.BIDIAGONAL_ROTATIONS`."""
+    alpha, beta, damp, stop, alpha_bar, rho, rho_bar, c_bar, s_bar, zeta, zeta_bar, *norms = scalars
+    beta_dd, beta_d, rho_d, tau, theta, d, aa_next, most, least, *written = norms
+    keep, move, turn, rr, ss, aa, cond = written
     if stop[0] != 0.0:
-        for scalar in (keep, move, turn, rr, ss, aa, cond):
+        for scalar in written:
             scalar[0] = np.nan
         return
     with np.errstate(all="ignore"):
@@ -207,19 +148,9 @@ def normal_step(ss: Scalar, qq: Scalar, pp: Scalar, damp: Scalar, stop: Scalar, 
         aa[0] = max(aa[0], qq[0] / pp[0]) if pp[0] > 0.0 else aa[0]
 
 
-def settle(
-    rr: Scalar,
-    ss: Scalar,
-    aa: Scalar,
-    cond: Scalar,
-    xx: Scalar,
-    bb: Scalar,
-    atol: Scalar,
-    btol: Scalar,
-    ctol: Scalar,
-    stop: Scalar,
-) -> None:
+def settle(*scalars: Scalar) -> None:
     """See `dsolver.kernels.contract.SETTLE`."""
+    rr, ss, aa, cond, xx, bb, atol, btol, ctol, stop = scalars
     if stop[0] != 0.0:
         return
     with np.errstate(all="ignore"):

@@ -86,13 +86,11 @@ class Vectors(Kernels, ABC):
         return members.groups.sums(np, values)
 
     def less_means(self, members: GroupedPlaces, totals: Array, sizes: Array, x: Array) -> None:
-        """See `dsolver.kernels.contract.LESS_MEANS`."""
         means = (totals / sizes)[members.groups.of]
         places = slice(None) if members.places is None else members.places
         x[places] -= means if members.weights is None else means * members.weights
 
     def total(self, parts: Array, total: Array) -> None:
-        """See `dsolver.kernels.contract.TOTAL`."""
         total[0] = tree_sum(parts.tolist())
 
     quotient = staticmethod(quotient)

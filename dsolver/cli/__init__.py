@@ -142,9 +142,7 @@ class Commands(click.Group):
 
 
 @click.group(
-    cls=Commands,
-    epilog=EXAMPLES,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    cls=Commands, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
 )
 @click.version_option(dsolver.__version__, prog_name="dsolver")
 def main() -> None:

@@ -119,11 +119,7 @@ def command(
             files.check_output(file, force=force)
     files.check_apart(json_file, spans_file, trace_file)
     begun = f"benchmark of {' x '.join(map(str, grid))} points ..."
-    with (
-        place.runtime() as runtime,
-        progress.shown(quiet=quiet) as report,
-        progress.announced(begun, unless=report),
-    ):
+    with place.runtime() as runtime, progress.shown(quiet=quiet) as report, progress.announced(begun, unless=report):
         result = benchmark.run(runtime, options, report or progress.Phases())
         workers = runtime.workers_used(prod(result.chunks))
     if json_file != files.STDOUT:

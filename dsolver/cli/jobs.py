@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
@@ -24,7 +24,6 @@ from dsolver.monitor.job import shown
 if TYPE_CHECKING:
     from distributed import Client
 
-F = TypeVar("F", bound=Callable[..., Any])
 
 RUNS: Final = ("hpcg", "solve")
 """Commands that can be submitted."""

@@ -254,11 +254,7 @@ def _start_gpus(workers: int, options: dict[str, Any]) -> Any:
         raise DeviceError(
             f"{workers} GPU workers were asked for, but this machine shows {present} GPU(s): use --workers {present}"
         )
-    return dask_cuda.LocalCUDACluster(
-        n_workers=workers,
-        device_memory_limit=None,
-        **options,
-    )
+    return dask_cuda.LocalCUDACluster(n_workers=workers, device_memory_limit=None, **options)
 
 
 def count_gpus() -> int:

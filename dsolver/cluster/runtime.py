@@ -152,11 +152,7 @@ def connect(
     if found == "cpu" and kernels != "numpy":
         check_compiler()
     return Runtime(
-        engine=chosen,
-        device=found,
-        kernels="numpy" if kernels == "numpy" else found,
-        client=client,
-        workers=workers,
+        engine=chosen, device=found, kernels="numpy" if kernels == "numpy" else found, client=client, workers=workers
     )
 
 

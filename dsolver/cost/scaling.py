@@ -181,13 +181,7 @@ def _like(spec: SolveSpec, grid: Any, cut: Any) -> SolveSpec:
     """The system on another grid, or in other chunks."""
     problem = replace(spec.problem, grid=grid, chunks=None)
     return SolveSpec.plan(
-        problem,
-        cut,
-        spec.order,
-        spec.preconditioner,
-        spec.method,
-        spec.restart,
-        precond_dtype=spec.precond_dtype,
+        problem, cut, spec.order, spec.preconditioner, spec.method, spec.restart, precond_dtype=spec.precond_dtype
     )
 
 

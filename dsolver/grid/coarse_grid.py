@@ -56,13 +56,7 @@ class CoarseGrid:
 
     @classmethod
     def _of(
-        cls,
-        fine: Partition,
-        factors: Triple,
-        cuts: Sequence[Sequence[int]],
-        partition: Partition,
-        *,
-        replicated: bool,
+        cls, fine: Partition, factors: Triple, cuts: Sequence[Sequence[int]], partition: Partition, *, replicated: bool
     ) -> CoarseGrid:
         boxes = []
         for number in range(len(fine)):

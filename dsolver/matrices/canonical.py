@@ -149,13 +149,7 @@ def _diagonals(name: str, matrix: Any) -> Indices:
     return ()
 
 
-_ARRAYS: Final = {
-    "coo": _coordinates,
-    "csr": _compressed,
-    "csc": _compressed,
-    "bsr": _compressed,
-    "dia": _diagonals,
-}
+_ARRAYS: Final = {"coo": _coordinates, "csr": _compressed, "csc": _compressed, "bsr": _compressed, "dia": _diagonals}
 """Checks of the arrays of each format of SciPy, which give its indices."""
 
 

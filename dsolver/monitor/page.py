@@ -108,11 +108,7 @@ class Page:
 
     def _residual_figure(self) -> Any:
         plot = figure(
-            title="Residual",
-            y_axis_type="log",
-            height=TOP_HEIGHT,
-            sizing_mode="stretch_both",
-            tools="pan,reset",
+            title="Residual", y_axis_type="log", height=TOP_HEIGHT, sizing_mode="stretch_both", tools="pan,reset"
         )
         plot.line("iteration", "residual", source=self.curve, line_width=2)
         plot.scatter("iteration", "residual", source=self.curve, size=4)

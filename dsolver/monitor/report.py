@@ -173,11 +173,7 @@ def _lanes(name: str, watched: SolveRecord, axis: Any) -> None:
     )
     message = watched.spans or {}
     about = f"\n{exposed_text(message['exposure'])}" if message.get("exposure") else ""
-    axis.set(
-        title=_plain(f"{name}: iteration {message.get('iteration')}{about}"),
-        xlabel=TIME,
-        ylabel=LANE,
-    )
+    axis.set(title=_plain(f"{name}: iteration {message.get('iteration')}{about}"), xlabel=TIME, ylabel=LANE)
 
 
 def _measured(path: Path) -> SolveRecord:

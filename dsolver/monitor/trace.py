@@ -6,35 +6,22 @@ One process for each rank and one thread for each of its lanes. The format: "Tra
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from dsolver.monitor.spans import MAIN, Span
 
 
-def to_trace(spans: Iterable[Span], ranks: Iterable[str] = ()) -> dict[str, Any]:
-    """The trace as plain dicts and lists.
-
-    Args:
-        spans: of any number of iterations; the trace's time begins with the first.
-        ranks: a name for each rank, such as the worker's address.
-    """
+def to_trace(spans: Iterable[Span]) -> dict[str, Any]:
+    """The trace of any number of iterations as plain dicts and lists; its time begins with the first span."""
     spans = sorted(spans, key=lambda span: span.start)
-    names = dict(enumerate(ranks))
     begin = spans[0].start if spans else 0.0
     lanes = sorted({(span.rank, span.lane) for span in spans}, key=lambda lane: (lane[0], lane[1] != MAIN, lane[1]))
     threads = {lane: number for number, lane in enumerate(lanes)}
-    events = [_named("process_name", rank, 0, _rank_name(rank, names)) for rank in dict.fromkeys(r for r, _ in lanes)]
+    events = [_named("process_name", rank, 0, f"rank {rank}") for rank in dict.fromkeys(r for r, _ in lanes)]
     events += [_named("thread_name", rank, thread, lane) for (rank, lane), thread in threads.items()]
     events += [_event(span, threads[span.rank, span.lane], begin) for span in spans]
     return {"traceEvents": events, "displayTimeUnit": "ms"}
-
-
-def write_trace(spans: Iterable[Span], path: Path, ranks: Iterable[str] = ()) -> None:
-    """The trace as a JSON file."""
-    path.write_text(json.dumps(to_trace(spans, ranks)), encoding="utf-8")
 
 
 def _event(span: Span, thread: int, begin: float) -> dict[str, Any]:
@@ -54,7 +41,3 @@ def _event(span: Span, thread: int, begin: float) -> dict[str, Any]:
 
 def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
-
-
-def _rank_name(rank: int, names: dict[int, str]) -> str:
-    return f"rank {rank}" + (f" on {names[rank]}" if rank in names else "")

@@ -8,15 +8,7 @@ from typing import Any, Final, final
 
 from dsolver.distributed.matrix import GhostPart, Matrix
 from dsolver.engines.base import Engine, Field, PartialSums, PerChunk
-from dsolver.kernels.contract import (
-    CHEBYSHEV,
-    COPY,
-    JACOBI,
-    JACOBI_FIRST,
-    JACOBI_SWEEP,
-    JACOBI_SWEEP_DOT,
-    WAXPBY,
-)
+from dsolver.kernels.contract import CHEBYSHEV, COPY, JACOBI, JACOBI_FIRST, JACOBI_SWEEP, JACOBI_SWEEP_DOT, WAXPBY
 
 RATIO: Final = 4.0
 """The polynomial damps eigenvalues of D⁻¹A between the largest / RATIO and the largest."""

@@ -71,15 +71,7 @@ class Solve(PreparedProgram):
     # -- solving -------------------------------------------------------------------------------------------------------
 
     def load_and_solve(
-        self,
-        blocks: Blocks,
-        guess: Guess,
-        column: int,
-        width: int,
-        terms: Terms,
-        seconds: float,
-        *,
-        host: bool,
+        self, blocks: Blocks, guess: Guess, column: int, width: int, terms: Terms, seconds: float, *, host: bool
     ) -> tuple[Started, Blocks | None]:
         """`begin` with the last column, and run a first time slice of all of them, in one call.
 

@@ -208,8 +208,5 @@ class Follower:
     def _state(self) -> State:
         history, control = self.histories[self.slowest], self._controls[self.slowest]
         return State(
-            iteration=history.iterations,
-            residual=history.residuals[-1],
-            limit=control.limit,
-            b_norm=control.b_norm,
+            iteration=history.iterations, residual=history.residuals[-1], limit=control.limit, b_norm=control.b_norm
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar, final
+from typing import final
 
 from dsolver.cluster.crew import ATTEMPTS
 from dsolver.cluster.gpu_lock import claim, release
@@ -24,8 +24,6 @@ from dsolver.program.plan import Plan, Wishes
 from dsolver.program.solve import Solve
 from dsolver.session.recovery import on_workers_left
 from dsolver.session.user_arrays import container_of
-
-T = TypeVar("T")
 
 
 @final

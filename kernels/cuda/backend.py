@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, final
 
 import cupy
 import numpy as np
-import numpy.typing as npt
 
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.cpu.loops.team import Team
@@ -25,7 +23,6 @@ from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.layout_setup import CudaLayoutSetup
 from dsolver.kernels.cuda.stencil.setup import CudaStencils
 from dsolver.kernels.cuda.vectors import vectors
-from dsolver.kernels.foresight import Agree, Foresight
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.lent_arrays import LentArray
 
@@ -78,14 +75,12 @@ class CudaBackend(Backend):
 
         return sparse
 
-    def table(self, values: npt.NDArray[Any]) -> Array:
-        return tables.table(values)
+    table = staticmethod(tables.table)
 
     def asarray(self, values: Any) -> Array:
         return host_arrays.to_gpu(values) if isinstance(values, np.ndarray | LentArray) else cupy.asarray(values)
 
-    def to_host(self, values: Any, room: Any = None) -> npt.NDArray[Any]:
-        return host_arrays.to_host(values, room)
+    to_host = staticmethod(host_arrays.to_host)
 
     def host_room(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         worth = math.prod(shape) * dtype.itemsize >= host_arrays.ROOMY
@@ -94,30 +89,13 @@ class CudaBackend(Backend):
     def answer(self, decide: Callable[..., T], numbers: Sequence[Array]) -> T:
         return foresight.answer(lambda *values: decide(*(float(value[0]) for value in values)), *numbers)
 
-    def answer_of_all(
-        self, ask: Callable[[], T], decide: Callable[..., T], numbers: Mapping[int, Sequence[Array]]
-    ) -> T:
-        return foresight.answer_of_all(ask, decide, numbers)
-
-    def foreseeing(
-        self, key: Hashable, owned: Sequence[int] = (), agree: Agree | None = None
-    ) -> AbstractContextManager[Foresight]:
-        return foresight.foreseeing(key, owned, agree)
-
-    def in_order(self) -> AbstractContextManager[None]:
-        return foresight.in_order()
-
-    def deferring(self) -> AbstractContextManager[None]:
-        return readback.deferring()
-
-    def defer(self, work: Callable[[], object]) -> None:
-        readback.defer(work)
-
-    def confirming(self) -> AbstractContextManager[Callable[[], bool]]:
-        return foresight.confirming()
-
-    def synchronize(self) -> None:
-        foresight.settle()
+    answer_of_all = staticmethod(foresight.answer_of_all)
+    foreseeing = staticmethod(foresight.foreseeing)
+    in_order = staticmethod(foresight.in_order)
+    deferring = staticmethod(readback.deferring)
+    defer = staticmethod(readback.defer)
+    confirming = staticmethod(foresight.confirming)
+    synchronize = staticmethod(foresight.settle)
 
     def tidy(self, rows: int, *, always: bool = False) -> None:
         if rows < TIDIED:

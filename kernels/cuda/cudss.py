@@ -9,12 +9,7 @@ from typing import Any, Final, final
 import cupy
 import numpy as np
 from nvmath.bindings.cudss import Status, cuDSSError
-from nvmath.sparse.advanced import (
-    DirectSolver,
-    DirectSolverMatrixType,
-    DirectSolverMatrixViewType,
-    DirectSolverOptions,
-)
+from nvmath.sparse.advanced import DirectSolver, DirectSolverMatrixType, DirectSolverMatrixViewType, DirectSolverOptions
 
 from dsolver.kernels.direct.libraries import Factors, Kind, SingularError, Values
 

@@ -29,25 +29,11 @@ class MatrixPasses(SeparateSweeps, ABC):
         """Launch a kernel over all entries, the diagonal too."""
 
     def spmv(self, x: Array, y: Array) -> None:
-        """See `dsolver.kernels.contract.SPMV`."""
         self.run_pass("spmv" + self.stored, x, y)
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
-        """See `dsolver.kernels.contract.SPMV_DOT`."""
         self.run_pass("spmv_dot" + self.stored, x, y, self.partials)
         self._add_up(dot)
-
-    def jacobi(self, r: Array, scale: float, z: Array) -> None:
-        """See `dsolver.kernels.contract.JACOBI`."""
-        self.vectors.jacobi(self.diagonal, r, scale, z)
-
-    def jacobi_step(self, r: Array, x: Array, z: Array) -> None:
-        """See `dsolver.kernels.contract.JACOBI_STEP`."""
-        self.vectors.jacobi_step(self.diagonal, r, x, z)
-
-    def chebyshev(self, r: Array, w: Array, keep: float, gain: float, d: Array, z: Array) -> None:
-        """See `dsolver.kernels.contract.CHEBYSHEV`."""
-        self.vectors.chebyshev(self.diagonal, r, w, keep, gain, d, z)
 
     def residual(self, r: Array, x: Array, y: Array) -> None:
         if self.stored:

@@ -6,6 +6,7 @@ run on its device, so iterations can be captured in a CUDA graph.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, final
 
@@ -28,6 +29,24 @@ MOST_BLOCKS = 2048
 ITEMS_OF_BLOCK = THREADS * 4
 TILE = 32
 """Items along x and z that a block of `load_turned` turns, as vectors.cu says too."""
+
+
+def _on_scalars(name: str) -> Callable[..., None]:
+    """A kernel on scalars alone, as a method."""
+
+    def launch(self: CudaVectors, *scalars: Array) -> None:
+        launch_early(self._function(name), (1,), (1,), scalars)
+
+    return launch
+
+
+def _on_items(name: str) -> Callable[..., None]:
+    """A kernel on arrays alone that fills the last of them item by item, as a method."""
+
+    def launch(self: CudaVectors, *arrays: Array) -> None:
+        self.items(name, len(arrays[-1]), *arrays)
+
+    return launch
 
 
 @final
@@ -70,9 +89,6 @@ class CudaVectors(Vectors):
             launch_early(kernel("vectors.cu", "gather", type_of(x)), *grid_of(size), (rows, x, block, np.int64(size)))
         return block.reshape(layout.shape, order="F")
 
-    def copy(self, x: Array, y: Array) -> None:
-        self.items("copy", len(x), x, y)
-
     def fill(self, layout: Layout, value: float, x: Array) -> None:
         self.items("fill", layout.size, layout.row, np.float64(value), x)
 
@@ -106,130 +122,6 @@ class CudaVectors(Vectors):
     ) -> None:
         self.items("complex_axpby", len(y), np.float64(sign), a, ai, x, xi, b, bi, y, yi)
 
-    def complex_quotient(
-        self,
-        a: Array,
-        ai: Array,
-        b: Array,
-        bi: Array,
-        c: Array,
-        ci: Array,
-        d: Array,
-        di: Array,
-        rr: Array,
-        limit: Array,
-        ceiling: Array,
-        q: Array,
-        qi: Array,
-    ) -> None:
-        arguments = (a, ai, b, bi, c, ci, d, di, rr, limit, ceiling, q, qi)
-        launch_early(self._function("complex_quotient"), (1,), (1,), arguments)
-
-    def quotient(
-        self, a: Array, b: Array, c: Array, d: Array, rr: Array, limit: Array, ceiling: Array, q: Array
-    ) -> None:
-        launch_early(self._function("quotient"), (1,), (1,), (a, b, c, d, rr, limit, ceiling, q))
-
-    def unscale(self, xx: Array, xy: Array) -> None:
-        launch_early(self._function("unscale"), (1,), (1,), (xx, xy))
-
-    def rotation(
-        self,
-        delta: Array,
-        square: Array,
-        rr: Array,
-        limit: Array,
-        ceiling: Array,
-        flat: Array,
-        beta: Array,
-        phi: Array,
-        c: Array,
-        s: Array,
-        c_old: Array,
-        s_old: Array,
-        size: Array,
-        scale: Array,
-        w1: Array,
-        w2: Array,
-        w3: Array,
-        tau: Array,
-        keep: Array,
-        move: Array,
-        on: Array,
-        normal: Array,
-    ) -> None:
-        read, updated = (delta, square, rr, limit, ceiling, flat), (beta, phi, c, s, c_old, s_old, size)
-        written = (scale, w1, w2, w3, tau, keep, move, on, normal)
-        launch_early(self._function("rotation"), (1,), (1,), (*read, *updated, *written))
-
-    def half_step(self, square: Array, other: Array, norm: Array, inverse: Array, back: Array) -> None:
-        launch_early(self._function("half_step"), (1,), (1,), (square, other, norm, inverse, back))
-
-    def bidiagonal_rotations(
-        self,
-        alpha: Array,
-        beta: Array,
-        damp: Array,
-        stop: Array,
-        alpha_bar: Array,
-        rho: Array,
-        rho_bar: Array,
-        c_bar: Array,
-        s_bar: Array,
-        zeta: Array,
-        zeta_bar: Array,
-        beta_dd: Array,
-        beta_d: Array,
-        rho_d: Array,
-        tau: Array,
-        theta: Array,
-        d: Array,
-        aa_next: Array,
-        most: Array,
-        least: Array,
-        keep: Array,
-        move: Array,
-        turn: Array,
-        rr: Array,
-        ss: Array,
-        aa: Array,
-        cond: Array,
-    ) -> None:
-        rotations = (alpha_bar, rho, rho_bar, c_bar, s_bar, zeta, zeta_bar)
-        norms = (beta_dd, beta_d, rho_d, tau, theta, d, aa_next, most, least)
-        arguments = (alpha, beta, damp, stop, *rotations, *norms, keep, move, turn, rr, ss, aa, cond)
-        launch_early(self._function("bidiagonal_rotations"), (1,), (1,), arguments)
-
-    def normal_step(self, ss: Array, qq: Array, pp: Array, damp: Array, stop: Array, aa: Array, alpha: Array) -> None:
-        launch_early(self._function("normal_step"), (1,), (1,), (ss, qq, pp, damp, stop, aa, alpha))
-
-    def settle(
-        self,
-        rr: Array,
-        ss: Array,
-        aa: Array,
-        cond: Array,
-        xx: Array,
-        bb: Array,
-        atol: Array,
-        btol: Array,
-        ctol: Array,
-        stop: Array,
-    ) -> None:
-        launch_early(self._function("settle"), (1,), (1,), (rr, ss, aa, cond, xx, bb, atol, btol, ctol, stop))
-
-    def update_p(self, z: Array, rz: Array, rz_old: Array, pap: Array, p: Array) -> None:
-        self.items("update_p", len(p), z, rz, rz_old, pap, p)
-
-    def update_p_narrowed(self, z: Array, rz: Array, rz_old: Array, pap: Array, p: Array) -> None:
-        self.items("update_p_narrowed", len(p), z, rz, rz_old, pap, p)
-
-    def narrow(self, x: Array, xx: Array, y: Array) -> None:
-        self.items("narrow", len(x), x, xx, y)
-
-    def widen(self, x: Array, xx: Array, y: Array) -> None:
-        self.items("widen", len(x), x, xx, y)
-
     def update_x_r(
         self,
         p: Array,
@@ -247,6 +139,22 @@ class CudaVectors(Vectors):
         arguments = (p, ap, rz, pap, rr, limit, ceiling, x, r, dot, np.int64(size), *self.scratch.here())
         launch_early(self._function("update_x_r"), *grid_of(size), arguments)
 
+    copy = _on_items("copy")
+    narrow = _on_items("narrow")
+    widen = _on_items("widen")
+    update_p = _on_items("update_p")
+    update_p_narrowed = _on_items("update_p_narrowed")
+    jacobi_step = _on_items("jacobi_step")
+
+    unscale = _on_scalars("unscale")
+    quotient = _on_scalars("quotient")
+    complex_quotient = _on_scalars("complex_quotient")
+    rotation = _on_scalars("rotation")
+    half_step = _on_scalars("half_step")
+    bidiagonal_rotations = _on_scalars("bidiagonal_rotations")
+    normal_step = _on_scalars("normal_step")
+    settle = _on_scalars("settle")
+
     def move(self, route: Route, x: Array, y: Array) -> None:
         if size := len(route.source):
             grid = (-(-size // THREADS),)
@@ -258,9 +166,6 @@ class CudaVectors(Vectors):
 
     def chebyshev(self, diagonal: Array, r: Array, w: Array, keep: float, gain: float, d: Array, z: Array) -> None:
         self.items("chebyshev", len(z), diagonal, r, w, np.float64(keep), np.float64(gain), d, z)
-
-    def jacobi_step(self, diagonal: Array, r: Array, x: Array, z: Array) -> None:
-        self.items("jacobi_step", len(z), diagonal, r, x, z)
 
     def scatter_add(self, places: Array, sign: float, values: Array, y: Array) -> None:
         self.items("scatter_add", len(places), places, np.float64(sign), values, y)

@@ -104,11 +104,7 @@ LIBRARIES: Final = {
         module="dsolver.kernels.direct.pardiso", package="pypardiso", name="pypardiso", least=60_000, speed=3.0
     ),
     "superlu": Library(
-        module="dsolver.kernels.direct.superlu",
-        package="scipy.sparse.linalg",
-        name="scipy",
-        lowered=True,
-        complex=True,
+        module="dsolver.kernels.direct.superlu", package="scipy.sparse.linalg", name="scipy", lowered=True, complex=True
     ),
 }
 """Libraries by name, the faster ones first."""

@@ -33,13 +33,11 @@ class DirectPart(Format):
     factors: ScaledFactors | None = None
 
     def direct_solve(self, r: Any, h: Any, x: Any) -> None:
-        """See `dsolver.kernels.contract.DIRECT_SOLVE`."""
         if self.factors is not None:
             found = self.factors.solve(self._whole(r, h))
             x[:] = found if self.factors.gpu else self.backend.asarray(found)
 
     def direct_solve_complex(self, r: Any, h: Any, ri: Any, hi: Any, x: Any, xi: Any) -> None:
-        """See `dsolver.kernels.contract.DIRECT_SOLVE_COMPLEX`."""
         if self.factors is not None:
             found = self.factors.solve(self._whole(r, h) + 1j * self._whole(ri, hi))
             x[:], xi[:] = (self.backend.asarray(part.copy()) for part in (found.real, found.imag))
@@ -51,6 +49,5 @@ class DirectPart(Format):
         return b if self.factors is not None and self.factors.gpu else self.backend.to_host(b)
 
     def direct_part(self, x: Any, h: Any, z: Any) -> None:
-        """See `dsolver.kernels.contract.DIRECT_PART`."""
         rows, guard = len(self.position), self.backend.guard
         z[self.position] = h[guard : guard + rows] if self.factors is None else x[:rows]

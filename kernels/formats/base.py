@@ -1,4 +1,4 @@
-"""Formats: objects that hold entries of a matrix on a device and bring its kernels."""
+"""Formats: objects that hold entries of a matrix on a device and bring its kernels, by their names in the contract."""
 
 from __future__ import annotations
 
@@ -39,60 +39,57 @@ class SeparateDot:
     spmv: Callable[..., None]
 
     def spmv_dot(self, x: Any, y: Any, dot: Any) -> None:
-        """See `dsolver.kernels.contract.SPMV_DOT`."""
         self.spmv(x, y)
         self.vectors.dot(x, y, dot)
 
 
-class SeparateSweeps:
-    """Sweeps of Jacobi as products and vector operations, for formats that have nothing faster."""
+class _SweepsInParts:
+    """Sweeps of Jacobi as products and vector operations."""
 
     vectors: Any
     spmv: Callable[..., None]
 
     def residual(self, r: Any, x: Any, y: Any) -> None:
-        """See `dsolver.kernels.contract.RESIDUAL`."""
         self.spmv(x, y)
         self.vectors.waxpby(1.0, r, -1.0, y, y)
 
     def jacobi_first(self, scaled: Any, r: Any, x: Any, y: Any) -> None:
-        """See `dsolver.kernels.contract.JACOBI_FIRST`."""
-        scaled.jacobi(r, 1.0, x)
+        self._steps_of(scaled).jacobi(r, 1.0, x)
         self.residual(r, x, y)
 
     def jacobi_sweep(self, scaled: Any, r: Any, x: Any, z: Any) -> None:
-        """See `dsolver.kernels.contract.JACOBI_SWEEP`."""
         self.spmv(x, z)
-        scaled.jacobi_step(r, x, z)
+        self._steps_of(scaled).jacobi_step(r, x, z)
 
     def jacobi_sweep_dot(self, scaled: Any, r: Any, x: Any, z: Any, dot: Any) -> None:
-        """See `dsolver.kernels.contract.JACOBI_SWEEP_DOT`."""
         self.jacobi_sweep(scaled, r, x, z)
         self.vectors.dot(r, z, dot)
 
+    def _steps_of(self, scaled: Any) -> Any:
+        """A matrix whose diagonal divides, for as many vectors."""
+        return scaled
 
-class SweepColumns(Columns):
-    """`SeparateSweeps` for several columns: entries are read once where the product reads them once."""
 
-    def residual(self, r: Any, x: Any, y: Any) -> None:
-        """See `dsolver.kernels.contract.RESIDUAL`."""
-        self.spmv(x, y)
-        self.vectors.waxpby(1.0, r, -1.0, y, y)
+class SeparateSweeps(_SweepsInParts):
+    """Sweeps, and steps with the diagonal, for formats that have nothing faster than products and vector operations."""
 
-    def jacobi_first(self, scaled: Any, r: Any, x: Any, y: Any) -> None:
-        """See `dsolver.kernels.contract.JACOBI_FIRST`."""
-        scaled.batched(self.width).jacobi(r, 1.0, x)
-        self.residual(r, x, y)
+    diagonal: Any
 
-    def jacobi_sweep(self, scaled: Any, r: Any, x: Any, z: Any) -> None:
-        """See `dsolver.kernels.contract.JACOBI_SWEEP`."""
-        self.spmv(x, z)
-        scaled.batched(self.width).jacobi_step(r, x, z)
+    def jacobi(self, r: Any, scale: float, z: Any) -> None:
+        self.vectors.jacobi(self.diagonal, r, scale, z)
 
-    def jacobi_sweep_dot(self, scaled: Any, r: Any, x: Any, z: Any, dot: Any) -> None:
-        """See `dsolver.kernels.contract.JACOBI_SWEEP_DOT`."""
-        self.jacobi_sweep(scaled, r, x, z)
-        self.vectors.dot(r, z, dot)
+    def jacobi_step(self, r: Any, x: Any, z: Any) -> None:
+        self.vectors.jacobi_step(self.diagonal, r, x, z)
+
+    def chebyshev(self, r: Any, w: Any, keep: float, gain: float, d: Any, z: Any) -> None:
+        self.vectors.chebyshev(self.diagonal, r, w, keep, gain, d, z)
+
+
+class SweepColumns(_SweepsInParts, Columns):
+    """Sweeps for several columns: entries are read once where the product reads them once."""
+
+    def _steps_of(self, scaled: Any) -> Any:
+        return scaled.batched(self.width)
 
 
 class SeparateBackward:
@@ -102,7 +99,6 @@ class SeparateBackward:
     backward: Callable[..., None]
 
     def sweep_backward(self, r: Any, x: Any, w: Any) -> None:
-        """See `dsolver.kernels.contract.SWEEP_BACKWARD`."""
         self.lower_residual(r, x, w)
         self.backward(w, x)
 
@@ -114,7 +110,6 @@ class SeparateSum:
     prolong_add: Callable[..., None]
 
     def prolong_sum(self, xc: Any, x: Any, y: Any) -> None:
-        """See `dsolver.kernels.contract.PROLONG_SUM`."""
         self.vectors.copy(x, y)
         self.prolong_add(xc, y)
 

@@ -1,4 +1,4 @@
-"""Compressed rows as formats: row after row, padded to the longest row, or cut into chunks.
+"""Compressed rows as formats: row after row, or cut into chunks.
 
 Chunks have about equally many rows and entries, with 16-bit columns where they lie close together.
 The path through row ends and entries (merge path: Merrill, Garland, SC 2016) is cut every `STEP` steps: row r ends at
@@ -65,25 +65,6 @@ class TransferRows(CompressedRows):
     written: slice
     read: slice
     vectors: Any
-
-
-@dataclass(frozen=True, kw_only=True)
-class PaddedRows(Format):
-    """A matrix with K entries in every row (ELL): 12 bytes an entry and a hole.
-
-    Attributes:
-        shape: rows and columns of the matrix.
-        columns: int32 (K, rows), -1 in holes.
-        values: (K, rows) of the backend's value type, 0 in holes.
-    """
-
-    shape: tuple[int, int]
-    columns: Array
-    values: Array
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.columns.nbytes) + int(self.values.nbytes)
 
 
 @dataclass(frozen=True, kw_only=True)

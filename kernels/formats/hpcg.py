@@ -57,12 +57,10 @@ class SeparateSmoothers:
     postsmooth: Callable[..., None]
 
     def presmooth_restrict(self, transfer: Any, r: Any, x: Any, e: Any, rc: Any) -> None:
-        """See `dsolver.kernels.contract.PRESMOOTH_RESTRICT`."""
         self.presmooth(r, x, e)
         self.restrict(transfer, r, x, e, rc)
 
     def prolong_postsmooth(self, transfer: Any, r: Any, xc: Any, e: Any, x: Any, c: Any, w: Any) -> None:
-        """See `dsolver.kernels.contract.PROLONG_POSTSMOOTH`."""
         transfer.prolong(xc, c)
         self.postsmooth(r, c, e, x, w)
 
@@ -71,7 +69,6 @@ class SeparateColumns(SeparateSmoothers, Columns):
     """Steps for several columns, one after the other."""
 
     def prolong_postsmooth(self, transfer: Any, r: Any, xc: Any, e: Any, x: Any, c: Any, w: Any) -> None:
-        """See `dsolver.kernels.contract.PROLONG_POSTSMOOTH`."""
         super().prolong_postsmooth(transfer.batched(self.width), r, xc, e, x, c, w)
 
 

@@ -93,11 +93,7 @@ def samples_of(rows: int, most: int = MOST_SAMPLES) -> Samples:
 
 
 def stored(
-    block: int,
-    entries: int,
-    length: npt.NDArray[np.integer],
-    width: npt.NDArray[np.int32],
-    kind: npt.NDArray[np.int32],
+    block: int, entries: int, length: npt.NDArray[np.integer], width: npt.NDArray[np.int32], kind: npt.NDArray[np.int32]
 ) -> Stored:
     """Storage that samples would take.
 

@@ -57,35 +57,19 @@ class GeneralMatrix(SeparateSweeps, Format):
         return replace(self, diagonal=diagonal, weights=weights, product=None)
 
     def spmv(self, x: Array, y: Array) -> None:
-        """See `dsolver.kernels.contract.SPMV`."""
         self.product.spmv(x[self.rows], y[self.rows])
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
-        """See `dsolver.kernels.contract.SPMV_DOT`."""
         self.product.spmv_dot(x[self.rows], y[self.rows], dot)
-
-    def jacobi(self, r: Array, scale: float, z: Array) -> None:
-        """See `dsolver.kernels.contract.JACOBI`."""
-        self.vectors.jacobi(self.diagonal, r, scale, z)
-
-    def chebyshev(self, r: Array, w: Array, keep: float, gain: float, d: Array, z: Array) -> None:
-        """See `dsolver.kernels.contract.CHEBYSHEV`."""
-        self.vectors.chebyshev(self.diagonal, r, w, keep, gain, d, z)
-
-    def jacobi_step(self, r: Array, x: Array, z: Array) -> None:
-        """See `dsolver.kernels.contract.JACOBI_STEP`."""
-        self.vectors.jacobi_step(self.diagonal, r, x, z)
 
 
 class MatrixColumns(SweepColumns):
     """A `GeneralMatrix` for several columns: its format may multiply them together."""
 
     def spmv(self, x: Array, y: Array) -> None:
-        """See `dsolver.kernels.contract.SPMV`."""
         self.product.spmv(x[:, self.rows], y[:, self.rows])
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
-        """See `dsolver.kernels.contract.SPMV_DOT`."""
         self.product.spmv_dot(x[:, self.rows], y[:, self.rows], dot)
 
     @property
@@ -106,22 +90,18 @@ class OnePassSweeps:
     product: Any
 
     def residual(self, r: Array, x: Array, y: Array) -> None:
-        """See `dsolver.kernels.contract.RESIDUAL`."""
         of = self.rows
         self.product.residual(r[..., of], x[..., of], y[..., of])
 
     def jacobi_first(self, scaled: GeneralMatrix, r: Array, x: Array, y: Array) -> None:
-        """See `dsolver.kernels.contract.JACOBI_FIRST`."""
         of = self.rows
         self.product.jacobi_first(scaled.weights[of], r[..., of], x[..., of], y[..., of])
 
     def jacobi_sweep(self, scaled: GeneralMatrix, r: Array, x: Array, z: Array) -> None:
-        """See `dsolver.kernels.contract.JACOBI_SWEEP`."""
         of = self.rows
         self.product.jacobi_sweep(scaled.weights[of], r[..., of], x[..., of], z[..., of])
 
     def jacobi_sweep_dot(self, scaled: GeneralMatrix, r: Array, x: Array, z: Array, dot: Array) -> None:
-        """See `dsolver.kernels.contract.JACOBI_SWEEP_DOT`."""
         of = self.rows
         self.product.jacobi_sweep_dot(scaled.weights[of], r[..., of], x[..., of], z[..., of], dot)
 
@@ -180,24 +160,19 @@ class GhostRows(Format):
         return replace(self, product=self.product.times(factors))
 
     def spmv_halo(self, h: Array, y: Array) -> None:
-        """See `dsolver.kernels.contract.SPMV_HALO`."""
         self._add(1.0, h, y)
 
     def subtract_halo(self, h: Array, r: Array) -> None:
-        """See `dsolver.kernels.contract.SUBTRACT_HALO`."""
         self._add(-1.0, h, r)
 
     def times_halo(self, h: Array, q: Array) -> None:
-        """See `dsolver.kernels.contract.TIMES_HALO`."""
         self.product.spmv(self._side_by_side(h[self.slots]), q)
 
     def times_halo_dot(self, h: Array, x: Array, q: Array, dot: Array) -> None:
-        """See `dsolver.kernels.contract.TIMES_HALO_DOT`."""
         self.times_halo(h, q)
         self.vectors.gathered_dot(self.boundary, x, q, dot)
 
     def add_halo_dot(self, q: Array, part: Array, y: Array, dot: Array) -> None:
-        """See `dsolver.kernels.contract.ADD_HALO_DOT`."""
         self.vectors.scatter_add(self.boundary, 1.0, q, y)
         dot += part
 

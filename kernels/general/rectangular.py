@@ -38,7 +38,6 @@ class RectangularPart(Format):
         return _RectangularColumns(self, width)
 
     def spmv(self, x: Array, y: Array) -> None:
-        """See `dsolver.kernels.contract.SPMV`."""
         self.product.spmv(x[self.read], y[self.written])
 
 
@@ -47,7 +46,6 @@ class _RectangularColumns(Columns):
     """A `RectangularPart` for several columns: its format may multiply them together."""
 
     def spmv(self, x: Array, y: Array) -> None:
-        """See `dsolver.kernels.contract.SPMV`."""
         self.one.product.batched(self.width).spmv(x[:, self.one.read], y[:, self.one.written])
 
 
@@ -65,5 +63,4 @@ class Diagonal(Format):
     vectors: Any
 
     def jacobi(self, r: Array, scale: float, z: Array) -> None:
-        """See `dsolver.kernels.contract.JACOBI`."""
         self.vectors.jacobi(self.diagonal, r, scale, z)

@@ -335,13 +335,7 @@ class GeneralSetup(ABC):
         return made
 
     def rectangular(
-        self,
-        rows: Csr,
-        written: Layout,
-        read: Layout,
-        formats: str | None = None,
-        *,
-        known: Statistics | None = None,
+        self, rows: Csr, written: Layout, read: Layout, formats: str | None = None, *, known: Statistics | None = None
     ) -> RectangularPart:
         """The local part of a chunk of a rectangular matrix. Callers wait before they use it.
 

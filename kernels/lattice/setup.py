@@ -5,8 +5,9 @@ Arrays are lattices (..., z, y, x); those of coarser levels have `coarsening.GHO
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,7 +19,18 @@ from dsolver.kernels.lattice import fluxes as finite_volumes
 from dsolver.kernels.lattice import galerkin, statistics, transfers
 from dsolver.kernels.lattice.coarsening import Coarsening
 from dsolver.kernels.lattice.components import least_of_connected
-from dsolver.kernels.lattice.fluxes import Fluxes
+
+T = TypeVar("T")
+
+
+def _of_array_module(function: Callable[..., T]) -> Callable[..., T]:
+    """A function whose first argument is an array module, as a method of a set-up that has one."""
+
+    @wraps(function)
+    def method(self: LatticeSetup, *arguments: Any, **options: Any) -> T:
+        return function(self.xp, *arguments, **options)
+
+    return method
 
 
 class LatticeSetup:
@@ -41,9 +53,7 @@ class LatticeSetup:
         out[1:-1, 1:-1, 1:-1] = self.xp.arange(nx * ny * nz, dtype=np.int32).reshape(nz, ny, nx)
         return out
 
-    def star(self, fluxes: Fluxes) -> Array:
-        """The rows of finite volumes, float64 (7, nz, ny, nx): see `fluxes.star`."""
-        return finite_volumes.star(self.xp, fluxes)
+    star = _of_array_module(finite_volumes.star)
 
     def scale(self, f: Array, sizes: tuple[Array, Array, Array]) -> None:
         """Multiply f, float64 (nz, ny, nx) in C order, by sizes along z, y and x, one after the other."""
@@ -96,35 +106,17 @@ class LatticeSetup:
         """
         return galerkin.galerkin(coarsening, offsets, weights, p)
 
-    def couplings(self, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
-        """Strength of couplings of own rows along x, y and z, float64 (3,): see `statistics.couplings`."""
-        return statistics.couplings(self.xp, offsets, weights)
-
-    def jumps(self, offsets: tuple[tuple[int, int, int], ...], weights: Array, ratio: float) -> Array:
-        """Number of own rows whose couplings to both neighbors along an axis differ: see `statistics.jumps`."""
-        return statistics.jumps(self.xp, offsets, weights, ratio)
-
-    def leanings(self, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
-        """The sums of how far rows lean towards one axis, and of their numbers: see `statistics.leanings`."""
-        return statistics.leanings(self.xp, offsets, weights)
-
-    def turns(
-        self, offsets: tuple[tuple[int, int, int], ...], weights: Array, sums: Array, limits: tuple[float, ...]
-    ) -> Array:
-        """The numbers of rows that lean in another way than most: see `statistics.turns`."""
-        return statistics.turns(self.xp, offsets, weights, sums, limits)
+    couplings = _of_array_module(statistics.couplings)
+    jumps = _of_array_module(statistics.jumps)
+    leanings = _of_array_module(statistics.leanings)
+    turns = _of_array_module(statistics.turns)
 
     def alike(self, rows: StencilRows) -> Alike | None:
         """The numbers that a box's rows have in common: see `stencil.alike`."""
         return stencil.alike(rows)
 
-    def outweighed(self, offsets: tuple[tuple[int, int, int], ...], weights: Array, part: float) -> Array:
-        """Whether the couplings of some row are more than a part of its diagonal: see `statistics.outweighed`."""
-        return statistics.outweighed(self.xp, offsets, weights, part)
-
-    def unfit(self, values: Array, least: float, *, left_out: bool) -> int:
-        """The number of values that no coefficient may have: see `statistics.unfit`."""
-        return statistics.unfit(self.xp, values, least, left_out=left_out)
+    outweighed = _of_array_module(statistics.outweighed)
+    unfit = _of_array_module(statistics.unfit)
 
     def restriction(self, coarsening: Coarsening, p: Array, around: Array) -> Ell:
         """R = Pᵀ at a chunk's coarse points: see `transfers.restriction`."""
@@ -136,13 +128,8 @@ class LatticeSetup:
         columns, values = transfers.prolongation(self.xp, coarsening, p, around, base)
         return Ell(columns=columns, values=values)
 
-    def framed(self, values: Array, width: int) -> Array:
-        """float64 (K, nz, ny, nx) with layers of zeros around: see `transfers.framed`."""
-        return transfers.framed(self.xp, values, width)
-
-    def spread(self, values: Array, like: Sequence[Any]) -> Array:
-        """float64 (K, nz, ny, nx) on a larger box: see `transfers.spread`."""
-        return transfers.spread(self.xp, values, like)
+    framed = _of_array_module(transfers.framed)
+    spread = _of_array_module(transfers.spread)
 
     def least_of_connected(self, labels: Array, links: Sequence[Array]) -> Array:
         """For each cell of a box the smallest label that it hangs together with: see `components`."""

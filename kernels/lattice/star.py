@@ -154,10 +154,7 @@ class StarTransfer:
         fine, corrected = self.fine, self.corrected
         x, y, z = ((low, (low + n) // 2 - low // 2) for low, n in zip(fine.lo, fine.shape, strict=True))
         return Around(
-            grid=corrected.grid,
-            wraps=corrected.wraps,
-            lo=(x[0] // 2, y[0] // 2, z[0] // 2),
-            shape=(x[1], y[1], z[1]),
+            grid=corrected.grid, wraps=corrected.wraps, lo=(x[0] // 2, y[0] // 2, z[0] // 2), shape=(x[1], y[1], z[1])
         )
 
     @property

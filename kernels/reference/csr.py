@@ -1,4 +1,4 @@
-"""Compressed rows in NumPy: as they are, padded, and in chunks."""
+"""Compressed rows in NumPy: as they are, and in chunks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from dsolver.kernels.formats.compressed import (
     STEP,
     Chunks,
     CompressedRows,
-    PaddedRows,
     TransferRows,
     count_of,
 )
@@ -62,17 +61,6 @@ class TextbookTransferRows(TransferRows):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class TextbookPadded(Dotted, PaddedRows):
-    """Padded rows with their kernels."""
-
-    def spmv(self, x: Real, y: Real) -> None:
-        y[:] = 0
-        for columns, values in zip(self.columns, self.values, strict=True):
-            y += np.where(columns >= 0, values * x[columns], 0)
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
 class TextbookChunks(Dotted, Chunks):
     """Compressed rows in chunks with their kernels."""
 
@@ -92,17 +80,6 @@ class TextbookChunks(Dotted, Chunks):
             own = np.repeat(np.arange(len(lengths)), lengths)
             parts = np.bincount(own, self.values[low:high] * x[columns], len(lengths))
             y[row : min(next_row + 1, len(y))] += parts[: len(y) - row].astype(y.dtype)
-
-
-def padded(matrix: Csr, columns: int) -> TextbookPadded:
-    """A matrix padded to its longest row."""
-    length = np.diff(matrix.start)
-    row = np.repeat(np.arange(matrix.size), length)
-    k = np.arange(len(row)) - matrix.start[row]
-    table = np.full((matrix.width, matrix.size), -1, dtype=np.int32)
-    values = np.zeros((matrix.width, matrix.size), dtype=matrix.values.dtype)
-    table[k, row], values[k, row] = matrix.columns, matrix.values
-    return TextbookPadded(shape=(matrix.size, columns), columns=table, values=values)
 
 
 def chunks(matrix: Csr, columns: int) -> TextbookChunks:

@@ -64,15 +64,6 @@ class TextbookMatrix(SeparateBackward, SeparateDot, SeparateSweeps, Format):
         x[:] = 0.0
         self.sweep(self.members[::-1], w, x)
 
-    def jacobi(self, r: Real, scale: float, z: Real) -> None:
-        self.vectors.jacobi(self.diagonal, r, scale, z)
-
-    def jacobi_step(self, r: Real, x: Real, z: Real) -> None:
-        self.vectors.jacobi_step(self.diagonal, r, x, z)
-
-    def chebyshev(self, r: Real, w: Real, keep: float, gain: float, d: Real, z: Real) -> None:
-        self.vectors.chebyshev(self.diagonal, r, w, keep, gain, d, z)
-
     def sweep(self, order: tuple[I64, ...], r: Real, x: Real) -> None:
         """Each group of rows in its turn: x_i = (r_i - the sum over the others) / d_i."""
         for rows in order:

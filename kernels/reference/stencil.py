@@ -129,10 +129,7 @@ def _interpolation(
     shape, kinds = t.fine.extended, t.kinds()
     out = []
     for axis, between in ((-1, ()), *enumerate(AROUND)):
-        k, j, i = np.meshgrid(
-            *(np.arange(0 if a in between else 1, shape[a], 2) for a in (2, 1, 0)),
-            indexing="ij",
-        )
+        k, j, i = np.meshgrid(*(np.arange(0 if a in between else 1, shape[a], 2) for a in (2, 1, 0)), indexing="ij")
         for corner in range(4 if between else 1):
             weights = t.table[kinds[2][k], kinds[1][j], kinds[0][i], axis, corner] if between else np.ones(k.shape)
             coarse = [

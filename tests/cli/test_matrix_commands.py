@@ -14,8 +14,8 @@ from scipy.sparse.linalg import spsolve
 
 from dsolver.cluster.devices import Gpu
 from dsolver.errors import InputError
-from dsolver.matrices.files.petsc import write_petsc
 from tests.support.commands import call, good, refused
+from tests.support.petsc import write_petsc
 
 
 def laplacian(*shape: int) -> sp.csr_array:

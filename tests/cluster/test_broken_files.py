@@ -23,8 +23,8 @@ from distributed import Client
 import dsolver
 from dsolver.cluster.file_rows import blocks_of_file
 from dsolver.errors import InputError
-from dsolver.matrices.files.petsc import write_petsc
 from tests.support.clusters import cluster
+from tests.support.petsc import write_petsc
 
 Found = dict[tuple[int, int], float] | str
 """Entries that are not zero by place, or the reason why there are none."""

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver.errors import InputError
-from dsolver.matrices.files.petsc import write_petsc
 from dsolver.matrices.io import read_matrix, read_vectors, write_vector
 from tests.matrices.test_io import boeing, petsc
+from tests.support.petsc import write_petsc
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from dsolver.errors import InputError
 from dsolver.matrices.canonical import canonical
 from dsolver.matrices.files import market
 from dsolver.matrices.files.lines import Kind, checked_lines
-from dsolver.matrices.files.petsc import write_petsc
 from dsolver.matrices.io import read_matrix, read_vectors
 
 HEAD = "%%MatrixMarket matrix coordinate"
@@ -480,14 +479,6 @@ def test_what_is_no_system() -> None:
         canonical("A", scipy.sparse.csr_array((0, 0)))
     with pytest.raises(InputError, match="dtype complex128"):
         canonical("A", scipy.sparse.csr_array(np.eye(2, dtype=complex)))
-
-
-def test_a_petsc_file_that_was_written_is_the_format(tmp_path: Path, matrix: scipy.sparse.csr_array) -> None:
-    path = tmp_path / "a.petsc"
-    write_petsc(path, matrix.tocoo())
-    assert path.read_bytes() == petsc(matrix)
-    with pytest.raises(InputError, match="as many rows as columns"):
-        write_petsc(path, matrix[:3])
 
 
 def test_vectors_of_a_matrix_market_array(tmp_path: Path) -> None:

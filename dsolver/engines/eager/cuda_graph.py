@@ -93,13 +93,7 @@ class GraphRecorder:
         self._refused: set[Callable[[], None]] = set()
 
     def repeat(
-        self,
-        step: Callable[[], None],
-        times: int,
-        watch: Sequence[Any],
-        *,
-        measured: bool = False,
-        ready: bool = False,
+        self, step: Callable[[], None], times: int, watch: Sequence[Any], *, measured: bool = False, ready: bool = False
     ) -> list[tuple[float, ...]]:
         """The values of the watched (1,) arrays after each of so many steps, of which the last may be measured.
 

@@ -84,12 +84,7 @@ class RankBlocks:
         return found
 
     def _on_cluster(
-        self,
-        name: str,
-        blocks: Mapping[int, Any],
-        computed: Mapping[int, Held],
-        loans: Loans,
-        takers: Sequence[str],
+        self, name: str, blocks: Mapping[int, Any], computed: Mapping[int, Held], loans: Loans, takers: Sequence[str]
     ) -> OnRanks:
         """Blocks as ranks take them: computed ones are there, arrays are lent, or brought to their taker's memory."""
         held = dict(computed)

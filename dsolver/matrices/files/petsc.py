@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError
-from dsolver.matrices.canonical import canonical, imported
+from dsolver.matrices.canonical import imported
 
 MATRIX: Final = 1211216
 """First word of a matrix."""
@@ -119,26 +119,6 @@ def petsc_matrix(path: Path) -> Any:
         pointers = layout.pointers(file)
         numbers, values = layout.part(file, 0, layout.entries)
     return imported("sparse").csr_array((values, numbers, pointers), shape=(layout.rows, layout.columns))
-
-
-def write_petsc(path: str | Path, matrix: Any) -> None:
-    """Write a matrix in PETSc's binary format, which `read_matrix` and PETSc's MatLoad read.
-
-    Args:
-        path: of the file, by custom with the ending `.petsc`.
-        matrix: of `scipy.sparse` in any format, with at most 2³¹ - 1 rows and entries.
-
-    Raises:
-        InputError: the matrix is not square and finite, or has more rows or entries than 32-bit numbers tell.
-    """
-    rows = canonical("A", matrix, complex_too=True)
-    if max(rows.shape[0], rows.nnz) >= 1 << 31:
-        raise InputError(f"A has {rows.shape[0]} rows and {rows.nnz} entries: PETSc's 32-bit format tells of 2³¹ - 1")
-    with Path(path).open("wb") as file:
-        np.array([MATRIX, *rows.shape, rows.nnz], dtype=">i4").tofile(file)
-        np.diff(rows.indptr).astype(">i4").tofile(file)
-        rows.indices.astype(">i4").tofile(file)
-        rows.data.astype(">c16" if rows.data.dtype.kind == "c" else ">f8").tofile(file)
 
 
 def _value_type(file: IO[bytes], begin: int, entries: int, index: np.dtype[Any]) -> np.dtype[Any]:

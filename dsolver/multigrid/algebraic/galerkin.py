@@ -28,15 +28,7 @@ from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.half_rows import HalfRows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.seen import Seen, asked
-from dsolver.multigrid.algebraic.rows.window import (
-    F64,
-    I64,
-    Bounds,
-    Window,
-    own_bounds,
-    owners_in,
-    received,
-)
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, own_bounds, owners_in, received
 
 
 @final
@@ -280,8 +272,7 @@ def _coarsened(
         restriction_plan=HaloPlan(sends=tuple(sorted(ap.sent.items())), receives=tuple(counts.items())),
         prolongation=p.rows,
         prolongation_plan=HaloPlan(
-            sends=tuple((c, wanted[c] - first) for c in sorted(wanted)),
-            receives=received(bounds, p.rows.window),
+            sends=tuple((c, wanted[c] - first) for c in sorted(wanted)), receives=received(bounds, p.rows.window)
         ),
         coarse=coarse,
         products=products,

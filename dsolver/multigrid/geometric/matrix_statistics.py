@@ -65,11 +65,7 @@ def ending(engine: Engine, offsets: Offsets, weights: PerChunk, decide: Callable
 
 
 def turning(
-    engine: Engine,
-    offsets: Offsets,
-    weights: PerChunk,
-    decide: Callable[[Sequence[float]], T],
-    ratios: Sequence[float],
+    engine: Engine, offsets: Offsets, weights: PerChunk, decide: Callable[[Sequence[float]], T], ratios: Sequence[float]
 ) -> T:
     """A decision by the fraction of the rows that are anisotropic in another way than most; the same on every rank.
 

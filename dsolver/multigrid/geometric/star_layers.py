@@ -63,10 +63,5 @@ def around(partition: Partition, number: int, offsets: Offsets, layers: tuple[in
         pieces.append(((x, y, z), first))
         first += piece.box.points
     return Around(
-        grid=partition.grid,
-        wraps=partition.periodic,
-        lo=box.lo,
-        shape=box.shape,
-        layers=layers,
-        pieces=tuple(pieces),
+        grid=partition.grid, wraps=partition.periodic, lo=box.lo, shape=box.shape, layers=layers, pieces=tuple(pieces)
     )

@@ -119,12 +119,7 @@ def _of_lattice(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChu
     if not soon:
         both()
     first = finest_of_grid(
-        engine,
-        **where,
-        weights=weights,
-        layout=layout,
-        chunks=lambda: both()[1],
-        singular=rows.singular,
+        engine, **where, weights=weights, layout=layout, chunks=lambda: both()[1], singular=rows.singular
     )
     return lambda: both()[0], first
 

@@ -13,14 +13,7 @@ from dsolver.errors import InputError, check_computed, float_of, in_a_line
 from dsolver.foreign_arrays import without_package
 from dsolver.problems.coordinates import check_order
 from dsolver.problems.embedding import WORDS, Embedding
-from dsolver.problems.finite_volumes import (
-    CROSS,
-    FIXED,
-    HELD,
-    KAPPA,
-    MASK,
-    SIGMA,
-)
+from dsolver.problems.finite_volumes import CROSS, FIXED, HELD, KAPPA, MASK, SIGMA
 
 ROUNDED: Final = 1e-12
 """Part of an entry of a tensor by which the one across the diagonal may differ."""
@@ -130,11 +123,7 @@ def on_axes(space: Embedding, name: str, value: Any) -> Any:
 
 
 def sort_by_kind(
-    name: str,
-    value: Any,
-    numbers: dict[str, Any],
-    arrays: dict[str, Any],
-    functions: dict[str, Callable[..., Any]],
+    name: str, value: Any, numbers: dict[str, Any], arrays: dict[str, Any], functions: dict[str, Callable[..., Any]]
 ) -> None:
     """Put a coefficient to its kind."""
     if isinstance(value, Number) or getattr(value, "shape", None) == ():

@@ -23,18 +23,7 @@ from dsolver.problems.diffusion_problem.coefficients import (
 )
 from dsolver.problems.diffusion_problem.spacing import cells_of
 from dsolver.problems.embedding import Embedding
-from dsolver.problems.finite_volumes import (
-    CROSS,
-    FIXED,
-    HELD,
-    KAPPA,
-    MASK,
-    SCHEMES,
-    SIGMA,
-    UPWIND,
-    VELOCITY,
-    Diffusion,
-)
+from dsolver.problems.finite_volumes import CROSS, FIXED, HELD, KAPPA, MASK, SCHEMES, SIGMA, UPWIND, VELOCITY, Diffusion
 from dsolver.problems.fluxes.flow import velocities_of
 from dsolver.problems.problem import Problem, wrapping
 

@@ -57,11 +57,7 @@ class FluxForm:
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        xp: Any,
-        asarray: Callable[[Any], Array],
-        field: Callable[[str], Any] | None = None,
+        self, problem: Problem, xp: Any, asarray: Callable[[Any], Array], field: Callable[[str], Any] | None = None
     ) -> None:
         assert isinstance(problem.rule, Diffusion)
         field = field or partial(field_of, problem)

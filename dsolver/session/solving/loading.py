@@ -178,10 +178,7 @@ def _warn_inconsistent(excess: Inconsistency, problem: Problem) -> None:
             f"{excess.regions} of {excess.closed}; in the worst, that of {_place(excess.cell, problem)}, it is "
             f"{excess.worst:.1e} of ‖1‖ ‖b‖. A constant was subtracted from {source} in each"
         )
-    warn(
-        f"the right-hand side has no solution: {what}. Check that {balance}",
-        InconsistentWarning,
-    )
+    warn(f"the right-hand side has no solution: {what}. Check that {balance}", InconsistentWarning)
 
 
 def _place(cell: Triple, problem: Problem) -> str:

@@ -106,13 +106,7 @@ class InMemory(Container):
     """A NumPy or CuPy array in this process."""
 
     def __init__(
-        self,
-        name: str,
-        values: Any,
-        partition: Partition,
-        xp: Any,
-        client: Client | None,
-        dtype: Vectors = np.float64,
+        self, name: str, values: Any, partition: Partition, xp: Any, client: Client | None, dtype: Vectors = np.float64
     ) -> None:
         super().__init__(name, values, partition, dtype)
         self._xp = xp

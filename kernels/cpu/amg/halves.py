@@ -58,7 +58,7 @@ def upper(half: Halves, team: Team) -> Csr:
     return transposed(half.turned, half.rows, team)
 
 
-def completed(half: Halves, before: Images | None, below: int, team: Team) -> Csr:
+def completed(half: Halves, before: Images | None = None, below: int = 0, *, team: Team) -> Csr:
     """Whole rows with columns ascending, entries before the diagonal those of their mirror images.
 
     Args:

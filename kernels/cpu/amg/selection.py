@@ -17,7 +17,7 @@ ONE: Final = uint64(1)
 # Places in arrays are unsigned: numba then needs no test for negative ones.
 
 
-def selected(a: Csr, rows: Any, columns: tuple[int, int], team: Team) -> Csr:
+def selected(a: Csr, rows: Any = None, columns: tuple[int, int] = EVERY, *, team: Team) -> Csr:
     """Some rows of a matrix, in this order, with their entries in columns columns[0] .. columns[1].
 
     Args:

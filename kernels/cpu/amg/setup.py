@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dsolver.kernels.amg import EVERY, BlockSizes, Cut, Images, LatticeBox, OpenBox, Places, WindowNumbers
+from dsolver.kernels.amg import EVERY, BlockSizes, Cut, Places
 from dsolver.kernels.cpu.amg import (
     box_rows,
     couplings,
@@ -22,7 +22,7 @@ from dsolver.kernels.cpu.amg import (
 )
 from dsolver.kernels.cpu.amg.aggregation.setup import AggregationSetup
 from dsolver.kernels.cpu.csr.rows import tabulated
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.team import Team, of_team
 from dsolver.kernels.formats.csr import Csr, joined
 from dsolver.kernels.formats.ell import Ell
 
@@ -30,7 +30,7 @@ from dsolver.kernels.formats.ell import Ell
 class AmgKernels:
     """Set-up of levels without a lattice, on the host.
 
-    Methods are what the functions of their names are there; a device binds its own in their places.
+    Methods are the functions of their names; a device binds its own in their places.
 
     Args:
         team: shares the loops; the number of its threads changes no bit.
@@ -53,26 +53,17 @@ class AmgKernels:
 
     # -- coarse points -------------------------------------------------------------------------------------------------
 
-    def box_rows(self, box: LatticeBox, offsets: Sequence[tuple[int, int, int]], weights: Any) -> tuple[Csr, Any, bool]:
-        """See `box_rows.box_rows`."""
-        return box_rows.box_rows(box, offsets, weights, self.team)
-
-    def open_rows(self, box: OpenBox, offsets: Sequence[tuple[int, int, int]], weights: Any) -> Csr:
-        """See `open_rows.open_rows`."""
-        return open_rows.open_rows(box, offsets, weights, self.team)
+    box_rows = of_team(box_rows.box_rows)
+    open_rows = of_team(open_rows.open_rows)
 
     def row_measures(self, a: Csr, below: int) -> tuple[Any, Any, Any]:
         """See `couplings.row_measures`; in place of the sums of sizes `points.shares` of them."""
         largest, diagonal, sizes = couplings.row_measures(a, below, self.team)
         return largest, diagonal, points.shares(diagonal, sizes, self.team)
 
-    def couplings(self, a: Csr, below: int, largest: Any, theta: float) -> tuple[Any, Any]:
-        """See `couplings.couplings`."""
-        return couplings.couplings(a, below, largest, theta, self.team)
-
-    def begun(self, counts: Any, origin: Any, level: int, lone: int) -> tuple[Any, Any]:
-        """See `pmis.begun`."""
-        return pmis.begun(counts, origin, level, lone, self.team)
+    paths = of_team(couplings.paths)
+    couplings = of_team(couplings.couplings)
+    begun = of_team(pmis.begun)
 
     def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None) -> Any:
         """See `pmis.settle`; a device may leave more points open than it need, and waits for nothing.
@@ -86,85 +77,28 @@ class AmgKernels:
         before = points.coarse_before(states, self.team)
         return len(opened.points), int(before[-1]), before
 
-    def paths(
-        self, a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int
-    ) -> Csr:
-        """See `couplings.paths`."""
-        return couplings.paths(a, points, below, bits, coarse, seen, columns, least, self.team)
-
     # -- points ------------------------------------------------------------------------------------------------------
 
-    def damped(self, share: Any, least: float, dominance: float, factor: float) -> Any:
-        """See `points.damped`."""
-        return points.damped(share, least, dominance, factor, self.team)
-
-    def numbered(self, states: Any, before: Any, first: int) -> Any:
-        """See `points.numbered`."""
-        return points.numbered(states, before, first, self.team)
-
-    def states_of(self, numbers: Any) -> tuple[Any, Any]:
-        """See `points.states_of`."""
-        return points.states_of(numbers, self.team)
-
-    def through(self, numbers: Any, first: int, others: Any) -> Any:
-        """See `points.through`."""
-        return points.through(numbers, first, others, self.team)
-
-    def leads(self, start: Any, values: Any) -> tuple[Any, Any]:
-        """See `points.leads`."""
-        return points.leads(start, values, self.team)
-
-    def of_coarse(self, numbers: Any, first: int, count: int, values: Any) -> Any:
-        """See `points.of_coarse`."""
-        return points.of_coarse(numbers, first, count, values, self.team)
+    damped = of_team(points.damped)
+    numbered = of_team(points.numbered)
+    states_of = of_team(points.states_of)
+    through = of_team(points.through)
+    leads = of_team(points.leads)
+    of_coarse = of_team(points.of_coarse)
 
     # -- windows -------------------------------------------------------------------------------------------------------
 
-    def outside(self, numbers: Any, first: int, last: int) -> Any:
-        """See `windows.outside`."""
-        return windows.outside(numbers, first, last, self.team)
-
-    def distinct(self, numbers: Any) -> Any:
-        """See `windows.distinct`."""
-        return windows.distinct(numbers)
-
-    def ghosts(self, numbers: Any, first: int, last: int) -> tuple[Any, int]:
-        """See `windows.ghosts`."""
-        return windows.ghosts(numbers, first, last, self.team)
-
-    def places(self, numbers: Any, first: int, rows: int, ghosts: Any, below: int) -> Any:
-        """See `windows.places`."""
-        return windows.places(numbers, first, rows, ghosts, below, self.team)
-
-    def relabeled(self, places: Any, rows: int, below: int, base: int, names: Any) -> Any:
-        """See `windows.relabeled`."""
-        return windows.relabeled(places, rows, below, base, names, self.team)
-
-    def used(self, places: Any, rows: int, below: int, ghosts: Any) -> tuple[Any, int, Any]:
-        """See `windows.used`."""
-        return windows.used(places, rows, below, ghosts, self.team)
-
-    def numbered_ghosts(self, numbers: Any, rows: int, below: int) -> tuple[Any, int]:
-        """See `windows.numbered_ghosts`."""
-        return windows.numbered_ghosts(numbers, rows, below)
-
-    def stacked(
-        self, before: Sequence[Csr], own: Csr, after: Sequence[Csr], old: WindowNumbers, window: WindowNumbers
-    ) -> Csr:
-        """See `windows.stacked`."""
-        return windows.stacked(before, own, after, old, window, self.team)
-
-    def padded(self, values: Any) -> Any:
-        """See `windows.padded`."""
-        return windows.padded(values)
-
-    def around(self, own: Any, ghosts: Any, rows: int, below: int, kind: str) -> Any:
-        """See `windows.around`."""
-        return windows.around(own, ghosts, rows, below, kind)
-
-    def selected(self, a: Csr, rows: Any = None, columns: tuple[int, int] = EVERY) -> Csr:
-        """See `selection.selected`."""
-        return selection.selected(a, rows, columns, self.team)
+    outside = of_team(windows.outside)
+    distinct = staticmethod(windows.distinct)
+    ghosts = of_team(windows.ghosts)
+    places = of_team(windows.places)
+    relabeled = of_team(windows.relabeled)
+    used = of_team(windows.used)
+    numbered_ghosts = staticmethod(windows.numbered_ghosts)
+    stacked = of_team(windows.stacked)
+    padded = staticmethod(windows.padded)
+    around = staticmethod(windows.around)
+    selected = of_team(selection.selected)
 
     # -- interpolation -------------------------------------------------------------------------------------------------
 
@@ -174,21 +108,9 @@ class AmgKernels:
         """See `extended_interpolation.coarse_couplings`; loose: whether arrays may be longer than rows are together."""
         return extended_interpolation.coarse_couplings(a, bits, state, below, names, self.team, every=every)
 
-    def interpolation(
-        self, a: Csr, points: Any, bits: Any, state: Any, below: int, seen: Csr, coarse: Any, columns: int, most: int
-    ) -> Csr:
-        """See `extended_interpolation.interpolation`."""
-        return extended_interpolation.interpolation(
-            a, points, bits, state, below, seen, coarse, columns, most, self.team
-        )
-
-    def renamed(self, seen: Csr, names: Any) -> Csr:
-        """See `extended_interpolation.renamed`."""
-        return extended_interpolation.renamed(seen, names, self.team)
-
-    def kept_product(self, a: Csr, b: Csr, columns: int, most: int) -> Csr:
-        """See `extended_interpolation.kept_product`."""
-        return extended_interpolation.kept_product(a, b, columns, most, self.team)
+    interpolation = of_team(extended_interpolation.interpolation)
+    renamed = of_team(extended_interpolation.renamed)
+    kept_product = of_team(extended_interpolation.kept_product)
 
     # -- coarse rows ---------------------------------------------------------------------------------------------------
 
@@ -272,21 +194,10 @@ class AmgKernels:
         """The rows of a half, from the diagonal on, own columns from 0; in any order."""
         return halves.upper(half, self.team)
 
-    def completed(self, half: Any, before: Images | None = None, below: int = 0) -> Csr:
-        """See `halves.completed`."""
-        return halves.completed(half, before, below, self.team)
-
-    def transposed(self, a: Csr, columns: int) -> Csr:
-        """See `products.transposed`."""
-        return products.transposed(a, columns, self.team)
-
-    def fill_lost(self, coarse: Csr, below: int, r: Csr, diagonal: Any) -> None:
-        """See `products.fill_lost`."""
-        products.fill_lost(coarse, below, r, diagonal, self.team)
-
-    def symmetrize(self, a: Csr, below: int) -> None:
-        """See `products.symmetrize`."""
-        products.symmetrize(a, below)
+    completed = of_team(halves.completed)
+    transposed = of_team(products.transposed)
+    fill_lost = of_team(products.fill_lost)
+    symmetrize = staticmethod(products.symmetrize)
 
     def mirrored(self, a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
         """See `products.mirrored`; ascending: whether columns do in each row."""

@@ -1,4 +1,4 @@
-"""Compressed rows on a CPU and their products: as they are, padded, and in chunks."""
+"""Compressed rows on a CPU and their products: as they are, and in chunks."""
 
 from __future__ import annotations
 
@@ -80,15 +80,12 @@ class TransferColumns(Columns):
     """Compressed rows between two levels for several vectors: entries are read once."""
 
     def restrict_full(self, y: Real, rc: Real) -> None:
-        """See `dsolver.kernels.contract.RESTRICT_FULL`."""
         self._run(y[:, self.one.read], 0.0, rc[:, self.one.written])
 
     def prolong_add(self, xc: Real, x: Real) -> None:
-        """See `dsolver.kernels.contract.PROLONG_ADD`."""
         self._run(xc[:, self.one.read], 1.0, x[:, self.one.written])
 
     def prolong_sum(self, xc: Real, x: Real, y: Real) -> None:
-        """See `dsolver.kernels.contract.PROLONG_SUM`."""
         self._run(xc[:, self.one.read], 1.0, y[:, self.one.written], x[:, self.one.written])
 
     def _run(self, x: Real, keep: float, y: Real, plus: Real | None = None) -> None:
@@ -131,7 +128,6 @@ class ChunksColumns(SeparateDot, Columns):
     """Chunks for several vectors: entries are read once."""
 
     def spmv(self, x: Real, y: Real) -> None:
-        """See `dsolver.kernels.contract.SPMV`."""
         a, carry = self.one, np.empty((self.width, self.one.count))
         columns = zip(x, y, carry, strict=True)
         sizes = {"at_once": AT_ONCE, "worth": CHUNKS_WORTH_A_THREAD}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import partial, wraps
 from threading import Lock, Thread
 from typing import Any, Final, NamedTuple, TypeVar, final
 from weakref import WeakSet, finalize
@@ -248,3 +248,13 @@ def _gather_all() -> None:
 
 _teams: Final[WeakSet[Team]] = WeakSet()
 os.register_at_fork(after_in_child=_gather_all)
+
+
+def of_team(function: Callable[..., T]) -> Callable[..., T]:
+    """A function with an argument `team`, as a method of an object that has one."""
+
+    @wraps(function)
+    def method(self: Any, *arguments: Any, **options: Any) -> T:
+        return function(*arguments, team=self.team, **options)
+
+    return method

@@ -75,15 +75,6 @@ class CpuMatrix(SeparateBackward, SeparateDot, SeparateSweeps, SellMatrix):
     def backward(self, w: Real, x: Real) -> None:
         self._by_color(loops.backward_solve, *self._half, w, x, backward=True)
 
-    def jacobi(self, r: Real, scale: float, z: Real) -> None:
-        self.vectors.jacobi(self.diagonal, r, scale, z)
-
-    def jacobi_step(self, r: Real, x: Real, z: Real) -> None:
-        self.vectors.jacobi_step(self.diagonal, r, x, z)
-
-    def chebyshev(self, r: Real, w: Real, keep: float, gain: float, d: Real, z: Real) -> None:
-        self.vectors.chebyshev(self.diagonal, r, w, keep, gain, d, z)
-
     @cached_property
     def _slices(self) -> tuple[Any, Any, Any, Any]:
         return _arrays(self.local)

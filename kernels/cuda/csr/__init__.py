@@ -1,1 +1,1 @@
-"""Compressed rows on a GPU, as they are or padded to the longest: their products."""
+"""Compressed rows on a GPU, as they are or in chunks: their products."""

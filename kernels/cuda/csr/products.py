@@ -1,4 +1,4 @@
-"""Compressed rows on a GPU and their products: some threads a row, in chunks, or padded."""
+"""Compressed rows on a GPU and their products: some threads a row, or in chunks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.sparse.finish import NOTHING, Finished, Launch, TogetherColumns
 from dsolver.kernels.cuda.vectors import CudaVectors, vectors
-from dsolver.kernels.formats.compressed import LONGEST, Chunks, CompressedRows, PaddedRows, count_of
+from dsolver.kernels.formats.compressed import LONGEST, Chunks, CompressedRows, count_of
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.formats.layout import SLICE, Array
+from dsolver.kernels.formats.layout import Array
 
 THREADS: Final = 256
-ROWS, PADDED, CHUNKS, BATCHED = "csr/rows.cu", "csr/ell.cu", "csr/chunks.cu", "csr/batched.cu"
+ROWS, CHUNKS, BATCHED = "csr/rows.cu", "csr/chunks.cu", "csr/batched.cu"
 BLOCK_ROWS, FIND = "csr/block_rows.cu", "csr/find_blocks.cu"
 OF_BLOCKS: Final = (8, 16, 32)
 """Threads of a row that there are kernels for where entries come in full blocks."""
@@ -220,37 +220,6 @@ class CudaChunks(Finished, Chunks):
         return type_of(self.values)
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class CudaPadded(PaddedRows):
-    """Padded rows with their kernels, a thread a row."""
-
-    def spmv(self, x: Array, y: Array) -> None:
-        arguments = (self.columns, self.values, x, y, *self._sizes)
-        launch_early(kernel(PADDED, "spmv", self._dtype), self._grid, (THREADS,), arguments)
-
-    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
-        arguments = (self.columns, self.values, x, y, self._partials, *self._sizes)
-        launch_early(kernel(PADDED, "spmv_dot", self._dtype), self._grid, (THREADS,), arguments)
-        vectors(self._dtype).sum(self._partials, len(self._partials), dot)
-
-    @property
-    def _dtype(self) -> str:
-        return type_of(self.values)
-
-    @property
-    def _grid(self) -> tuple[int]:
-        return (_blocks(self.shape[0]),)
-
-    @cached_property
-    def _sizes(self) -> tuple[np.int32, np.int32]:
-        return np.int32(self.shape[0]), np.int32(self.columns.shape[0])
-
-    @cached_property
-    def _partials(self) -> Array:
-        return cupy.empty(max(1, -(-self.shape[0] // SLICE)))
-
-
 def blocks_of_rows(matrix: Csr, columns: int, shape: tuple[int, int]) -> BlockPlaces | None:
     """The blocks of so many rows and columns in which all entries come; None where some do not. It waits.
 
@@ -268,15 +237,6 @@ def blocks_of_rows(matrix: Csr, columns: int, shape: tuple[int, int]) -> BlockPl
     grid = (_blocks((nodes + 1) * LANES_OF_SEARCH),)
     kernel(FIND, "find_blocks", "float64")(grid, (THREADS,), arguments)
     return None if int(read_back(known)[0]) else BlockPlaces(shape=shape, start=start, columns=of_blocks)
-
-
-def padded(matrix: Csr, columns: int, width: int) -> CudaPadded:
-    """Compressed rows padded to a width, at least that of the longest."""
-    dtype, rows = type_of(matrix.values), matrix.size
-    table, values = cupy.empty((width, rows), dtype=np.int32), cupy.empty((width, rows), dtype=dtype)
-    arguments = (*matrix, table, values, np.int32(rows), np.int32(width))
-    kernel(PADDED, "tabulate", dtype)((_blocks(rows),), (THREADS,), arguments)
-    return CudaPadded(shape=(rows, columns), columns=table, values=values)
 
 
 def chunks(matrix: Csr, columns: int, longest: int) -> CudaChunks:

@@ -76,13 +76,4 @@ def _lattice_arguments(coarsening: Coarsening, offsets: tuple[Triple, ...], weig
     slots = np.array([offsets.index(o) if o in offsets else -1 for o in COARSE_OFFSETS], dtype=np.int32)
     nz, ny, nx = (np.int32(n) for n in coarsening.ghosted)
     constant = weights.ndim == 1
-    return (
-        nx,
-        ny,
-        nz,
-        table(slots),
-        w,
-        np.int64(stride),
-        np.int32(not constant),
-        halving.places(coarsening),
-    )
+    return (nx, ny, nz, table(slots), w, np.int64(stride), np.int32(not constant), halving.places(coarsening))

@@ -47,11 +47,8 @@ class CudaLattice(LatticeSetup):
     def frameless(self, factors: Triple, offsets: tuple[Triple, ...]) -> bool:
         return semicoarsening.frameless(factors, offsets) or halving.frameless(factors, offsets)
 
-    def interpolation(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:
-        return galerkin.interpolation(coarsening, offsets, weights)
-
-    def galerkin(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array, p: Array) -> Array:
-        return galerkin.galerkin(coarsening, offsets, weights, p)
+    interpolation = staticmethod(galerkin.interpolation)
+    galerkin = staticmethod(galerkin.galerkin)
 
     def restriction(self, coarsening: Coarsening, p: Array, around: Array) -> Ell:
         rows = math.prod(coarsening.coarse_shape)
@@ -116,20 +113,14 @@ class CudaLattice(LatticeSetup):
         _launch("jumps", rows, weights, both, np.int64(rows), np.float64(ratio), out)
         return out
 
-    def leanings(self, offsets: tuple[Triple, ...], weights: Array) -> Array:
-        return look.leanings(offsets, weights)
-
-    def turns(self, offsets: tuple[Triple, ...], weights: Array, sums: Array, limits: tuple[float, ...]) -> Array:
-        return look.turns(offsets, weights, sums, limits)
-
-    def outweighed(self, offsets: tuple[Triple, ...], weights: Array, part: float) -> Array:
-        return look.outweighed(offsets, weights, part)
+    leanings = staticmethod(look.leanings)
+    turns = staticmethod(look.turns)
+    outweighed = staticmethod(look.outweighed)
 
     def alike(self, rows: StencilRows) -> Alike | None:
         return super().alike(rows) if rows.weights.ndim == 1 else look.alike(rows)
 
-    def unfit(self, values: Array, least: float, *, left_out: bool) -> int:
-        return look.unfit(values, least, left_out=left_out)
+    unfit = staticmethod(look.unfit)
 
     def star(self, fluxes: Fluxes) -> Array:
         nz, ny, nx = fluxes.shape
@@ -163,8 +154,7 @@ class CudaLattice(LatticeSetup):
             (blocks,), (THREADS,), (f, *sizes, np.int32(nx), np.int32(ny), np.int64(f.size))
         )
 
-    def least_of_connected(self, labels: Array, links: Sequence[Array]) -> Array:
-        return least_of_connected(labels, links)
+    least_of_connected = staticmethod(least_of_connected)
 
 
 def _numbers(shape: Triple) -> Array:

@@ -227,7 +227,7 @@ def test_halves_are_completed_by_images_of_this_chunk_and_of_earlier_ones() -> N
     half, used = tight(half)
     assert 0 < len(used) < 20
     images = Images(rows[before], whole.columns[before], whole.values[before])
-    found = completed(half, images, 20, TEAM)
+    found = completed(half, images, 20, team=TEAM)
     np.testing.assert_array_equal(found.start, whole.start)
     np.testing.assert_array_equal(np.append(np.arange(100), 100 + used)[found.columns], whole.columns)
     np.testing.assert_array_equal(found.values, whole.values)

@@ -46,7 +46,8 @@ def test_every_kernel_of_the_contract_exists(backend: str) -> None:
         first, arguments = kernel.reads[0], kernel.arguments
         owner, expected = (carriers[first], arguments[1:]) if kernel.carried else (made.vectors, arguments)
         parameters = inspect.signature(getattr(owner, kernel.name)).parameters
-        if len(parameters) != len(expected):
+        any_number = [p.kind for p in parameters.values()] == [inspect.Parameter.VAR_POSITIONAL]  # their order counts
+        if len(parameters) != len(expected) and not any_number:
             wrong.append(f"{kernel.name}: {list(parameters)} instead of {list(expected)}")
     assert not wrong, "\n".join(wrong)
     constant = made.stencil.matrix(stencil)

@@ -112,10 +112,9 @@ def same(a: Any, b: Any, *names: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", NAMES)
-def test_compressed_and_padded_rows(name: str, dtype: str) -> None:
+def test_compressed_rows(name: str, dtype: str) -> None:
     rows, matrix = compressed(name, dtype)
     check(numpy_rows.TextbookRows(shape=matrix.shape, entries=rows), matrix)
-    check(numpy_rows.padded(rows, matrix.shape[1]), matrix)
     for threads in (1, 2):
         check(cpu_rows.CpuRows(shape=matrix.shape, entries=rows, vectors=vectors(threads, dtype)), matrix)
 

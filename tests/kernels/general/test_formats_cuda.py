@@ -49,7 +49,6 @@ template <typename... A> void apply(void (*f)(A...)) { unpack(f, std::make_index
 """
 KERNELS = {
     "csr/rows.cu": ("spmv_1", "spmv_8", "spmv_32", "diagonal"),
-    "csr/ell.cu": ("spmv",),
     "csr/chunks.cu": ("spmv", "spmv_close", "spmv_carry", "add_carries", "find_chunks", "fill_chunks"),
     "block_slices/spmv.cu": ("spmv_1", "sum_1", "sum_1_short"),
     "block_slices/spmv_blocks.cu": ("spmv_3",),
@@ -109,11 +108,6 @@ def test_products_of_rows(hosts: dict[str, Host], name: str) -> None:
             matrix,
             lambda x, y, t=threads, n=blocks: hosts["csr/rows.cu"](f"spmv_{t}", n, 256, *rows, x, y, rows.size),
         )
-    if rows.width < 100:
-        ell = numpy_rows.padded(rows, matrix.shape[1])
-        sizes = (rows.size, rows.width)
-        blocks = -(-rows.size // 256)
-        product_of(matrix, lambda x, y: hosts["csr/ell.cu"]("spmv", blocks, 256, ell.columns, ell.values, x, y, *sizes))
 
 
 def test_diagonal(hosts: dict[str, Host]) -> None:
@@ -223,10 +217,7 @@ def test_formats_on_a_gpu(name: str, dtype: str) -> None:
     there = Csr(*(cupy.asarray(part) for part in rows))
     wide = there._replace(values=cupy.asarray(rows.values.astype(np.float64)))
     made: list[Any] = [rows_of.CudaRows(shape=matrix.shape, entries=there, threads=t) for t in rows_of.LANES]
-    made += [
-        rows_of.padded(there, matrix.shape[1], max(1, rows.width)),
-        rows_of.chunks(there, matrix.shape[1], rows.width),
-    ]
+    made.append(rows_of.chunks(there, matrix.shape[1], rows.width))
     same(OnHost(made[-1]), numpy_rows.chunks(rows, matrix.shape[1]), "chunks", "ends", "columns", "start")
     row, column = (part.get() for part in made[-1].places())
     assert np.array_equal(row, np.repeat(np.arange(rows.size), np.diff(rows.start)))

@@ -80,22 +80,12 @@ def below_lattice(
     if depth:
         weights = symmetric_weights(engine, partition, offsets, weights)
     first = finest_of_grid(
-        engine,
-        partition,
-        offsets,
-        weights,
-        level.layout,
-        lambda: level.chunks,
-        singular=singular,
-        depth=depth,
+        engine, partition, offsets, weights, level.layout, lambda: level.chunks, singular=singular, depth=depth
     )
     del weights
     on_gpu = engine.kernels == "cuda"
     options = HierarchyOptions(
-        method=CoarsePoints(),
-        smoother="jacobi",
-        coarse_rows=COARSE_ROWS[on_gpu],
-        gathered_rows=GATHERED_ROWS[on_gpu],
+        method=CoarsePoints(), smoother="jacobi", coarse_rows=COARSE_ROWS[on_gpu], gathered_rows=GATHERED_ROWS[on_gpu]
     )
     setup = HierarchySetup(engine, first, options, dtype)
     while setup.descend():

@@ -118,13 +118,7 @@ class LatticeRows:
 
 
 def _box_rows(
-    backend: Backend,
-    number: int,
-    weights: Any,
-    *,
-    partition: Partition,
-    offsets: Offsets,
-    bounds: Bounds,
+    backend: Backend, number: int, weights: Any, *, partition: Partition, offsets: Offsets, bounds: Bounds
 ) -> BoxRows:
     amg, number = backend.amg, own_number(partition, number)
     box = partition[number].box

@@ -202,14 +202,14 @@ def test_the_build_step_makes_the_files_that_the_loader_looks_for(repository: Pa
     pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is among the `dev` packages")
     command = [sys.executable, str(repository / ".ci" / "compile_kernels.py"), "--keep", str(tmp_path)]
     done = subprocess.run(
-        [*command, "--architectures", "sm_90", "--sources", SMALL, "csr/ell.cu"],
+        [*command, "--architectures", "sm_90", "--sources", SMALL, "csr/ghosts.cu"],
         capture_output=True,
         text=True,
         check=False,
         env={"PYTHONPATH": str(repository)},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    texts = {file: loader.source(file) for file in (SMALL, "csr/ell.cu")}
+    texts = {file: loader.source(file) for file in (SMALL, "csr/ghosts.cu")}
     expected = {
         cubins.file_name(file, text, loader.options_for(text, *variant))
         for file, text in texts.items()
