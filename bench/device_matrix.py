@@ -18,7 +18,7 @@ import numpy as np
 import dsolver
 from dsolver.kernels import load
 from dsolver.matrices.checked import ASYMMETRY, checked, csr_of
-from dsolver.matrices.row_block import ROWS
+from dsolver.matrices.chunks.row_block import ROWS
 
 FILL = cupy.RawKernel(
     r"""

@@ -27,10 +27,11 @@ from dsolver.distributed.loaded_rows import chunk_matrix
 from dsolver.distributed.matrix import ChunkMatrix, Matrix
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.grid.coloring import Order
-from dsolver.grid.partition import HaloPlan, Partition
+from dsolver.grid.halo import HaloPlan
+from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.csr import Csr
 from dsolver.krylov.cg import ConjugateGradient
-from dsolver.matrices.row_block import RowBlock
+from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.preconditioners.base import Site
 from dsolver.preconditioners.builder import MakeStored
 from dsolver.preconditioners.registry import preconditioner_of

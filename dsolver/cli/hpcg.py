@@ -22,8 +22,8 @@ from dsolver.cli.options import (
     volume_options,
     where_options,
 )
+from dsolver.grid.box import Triple, three
 from dsolver.grid.coloring import Order
-from dsolver.grid.partition import Triple, three
 from dsolver.kernels import DTYPES
 
 EPILOG = """

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError
-from dsolver.grid.partition import HaloPlan
+from dsolver.grid.halo import HaloPlan
 from dsolver.grid.row_partition import ghost_columns
 from dsolver.kernels.general.look import CANCELED
 from dsolver.matrices.canonical import compressed
+from dsolver.matrices.chunks.row_block import RowBlock, row_block
 from dsolver.matrices.matrix import is_matrix
-from dsolver.matrices.row_block import RowBlock, row_block
 
 
 @final

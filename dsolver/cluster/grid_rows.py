@@ -13,10 +13,10 @@ import numpy as np
 
 from dsolver.cluster.devices import workers_of
 from dsolver.cluster.row_blocks import matrix_from_blocks, results_of
+from dsolver.matrices.chunks.row_block import FED
 from dsolver.matrices.composed.grids import as_matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.properties import POSITIVE
-from dsolver.matrices.row_block import FED
 from dsolver.problems import Problem
 from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.fluxes.rows import Anchors, FluxRows, flux_rows

@@ -17,8 +17,8 @@ from dsolver.errors import ClusterError, DsolverError, InputError
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.checked import ASYMMETRY
+from dsolver.matrices.chunks.row_block import ROWS, ChunkCounts, ChunkRows, RowBlock, counts_of
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import ROWS, ChunkCounts, ChunkRows, RowBlock, counts_of
 
 if TYPE_CHECKING:
     import dask.array

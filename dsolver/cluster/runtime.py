@@ -12,8 +12,9 @@ from dsolver.cluster.nannies import bear_with_nannies
 from dsolver.engines.base import Engine
 from dsolver.engines.running_program import LocalProgram, RunningProgram, S
 from dsolver.errors import ClusterError, InputError, check_compiler, in_a_line
+from dsolver.grid.box import DIRECTIONS, Offsets, Triple
 from dsolver.grid.cut import chunks_for, owners_of
-from dsolver.grid.partition import DIRECTIONS, Offsets, Partition, Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels import usable_cpus
 
 if TYPE_CHECKING:

@@ -24,12 +24,13 @@ from dsolver.engines.dask.lending import Loans, reach_of
 from dsolver.engines.out_of_memory import is_out_of_memory, out_of_memory_error
 from dsolver.errors import ClusterError
 from dsolver.grid.cut import owners_of
-from dsolver.grid.partition import HaloPlan, Partition
+from dsolver.grid.halo import HaloPlan
+from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition, ghost_columns
 from dsolver.kernels import load
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lent_arrays import WORTH
-from dsolver.matrices.row_block import ChunkCounts, CutRows, RowBlock, counts_of, row_block
+from dsolver.matrices.chunks.row_block import ChunkCounts, CutRows, RowBlock, counts_of, row_block
 
 if TYPE_CHECKING:
     from distributed import Future

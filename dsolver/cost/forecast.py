@@ -14,8 +14,8 @@ from dsolver.cluster.runtime import Runtime
 from dsolver.cost import memory, traffic
 from dsolver.cost.memory import Bytes
 from dsolver.cost.scaling import Scaling
+from dsolver.grid.box import Triple
 from dsolver.grid.cut import owners_of
-from dsolver.grid.partition import Triple
 from dsolver.monitor.notebook import facts, table, view
 from dsolver.preconditioners import Preconditioner
 from dsolver.problems import Problem

@@ -18,8 +18,8 @@ from dsolver.cost.links import Fabric
 from dsolver.cost.memory import part_of
 from dsolver.distributed.forecast import F64
 from dsolver.errors import InputError
+from dsolver.grid.box import Triple, three
 from dsolver.grid.cut import chunks_for
-from dsolver.grid.partition import Triple, three
 from dsolver.program.spec import SolveSpec
 
 LEVEL: Final = 36e-6

@@ -20,8 +20,8 @@ from dsolver.cost import bandwidth
 from dsolver.cost.memory import part_of
 from dsolver.distributed.forecast import F64
 from dsolver.errors import DsolverError
+from dsolver.grid.box import three
 from dsolver.grid.cut import owners_of
-from dsolver.grid.partition import three
 from dsolver.kernels import usable_cpus
 from dsolver.monitor.events import has_subscribers
 from dsolver.program.spec import SolveSpec

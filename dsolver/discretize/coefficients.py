@@ -16,7 +16,8 @@ import numpy as np
 from dsolver.distributed.halo import halo_layout
 from dsolver.engines.base import Engine, Field, Halo, PerChunk
 from dsolver.errors import InputError
-from dsolver.grid.partition import STAR_OFFSETS, Offsets, Partition
+from dsolver.grid.box import STAR_OFFSETS, Offsets
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD
 from dsolver.kernels.formats.layout import HaloLayout, Layout

@@ -22,7 +22,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.general.look import CANCELED
 from dsolver.kernels.reductions import grouped
 from dsolver.matrices.canonical import imported
-from dsolver.matrices.row_block import RowBlock
+from dsolver.matrices.chunks.row_block import RowBlock
 
 
 def closed_pieces(engine: Engine, blocks: PerChunk, senders: Senders) -> ClosedRegions:

@@ -9,7 +9,7 @@ import numpy as np
 from dsolver.discretize.closed_regions import ClosedRegions, endless_alone
 from dsolver.distributed.nullspace import CONSISTENT, Inconsistency, NullSpace, dots
 from dsolver.engines.base import Engine, Field, PerChunk
-from dsolver.grid.partition import Triple
+from dsolver.grid.box import Triple
 from dsolver.kernels.contract import LESS_MEANS
 
 

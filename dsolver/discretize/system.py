@@ -20,8 +20,8 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, WAXPBY
 from dsolver.kernels.formats.layout import Layout
+from dsolver.matrices.chunks.row_block import FED, FIELD_ROWS, GIVEN, MASS, PARTS, ROWS, RowBlock
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import FED, FIELD_ROWS, GIVEN, MASS, PARTS, ROWS, RowBlock
 from dsolver.problems import Problem
 from dsolver.problems.discretization import CellRule, Patch, Source
 from dsolver.problems.finite_volumes import HELD

@@ -11,14 +11,15 @@ from typing import Final, final
 
 import numpy as np
 
+from dsolver.grid.box import Offsets, Triple
 from dsolver.grid.coloring import Order
-from dsolver.grid.partition import Offsets, Partition, Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.compressed import NEAR_REACH
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.general.forecast import Storage, storage
 from dsolver.kernels.general.selection import MEASURE, candidates, chosen
+from dsolver.matrices.chunks.row_block import ChunkCounts
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import ChunkCounts
 from dsolver.problems import Problem
 
 F64: Final = 8

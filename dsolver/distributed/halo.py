@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dsolver.grid.partition import HaloPlan, Offsets, Partition
+from dsolver.grid.box import Offsets
+from dsolver.grid.halo import HaloPlan
+from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import HaloLayout, Layout
 

@@ -11,14 +11,14 @@ from dsolver.distributed.halo import plan_layout
 from dsolver.distributed.matrix import ChunkMatrix
 from dsolver.distributed.row_order import as_other, in_order
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.grid.partition import HaloPlan
+from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend, load
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.formats.statistics import Statistics
-from dsolver.matrices.row_block import GIVEN, ROWS, RowBlock
+from dsolver.matrices.chunks.row_block import GIVEN, ROWS, RowBlock
 
 
 @final

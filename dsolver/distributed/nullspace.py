@@ -9,7 +9,7 @@ from typing import Final, Protocol, final
 import numpy as np
 
 from dsolver.engines.base import Engine, Field, PartialSums
-from dsolver.grid.partition import Triple
+from dsolver.grid.box import Triple
 from dsolver.kernels.contract import WAXPBY
 
 CONSISTENT: Final = 1e-10

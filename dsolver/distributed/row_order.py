@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.grid.partition import HaloPlan
+from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.rows import split
-from dsolver.matrices.row_block import RowBlock
+from dsolver.matrices.chunks.row_block import RowBlock
 
 
 def own_part(xp: Any, rows: Csr, plan: HaloPlan) -> Csr:

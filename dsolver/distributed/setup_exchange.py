@@ -8,7 +8,7 @@ from typing import Any, Final, final
 
 from dsolver.distributed.halo import vector_layout
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.grid.partition import HaloPlan
+from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import HaloLayout
 

@@ -11,10 +11,10 @@ import scipy.sparse
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.checked import look_at, on_host
+from dsolver.matrices.chunks.row_block import FED
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.properties import problem_of
-from dsolver.matrices.row_block import FED
 from dsolver.matrices.solved_matrix import SolvedMatrix
 from dsolver.problems import Problem
 from dsolver.problems.diffusion_problem.problem import changed

@@ -17,7 +17,8 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar, final
 
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import COPY, DOT, FILL, Kernel
 from dsolver.kernels.foresight import Foresight

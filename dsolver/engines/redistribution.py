@@ -19,7 +19,8 @@ import numpy as np
 from dsolver.engines.base import Engine
 from dsolver.engines.running_program import Blocks
 from dsolver.errors import InputError, check_block
-from dsolver.grid.partition import Box, Partition
+from dsolver.grid.box import Box
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 
 AT_ONCE: Final = 1 << 23

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Final, final
 
-from dsolver.grid.partition import Box, Partition, Triple, three
+from dsolver.grid.box import Box, Triple, three
+from dsolver.grid.partition import Partition
 
 THIN: Final = 2
 """A cut axis keeps chunks of so many points at least; a level with thinner ones lives whole on every owner."""

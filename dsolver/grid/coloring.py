@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.grid.partition import BOX_OFFSETS, Box, Flags, Offsets, Partition, Triple
+from dsolver.grid.box import BOX_OFFSETS, Box, Flags, Offsets, Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.colorings import COLORINGS, colored
 from dsolver.kernels.colorings.graph import Graph

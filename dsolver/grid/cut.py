@@ -9,7 +9,8 @@ from itertools import product
 from typing import Final
 
 from dsolver.errors import InputError
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Partition
 
 THIN: Final = 16
 """Planes of a slab, at least: of thinner ones the layers that neighbors read are more than an eighth."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dsolver.grid.partition import Box, Offsets, Partition
+from dsolver.grid.box import Box, Offsets
+from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.stencil import StencilRows
 

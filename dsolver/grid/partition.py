@@ -1,91 +1,26 @@
-"""A grid cut into chunks, and the halos that neighbors exchange. Pure NumPy.
-
-Points are numbered x fastest: point (i, j, k) of a box of extent (nx, ny, nz) is row i + nx (j + ny k).
-"""
+"""A grid cut into chunks along its axes. Pure NumPy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
-from itertools import accumulate, pairwise, product
+from functools import cached_property, lru_cache
+from itertools import accumulate, pairwise
 from operator import index
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from dsolver.errors import InputError, in_a_line
+from dsolver.errors import InputError
+from dsolver.grid.box import DIRECTIONS, Box, Flags, Offsets, Triple, three, triple
+from dsolver.grid.halo import HaloPiece, HaloPlan, Sizes, number_of, pieces_around
 
-Triple = tuple[int, int, int]
-Offsets = tuple[Triple, ...]
-Flags = tuple[bool, bool, bool]
-Sizes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-"""Extents of the chunks along each axis, as Dask writes the chunks of an array."""
 Cut = Triple | Sizes
 """A cut of a grid: a number of chunks along each axis, or their extents."""
 
 MOST: Final = 2**63 - 1
 """Most points of a grid, which integers of 64 bits number."""
-
-DIRECTIONS: Offsets = tuple((i, j, k) for i, j, k in product((-1, 0, 1), repeat=3) if (i, j, k) != (0, 0, 0))
-"""Directions to neighbors: faces, edges and corners."""
-
-BOX_OFFSETS: Offsets = tuple((i, j, k) for k, j, i in product((-1, 0, 1), repeat=3))
-STAR_OFFSETS: Offsets = tuple(o for o in BOX_OFFSETS if sum(map(abs, o)) <= 1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Box:
-    """Grid points lo <= (i, j, k) < hi."""
-
-    lo: Triple
-    hi: Triple
-
-    @property
-    def shape(self) -> Triple:
-        """Extent along x, y, z."""
-        return _triple(h - low for low, h in zip(self.lo, self.hi, strict=True))
-
-    @property
-    def points(self) -> int:
-        """Number of grid points."""
-        nx, ny, nz = self.shape
-        return nx * ny * nz
-
-    @property
-    def slices(self) -> tuple[slice, slice, slice]:
-        """Index of the box in a global array of shape (nx, ny, nz)."""
-        x, y, z = (slice(low, high) for low, high in zip(self.lo, self.hi, strict=True))
-        return x, y, z
-
-    def intersect(self, other: Box) -> Box | None:
-        """The points of both, or None."""
-        lo = _triple(max(a, b) for a, b in zip(self.lo, other.lo, strict=True))
-        hi = _triple(min(a, b) for a, b in zip(self.hi, other.hi, strict=True))
-        return Box(lo=lo, hi=hi) if all(a < b for a, b in zip(lo, hi, strict=True)) else None
-
-    def shifted(self, offset: Triple) -> Box:
-        """The box moved by an offset."""
-        return Box(lo=_add(self.lo, offset), hi=_add(self.hi, offset))
-
-    def around(self, part: Box, width: int = 1, step: int = 1) -> tuple[slice, slice, slice]:
-        """Index of a part of this box and the layers around it, in an array with z, y, x as axes and x fastest."""
-        x, y, z = (slice(a - b + width, c - b + width, step) for a, c, b in zip(part.lo, part.hi, self.lo, strict=True))
-        return z, y, x
-
-    def rows_of(self, part: Box, like: Any = None) -> npt.NDArray[np.int64]:
-        """Row numbers of the points of a part of this box, in the part's own order: int64 (part.points,).
-
-        like: an array of the device on which they are made; by default it is the host.
-        """
-        nx, ny, _ = self.shape
-        i, j, k = (
-            np.arange(low - base, high - base, dtype=np.int64, like=like)
-            for low, high, base in zip(part.lo, part.hi, self.lo, strict=True)
-        )
-        return (i[None, None, :] + nx * (j[None, :, None] + ny * k[:, None, None])).reshape(-1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,40 +34,6 @@ class Chunk:
 
     number: int
     box: Box
-
-
-@dataclass(frozen=True, kw_only=True)
-class HaloPlan:
-    """Halo exchange of a chunk, as rows and slots: nothing here knows of a grid.
-
-    Attributes:
-        sends: per neighbor, its chunk number and the own rows whose values it reads, in the order of its slots.
-        receives: per neighbor, its chunk number and the number of slots that it fills; slots are numbered
-            through, neighbor after neighbor in ascending chunk number.
-    """
-
-    sends: tuple[tuple[int, npt.NDArray[np.int64]], ...]
-    receives: tuple[tuple[int, int], ...]
-
-    @property
-    def slots(self) -> int:
-        """Length of the halo."""
-        return sum(count for _, count in self.receives)
-
-
-@dataclass(frozen=True, kw_only=True)
-class HaloPiece:
-    """A box of points around a chunk that its rows read, all of one chunk.
-
-    Attributes:
-        source: the chunk that owns the points: a neighbor, or the chunk itself across a periodic axis.
-        box: the points, where they are.
-        seen: where the rows find them: the box, moved by whole periods.
-    """
-
-    source: int
-    box: Box
-    seen: Box
 
 
 class Partition:
@@ -204,7 +105,7 @@ class Partition:
 
     def number(self, place: Triple) -> int:
         """The number of the chunk at a place."""
-        return _number(self.counts, place)
+        return number_of(self.counts, place)
 
     def neighbors(self, number: int, offsets: Offsets = DIRECTIONS) -> tuple[int, ...]:
         """The other chunks whose points rows of this one read, ascending; by default all that touch it."""
@@ -220,7 +121,7 @@ class Partition:
             number: of the chunk.
             offsets: what its rows read. Steps longer than 1 make thicker pieces, which may be of chunks farther away.
         """
-        return _pieces(self._cuts, self.periodic, self.place(number), offsets)
+        return pieces_around(self._cuts, self.periodic, self.place(number), offsets)
 
     def fill_around(self, number: int, offsets: Offsets, out: Any, halo: Any, width: int = 1) -> None:
         """Write the values around a chunk into an array that has its own in the middle.
@@ -270,7 +171,7 @@ class Partition:
         if len(self) == 1:
             return HaloPlan(sends=(), receives=())
         part, lattice = part or (lambda _, box: box), lattice or self[number].box
-        backward = tuple(_triple(-d for d in o) for o in offsets)
+        backward = tuple(triple(-d for d in o) for o in offsets)
         sends, receives = [], []
         for neighbor in self.neighbors(number, backward):
             wanted = [part(number, p.box) for p in self.halo_pieces(neighbor, offsets) if p.source == number]
@@ -285,62 +186,14 @@ class Partition:
 
     def _box(self, number: int) -> Box:
         place = self.place(number)
-        lo = _triple(cuts[i] for cuts, i in zip(self._cuts, place, strict=True))
-        hi = _triple(cuts[i + 1] for cuts, i in zip(self._cuts, place, strict=True))
+        lo = triple(cuts[i] for cuts, i in zip(self._cuts, place, strict=True))
+        hi = triple(cuts[i + 1] for cuts, i in zip(self._cuts, place, strict=True))
         return Box(lo=lo, hi=hi)
 
     def __repr__(self) -> str:
         even = Partition(self.grid, self.counts).sizes == self.sizes
         periodic = f", periodic={self.periodic}" if any(self.periodic) else ""
         return f"Partition(grid={self.grid}, chunks={self.counts if even else self.sizes}{periodic})"
-
-
-@lru_cache(maxsize=4096)  # set-up asks for the same ones again and again: a chunk's for each coefficient and level
-def _pieces(cuts: Sizes, periodic: Flags, place: Triple, offsets: Offsets) -> tuple[HaloPiece, ...]:
-    """The pieces around the chunk at a place; cuts: where chunks begin and end along each axis."""
-    counts = _triple(len(along) - 1 for along in cuts)
-    found: list[HaloPiece] = []
-    for direction, widths in _directions(offsets):
-        sides = [
-            _side(along, wraps, *steps)
-            for along, wraps, *steps in zip(cuts, periodic, place, direction, widths, strict=True)
-        ]
-        found += [_piece(counts, *pieces) for pieces in product(*sides)]
-    return tuple(sorted(found, key=lambda piece: piece.source))
-
-
-def _side(
-    cuts: tuple[int, ...], wraps: bool, place: int, direction: int, width: int
-) -> list[tuple[int, int, int, int]]:
-    """The next points on one side along an axis, by chunk: (place, first, last + 1, by how much they are moved)."""
-    if direction == 0:
-        return [(place, cuts[place], cuts[place + 1], 0)]
-    count, n = len(cuts) - 1, cuts[-1]
-    found = []
-    moved = 0
-    while width > 0:
-        place += direction
-        if not 0 <= place < count:
-            if not wraps:
-                break
-            place %= count
-            moved += direction * n
-        low, high = cuts[place], cuts[place + 1]
-        low, high = (low, min(high, low + width)) if direction > 0 else (max(low, high - width), high)
-        found.append((place, low, high, moved))
-        width -= high - low
-    return found
-
-
-def _piece(counts: Triple, *sides: tuple[int, int, int, int]) -> HaloPiece:
-    place, lo, hi, moved = (_triple(side[i] for side in sides) for i in range(4))
-    box = Box(lo=lo, hi=hi)
-    return HaloPiece(source=_number(counts, place), box=box, seen=box.shifted(moved))
-
-
-def _number(counts: Triple, place: Triple) -> int:
-    """The number of the chunk at a place among so many along each axis."""
-    return place[0] + counts[0] * (place[1] + counts[1] * place[2])
 
 
 def cut_of(chunks: Any) -> Cut:
@@ -381,41 +234,3 @@ def _bounds(axis: str, n: int, cut: int | tuple[int, ...]) -> tuple[int, ...]:
     if sum(cut) != n:
         raise InputError(f"chunks of {cut} points along {axis} add up to {sum(cut)}, but the grid has {n} there")
     return tuple(accumulate(cut, initial=0))
-
-
-def three(name: str, values: Any) -> Triple:
-    """Three integers of any kind (a list's, NumPy's) as a tuple of Python's.
-
-    Raises:
-        InputError: they are not three, or not integers.
-    """
-    try:
-        x, y, z = map(index, values)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be three integers, along x, y and z, not {in_a_line(values)}") from error
-    return x, y, z
-
-
-@cache
-def _directions(offsets: Offsets) -> tuple[tuple[Triple, Triple], ...]:
-    """The directions of offsets, and their longest step along each axis."""
-    out = []
-    for direction in DIRECTIONS:
-        reaching = [o for o in offsets if _reaches(o, direction)]
-        if reaching:
-            out.append((direction, _triple(max(abs(o[axis]) for o in reaching) for axis in range(3))))
-    return tuple(out)
-
-
-def _reaches(offset: Triple, direction: Triple) -> bool:
-    """Whether a row can read a point that lies in this direction: it must step that way along each crossed axis."""
-    return all(d == 0 or o * d > 0 for o, d in zip(offset, direction, strict=True))
-
-
-def _add(a: Triple, b: Triple) -> Triple:
-    return _triple(x + y for x, y in zip(a, b, strict=True))
-
-
-def _triple(items: Iterator[int] | list[int]) -> Triple:
-    x, y, z = items
-    return x, y, z

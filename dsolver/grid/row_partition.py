@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError
-from dsolver.grid.partition import HaloPlan, Sizes
+from dsolver.grid.halo import HaloPlan, Sizes
 
 Indices = npt.NDArray[np.int64]
 UNITS = (12, 6, 4, 3, 2, 1)

@@ -15,7 +15,7 @@ from dsolver.kernels.contract import JACOBI
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.general.rectangular import Diagonal
-from dsolver.matrices.row_block import RowBlock
+from dsolver.matrices.chunks.row_block import RowBlock
 
 
 def rows_layout(backend: Backend, _: int, block: RowBlock) -> Layout:

@@ -9,14 +9,15 @@ from typing import Any, final
 import numpy as np
 
 from dsolver.errors import InputError, check_real
-from dsolver.grid.partition import HaloPlan, Partition
+from dsolver.grid.halo import HaloPlan
+from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.reductions import some
 from dsolver.matrices.canonical import compressed
 from dsolver.matrices.checked import csr_of
-from dsolver.matrices.cut import CutMatrix
-from dsolver.matrices.row_block import RowBlock
+from dsolver.matrices.chunks.cut import CutMatrix
+from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.program.lifting import exponent_for, times
 
 Senders = tuple[tuple[int, ...], ...]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError
-from dsolver.grid.partition import Box, Triple
+from dsolver.grid.box import Box, Triple
 from dsolver.problems.embedding import Embedding
 from dsolver.problems.problem import Problem
 from dsolver.problems.stencils import stencil

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.checked import RowsOnGpu, backend_of, checked, on_host
+from dsolver.matrices.chunks.plan import by_entries, grouped, in_parts
 from dsolver.matrices.complex.parts import complex_parts, is_complex
 from dsolver.matrices.complex.problem import problem_of_complex
 from dsolver.matrices.lattice_matrix import LatticeMatrix, on_lattice
@@ -170,16 +171,16 @@ def _partitioned(problem: MatrixProblem, chunks: Any, partition: Any) -> MatrixP
     if not isinstance(partition, str):
         if chunks is not None:
             raise InputError("partition= gives a part to each row, and so the chunks: leave chunks= out")
-        return problem.grouped(partition)
+        return grouped(problem, partition)
     if partition not in get_args(PartitionName):
         raise InputError(f"partition must be 'rows', 'graph' or a part number for each row, not {in_a_line(partition)}")
     if partition == "graph" and chunks is not None and not isinstance(chunks, Integral):
         raise InputError("partition='graph' chooses the rows of each chunk: give chunks= as a number, or leave it out")
     if isinstance(chunks, Integral):  # NumPy's, too
-        by_entries = problem.by_entries(int(chunks))
+        consecutive = by_entries(problem, int(chunks))
         if partition == "graph":
-            return problem.in_parts(int(chunks))
-        chunks = by_entries.sizes[0]
+            return in_parts(problem, int(chunks))
+        chunks = consecutive.sizes[0]
     sizes = None if chunks is None else (_extents(chunks, problem.grid[0]), (1,), (1,))
     return replace(problem, chunks=sizes, partition="graph" if partition == "graph" else "rows")
 

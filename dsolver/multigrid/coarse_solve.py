@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 
 from dsolver.engines.base import Field
+from dsolver.grid.box import Offsets
 from dsolver.grid.numbering import stencil_rows
-from dsolver.grid.partition import Offsets, Partition
+from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.contract import DENSE_SOLVE
 from dsolver.kernels.formats.layout import Layout

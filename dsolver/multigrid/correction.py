@@ -8,7 +8,7 @@ from typing import Any, final
 
 from dsolver.distributed.matrix import ChunkMatrix, Matrix
 from dsolver.engines.base import Engine, Field, PartialSums
-from dsolver.grid.partition import BOX_OFFSETS
+from dsolver.grid.box import BOX_OFFSETS
 from dsolver.kernels.contract import MOVE, PROLONG_ADD, PROLONG_SUM, RESTRICT_FULL
 from dsolver.kernels.formats.layout import Layout
 from dsolver.multigrid.level import Level, Step, Transfer

@@ -11,8 +11,9 @@ from typing import Any, final
 import numpy as np
 
 from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.box import Offsets
 from dsolver.grid.coarse_grid import partition_of
-from dsolver.grid.partition import Offsets, Partition
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.foresight import Foresight
 from dsolver.multigrid.foreseen import foreseen

@@ -15,8 +15,10 @@ from dsolver.distributed.forecast import (
     Part,
     stencil_counts,
 )
+from dsolver.grid.box import BOX_OFFSETS, Flags, Triple
 from dsolver.grid.coarse_grid import coarser, partition_of
-from dsolver.grid.partition import BOX_OFFSETS, Flags, Partition, Sizes, Triple
+from dsolver.grid.halo import Sizes
+from dsolver.grid.partition import Partition
 from dsolver.kernels import DENSE_ROWS
 from dsolver.kernels.formats.checkered.parities import fits as fit_parities
 from dsolver.kernels.formats.checkered.parities import starts

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, Final, final
 
 from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.box import BOX_OFFSETS
 from dsolver.grid.coarse_grid import CoarseGrid
-from dsolver.grid.partition import BOX_OFFSETS
 from dsolver.kernels import DENSE_ROWS
 from dsolver.kernels.foresight import Foresight
 from dsolver.kernels.formats.checkered.parities import fits

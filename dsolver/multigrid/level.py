@@ -10,7 +10,8 @@ from typing import Any, final
 
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PartialSums, PerChunk
-from dsolver.grid.partition import Offsets, Partition
+from dsolver.grid.box import Offsets
+from dsolver.grid.partition import Partition
 from dsolver.multigrid.replicate import Replication
 from dsolver.multigrid.smoothers import GaussSeidel, Smoother
 

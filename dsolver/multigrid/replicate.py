@@ -12,8 +12,8 @@ import numpy as np
 
 from dsolver.distributed.halo import gather_layout, gather_senders
 from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.box import Box, Triple
 from dsolver.grid.coarse_grid import CoarseGrid
-from dsolver.grid.partition import Box, Triple
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import HaloLayout, Layout, Route
 

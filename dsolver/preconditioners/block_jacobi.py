@@ -17,8 +17,8 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import RESTRICT_FULL
 from dsolver.kernels.formats.ell import Ell
 from dsolver.krylov.method import ApproximateInverse
+from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import RowBlock
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.sweeps import require_rows

@@ -16,7 +16,7 @@ from dsolver.kernels.colorings.setup import SweepSetup
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Layout, Route
 from dsolver.kernels.formats.sell import WIDEST
-from dsolver.matrices.row_block import RowBlock
+from dsolver.matrices.chunks.row_block import RowBlock
 
 PADDED: Final = 8
 """Places of a vector in the order of the colors for each row, at most: every color is padded to whole slices."""

@@ -12,7 +12,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.ell import Ell
 from dsolver.krylov.method import ApproximateInverse
-from dsolver.matrices.row_block import RowBlock
+from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.jacobi import DiagonalInverse

@@ -1,6 +1,6 @@
 """Problems: diffusion with coefficients and boundary conditions, and stencils, on a grid of points or cells."""
 
-from dsolver.grid.partition import BOX_OFFSETS, STAR_OFFSETS
+from dsolver.grid.box import BOX_OFFSETS, STAR_OFFSETS
 from dsolver.problems.boundary import Boundary
 from dsolver.problems.conditions import Condition, Dirichlet, Neumann, Periodic, Robin
 from dsolver.problems.diffusion_problem.problem import diffusion

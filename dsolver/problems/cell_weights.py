@@ -8,7 +8,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from dsolver.errors import InputError
-from dsolver.grid.partition import Offsets, Triple
+from dsolver.grid.box import Offsets, Triple
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.views import layer
 from dsolver.problems.discretization import Patch, Rule

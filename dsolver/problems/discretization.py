@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from dsolver.errors import InputError
-from dsolver.grid.partition import STAR_OFFSETS, Box, Offsets, Partition, Triple
+from dsolver.grid.box import STAR_OFFSETS, Box, Offsets, Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.setup import LatticeSetup

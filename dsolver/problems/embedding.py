@@ -15,7 +15,8 @@ from typing import Any, Final, Self, final
 import numpy as np
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.grid.partition import Cut, Flags, Triple, cut_of, three
+from dsolver.grid.box import Flags, Triple, three
+from dsolver.grid.partition import Cut, cut_of
 
 AXES: Final = "xyz"
 MISSING: Final = "axis {} of the grid"

@@ -11,7 +11,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from dsolver.errors import InputError
-from dsolver.grid.partition import STAR_OFFSETS, Box, Offsets, Triple
+from dsolver.grid.box import STAR_OFFSETS, Box, Offsets, Triple
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.fluxes import Fluxes, conductances, lines, part

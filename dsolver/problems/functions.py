@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.grid.partition import Offsets, Triple
+from dsolver.grid.box import Offsets, Triple
 
 if TYPE_CHECKING:
     from dsolver.problems.problem import Problem

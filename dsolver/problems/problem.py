@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.grid.partition import BOX_OFFSETS, Cut, Flags, Offsets, Partition, Triple, cut_of, three
+from dsolver.grid.box import BOX_OFFSETS, Flags, Offsets, Triple, three
+from dsolver.grid.partition import Cut, Partition, cut_of
 from dsolver.monitor.notebook import facts, view
 from dsolver.problems.discretization import CellRule, Patch, Rule
 from dsolver.problems.functions import UserFunction

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels import load
 from dsolver.problems.discretization import CellRule, Patch, Rule, evaluated
 from dsolver.problems.finite_volumes import MASK

@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.errors import InputError, check_computed
-from dsolver.grid.partition import BOX_OFFSETS, STAR_OFFSETS, Cut, Flags, Offsets, Triple
+from dsolver.grid.box import BOX_OFFSETS, STAR_OFFSETS, Flags, Offsets, Triple
+from dsolver.grid.partition import Cut
 from dsolver.problems.boundary import check_unmasked
 from dsolver.problems.cell_weights import CellWeights
 from dsolver.problems.embedding import WORDS, Embedding

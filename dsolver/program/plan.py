@@ -7,7 +7,8 @@ from typing import Any, Self, final
 
 from dsolver.grid.coloring import Order
 from dsolver.grid.cut import chunks_for
-from dsolver.matrices.problem import Cutter, MatrixProblem
+from dsolver.matrices.chunks.plan import Cutter
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.registry import AUTO, value_type
 from dsolver.problems import Problem

@@ -9,8 +9,9 @@ from typing import Any, Self, final
 from dsolver.discretize.system import System
 from dsolver.engines.base import Engine
 from dsolver.errors import InputError
+from dsolver.grid.box import STAR_OFFSETS
 from dsolver.grid.coloring import Order
-from dsolver.grid.partition import STAR_OFFSETS, Cut, Partition
+from dsolver.grid.partition import Cut, Partition
 from dsolver.krylov.gmres import RESTART, most_vectors
 from dsolver.krylov.methods import (
     FOR_ANY,

@@ -23,7 +23,8 @@ import numpy as np
 
 from dsolver.errors import InputError, check_path, in_a_line
 from dsolver.folders import opened, plain_file, remove
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Partition
 from dsolver.session.saves import INDEX, KEPT, LARGEST, Saved, commit, keep, load_zarr, may_be_there, read, write
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.cut import owners_of
-from dsolver.matrices.row_block import ChunkRows
+from dsolver.matrices.chunks.row_block import ChunkRows
 from dsolver.multigrid.renewal import Renewal
 from dsolver.multigrid.reuse import Outcome
 from dsolver.problems import Problem

@@ -17,7 +17,8 @@ import numpy as np
 
 from dsolver.errors import InputError, installing
 from dsolver.folders import entries, new_file, opened, path_of, remove
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Partition
 
 INDEX: Final = "saves.json"
 NEW: Final = f".{INDEX}.new"

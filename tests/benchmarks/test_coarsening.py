@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from dsolver import kernels
 from dsolver.benchmarks.hpcg.coarsening import coarse_halo_plan, coarsened, correction_rows
 from dsolver.errors import InputError
-from dsolver.grid.partition import Offsets, Partition, Triple
+from dsolver.grid.box import Offsets, Triple
+from dsolver.grid.partition import Partition
 from dsolver.problems import Problem
 from tests.grid.test_partition import STENCILS, partitions
 

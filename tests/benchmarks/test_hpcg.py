@@ -15,8 +15,8 @@ from dsolver.benchmarks.hpcg import HpcgOptions, HpcgResult, counts, procedure
 from dsolver.benchmarks.hpcg.result import CgTest, Checks, IterationsTest, SymmetryTest, VarianceTest
 from dsolver.cluster.runtime import connect
 from dsolver.errors import InputError
+from dsolver.grid.box import Triple
 from dsolver.grid.coloring import Order
-from dsolver.grid.partition import Triple
 from dsolver.kernels.reference.hpcg import TextbookHpcgMatrix
 from dsolver.kernels.reference.sell import TextbookMatrix
 from dsolver.monitor import events

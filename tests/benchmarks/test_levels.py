@@ -10,7 +10,8 @@ from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.benchmarks.hpcg.coarsening import coarse_rows
 from dsolver.benchmarks.hpcg.levels import partitions
 from dsolver.errors import InputError
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Partition
 from dsolver.program.spec import SolveSpec
 
 

@@ -16,8 +16,9 @@ from dsolver import kernels, problems
 from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.benchmarks.hpcg.coarsening import coarsened
 from dsolver.engines.eager.engine import EagerEngine
+from dsolver.grid.box import Triple
 from dsolver.grid.coloring import Order
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.partition import Partition
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 

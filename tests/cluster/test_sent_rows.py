@@ -20,8 +20,8 @@ from dsolver.cluster.runtime import connect
 from dsolver.cluster.sent_rows import GivenRows, SentMatrix, cut_piece, placed
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
-from dsolver.matrices.cut import CutMatrix
-from dsolver.matrices.row_block import CutRows
+from dsolver.matrices.chunks.cut import CutMatrix
+from dsolver.matrices.chunks.row_block import CutRows
 from tests.support.clusters import breakable, cluster
 from tests.support.waiting import eventually
 

@@ -22,7 +22,7 @@ from dsolver.cost.estimate import estimate
 from dsolver.cost.forecast import of_spec
 from dsolver.cost.room import PLENTY, ROW_BYTES, SMALL
 from dsolver.errors import DeviceMemoryError, InputError
-from dsolver.grid.partition import Triple
+from dsolver.grid.box import Triple
 from dsolver.preconditioners import Chebyshev, Identity, Multigrid, Preconditioner
 from dsolver.preconditioners.registry import preconditioner_of
 from dsolver.program.spec import SolveSpec

@@ -15,7 +15,7 @@ from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.cost import memory
 from dsolver.cost.memory import Bytes
 from dsolver.engines.eager.engine import EagerEngine
-from dsolver.grid.partition import Triple
+from dsolver.grid.box import Triple
 from dsolver.preconditioners import Algebraic, Chebyshev, Identity, Multigrid, Preconditioner
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec

@@ -13,7 +13,7 @@ from dsolver.cost import scaling
 from dsolver.cost.estimate import H200, REACHED, estimate
 from dsolver.cost.links import HOP, NCCL, Fabric
 from dsolver.errors import InputError
-from dsolver.grid.partition import Triple
+from dsolver.grid.box import Triple
 from dsolver.multigrid import forecast
 from dsolver.preconditioners import Multigrid, Preconditioner
 from dsolver.problems import Problem

@@ -17,7 +17,8 @@ from dsolver import kernels
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.handles import items_of
 from dsolver.errors import InconsistentWarning
-from dsolver.grid.partition import STAR_OFFSETS, Partition, Triple
+from dsolver.grid.box import STAR_OFFSETS, Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels import load
 from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.multigrid import hierarchy

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from dsolver import kernels, problems
 from dsolver.engines.eager.engine import EagerEngine
+from dsolver.grid.box import Triple
 from dsolver.grid.coloring import Order
-from dsolver.grid.partition import Triple
 from dsolver.preconditioners import Identity
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec

@@ -12,7 +12,7 @@ import dsolver
 from dsolver import kernels
 from dsolver.distributed.row_order import in_order, own_part
 from dsolver.errors import InputError
-from dsolver.matrices.row_block import RowBlock
+from dsolver.matrices.chunks.row_block import RowBlock
 from tests.matrices.test_matrix import graph_laplacian, lattice
 
 BACKEND = kernels.load("numpy")

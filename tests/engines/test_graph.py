@@ -29,7 +29,8 @@ from dsolver.engines.graph.engine import GraphEngine
 from dsolver.engines.graph.handles import GraphField, GraphScalar
 from dsolver.engines.graph.results import Results
 from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import FILL, LOAD, SPMV, WAXPBY, Kernel
 from dsolver.preconditioners import Identity

@@ -11,7 +11,9 @@ from dsolver.benchmarks.hpcg.coarsening import coarse_halo_plan
 from dsolver.engines.transport.base import Alone
 from dsolver.engines.transport.peer_memory import ReceiveLayout, sent_segments
 from dsolver.engines.transport.segments import local_segments, segments_by_peer
-from dsolver.grid.partition import DIRECTIONS, HaloPlan, Partition
+from dsolver.grid.box import DIRECTIONS
+from dsolver.grid.halo import HaloPlan
+from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.layout import HaloLayout
 
 GUARD, WORD = 32, 16

@@ -15,7 +15,8 @@ from dsolver import kernels
 from dsolver.distributed.halo import halo_layout
 from dsolver.engines.base import Engine
 from dsolver.engines.eager.engine import EagerEngine
-from dsolver.grid.partition import BOX_OFFSETS, Partition
+from dsolver.grid.box import BOX_OFFSETS
+from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.layout import HaloLayout
 from dsolver.multigrid.geometric.assembly import chunk_layout
 from dsolver.preconditioners import Algebraic, Multigrid

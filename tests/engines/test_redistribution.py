@@ -17,7 +17,8 @@ from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.redistribution import OtherCut, redistributed
 from dsolver.engines.spmd import blocks as spmd_blocks
 from dsolver.errors import InputError
-from dsolver.grid.partition import Box, Partition
+from dsolver.grid.box import Box
+from dsolver.grid.partition import Partition
 from dsolver.kernels import load
 from dsolver.problems import diffusion
 from dsolver.session.user_arrays import containers

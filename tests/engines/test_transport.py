@@ -19,7 +19,8 @@ from dsolver.engines.transport.connections import Connections
 from dsolver.engines.transport.handshake import TOKEN_BYTES
 from dsolver.engines.transport.segments import SegmentCache, segments_by_peer
 from dsolver.engines.transport.sockets import SocketTransport
-from dsolver.grid.partition import DIRECTIONS, Partition
+from dsolver.grid.box import DIRECTIONS
+from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.layout import HaloLayout
 from tests.support.waiting import PATIENCE
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from dsolver.grid import coarse_grid
+from dsolver.grid.box import Triple, three
 from dsolver.grid.coarse_grid import CoarseGrid, partition_of
-from dsolver.grid.partition import Partition, Triple, three
+from dsolver.grid.partition import Partition
 
 CUTS: list[tuple[Triple, Any, tuple[bool, bool, bool]]] = [
     ((8, 8, 8), (2, 2, 2), (False, False, False)),

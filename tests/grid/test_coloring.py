@@ -10,10 +10,11 @@ import pytest
 
 from dsolver import kernels, problems
 from dsolver.errors import InputError
+from dsolver.grid.box import Offsets, Triple
 from dsolver.grid.coarse_grid import partition_of
 from dsolver.grid.coloring import BEST_CLASSES, Order, colored_layout
 from dsolver.grid.numbering import chunk_numbering
-from dsolver.grid.partition import Offsets, Partition, Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels.colorings import COLORINGS
 from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS
 from dsolver.program.spec import SolveSpec

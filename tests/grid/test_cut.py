@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsolver.errors import InputError
+from dsolver.grid.box import Triple
 from dsolver.grid.cut import balanced_cut, cut_for, owners_of
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.partition import Partition
 
 
 def surface(cut: Triple, grid: Triple) -> int:

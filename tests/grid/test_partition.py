@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from dsolver import kernels
 from dsolver.errors import InputError
+from dsolver.grid.box import Box, Offsets, Triple
 from dsolver.grid.numbering import chunk_numbering
-from dsolver.grid.partition import Box, Chunk, Offsets, Partition, Triple
+from dsolver.grid.partition import Chunk, Partition
 from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS
 
 NUMPY = kernels.load("numpy")

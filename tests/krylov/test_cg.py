@@ -16,7 +16,8 @@ from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.engines.base import Engine
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.resident import ResidentEngine
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels import load
 from dsolver.preconditioners import Identity
 from dsolver.program.solve import Solve

@@ -18,8 +18,9 @@ from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.engines.transport.base import PackedChannel
 from dsolver.errors import DeviceMemoryError, InputError
+from dsolver.grid.box import Triple
 from dsolver.grid.coloring import Order
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels import load
 from dsolver.krylov.mixed_precision import Lowered
 from dsolver.preconditioners import IC0, Algebraic, Auto, Jacobi, Multigrid, Preconditioner
@@ -29,7 +30,7 @@ from dsolver.program import plan
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.session.follower import ATTAINED
-from dsolver.session.solving import second_attempts
+from dsolver.session.solving import shortage
 from dsolver.status import Status
 from tests.support.programs import advance, blocks_of, start, true_residual
 
@@ -212,7 +213,7 @@ def test_without_room_for_float64_the_solve_ends_and_says_so(monkeypatch: pytest
         if old is not None and not spec.lowered:
             raise DeviceMemoryError("9 GiB are needed, 8 are there")
 
-    monkeypatch.setattr(second_attempts, "check_memory", checked)
+    monkeypatch.setattr(shortage, "check_memory", checked)
     with pytest.warns(RuntimeWarning, match="cannot go on with 'float64': 9 GiB are needed"):
         found = solve(scaled(1e60), hpcg_product(rough()), device="cpu", precond_dtype="float32")
     assert not found.converged

@@ -14,9 +14,9 @@ import dsolver
 from dsolver.errors import InputError
 from dsolver.kernels import load
 from dsolver.matrices.checked import RowsOnGpu
-from dsolver.matrices.cut import CutMatrix
+from dsolver.matrices.chunks.cut import CutMatrix
+from dsolver.matrices.chunks.row_block import ROWS
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import ROWS
 from tests.matrices.test_matrix import graph_laplacian, lattice
 
 pytestmark = pytest.mark.gpu

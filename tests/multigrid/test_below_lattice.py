@@ -12,7 +12,8 @@ import dsolver
 from dsolver import kernels, problems
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.grid import coarse_grid
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Partition
 from dsolver.multigrid import hierarchy
 from dsolver.multigrid.algebraic.lattice import choice
 from dsolver.multigrid.algebraic.lattice.levels import below_lattice

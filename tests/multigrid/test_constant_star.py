@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dsolver.grid.partition import Box, Cut, Partition, Triple
+from dsolver.grid.box import Box, Triple
+from dsolver.grid.partition import Cut, Partition
 from dsolver.kernels import Backend, load
 from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil
 from dsolver.kernels.lattice.star import COARSE_LAYERS, LAYERS, Around, star_transfer

@@ -11,7 +11,8 @@ import pytest
 import dsolver
 from dsolver import problems
 from dsolver.engines.eager.engine import EagerEngine
-from dsolver.grid.partition import Box, Cut, Partition, Triple
+from dsolver.grid.box import Box, Triple
+from dsolver.grid.partition import Cut, Partition
 from dsolver.kernels import load
 from dsolver.kernels.cpu.sell.setup import CpuSell
 from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil, StencilSetup

@@ -15,8 +15,9 @@ from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.errors import InputError
 from dsolver.grid import coarse_grid
+from dsolver.grid.box import Triple, three
 from dsolver.grid.coarse_grid import partition_of
-from dsolver.grid.partition import Partition, Triple, three
+from dsolver.grid.partition import Partition
 from dsolver.kernels import DENSE_ROWS, Backend
 from dsolver.multigrid import hierarchy
 from dsolver.multigrid.correction import CorrectionStep

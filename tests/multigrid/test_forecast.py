@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsolver.distributed.forecast import Part
-from dsolver.grid.partition import Triple
+from dsolver.grid.box import Triple
 from dsolver.multigrid.forecast import has_corners
 from dsolver.problems import diffusion
 from dsolver.program.spec import SolveSpec

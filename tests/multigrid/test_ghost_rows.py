@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from dsolver import kernels
+from dsolver.grid.box import Box, Triple
 from dsolver.grid.coarse_grid import partition_of
-from dsolver.grid.partition import Box, Partition, Triple
+from dsolver.grid.partition import Partition
 from dsolver.multigrid.geometric import ghost_rows
 from tests.grid.test_coarse_grid import CUTS
 

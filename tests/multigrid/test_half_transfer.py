@@ -9,7 +9,8 @@ import pytest
 
 from dsolver import problems
 from dsolver.engines.eager.engine import EagerEngine
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels import load
 from dsolver.kernels.reference.sell import NumpySell
 from dsolver.multigrid import hierarchy

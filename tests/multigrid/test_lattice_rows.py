@@ -10,7 +10,8 @@ import pytest
 import dsolver
 from dsolver import kernels
 from dsolver.engines.eager.engine import EagerEngine
-from dsolver.grid.partition import BOX_OFFSETS, Partition
+from dsolver.grid.box import BOX_OFFSETS
+from dsolver.grid.partition import Partition
 from dsolver.multigrid.algebraic.lattice.levels import symmetric_weights
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.geometric import constant_stencil

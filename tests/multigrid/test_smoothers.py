@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import dsolver
 from dsolver import problems
 from dsolver.engines.base import Field
-from dsolver.grid.partition import Triple
+from dsolver.grid.box import Triple
 from dsolver.multigrid.smoothers import RATIO, chebyshev_steps
 from dsolver.preconditioners import Algebraic
 from tests.multigrid.hierarchies import hierarchy

@@ -15,7 +15,8 @@ from dsolver import kernels, problems
 from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.errors import InputError
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Partition
 from dsolver.krylov.control.giving_up import UNSYMMETRIC, UNSYMMETRIC_FROM
 from dsolver.multigrid.smoothers import SAFETY
 from dsolver.preconditioners import Chebyshev, Function, Identity, Jacobi, Preconditioner, register, registry

@@ -22,7 +22,8 @@ from dsolver import kernels, problems
 from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.errors import InconsistentWarning, InputError
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Partition
 from dsolver.preconditioners import Identity
 from dsolver.problems import Dirichlet, Neumann, Problem, Robin, diffusion
 from dsolver.problems.discretization import Patch

@@ -11,7 +11,7 @@ import pytest
 
 from dsolver import problems
 from dsolver.errors import InputError
-from dsolver.grid.partition import Triple
+from dsolver.grid.box import Triple
 
 LAPLACIAN = np.zeros((3, 3, 3))
 LAPLACIAN[1, 1, :] = LAPLACIAN[1, :, 1] = LAPLACIAN[:, 1, 1] = -1.0

@@ -19,7 +19,7 @@ import dsolver
 from dsolver import kernels, problems
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.errors import InconsistentWarning, InputError
-from dsolver.grid.partition import Triple
+from dsolver.grid.box import Triple
 from dsolver.preconditioners import Algebraic, Identity
 from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS, Problem
 from dsolver.program.solve import Solve

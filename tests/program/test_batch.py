@@ -15,7 +15,8 @@ from distributed import Client, LocalCluster
 import dsolver
 from dsolver import problems
 from dsolver.grid import coarse_grid
-from dsolver.grid.partition import Cut, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Cut
 from dsolver.kernels.batched import Columns
 from dsolver.krylov.pace import Pace
 from dsolver.preconditioners import Multigrid

@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from dsolver.errors import InputError
+from dsolver.grid.box import Box, Offsets, Triple, three
+from dsolver.grid.halo import HaloPlan
 from dsolver.grid.numbering import with_halo
-from dsolver.grid.partition import Box, HaloPlan, Offsets, Partition, Triple, three
+from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.stencil import StencilRows
 from dsolver.problems import Problem

@@ -7,7 +7,7 @@ from math import prod
 from typing import final
 
 from dsolver.benchmarks.hpcg.levels import HPCG_LEVELS
-from dsolver.grid.partition import Triple
+from dsolver.grid.box import Triple
 
 REFERENCE_ITERATIONS = 50
 """CG iterations of the reference phase, and the fewest that an optimized set may count."""

@@ -9,8 +9,8 @@ from typing import final
 from dsolver import problems
 from dsolver.benchmarks.hpcg.preconditioner import Hpcg
 from dsolver.errors import InputError
+from dsolver.grid.box import Triple
 from dsolver.grid.coloring import BEST_CLASSES, Order
-from dsolver.grid.partition import Triple
 from dsolver.program.spec import SolveSpec
 
 COLOR8 = Order(BEST_CLASSES)

@@ -34,8 +34,8 @@ from dsolver.cost.room import check_memory
 from dsolver.cost.traffic import description
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError
+from dsolver.grid.box import Triple
 from dsolver.grid.coloring import Order
-from dsolver.grid.partition import Triple
 from dsolver.monitor.watch import Sink, Watch, open_page
 from dsolver.preconditioners import Identity, Preconditioner
 from dsolver.program.spec import SolveSpec

@@ -9,7 +9,8 @@ from typing import Any, Final, final
 import numpy as np
 
 from dsolver.engines.base import Engine, Field
-from dsolver.grid.partition import Box, Partition
+from dsolver.grid.box import Box
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, WAXPBY
 from dsolver.program.solve import Solve

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, final
 
-from dsolver.grid.partition import Triple
+from dsolver.grid.box import Triple
 from dsolver.monitor.spans import Exposure, Span
 
 CG_TOLERANCE: Final = 1e-12

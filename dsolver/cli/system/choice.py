@@ -20,7 +20,7 @@ from dsolver.cli.system.case import SUFFIX, DiffusionCase, case_of, case_options
 from dsolver.cluster.file_rows import blocks_of_file
 from dsolver.cluster.row_blocks import results_of
 from dsolver.errors import InputError
-from dsolver.grid.partition import Box
+from dsolver.grid.box import Box
 from dsolver.problems import Problem
 
 if TYPE_CHECKING:

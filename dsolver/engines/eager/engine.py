@@ -26,7 +26,8 @@ from dsolver.engines.eager.handles import (
 from dsolver.engines.eager.timing import NO_TIMER, HostTimer, Timer
 from dsolver.engines.transport.base import Alone, Transport
 from dsolver.errors import check_block
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend, load
 from dsolver.kernels.batched import Batched
 from dsolver.kernels.contract import LOAD, Kernel

@@ -53,7 +53,8 @@ from dsolver.engines.graph.tasks import (
     unload_block,
     unpack_halo,
 )
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.box import Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels.contract import LOAD, Kernel
 from dsolver.monitor.spans import Span
 

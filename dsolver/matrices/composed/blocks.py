@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.canonical import imported
+from dsolver.matrices.chunks.plan import grouped, in_fields
+from dsolver.matrices.chunks.row_block import FIELD_ROWS
 from dsolver.matrices.complex.parts import is_complex
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import FIELD_ROWS
 from dsolver.problems.problem import Problem, no_matrix
 
 STEPS: Final = 30
@@ -91,13 +92,13 @@ def block(
     if partition is not None:
         if chunks is not None:
             raise InputError("partition= gives a part to each row, and so the chunks: leave chunks= out")
-        return made.grouped(partition)
+        return grouped(made, partition)
     if chunks is None:
         return made
     asked: Any = chunks
     if not isinstance(asked, Integral) or not 1 <= int(asked) <= min(sizes):
         raise InputError(f"chunks must be an integer from 1 to {min(sizes)}, the rows of the smallest field")
-    return made.in_fields(int(asked))
+    return in_fields(made, int(asked))
 
 
 def _as_rows(part: Any) -> Any:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from dsolver.grid.partition import Cut
+from dsolver.matrices.chunks.plan import by_entries
+from dsolver.matrices.chunks.row_block import FED
 from dsolver.matrices.complex.parts import complex_parts
 from dsolver.matrices.complex.problem import problem_of_complex
 from dsolver.matrices.matrix import matrix
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import FED
 from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.fluxes.rows import flux_rows
 from dsolver.problems.problem import Problem
@@ -64,4 +65,4 @@ def _on_grid(made: MatrixProblem, problem: Problem) -> MatrixProblem:
 def _cut(made: MatrixProblem, chunks: Cut) -> Cut:
     """As many chunks of rows as there are of the grid."""
     count = math.prod(each if isinstance(each, int) else len(each) for each in chunks)
-    return made.by_entries(count).sizes
+    return by_entries(made, count).sizes

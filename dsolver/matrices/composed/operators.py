@@ -12,11 +12,11 @@ import numpy as np
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.canonical import imported
+from dsolver.matrices.chunks.row_block import GIVEN
 from dsolver.matrices.complex.parts import is_complex
 from dsolver.matrices.composed.grids import as_matrix
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import GIVEN
 from dsolver.problems.functions import ByChunk, OperatorProduct, UserFunction, as_function, function_for
 from dsolver.problems.problem import Problem, no_matrix
 from dsolver.problems.stencils import stencil

@@ -11,10 +11,12 @@ import numpy as np
 
 from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.grid.partition import HaloPlan, Offsets, Partition
+from dsolver.grid.box import Offsets
+from dsolver.grid.halo import HaloPlan
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
-from dsolver.matrices.row_block import RowBlock
+from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import Bounds, own_bounds, window_of

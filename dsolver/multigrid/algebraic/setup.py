@@ -17,7 +17,8 @@ from typing import Any, Final, TypeVar, final
 
 from dsolver.distributed.setup_exchange import GhostExchange
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.grid.partition import BOX_OFFSETS, Partition
+from dsolver.grid.box import BOX_OFFSETS
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.deferred import Deferred
 from dsolver.multigrid.algebraic.fine_level import FineLevel

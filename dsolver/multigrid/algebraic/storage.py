@@ -17,7 +17,7 @@ from dsolver.distributed.halo import plan_layout
 from dsolver.distributed.loaded_rows import stored_matrix
 from dsolver.distributed.matrix import ChunkMatrix, Matrix
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.grid.partition import HaloPlan
+from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import JACOBI
 from dsolver.kernels.formats.choice import Choice, blocks_of

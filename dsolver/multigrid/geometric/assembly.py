@@ -7,9 +7,10 @@ from typing import Any
 
 from dsolver.distributed.halo import halo_layout
 from dsolver.distributed.matrix import ChunkMatrix
+from dsolver.grid.box import Offsets
 from dsolver.grid.coloring import colored_layout
 from dsolver.grid.numbering import own_number, stencil_rows
-from dsolver.grid.partition import Offsets, Partition
+from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.formats.stencil import ConstantStencil

@@ -9,9 +9,10 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.grid.box import BOX_OFFSETS, Box, Offsets, Triple
 from dsolver.grid.coloring import colored_layout
 from dsolver.grid.numbering import stencil_rows
-from dsolver.grid.partition import BOX_OFFSETS, Box, Offsets, Partition, Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil, constant_stencil

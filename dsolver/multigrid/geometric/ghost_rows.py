@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from dsolver.distributed.halo import direct_layout
 from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.box import DIRECTIONS, Offsets, Triple
 from dsolver.grid.numbering import own_number
-from dsolver.grid.partition import DIRECTIONS, Offsets, Partition, Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import HaloLayout
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.grid.partition import Offsets
+from dsolver.grid.box import Offsets
 from dsolver.kernels import Backend
 
 T = TypeVar("T")

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.box import Offsets, Triple
 from dsolver.grid.numbering import by_offset
-from dsolver.grid.partition import Offsets, Partition, Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 
 STRONG: Final = 0.5

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dsolver.grid.partition import Offsets, Partition, Triple
+from dsolver.grid.box import Offsets, Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import Layout, Route
 from dsolver.kernels.lattice.star import Around

@@ -7,10 +7,11 @@ from typing import Any
 
 from dsolver.distributed.halo import halo_layout
 from dsolver.distributed.matrix import ChunkMatrix
+from dsolver.grid.box import BOX_OFFSETS, Offsets
 from dsolver.grid.coarse_grid import CoarseGrid
 from dsolver.grid.coloring import colored_layout
 from dsolver.grid.numbering import chunk_numbering, has_halo, own_number
-from dsolver.grid.partition import BOX_OFFSETS, Offsets, Partition
+from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import Layout, Route
 from dsolver.kernels.lattice.coarsening import Coarsening

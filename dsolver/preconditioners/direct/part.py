@@ -20,8 +20,8 @@ from dsolver.kernels.direct.libraries import SingularError
 from dsolver.kernels.direct.parts import DirectPart
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import HaloLayout, Layout
+from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import RowBlock
 from dsolver.multigrid.algebraic.finest import rows_of_blocks
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows

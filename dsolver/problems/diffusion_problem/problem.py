@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.grid.partition import STAR_OFFSETS, Cut, Partition
+from dsolver.grid.box import STAR_OFFSETS
+from dsolver.grid.partition import Cut, Partition
 from dsolver.problems.boundary import Boundary, boundary_of, other_values
 from dsolver.problems.coordinates import Cells, agreed, centers_of
 from dsolver.problems.diffusion_problem.cell_sets import fixed_cells, left_out

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError
-from dsolver.grid.partition import Partition, Triple, three
+from dsolver.grid.box import Triple, three
+from dsolver.grid.partition import Partition
 from dsolver.problems.conditions import ALPHA, Dirichlet
 from dsolver.problems.finite_volumes import CROSS, FIXED, MASK, Diffusion
 from dsolver.problems.fluxes.form import field_of, kappa_of

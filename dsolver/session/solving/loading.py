@@ -12,7 +12,7 @@ import numpy as np
 from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
 from dsolver.engines.running_program import Blocks
 from dsolver.errors import InconsistentWarning, InputError, warn
-from dsolver.grid.partition import Triple
+from dsolver.grid.box import Triple
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
 from dsolver.program.lifting import UNKNOWN, OutOfRangeError, exponent_for, times

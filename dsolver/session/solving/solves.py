@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
-from dsolver.errors import warn
-from dsolver.krylov.methods import serving_any
-from dsolver.matrices.problem import MatrixProblem
 from dsolver.monitor.watch import Watch
-from dsolver.problems import Problem
-from dsolver.problems.discretization import CellRule
 from dsolver.program.lifting import OutOfRangeError, times
 from dsolver.program.terms import Terms
 from dsolver.session.checkpoint import checkpoint_of
-from dsolver.session.follower import Follower, History
+from dsolver.session.follower import Follower
 from dsolver.session.notes import notes_of
 from dsolver.session.operator import Residual
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
 from dsolver.session.session import Session
-from dsolver.session.solving.advice import Case, advice_on
+from dsolver.session.solving.advice import advice_on
 from dsolver.session.solving.batching import grouped
-from dsolver.session.solving.loading import LoadedColumn, given_column, start
-from dsolver.session.solving.second_attempts import (
-    find_pieces,
+from dsolver.session.solving.last_attempts import (
     is_of_unclear_rank,
     needs_factors,
     needs_least_squares,
-    replaceable,
     take_factors,
-    take_fine_least_squares,
     take_least_squares,
+    why_factors,
+)
+from dsolver.session.solving.loading import given_column, start
+from dsolver.session.solving.report import asymmetric, case_of, for_all_of_b, of_cells, sealed, solved_by
+from dsolver.session.solving.second_attempts import (
+    find_pieces,
+    replaceable,
     try_float64,
     try_other_method,
     try_other_preconditioner,
-    why_factors,
 )
 from dsolver.session.solving.two_parts import solved_in_parts
 from dsolver.session.user_arrays import is_complex
@@ -52,9 +47,6 @@ LEAST_RTOL: Final = 2.0**-23
 """Smallest rtol of systems in float32: half a unit in the last place of each item of x."""
 FLOAT32_RTOL: Final = 1e-5
 """Tolerance in place of smaller ones."""
-ASYMMETRY: Final = 1e-6
-"""From where on a preconditioner is not symmetric, as a part of its size: more than rounding, or a solver inside that
-stops at a tolerance."""
 
 
 def solved(session: Session, sides: RightHandSides, options: Options) -> Solution | Solutions:
@@ -148,9 +140,9 @@ def _solved(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
         for number in lost:
             for solution in _together(session, [pairs[number]], options) or ():
                 found[number] = min(found[number], solution, key=lambda each: each.true_residual)
-    for needed, take in ((needs_least_squares, take_least_squares), (is_of_unclear_rank, take_fine_least_squares)):
+    for needed, fine in ((needs_least_squares, False), (is_of_unclear_rank, True)):
         for number, solution in enumerate(found):
-            if needed(solution, options) and take(session):
+            if needed(solution, options) and take_least_squares(session, fine=fine):
                 for other in _together(session, [pairs[number]], options) or ():
                     found[number] = min(solution, other, key=lambda each: each.true_residual)
     return found
@@ -225,7 +217,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
         times = {"setup": setup, "load": loaded - began, "solve": time.perf_counter() - loaded}
         times |= {"lost": session.lost} if session.lost else {}
         ends = [
-            _for_all_of_b(history.ended, load.begun.excess.part, load.begun.b_norm, options)
+            for_all_of_b(history.ended, load.begun.excess.part, load.begun.b_norm, options)
             for load, history in zip(loads, follower.histories, strict=True)
         ]
         slowest = follower.histories[follower.slowest]
@@ -237,13 +229,13 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
             x = [scaled(session, loads[0].right, started.x)]
         else:
             x = [solution(session, load.right, column) for column, load in enumerate(loads)]
-    asymmetric = _asymmetric(session, ends)
-    sealed = _sealed(loads[0].begun.excess)
+    lopsided = asymmetric(session, ends)
+    closed = sealed(loads[0].begun.excess)
     return [
         Solution(
             x=x[column],
             status=ends[column],
-            advice=advice_on(_case(session, load, history, ends[column], options)),
+            advice=advice_on(case_of(session, load, history, ends[column], options)),
             iterations=history.iterations,
             residuals=tuple(history.residuals),
             true_residual=history.true_residual,
@@ -252,97 +244,19 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
             closed_regions=load.begun.excess.closed,
             timings={**times, "total": setup + session.lost + time.perf_counter() - began},
             engine=session.system.described,
-            solved_by=_solved_by(session, load),
+            solved_by=solved_by(session, load),
             spans=watch.spans,
             exposure=watch.exposure,
-            problem=_of_cells(session.given),
+            problem=of_cells(session.given),
             notes=(
                 *notes_of(session),
                 *load.begun.chosen.remarks,
-                *sealed,
+                *closed,
                 *keeper.notes,
                 *notes.get(column, ()),
                 *history.notes,
-                *(asymmetric if not ends[column].converged else ()),
+                *(lopsided if not ends[column].converged else ()),
             ),
         )
         for column, (load, history) in enumerate(zip(loads, follower.histories, strict=True))
     ]
-
-
-def _of_cells(problem: Problem) -> Problem | None:
-    """The diffusion problem that was solved; None for others."""
-    found = problem.of_grid if isinstance(problem, MatrixProblem) else problem
-    return found if found is not None and isinstance(found.rule, CellRule) else None
-
-
-def _solved_by(session: Session, load: LoadedColumn) -> str:
-    """The method and the preconditioner with which a solve has ended."""
-    own = session.wishes.m is session.first.m
-    m = load.begun.chosen if own else session.wishes.m
-    return f"{session.spec.method} with {m.asked}"
-
-
-def _sealed(excess: Inconsistency) -> tuple[str, ...]:
-    """A note where a mask keeps all cells from the boundary conditions that would fix the solution."""
-    if not excess.sealed:
-        return ()
-    note = (
-        "no cell that the mask leaves is connected with a face where bc fixes u: in each closed region x has mean "
-        "zero, and values at the faces play no part. mask= is true at the cells to leave out, active= at those to "
-        "keep: is the other one meant?"
-    )
-    warn(note, RuntimeWarning)
-    return (note,)
-
-
-def _case(session: Session, load: LoadedColumn, history: History, ended: Status, options: Options) -> Case:
-    """The case of a solve that advice is given on."""
-    return Case(
-        status=ended,
-        problem=session.problem,
-        method=session.spec.method,
-        used=(session.first.m, load.begun.chosen, session.wishes.m),
-        restart=session.first.restart,
-        residuals=history.residuals,
-        true_residual=history.true_residual,
-        b_norm=load.begun.b_norm,
-        limit=options.limit(load.begun.b_norm),
-    )
-
-
-def _asymmetric(session: Session, ends: Sequence[Status]) -> tuple[str, ...]:
-    """A note where solves have not converged and M is not symmetric."""
-    traits = session.spec.traits
-    if not traits.symmetric or all(end.converged or end is Status.STOPPED for end in ends):
-        return ()
-    found = session.wishes.m.asymmetry()
-    if not found > ASYMMETRY:
-        return ()
-    flexible = "" if session.spec.method == "fcg" else "'fcg', "
-    note = (
-        f"M is not symmetric: xᵀMy and yᵀMx of random x and y differ by {found:.1g} of their size, and "
-        f"method={session.spec.method!r} needs M = Mᵀ. Incomplete LU factors (spilu) are not: use a preconditioner of "
-        f"dsolver's, or method={flexible}{serving_any()}"
-    )
-    warn(note, RuntimeWarning)
-    return (note,)
-
-
-def _for_all_of_b(status: Status, inconsistency: float, b_norm: float, options: Options) -> Status:
-    """Status of a solve for the b that was given, of which a part may be out of A's reach.
-
-    Args:
-        status: for the rest of b.
-        inconsistency: the length of that part over that of b.
-        b_norm: the length of the rest.
-        options: of the solve.
-    """
-    if inconsistency <= CONSISTENT:
-        return status
-    rest = math.sqrt(max(0.0, 1.0 - inconsistency * inconsistency))
-    if rest <= CONSISTENT:  # what is left of b is rounding, and so is what became of it
-        return Status.INCOMPATIBLE_RHS
-    whole = b_norm / rest
-    missed = inconsistency * whole > options.limit(whole)
-    return Status.INCOMPATIBLE_RHS if status.converged and missed else status

@@ -12,7 +12,8 @@ import numpy as np
 from dsolver.engines.redistribution import BlocksInBoxes
 from dsolver.engines.running_program import PartsOfArray
 from dsolver.errors import InputError, check_real
-from dsolver.grid.partition import Box, Partition
+from dsolver.grid.box import Box
+from dsolver.grid.partition import Partition
 
 if TYPE_CHECKING:
     from distributed import Client

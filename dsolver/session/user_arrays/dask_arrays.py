@@ -11,7 +11,8 @@ import numpy as np
 
 from dsolver.engines.redistribution import BlocksInBoxes
 from dsolver.errors import InputError, check_block
-from dsolver.grid.partition import Box, Partition
+from dsolver.grid.box import Box
+from dsolver.grid.partition import Partition
 from dsolver.session.user_arrays.containers import Container, InMemory, Vectors, assembled
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dsolver.distributed.halo import direct_layout, plan_layout
-from dsolver.grid.partition import HaloPlan
+from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import contract, load
 from dsolver.kernels.direct.parts import DirectPart
 from dsolver.kernels.formats.ell import Ell

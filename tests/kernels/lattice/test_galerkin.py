@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 
-from dsolver.grid.partition import three
+from dsolver.grid.box import three
 from dsolver.kernels import Backend, load
 from dsolver.kernels.cpu import lattice as cpu_lattice
 from dsolver.kernels.lattice.coarsening import CORNERS, GHOST, NEGLIGIBLE, Coarsening, offsets_below

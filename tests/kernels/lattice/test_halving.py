@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dsolver.grid.partition import three
+from dsolver.grid.box import three
 from dsolver.kernels import load
 from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, GHOST, Coarsening, offsets_below
 from tests.support.on_host import FIBERS, compiled

@@ -17,7 +17,7 @@ import numpy as np
 
 from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.grid.partition import HaloPlan
+from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows

@@ -21,7 +21,7 @@ from dsolver.distributed.setup_exchange import (
     numbers_of,
 )
 from dsolver.engines.base import Message, PerChunk
-from dsolver.grid.partition import HaloPlan
+from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import UNDECIDED
 from dsolver.kernels.formats.csr import Csr

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, Final
 
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.grid.partition import Offsets, Partition
+from dsolver.grid.box import Offsets
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.views import without_base
 from dsolver.multigrid.algebraic.rows.measures import not_positive

@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any
 
 from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.box import Offsets
 from dsolver.grid.numbering import own_number
-from dsolver.grid.partition import Offsets, Partition
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.finest import FinestGrid, FinestLevel
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows

@@ -17,12 +17,14 @@ import numpy as np
 
 from dsolver.distributed.setup_exchange import GhostExchange, Senders, mutual_senders, numbers_of, senders_of
 from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.box import Offsets
+from dsolver.grid.halo import HaloPlan
 from dsolver.grid.numbering import chunk_numbering, own_number
-from dsolver.grid.partition import HaloPlan, Offsets, Partition
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import OpenBox
 from dsolver.kernels.formats.layout import Layout
-from dsolver.matrices.row_block import RowBlock
+from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows

@@ -17,8 +17,10 @@ import numpy as np
 
 from dsolver.distributed.setup_exchange import Senders, mutual_senders, receivers_of, senders_of
 from dsolver.engines.base import Engine, Message, PerChunk
+from dsolver.grid.box import Offsets
+from dsolver.grid.halo import HaloPlan
 from dsolver.grid.numbering import own_number
-from dsolver.grid.partition import HaloPlan, Offsets, Partition
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import LatticeBox
 from dsolver.multigrid.algebraic.galerkin import Coarsened, CoarserLevel

@@ -15,7 +15,7 @@ import numpy as np
 
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, PerChunk
-from dsolver.grid.partition import HaloPlan
+from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import Images
 from dsolver.kernels.cpu.amg.setup import AmgKernels

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from dsolver.grid.partition import HaloPlan
+from dsolver.grid.halo import HaloPlan
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows

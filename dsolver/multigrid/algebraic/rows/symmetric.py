@@ -15,7 +15,7 @@ import numpy as np
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.errors import InputError
-from dsolver.grid.partition import HaloPlan
+from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from dsolver import kernels
+from dsolver.grid.box import Flags, Offsets, Triple
 from dsolver.grid.coarse_grid import CoarseGrid
 from dsolver.grid.coloring import colored_layout
-from dsolver.grid.partition import Flags, Offsets, Partition, Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.layout import Layout
 from dsolver.multigrid.geometric.transfer import chunk_transfer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dsolver.grid.partition import STAR_OFFSETS, Flags, Triple
+from dsolver.grid.box import STAR_OFFSETS, Flags, Triple
 from dsolver.kernels.formats.checkered.corners import Corners
 from dsolver.kernels.formats.layout import SLICE
 from tests.kernels.cuda.checkered.half_transfers import check_bits, half_and_whole

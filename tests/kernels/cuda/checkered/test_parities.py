@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsolver.grid.partition import BOX_OFFSETS, Flags, Triple
+from dsolver.grid.box import BOX_OFFSETS, Flags, Triple
 from dsolver.kernels.formats.checkered.parities import Parities, fits, starts
 from tests.kernels.cuda.checkered.half_transfers import check_bits, half_and_whole
 from tests.kernels.lattice.test_galerkin import random_rows, whole, with_ghosts

@@ -10,9 +10,10 @@ import pytest
 
 from dsolver import kernels
 from dsolver.cost.memory import part_of
+from dsolver.grid.box import STAR_OFFSETS, Flags, Triple
 from dsolver.grid.coloring import colored_layout
 from dsolver.grid.numbering import stencil_rows
-from dsolver.grid.partition import STAR_OFFSETS, Flags, Partition, Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.checkered.faces import Faces
 from dsolver.kernels.formats.layout import Layout

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from dsolver import kernels
+from dsolver.grid.box import BOX_OFFSETS, Offsets, Triple
 from dsolver.grid.coloring import colored_layout
 from dsolver.grid.numbering import stencil_rows
-from dsolver.grid.partition import BOX_OFFSETS, Offsets, Partition, Triple
+from dsolver.grid.partition import Partition
 from dsolver.kernels.lattice.coarsening import offsets_below
 from dsolver.problems import STAR_OFFSETS
 

@@ -10,7 +10,8 @@ from typing import Any, Final, Self, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.grid.partition import HaloPlan, Partition
+from dsolver.grid.halo import HaloPlan
+from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.statistics import Statistics

@@ -11,12 +11,13 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.grid.partition import HaloPlan, Partition
+from dsolver.grid.halo import HaloPlan
+from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.kernels import load
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.matrices.checked import csr_of
-from dsolver.matrices.row_block import ChunkCounts, CutRows, RowBlock, counts_of, row_block
+from dsolver.matrices.chunks.row_block import ChunkCounts, CutRows, RowBlock, counts_of, row_block
 
 
 @final

@@ -1,0 +1,105 @@
+"""Last attempts of solves that ended badly: factors of the whole matrix, and factors for least squares."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Final
+
+from dsolver.errors import DsolverError
+from dsolver.krylov.methods import FOR_FACTORS
+from dsolver.preconditioners import Direct, Preconditioner
+from dsolver.preconditioners.direct.choice import may_be_for_least_squares, may_be_last
+from dsolver.preconditioners.direct.preconditioner import NEARBY
+from dsolver.session.follower import ATTAINED
+from dsolver.session.options import Options
+from dsolver.session.session import Session
+from dsolver.session.solving.shortage import shortage
+from dsolver.solution import Solution
+from dsolver.status import Status
+
+DOUBTFUL: Final = (Status.STAGNATED, Status.INDEFINITE, Status.NOT_FINITE, Status.DIVERGED)
+"""Ends of a solve for which a preconditioner in float32 may be the reason."""
+
+LOST: Final = (*DOUBTFUL, Status.BREAKDOWN)
+"""Ends of a solve after which factors of the matrix are the last attempt; and where the iterations have run out, if
+the user has not said how many there may be."""
+
+REACHED: Final = 1e-12
+"""Part of ‖b‖ to which b - A x has come where rounding alone is in the way."""
+
+
+def needs_factors(solution: Solution, options: Options) -> bool:
+    """Whether a solve has ended so that factors of the matrix are left as the last attempt."""
+    ran_out = solution.status is Status.MAX_ITERATIONS and options.maxiter is None
+    rounding = solution.true_residual <= REACHED * solution.b_norm or ATTAINED in solution.notes
+    return (ran_out or solution.status in LOST) and not rounding
+
+
+def take_factors(session: Session, why: str) -> bool:
+    """Take factors of the whole matrix for M from now on, where "auto" may and there is room; whether it does.
+
+    Args:
+        session: whose solve has ended badly.
+        why: for notes of the solves that follow.
+    """
+    with session.in_use():
+        given, first = session.given, session.first
+        done = isinstance(session.wishes.m, Direct) and session.spec.method == FOR_FACTORS
+        free = first.free and first.method is None and not done and given.operator is None
+        factors: dict[str, Any] = {"m": Direct(), "method": FOR_FACTORS}
+        if not free or not may_be_last(given) or shortage(session, **factors):
+            return False
+        try:
+            session.precondition(**factors)
+        except DsolverError:  # no library where they would be made, or memory: the program is started anew
+            return False
+    session.factored = why
+    return True
+
+
+def needs_least_squares(solution: Solution, options: Options) -> bool:
+    """Whether a solve has ended so that A may be singular, and no x reach b, which factors of A do not tell."""
+    return NEARBY not in solution.notes and needs_factors(solution, options)
+
+
+def is_of_unclear_rank(solution: Solution, options: Options) -> bool:
+    """Whether factors of a singular matrix, or of its least squares, have led to no end."""
+    return NEARBY in solution.notes and needs_factors(solution, options)
+
+
+def take_least_squares(session: Session, *, fine: bool) -> bool:
+    """Take factors for least squares from now on, where M has factors and there is room; whether M has them.
+
+    Args:
+        session: whose solve has ended badly.
+        fine: whether they are to leave out less of x, where "auto" may take them: others have led to no end, so that
+            the singular values of A have no gap where these leave out what is smaller.
+    """
+    with session.in_use():
+        m, first = session.wishes.m, session.first
+        free = (first.free and first.method is None) if fine else not session.spec.traits.symmetric
+        if not (free and isinstance(m, Direct)):
+            return False
+        has, other = (m.fine if fine else m.least_squares), replace(m, least_squares=True, fine=fine or m.fine)
+        if has or not may_be_for_least_squares(session.given) or shortage(session, m=other):
+            return has
+        return _made(session, other)
+
+
+def _made(session: Session, m: Preconditioner) -> bool:
+    """Take a preconditioner from now on; whether it could be made."""
+    try:
+        session.precondition(m=m)
+    except DsolverError:
+        return False
+    return True
+
+
+def why_factors(solution: Solution) -> str:
+    """A note on what had led to no end before factors were made."""
+    part = solution.true_residual / solution.b_norm if solution.b_norm else math.inf
+    return (
+        f"the solve by iterations ended as {solution.status} after {solution.iterations} of them, with "
+        f"‖b - Ax‖/‖b‖ = {part:.1e}: this one is with factors of the whole matrix, M='direct'"
+    )

@@ -1,0 +1,102 @@
+"""Report on a solve beside its x: its status for all of b, notes, and the case that advice is given on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
+from dsolver.errors import warn
+from dsolver.krylov.methods import serving_any
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.problems import Problem
+from dsolver.problems.discretization import CellRule
+from dsolver.session.follower import History
+from dsolver.session.options import Options
+from dsolver.session.session import Session
+from dsolver.session.solving.advice import Case
+from dsolver.session.solving.loading import LoadedColumn
+from dsolver.status import Status
+
+ASYMMETRY: Final = 1e-6
+"""From where on a preconditioner is not symmetric, as a part of its size: more than rounding, or a solver inside that
+stops at a tolerance."""
+
+
+def of_cells(problem: Problem) -> Problem | None:
+    """The diffusion problem that was solved; None for others."""
+    found = problem.of_grid if isinstance(problem, MatrixProblem) else problem
+    return found if found is not None and isinstance(found.rule, CellRule) else None
+
+
+def solved_by(session: Session, load: LoadedColumn) -> str:
+    """The method and the preconditioner with which a solve has ended."""
+    own = session.wishes.m is session.first.m
+    m = load.begun.chosen if own else session.wishes.m
+    return f"{session.spec.method} with {m.asked}"
+
+
+def sealed(excess: Inconsistency) -> tuple[str, ...]:
+    """A note where a mask keeps all cells from the boundary conditions that would fix the solution."""
+    if not excess.sealed:
+        return ()
+    note = (
+        "no cell that the mask leaves is connected with a face where bc fixes u: in each closed region x has mean "
+        "zero, and values at the faces play no part. mask= is true at the cells to leave out, active= at those to "
+        "keep: is the other one meant?"
+    )
+    warn(note, RuntimeWarning)
+    return (note,)
+
+
+def case_of(session: Session, load: LoadedColumn, history: History, ended: Status, options: Options) -> Case:
+    """The case of a solve that advice is given on."""
+    return Case(
+        status=ended,
+        problem=session.problem,
+        method=session.spec.method,
+        used=(session.first.m, load.begun.chosen, session.wishes.m),
+        restart=session.first.restart,
+        residuals=history.residuals,
+        true_residual=history.true_residual,
+        b_norm=load.begun.b_norm,
+        limit=options.limit(load.begun.b_norm),
+    )
+
+
+def asymmetric(session: Session, ends: Sequence[Status]) -> tuple[str, ...]:
+    """A note where solves have not converged and M is not symmetric."""
+    traits = session.spec.traits
+    if not traits.symmetric or all(end.converged or end is Status.STOPPED for end in ends):
+        return ()
+    found = session.wishes.m.asymmetry()
+    if not found > ASYMMETRY:
+        return ()
+    flexible = "" if session.spec.method == "fcg" else "'fcg', "
+    note = (
+        f"M is not symmetric: xᵀMy and yᵀMx of random x and y differ by {found:.1g} of their size, and "
+        f"method={session.spec.method!r} needs M = Mᵀ. Incomplete LU factors (spilu) are not: use a preconditioner of "
+        f"dsolver's, or method={flexible}{serving_any()}"
+    )
+    warn(note, RuntimeWarning)
+    return (note,)
+
+
+def for_all_of_b(status: Status, inconsistency: float, b_norm: float, options: Options) -> Status:
+    """Status of a solve for the b that was given, of which a part may be out of A's reach.
+
+    Args:
+        status: for the rest of b.
+        inconsistency: the length of that part over that of b.
+        b_norm: the length of the rest.
+        options: of the solve.
+    """
+    if inconsistency <= CONSISTENT:
+        return status
+    rest = math.sqrt(max(0.0, 1.0 - inconsistency * inconsistency))
+    if rest <= CONSISTENT:  # what is left of b is rounding, and so is what became of it
+        return Status.INCOMPATIBLE_RHS
+    whole = b_norm / rest
+    missed = inconsistency * whole > options.limit(whole)
+    return Status.INCOMPATIBLE_RHS if status.converged and missed else status
