@@ -11,7 +11,7 @@ from dsolver.errors import DeviceError, InputError, warn
 from dsolver.krylov.control.control import ATTAINABLE
 from dsolver.krylov.control.norms import still_needed
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.preconditioners import Direct, Preconditioner
+from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.alternatives import (
     Alternative,
     alternative_to,
