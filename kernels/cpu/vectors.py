@@ -28,6 +28,7 @@ Real = npt.NDArray[Any]
 BLOCK = 4096
 BLOCKS_WORTH_A_THREAD = 16
 """A block of three vectors takes 5 us; a thread is woken and waited for in 20 us."""
+ITEMS_WORTH_A_THREAD = BLOCKS_WORTH_A_THREAD * BLOCK
 TILE = 256
 """Items of a few dozen vectors that stay in the nearest cache."""
 LANES = 8
@@ -53,23 +54,37 @@ class CpuVectors(Vectors):
     def _run(self, loop: Callable[..., Any], first: int, last: int, *operands: Any) -> None:
         self.team.run(loop, first, last, *operands, worth=BLOCKS_WORTH_A_THREAD)
 
+    def _gather(self, places: Any, x: Any, out: Any) -> None:
+        """out = x[places], with zeros where places are negative."""
+        self.team.run(gather, 0, len(places), places, x, out, worth=ITEMS_WORTH_A_THREAD)
+
     def load(self, layout: Layout, block: npt.NDArray[Any], x: Real) -> None:
-        x[layout.places] = np.asarray(block, dtype=np.float64).reshape(-1, order="F")
-        x[-SLICE:] = 0.0  # of rows that are not stored
+        rows, places = np.asarray(block, dtype=np.float64).reshape(-1, order="F"), layout.places
+        if isinstance(places, slice):
+            x[places] = rows
+        else:
+            self._gather(layout.row, rows, x)
 
     def unload(self, layout: Layout, x: Real) -> Real:
-        block: Real = x[layout.places].reshape(layout.shape, order="F")
-        return block if layout.places is layout.position else block.copy(order="F")
+        places = layout.places
+        if isinstance(places, slice):
+            return x[places].reshape(layout.shape, order="F").copy(order="F")
+        rows = np.empty(layout.rows, x.dtype)
+        self._gather(places, x, rows)
+        return rows.reshape(layout.shape, order="F")
 
     def copy(self, x: Real, y: Real) -> None:
         y[:] = x
 
     def fill(self, layout: Layout, value: float, x: Real) -> None:
-        x[layout.places] = value
-        x[-SLICE:] = 0.0  # as above
+        if value == 0.0:
+            x[:] = 0.0
+        else:
+            x[layout.places] = value
+            x[-SLICE:] = 0.0  # of rows that are not stored
 
     def pack(self, plan: HaloLayout, x: Real, buffer: Real) -> None:
-        gather(plan.send_rows, x, buffer)
+        self._gather(plan.send_rows, x, buffer)
 
     def dot(self, x: Real, y: Real, dot: F64) -> None:
         if not x.dtype == y.dtype == self.dtype:  # a GPU would take the bits for those of its type, and say nothing
@@ -328,10 +343,11 @@ def jacobi_step(first: Any, last: Any, diagonal: Any, r: Any, x: Any, z: Any) ->
 
 
 @compiled()
-def gather(rows: Any, x: Any, out: Any) -> None:
-    """out = x[rows]."""
-    for i in range(len(rows)):
-        out[i] = x[rows[i]]
+def gather(first: Any, last: Any, places: Any, x: Any, out: Any) -> None:
+    """out = x[places] on first .. last, with zeros where places are negative."""
+    for i in range(uint64(first), uint64(last)):
+        place = places[i]
+        out[i] = x[uint64(place)] if place >= 0 else x.dtype.type(0)
 
 
 @compiled()

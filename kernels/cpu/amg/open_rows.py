@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from math import prod
+from typing import Any, Final
 
 import numpy as np
+from numba import njit, uint64
 
 from dsolver.kernels.amg import OpenBox, Triple
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 
+ONE: Final = uint64(1)
 
-def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Any, team: Team) -> Csr:
+
+def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Any, team: Team) -> tuple[Csr, bool]:
     """The rows of a box's open cells, without entries that are zero beside the diagonal, in the order of the offsets.
 
     Args:
@@ -21,19 +25,29 @@ def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Any, team: Team)
         offsets: the K offsets of the columns, (0, 0, 0) among them.
         weights: float64 (K cells,), offset after offset.
         team: shares the rows.
+
+    Returns:
+        the rows, and whether mirrored entries are known to be equal, which they are of the only box of a grid.
     """
     rows = len(box.cells)
     where = (box.shape[0], box.shape[1], box.numbering.reshape(-1), box.names, box.cells)
     given = (*where, *box.steps(offsets), np.ascontiguousarray(weights).reshape(len(offsets), -1))
+    compared = len(box.names) == prod(box.shape) and {tuple(-step for step in o) for o in offsets} == set(offsets)
     start = np.zeros(rows + 1, dtype=np.int64)
-    team.run(_count, 0, rows, *given, start[1:], worth=ROWS_WORTH_A_THREAD)
+    unequal = sum(team.run(_count, 0, rows, *given, compared, start[1:], worth=ROWS_WORTH_A_THREAD))
     np.cumsum(start, out=start)
     out = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))
     team.run(_fill, 0, rows, *given, out, worth=ROWS_WORTH_A_THREAD)
-    return out
+    return out, compared and not unequal
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
+
+
+@njit(inline="always")
+def _to_place(line: Any, nx: Any, ny: Any) -> Any:
+    """Steps from the number of a cell in a line of the box to its place in the numbering."""
+    return 1 - line * nx + (nx + 2) * (1 + line % ny + (ny + 2) * (1 + line // ny))
 
 
 @compiled()
@@ -49,16 +63,25 @@ def _count(
     slots: Any,
     center: Any,
     weights: Any,
+    compared: Any,
     lengths: Any,
-) -> None:
-    for row in range(first, last):
-        cell, n = cells[row], 0
-        place = 1 + cell % nx + (nx + 2) * (1 + cell // nx % ny + (ny + 2) * (1 + cell // (nx * ny)))
-        for q in range(len(ahead)):
-            seen = numbering[place + ahead[q]]
-            if seen >= 0 and names[seen] >= 0 and (q == center or weights[slots[q], cell] != 0.0):
-                n += 1
+) -> int:
+    """Entries of each row; the number of entries that are not equal to those that mirror them, where compared."""
+    unequal, end, to_place, count = 0, np.int64(-1), np.int64(0), uint64(len(ahead))
+    for row in range(uint64(first), uint64(last)):
+        cell, n = np.int64(cells[row]), 0
+        if cell >= end:
+            line = cell // nx
+            end, to_place = (line + 1) * nx, _to_place(line, nx, ny)
+        for q in range(count):
+            seen = numbering[uint64(cell + to_place + ahead[q])]
+            if seen >= 0 and names[uint64(seen)] >= 0:
+                weight = weights[uint64(slots[q]), uint64(cell)]
+                n += int(q == uint64(center) or weight != 0.0)
+                if compared and q > uint64(center):
+                    unequal += int(weight != weights[uint64(slots[count - ONE - q]), uint64(seen)])
         lengths[row] = n
+    return unequal
 
 
 @compiled()
@@ -77,14 +100,17 @@ def _fill(
     rows: Any,
 ) -> None:
     start, columns, values = rows
-    for row in range(first, last):
-        cell, k = cells[row], start[row]
-        place = 1 + cell % nx + (nx + 2) * (1 + cell // nx % ny + (ny + 2) * (1 + cell // (nx * ny)))
-        for q in range(len(ahead)):
-            seen = numbering[place + ahead[q]]
-            if seen < 0 or names[seen] < 0:
+    end, to_place, k = np.int64(-1), np.int64(0), uint64(start[first])
+    for row in range(uint64(first), uint64(last)):
+        cell = np.int64(cells[row])
+        if cell >= end:
+            line = cell // nx
+            end, to_place = (line + 1) * nx, _to_place(line, nx, ny)
+        for q in range(uint64(len(ahead))):
+            seen = numbering[uint64(cell + to_place + ahead[q])]
+            if seen < 0 or names[uint64(seen)] < 0:
                 continue
-            weight = weights[slots[q], cell]
-            if q == center or weight != 0.0:
-                columns[k], values[k] = names[seen], weight
-                k += 1
+            weight = weights[uint64(slots[q]), uint64(cell)]
+            if q == uint64(center) or weight != 0.0:
+                columns[k], values[k] = names[uint64(seen)], weight
+                k += ONE

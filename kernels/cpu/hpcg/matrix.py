@@ -61,7 +61,7 @@ class CpuHpcgHalo(CpuHaloMatrix):
     """Entries that multiply a halo, with HPCG's operations at the boundary."""
 
     def residual_halo(self, t: Injection, q: Real, r: Real, rc: Real, kept: Real) -> None:
-        gather(self.boundary, r, kept)
+        gather(0, len(self.boundary), self.boundary, r, kept)
         scatter_add(self.boundary, -1.0, q, r)
         mapped_subtract(self.boundary, t.coarse_of, q, rc)
 

@@ -23,8 +23,11 @@ THREADS: Final = 256
 _OPEN = np.dtype([(name, np.int32) for name in ("nx", "ny", "cells", "rows", "offsets", "center")])
 
 
-def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Array) -> Csr:
-    """See `dsolver.kernels.cpu.amg.open_rows.open_rows`. It waits once, for the number of entries."""
+def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Array) -> tuple[Csr, bool]:
+    """See `dsolver.kernels.cpu.amg.open_rows.open_rows`. It waits once, for the number of entries.
+
+    Mirrored entries are not compared.
+    """
     rows, weights = len(box.cells), cupy.ascontiguousarray(weights).reshape(len(offsets), -1)
     ahead, slots, center = box.steps(offsets)
     steps = table(np.stack([ahead, slots], axis=1).astype(np.int32))
@@ -39,4 +42,4 @@ def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Array) -> Csr:
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     if rows:
         kernel(FILE, "fill_open", DTYPE)(grid, (THREADS,), (*given, *out))
-    return out
+    return out, False

@@ -23,11 +23,12 @@ from dsolver.grid.numbering import chunk_numbering, own_number
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import OpenBox
+from dsolver.kernels.formats.csr import of_entries
 from dsolver.kernels.formats.layout import Layout
 from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.global_rows import Rows, starts
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, own_bounds, owners_in
@@ -151,7 +152,9 @@ def raised(engine: Engine, opened: OpenRows, factors: PerChunk) -> OpenRows:
 def _ghost_numbers(
     engine: Engine, partition: Partition, offsets: Offsets, closed: PerChunk, bounds: Bounds
 ) -> PerChunk:
-    """Numbers of the cells around every chunk, float64 in the order of its halo's slots; see `GhostExchange`."""
+    """Numbers of the cells around every chunk, float64 in the order of its halo's slots; None of the only one."""
+    if not engine.coupled:
+        return engine.per_chunk(_none)
     plans = [partition.halo_plan(number, offsets) for number in range(len(partition))]
     of_chunks = engine.per_chunk(partial(_plan, plans=plans))
     own = engine.per_chunk(partial(_own_numbers, bounds=bounds), closed)
@@ -169,6 +172,10 @@ class _Numbers:
 
     rows: int
     numbers: F64
+
+
+def _none(_: Backend, __: int) -> None:
+    return None
 
 
 def _count(_: Backend, __: int, closed: Any) -> float:
@@ -212,7 +219,7 @@ def _brought(
         slots = np.arange(count, count + len(ghosts), like=cells)
         names[box.points :] = np.where(ghosts >= 0.0, slots, -1)
     where = OpenBox(box.shape, chunk_numbering(backend, partition, number, offsets), names, cells)
-    start, columns, values = backend.amg.open_rows(where, offsets, weights)
+    (start, columns, values), mirrored = backend.amg.open_rows(where, offsets, weights)
     if ghosts is not None:
         own = np.arange(first, first + count, dtype=np.int64, like=cells)
         columns = np.concatenate([own, ghosts.astype(np.int64)])[columns]
@@ -225,6 +232,7 @@ def _brought(
         origin=partition.domain.rows_of(box, like=start)[cells],
         near=np.empty((count, 0), like=start),
         named=owners_in(bounds, found.window),
+        mirrored=mirrored,
     )
 
 
@@ -236,8 +244,15 @@ def _block(backend: Backend, _: int, rows: LevelRows) -> RowBlock:
 def _raised(_: Backend, __: int, block: RowBlock, cells: Any, factors: Any) -> Any:
     """float64 (entries,): values of a chunk's rows with their diagonal times factors."""
     values: F64 = block.values.copy()
-    own: I64 = np.flatnonzero(block.columns == Rows(start=block.start, columns=block.columns, values=values).of_entries)
-    values[own] *= factors.T.reshape(-1)[cells]
+    by = factors.T.reshape(-1)[cells]
+    raised: I64 = np.flatnonzero(by != 1.0)  # the rows of closed regions, which are few
+    begins = block.start[raised]
+    few = starts(block.start[raised + 1] - begins)
+    count = int(few[-1])
+    row = of_entries(few, count)
+    entries = begins[row] + np.arange(count, like=few) - few[row]
+    own = np.flatnonzero(block.columns[entries] == raised[row])
+    values[entries[own]] *= by[raised[row[own]]]
     return values
 
 
