@@ -71,11 +71,10 @@ def compile_for(
     file: str, architecture: str, dtype: str, width: int | None, into: Path | None, *, assembled: bool
 ) -> str:
     """The compiler's log of a source, whose machine code is kept in a folder; raises with it if it does not compile."""
-    text = loader.source(file)
+    text = loader.text_of(file, dtype, width)
     program = checked(nvrtc.nvrtcCreateProgram(text.encode(), file.encode(), 0, [], []))
-    given = loader.options_for(text, dtype, width)
     target = architecture if assembled else architecture.replace("sm", "compute")
-    options = [f"--gpu-architecture={target}", *given, *(OPTIONS if assembled else OPTIONS[:-1])]
+    options = [f"--gpu-architecture={target}", *loader.OPTIONS, *(OPTIONS if assembled else OPTIONS[:-1])]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
     log = log_of(program)
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
@@ -99,7 +98,7 @@ def compile_for(
         status, toolkit, _ = nvrtc.nvrtcVersion()
         folder = into / cubins.target(toolkit, architecture)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / cubins.file_name(file, text, given)).write_bytes(cubin)
+        (folder / cubins.file_name(file, text, loader.OPTIONS)).write_bytes(cubin)
     return log
 
 

@@ -1,10 +1,13 @@
 """First use on a machine: what commands take without compiled kernels, and their longest time without a word.
 
     python bench/cold_start.py [CHECKOUT ...] [--repeat 3] [--device cuda] [--terminal] [--cases poisson7]
+    python bench/cold_start.py --sources
 
 Checkouts take turns, each command with a cache folder of its own; by default it is this one alone. Processor seconds
 are those of the command and of the processes that compiled beside it, if they ended before. The machine's load is told.
 "warm" finds what the first case has compiled, and so does "second", another kind of solve.
+
+--sources: processor seconds of NVRTC for each program of kernels, for sm_90, without a GPU.
 """
 
 from __future__ import annotations
@@ -67,6 +70,29 @@ def run(checkout, command, cache, terminal):
     return None if status else (time.perf_counter() - began, used.ru_utime + used.ru_stime, silence)
 
 
+def sources():
+    """Processor seconds of each program, the longest first, and their sums."""
+    from cuda.bindings import nvrtc
+
+    from dsolver.kernels.cuda.launch import kinds, loader
+
+    options = [option.encode() for option in ("--gpu-architecture=sm_90", "-ftz=true", *loader.OPTIONS)]
+
+    def seconds(text):
+        _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"", 0, [], [])
+        began = time.process_time()
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS
+        return time.process_time() - began
+
+    seconds("")  # the first one begins slowly
+    for kind, programs in (*kinds.KINDS.items(), ("always", kinds.ALWAYS)):
+        found = [(seconds(loader.text_of(made.file, made.dtype, names=made.names)), made) for made in programs]
+        print(f"{kind}: {sum(took for took, _ in found):.1f} s")
+        for took, made in sorted(found, reverse=True):
+            print(f"    {took:.2f} {made.file} {made.dtype} {' '.join(made.names)}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkouts", nargs="*", type=Path, default=[Path(__file__).resolve().parents[1]])
@@ -74,7 +100,11 @@ def main():
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--terminal", action="store_true", help="as seen on a terminal, where there is a bar")
     parser.add_argument("--cases", nargs="*", default=[""], help="parts of their names")
+    parser.add_argument("--sources", action="store_true", help="what NVRTC takes for each program")
     args = parser.parse_args()
+    if args.sources:
+        sources()
+        return
     found = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

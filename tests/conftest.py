@@ -44,6 +44,10 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.path.insert(0, str(compiler.HERE))  # its cupy comes first
         recorder: Any = importlib.import_module("dsolver.engines.eager.cuda_graph")
         recorder.CapturedGraph = recorder.cupy.cuda.Graph  # not the driver's
+        loader: Any = importlib.import_module("dsolver.kernels.cuda.launch.loader")
+        loader.program_of = lambda file, _, dtype: loader.Program(
+            file, dtype, ()
+        )  # whole sources: g++ is slow to begin
         watch: Any = importlib.import_module("dsolver.monitor.watch")
         watch.MEASURE_AFTER = math.inf  # of time the emulator knows nothing; a solve that lasts would be measured
 

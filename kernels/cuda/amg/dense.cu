@@ -60,6 +60,7 @@ __device__ void invert_block(
     if (y == 0) least[x] = first + x < n ? tolerance * matrix[(n + 1LL) * (first + x)] : 0.0;
 #pragma unroll
     for (int part = 0; part < PARTS; ++part) {
+#pragma unroll 1
         for (int line = 0; line < LINES; ++line) {
             const int i = part * LINES + line;
             if (y == line) rows[i % 2][x] = own[part];

@@ -82,15 +82,15 @@ __device__ __forceinline__ void multiply(
 #define SLICES                                                                                                        \
     const BlockSlice* __restrict__ slices, const unsigned short* __restrict__ indices,                                \
         const real* __restrict__ values, const int* __restrict__ row
-#define KERNEL extern "C" __global__ void __launch_bounds__(WARPS * SLICE)
+#define KERNEL(NAME) extern "C" __global__ void __launch_bounds__(WARPS * SLICE) NAME
 
 #define FINISHED_BY(NAME, KIND)                                                                                       \
-    KERNEL NAME(SLICES, COLUMNS, int count, int rows) {                                                               \
+    KERNEL(NAME)(SLICES, COLUMNS, int count, int rows) {                                                              \
         multiply<KIND, false>(slices, indices, values, row, ALL_COLUMNS, nullptr, count, rows);                       \
     }
 
 #define WITH_DOT(NAME, KIND)                                                                                          \
-    KERNEL NAME(SLICES, COLUMNS, double* partials, int count, int rows) {                                             \
+    KERNEL(NAME)(SLICES, COLUMNS, double* partials, int count, int rows) {                                            \
         multiply<KIND, true>(slices, indices, values, row, ALL_COLUMNS, partials, count, rows);                       \
     }
 

@@ -149,23 +149,23 @@ __device__ __forceinline__ void multiply(
     const BlockSlice* __restrict__ slices, const unsigned short* __restrict__ indices,                                \
         const real* __restrict__ values, const int* __restrict__ row
 #define GIVEN slices, indices, values, row
-#define KERNEL extern "C" __global__ void __launch_bounds__(WARPS * SLICE)
+#define KERNEL(NAME) extern "C" __global__ void __launch_bounds__(WARPS * SLICE) NAME
 
 #define FINISHED_BY(B, END, WIDE, NAME, KIND)                                                                         \
-    KERNEL NAME##_##B##END(SLICES, FINISH, int count, int rows) {                                                     \
+    KERNEL(NAME##_##B##END)(SLICES, FINISH, int count, int rows) {                                                    \
         multiply<B, WIDE, KIND, false>(GIVEN, FINISHED, nullptr, count, rows);                                        \
     }
 
 #define SPMV(B, END, WIDE)                                                                                            \
-    KERNEL spmv_##B##END(SLICES, const real* x, real* y, int count, int rows) {                                       \
+    KERNEL(spmv_##B##END)(SLICES, const real* x, real* y, int count, int rows) {                                      \
         const Finish finish{x, nullptr, nullptr, y, nullptr};                                                         \
         multiply<B, WIDE, PRODUCT, false>(GIVEN, finish, nullptr, count, rows);                                       \
     }                                                                                                                 \
-    KERNEL spmv_dot_##B##END(SLICES, const real* x, real* y, double* partials, int count, int rows) {                 \
+    KERNEL(spmv_dot_##B##END)(SLICES, const real* x, real* y, double* partials, int count, int rows) {                \
         const Finish finish{x, nullptr, nullptr, y, nullptr};                                                         \
         multiply<B, WIDE, PRODUCT, true>(GIVEN, finish, partials, count, rows);                                       \
     }                                                                                                                 \
-    KERNEL sweep_dot_##B##END(SLICES, FINISH, double* partials, int count, int rows) {                                \
+    KERNEL(sweep_dot_##B##END)(SLICES, FINISH, double* partials, int count, int rows) {                               \
         multiply<B, WIDE, SWEEP, true>(GIVEN, FINISHED, partials, count, rows);                                       \
     }                                                                                                                 \
     FINISHED_BY(B, END, WIDE, sum, SUM)                                                                               \

@@ -63,6 +63,6 @@ __device__ __forceinline__ void multiply_short(
     }
 }
 
-KERNEL sum_1_short(SLICES, FINISH, int count, int rows) {
+KERNEL(sum_1_short)(SLICES, FINISH, int count, int rows) {
     multiply_short<SUM>(slices, indices, values, FINISHED, count, rows);
 }

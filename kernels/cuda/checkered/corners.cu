@@ -9,7 +9,7 @@
 #define COARSE int cx, int cy, int cz, int halved
 #define CORNERS_OF const real* __restrict__ weights, long long count
 #define GIVEN BOARD_OF_ARGUMENTS, cx, cy, cz, halved, weights, count
-#define PASS extern "C" __global__ void __launch_bounds__(THREADS)
+#define PASS(NAME) extern "C" __global__ void __launch_bounds__(THREADS) NAME
 
 constexpr int CORNERS = 4;
 
@@ -43,9 +43,9 @@ __device__ __forceinline__ void prolong(
     add_corners<MANY>(w, at, own, xc, x, coarse_size, size, width);
 }
 
-PASS prolong_add(BOARD, COARSE, CORNERS_OF, const real* xc, real* x) { prolong<false>(GIVEN, xc, x, 0, 0, 1); }
+PASS(prolong_add)(BOARD, COARSE, CORNERS_OF, const real* xc, real* x) { prolong<false>(GIVEN, xc, x, 0, 0, 1); }
 
-PASS columns_prolong_add(
+PASS(columns_prolong_add)(
     BOARD, COARSE, CORNERS_OF, const real* xc, real* x, long long coarse_size, long long size, int width
 ) {
     prolong<true>(GIVEN, xc, x, coarse_size, size, width);
@@ -113,11 +113,11 @@ __device__ __forceinline__ void restrict_to(
     }
 }
 
-PASS restrict_full(BOARD, COARSE, CORNERS_OF, const int* __restrict__ position, const real* y, real* rc) {
+PASS(restrict_full)(BOARD, COARSE, CORNERS_OF, const int* __restrict__ position, const real* y, real* rc) {
     restrict_to<false>(GIVEN, position, y, rc, 0, 0, 1);
 }
 
-PASS columns_restrict_full(
+PASS(columns_restrict_full)(
     BOARD, COARSE, CORNERS_OF, const int* __restrict__ position, const real* y, real* rc, long long size,
     long long coarse_size, int width
 ) {
@@ -125,7 +125,7 @@ PASS columns_restrict_full(
 }
 
 // The weights, from those of all corners of all points with two layers around them: (8, nz + 4, ny + 4, nx + 4).
-PASS pick(BOARD, int halved, const double* __restrict__ p, real* __restrict__ weights, long long count) {
+PASS(pick)(BOARD, int halved, const double* __restrict__ p, real* __restrict__ weights, long long count) {
     constexpr int GHOST = 2;
     const Board b = BOARD_OF_ARGUMENTS;
     const int q = blockIdx.x * SLICE + lane_number(), j = blockIdx.y * LINES + threadIdx.x / SLICE, k = blockIdx.z;

@@ -51,7 +51,7 @@ struct Fine : Between {
 };
 
 #define GIVEN const __grid_constant__ Levels l, const real* __restrict__ weights
-#define PASS extern "C" __global__ void __launch_bounds__(THREADS)
+#define PASS(NAME) extern "C" __global__ void __launch_bounds__(THREADS) NAME
 
 // x += P xc at the points of all colors but the last.
 template <bool MANY, int CORNERS>
@@ -90,9 +90,9 @@ __device__ __forceinline__ void prolong_to(
     else prolong<MANY, 4>(l, weights, xc, x, coarse_size, size, width);
 }
 
-PASS prolong_add(GIVEN, const real* xc, real* x) { prolong_to<false>(l, weights, xc, x, 0, 0, 1); }
+PASS(prolong_add)(GIVEN, const real* xc, real* x) { prolong_to<false>(l, weights, xc, x, 0, 0, 1); }
 
-PASS columns_prolong_add(GIVEN, const real* xc, real* x, long long coarse_size, long long size, int width) {
+PASS(columns_prolong_add)(GIVEN, const real* xc, real* x, long long coarse_size, long long size, int width) {
     prolong_to<true>(l, weights, xc, x, coarse_size, size, width);
 }
 
@@ -149,8 +149,8 @@ __device__ __forceinline__ void restrict_along(
 
 // One kernel for each set of axes that are halved, as bits: each needs as many registers as it has points around.
 #define RESTRICT(halved, X, Y, Z)                                                                                           \
-    PASS restrict_full_##halved(GIVEN, const real* y, real* rc) { restrict_along<false, X, Y, Z>(l, weights, y, rc, 0, 0, 1); } \
-    PASS columns_restrict_full_##halved(                                                                                    \
+    PASS(restrict_full_##halved)(GIVEN, const real* y, real* rc) { restrict_along<false, X, Y, Z>(l, weights, y, rc, 0, 0, 1); } \
+    PASS(columns_restrict_full_##halved)(                                                                                    \
         GIVEN, const real* y, real* rc, long long size, long long coarse_size, int width                                    \
     ) {                                                                                                                     \
         restrict_along<true, X, Y, Z>(l, weights, y, rc, size, coarse_size, width);                                         \
@@ -165,7 +165,7 @@ RESTRICT(6, 0, 1, 1)
 RESTRICT(7, 1, 1, 1)
 
 // The weights, from those of all corners of all points with two layers around them: (8, nz + 4, ny + 4, nx + 4).
-PASS pick(const __grid_constant__ Levels l, const double* p, real* weights) {
+PASS(pick)(const __grid_constant__ Levels l, const double* p, real* weights) {
     constexpr int GHOST = 2;
     const Fine f(l);
     const int d = blockIdx.z;

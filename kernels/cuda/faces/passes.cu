@@ -141,39 +141,39 @@ __device__ __forceinline__ void walk(
     }
 }
 
-#define PASS extern "C" __global__ void __launch_bounds__(THREADS, 3)
+#define PASS(NAME) extern "C" __global__ void __launch_bounds__(THREADS, 3) NAME
 #define OF(VALUE) BOARD, int planes, const VALUE* __restrict__ faces, long long size, const real* __restrict__ diagonal
 #define GIVEN BOARD_OF_ARGUMENTS, planes, faces, size, diagonal
 
-PASS spmv(OF(real), const real* x, real* y) {
+PASS(spmv)(OF(real), const real* x, real* y) {
     walk<Result::PRODUCT, false>(GIVEN, x, {nullptr, nullptr, y}, nullptr);
 }
 
 // With x . y of each warp in `partials`, which the kernel `sum` adds.
-PASS spmv_dot(OF(real), const real* x, real* y, double* partials) {
+PASS(spmv_dot)(OF(real), const real* x, real* y, double* partials) {
     walk<Result::PRODUCT, true>(GIVEN, x, {nullptr, nullptr, y}, partials);
 }
 
 // Both with values that are stored as float because that lost nothing (`Backend.compacted`): 36 bytes a row.
-PASS spmv_compact(OF(float), const real* x, real* y) {
+PASS(spmv_compact)(OF(float), const real* x, real* y) {
     walk<Result::PRODUCT, false>(GIVEN, x, {nullptr, nullptr, y}, nullptr);
 }
 
-PASS spmv_dot_compact(OF(float), const real* x, real* y, double* partials) {
+PASS(spmv_dot_compact)(OF(float), const real* x, real* y, double* partials) {
     walk<Result::PRODUCT, true>(GIVEN, x, {nullptr, nullptr, y}, partials);
 }
 
 // y = r - A x: 56 bytes a row.
-PASS residual(OF(real), const real* r, const real* x, real* y) {
+PASS(residual)(OF(real), const real* r, const real* x, real* y) {
     walk<Result::RESIDUAL, false>(GIVEN, x, {nullptr, r, y}, nullptr);
 }
 
 // z = x + (r - A x) / d: 64 bytes a row.
-PASS jacobi_sweep(OF(real), const real* __restrict__ d, const real* r, const real* x, real* z) {
+PASS(jacobi_sweep)(OF(real), const real* __restrict__ d, const real* r, const real* x, real* z) {
     walk<Result::SWEEP, false>(GIVEN, x, {d, r, z}, nullptr);
 }
 
-PASS jacobi_sweep_dot(OF(real), const real* __restrict__ d, const real* r, const real* x, real* z, double* partials) {
+PASS(jacobi_sweep_dot)(OF(real), const real* __restrict__ d, const real* r, const real* x, real* z, double* partials) {
     walk<Result::SWEEP, true>(GIVEN, x, {d, r, z}, partials);
 }
 
@@ -214,23 +214,23 @@ __device__ __forceinline__ void columns(
     }
 }
 
-#define COLUMNS extern "C" __global__ void __launch_bounds__(THREADS)
+#define COLUMNS(NAME) extern "C" __global__ void __launch_bounds__(THREADS) NAME
 #define COLUMNS_OF(VALUE) \
     BOARD, const VALUE* __restrict__ faces, long long size, const real* __restrict__ diagonal, const real* x, real* y
 
-COLUMNS columns_spmv(COLUMNS_OF(real), int width) {
+COLUMNS(columns_spmv)(COLUMNS_OF(real), int width) {
     columns<false>(BOARD_OF_ARGUMENTS, faces, size, diagonal, x, y, nullptr, width);
 }
 
-COLUMNS columns_spmv_dot(COLUMNS_OF(real), double* partials, int width) {
+COLUMNS(columns_spmv_dot)(COLUMNS_OF(real), double* partials, int width) {
     columns<true>(BOARD_OF_ARGUMENTS, faces, size, diagonal, x, y, partials, width);
 }
 
-COLUMNS columns_spmv_compact(COLUMNS_OF(float), int width) {
+COLUMNS(columns_spmv_compact)(COLUMNS_OF(float), int width) {
     columns<false>(BOARD_OF_ARGUMENTS, faces, size, diagonal, x, y, nullptr, width);
 }
 
-COLUMNS columns_spmv_dot_compact(COLUMNS_OF(float), double* partials, int width) {
+COLUMNS(columns_spmv_dot_compact)(COLUMNS_OF(float), double* partials, int width) {
     columns<true>(BOARD_OF_ARGUMENTS, faces, size, diagonal, x, y, partials, width);
 }
 
@@ -289,7 +289,7 @@ __device__ __forceinline__ void half_row(
     }
 }
 
-#define HALF extern "C" __global__ void __launch_bounds__(THREADS)
+#define HALF(NAME) extern "C" __global__ void __launch_bounds__(THREADS) NAME
 #define HALF_OF BOARD, const real* __restrict__ faces, long long size
 #define HALF_GIVEN BOARD_OF_ARGUMENTS, faces, size
 #define NOTHING_AHEAD [&](const Row<real>&) { return real(0); }
@@ -306,11 +306,11 @@ __device__ __forceinline__ void solve_rows(
     });
 }
 
-HALF solve(HALF_OF, const real* __restrict__ diagonal, const real* r, real* x, int color) {
+HALF(solve)(HALF_OF, const real* __restrict__ diagonal, const real* r, real* x, int color) {
     solve_rows<false>(HALF_GIVEN, diagonal, r, x, color, 1);
 }
 
-HALF columns_solve(HALF_OF, const real* __restrict__ diagonal, const real* r, real* x, int color, int width) {
+HALF(columns_solve)(HALF_OF, const real* __restrict__ diagonal, const real* r, real* x, int color, int width) {
     solve_rows<true>(HALF_GIVEN, diagonal, r, x, color, width);
 }
 
@@ -323,9 +323,9 @@ __device__ __forceinline__ void upper(const Board& b, const real* faces, long lo
     });
 }
 
-HALF upper_residual(HALF_OF, const real* x, real* y) { upper<false>(HALF_GIVEN, x, y, 1); }
+HALF(upper_residual)(HALF_OF, const real* x, real* y) { upper<false>(HALF_GIVEN, x, y, 1); }
 
-HALF columns_upper_residual(HALF_OF, const real* x, real* y, int width) { upper<true>(HALF_GIVEN, x, y, width); }
+HALF(columns_upper_residual)(HALF_OF, const real* x, real* y, int width) { upper<true>(HALF_GIVEN, x, y, width); }
 
 // w = r - L x, which only black rows have: 24 bytes of half the rows + red x, r and w of all.
 template <bool MANY>
@@ -339,8 +339,8 @@ __device__ __forceinline__ void lower(
     });
 }
 
-HALF lower_residual(HALF_OF, const real* r, const real* x, real* w) { lower<false>(HALF_GIVEN, r, x, w, 1); }
+HALF(lower_residual)(HALF_OF, const real* r, const real* x, real* w) { lower<false>(HALF_GIVEN, r, x, w, 1); }
 
-HALF columns_lower_residual(HALF_OF, const real* r, const real* x, real* w, int width) {
+HALF(columns_lower_residual)(HALF_OF, const real* r, const real* x, real* w, int width) {
     lower<true>(HALF_GIVEN, r, x, w, width);
 }

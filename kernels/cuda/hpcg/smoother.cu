@@ -7,7 +7,7 @@
 #include "hpcg/header.cuh"
 
 // x = w - (U x)/d: the backward sweep reads the upper half only: 13 entries (106) + d, w, x (24). w may be x.
-KERNEL(10) backward(
+KERNEL(backward, 10)(
     MATRIX, const real* __restrict__ diagonal, const real* w, real* x, RANGE
 ) {
     OWN_ITEM(int)
@@ -21,7 +21,7 @@ KERNEL(10) backward(
 
 // e = (U x)/d, x -= e: the backward sweep that keeps what it subtracts: 106 + d, x twice, e (32).
 // The residual and the post-smoother then need no second product with U.
-KERNEL(10) backward_keep(
+KERNEL(backward_keep, 10)(
     MATRIX, const real* __restrict__ diagonal, real* x, real* __restrict__ e,
     RANGE
 ) {
@@ -68,7 +68,7 @@ __device__ __forceinline__ Corrected corrected_products(
 
 // w = (r - L x)/d, x = w - e - (U c)/d: the forward sweep after the coarse correction c, which is zero but at coarse
 // points: the tail of the slice alone is read: 13 + 3.25 entries (132) + d, r, e, w, x, c/8 (41).
-KERNEL(10) forward_corrected(
+KERNEL(forward_corrected, 10)(
     SMOOTHED_MATRIX, const real* __restrict__ diagonal,
     const real* __restrict__ r, const real* __restrict__ c, const real* __restrict__ e, real* x,
     real* __restrict__ w, RANGE
@@ -82,7 +82,7 @@ KERNEL(10) forward_corrected(
     x[p] = fresh - kept - quotient(sum.tail, d);
 }
 
-KERNEL(8) backward_narrow(MATRIX, const real* __restrict__ diagonal, const real* w, real* x, RANGE) {
+KERNEL(backward_narrow, 8)(MATRIX, const real* __restrict__ diagonal, const real* w, real* x, RANGE) {
     OWN_BUNDLE(Half::UPPER, rows)
     wait_for_last_launch();
     real old[SLICES], sum[SLICES];
@@ -91,7 +91,7 @@ KERNEL(8) backward_narrow(MATRIX, const real* __restrict__ diagonal, const real*
     EACH_SLICE(rows) x[rows.p[j]] = old[j] - quotient(sum[j], d[j]);
 }
 
-KERNEL(8) backward_keep_narrow(MATRIX, const real* __restrict__ diagonal, real* x, real* __restrict__ e, RANGE) {
+KERNEL(backward_keep_narrow, 8)(MATRIX, const real* __restrict__ diagonal, real* x, real* __restrict__ e, RANGE) {
     OWN_BUNDLE(Half::UPPER, rows)
     wait_for_last_launch();
     real old[SLICES], sum[SLICES];

@@ -6,38 +6,19 @@ Nothing here asks for a GPU before a kernel is wanted, so the sources and option
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from dsolver.kernels.cuda.launch import cubins, first_use
+from dsolver.kernels.cuda.launch import cubins, first_use, kinds
+from dsolver.kernels.cuda.launch.kinds import Program
 
 OPTIONS = ("--std=c++17",)
-"""Options of NVRTC for the sources, next to the architecture. They include no header but their own."""
+"""Options of NVRTC for the sources, next to the architecture. They include no header but their own.
 
-KINDS: Final = {
-    "matrices": (
-        *("block_slices/spmv.cu", "block_slices/build.cu", "csr/glance.cu"),
-        *("amg/extended_interpolation.cu", "csr/rows.cu", "csr/look.cu", "sparse/starts.cu"),
-        *(f"sparse/products/{name}.cu" for name in ("product", "alone", "alone_in_rooms", "mirrors")),
-        *(f"amg/{name}.cu" for name in ("couplings", "pmis", "paths", "points")),
-    ),
-    "grids": (
-        *("stencil/star.cu", "lattice/halving_slabs.cu", "lattice/halving_star.cu", "lattice/halving_interpolation.cu"),
-        *("checkered/parities.cu", "sell/sweeps.cu", "lattice/halving_tiles.cu", "faces/passes.cu"),
-        *("checkered/corners.cu", "stencil/stencil.cu", "faces/assembly.cu"),
-        *("lattice/transfers.cu", "lattice/look.cu", "lattice/fluxes.cu"),
-    ),
-    "aggregates": (
-        *("block_slices/spmv_blocks.cu", "sparse/blocks/products.cu"),
-        *(f"amg/aggregation/{name}.cu" for name in ("tentative", "roots", "nodes", "spectrum", "smoothing")),
-        *("sparse/blocks/rows.cu", "sparse/blocks/mirrors.cu"),
-    ),
-}
-"""Sources of the kinds of solves, the longest first: where one has to be compiled, so have others of its kind soon."""
-
-ALWAYS: Final = ("amg/dense.cu", "vectors.cu", "sell/assembly.cu", "sell/multigrid.cu")
-"""Sources that every kind needs."""
+All have the same: with the first module of each set of options CuPy compiles an empty text.
+"""
 
 WIDTHS = tuple(range(2, 9))
 """Numbers of vectors for which there are kernels: as many as are solved together."""
@@ -48,7 +29,13 @@ VALUE_TYPES = {"float64": "double", "float32": "float"}
 _BY_BYTES = {8: "float64", 4: "float32"}
 
 _INCLUDE = re.compile(r'^#include "([\w/]+\.cuh)"$', re.MULTILINE)
-
+_HEAD: Final = re.compile(r'extern "C" __global__ void((?: __launch_bounds__\((?:[^()]|\([^()]*\))*\))?) ([\w#]+)')
+_CHOICE: Final = """\
+#define DSOLVER_SECOND(one, other, ...) other
+#define DSOLVER_CHOSEN(...) DSOLVER_SECOND(__VA_ARGS__, )
+#define DSOLVER_HEAD(NAME) DSOLVER_CHOSEN(DSOLVER_WANTED_##NAME extern "C", template <int>)
+"""
+"""A kernel that is not wanted becomes a template without instances. A macro chooses, since macros make kernels, too."""
 
 FOLDER: Final = Path(__file__).resolve().parents[1]
 
@@ -70,10 +57,21 @@ def source(name: str) -> str:
     return _INCLUDE.sub(lambda match: (FOLDER / match[1]).read_text(encoding="utf-8"), text)
 
 
-def options_for(text: str, dtype: str, width: int | None = None) -> tuple[str, ...]:
-    """Options of NVRTC for a source and a value type, and for kernels on several vectors for their number."""
-    real = (f"-DREAL={VALUE_TYPES[dtype]}",) if "REAL" in text else ()
-    return (*OPTIONS, *real, *(() if width is None else (f"-DWIDTH={width}",)))
+def text_of(file: str, dtype: str, width: int | None = None, names: Sequence[str] = ()) -> str:
+    """The text that NVRTC compiles.
+
+    Args:
+        file: the source.
+        dtype: the value type.
+        width: the number of vectors, for kernels on several.
+        names: of the kernels that are wanted; all, where there is none. NVRTC spends no time on the others.
+    """
+    text = source(file)
+    if names:
+        text = _CHOICE + _HEAD.sub(r"DSOLVER_HEAD(\2) __global__ void\1 \2", text)
+    real = f"#define REAL {VALUE_TYPES[dtype]}\n" if "REAL" in text else ""
+    wide = "" if width is None else f"#define WIDTH {width}\n"
+    return "".join([real, wide, *(f"#define DSOLVER_WANTED_{name} ,\n" for name in names), text])
 
 
 def variants(text: str) -> list[tuple[str, int | None]]:
@@ -85,7 +83,15 @@ def variants(text: str) -> list[tuple[str, int | None]]:
 @cache
 def kernel(file: str, name: str, dtype: str, width: int | None = None) -> Any:
     """A kernel of a source for a value type (and a number of vectors): ``kernel(grid, block, arguments)`` runs it."""
-    return _module(file, dtype, width).get_function(name)
+    of_values = dtype if "REAL" in source(file) else "float64"
+    module = _shipped(file, of_values, width) or _compiled(program_of(file, name, of_values), width)
+    return module.get_function(name)
+
+
+def program_of(file: str, name: str, dtype: str) -> Program:
+    """The program that a kernel is compiled in, with others of its kind of solve; alone, if no kind has it."""
+    alone = Program(file, dtype, (name,))
+    return next((made for made in kinds.programs_of(file) if made.dtype == dtype and name in made.names), alone)
 
 
 def type_of(values: Any) -> str:
@@ -99,36 +105,32 @@ def loaded() -> int:
 
 
 @cache
-def _module(file: str, dtype: str, width: int | None) -> Any:
-    """The machine code that came with the package, where it is of this very text, or what is compiled now.
-
-    CuPy compiles a text once per process, device and value type, and keeps the result on disk between processes.
-    """
+def _shipped(file: str, dtype: str, width: int | None) -> Any | None:
+    """All kernels of a source as machine code that came with the package; None where it is not of this very text."""
+    path = cubins.shipped(file, text_of(file, dtype, width), OPTIONS)
+    if path is None:
+        return None
     import cupy
 
-    text = source(file)
-    options = options_for(text, dtype, width)
-    if path := cubins.shipped(file, text, options):
-        return cupy.RawModule(path=str(path))
-    made = _from_source(file, dtype, width)
-    first_use.compile_module(made, lambda: wanted_soon(file))
-    return made
+    return cupy.RawModule(path=str(path))
 
 
 @cache
-def _from_source(file: str, dtype: str, width: int | None) -> Any:
+def _compiled(made: Program, width: int | None) -> Any:
+    """A program as NVRTC compiles it, or has before."""
+    module = _from_source(made, width)
+    first_use.compile_module(module, lambda: wanted_soon(made))
+    return module
+
+
+@cache
+def _from_source(made: Program, width: int | None = None) -> Any:
+    """A module of CuPy, which compiles a text once per process and device, and keeps the result between processes."""
     import cupy
 
-    text = source(file)
-    return cupy.RawModule(code=text, options=options_for(text, dtype, width))
+    return cupy.RawModule(code=text_of(made.file, made.dtype, width, made.names), options=OPTIONS)
 
 
-def wanted_soon(file: str) -> list[Any]:
-    """Modules that are wanted soon where one of this source is: those of its kind, and of every one."""
-    kind = next((files for files in KINDS.values() if file in files), ())
-    return [module for name in (*kind, *ALWAYS) for module in _of_source(name)]
-
-
-def _of_source(file: str) -> list[Any]:
-    """The modules of a source, but those on several vectors."""
-    return [_from_source(file, dtype, width) for dtype, width in variants(source(file)) if not width]
+def wanted_soon(made: Program) -> list[Any]:
+    """Modules that are wanted soon where a program is."""
+    return [_from_source(other) for other in kinds.wanted_with(made)]

@@ -31,27 +31,27 @@ __device__ __forceinline__ void multiply(
 }
 
 // 26 entries (211) + d (8) and for each column x, y (16) bytes a row.
-BATCHED spmv(MATRIX, const real* __restrict__ diagonal, const real* x, real* y, long long size, int count) {
+BATCHED(spmv)(MATRIX, const real* __restrict__ diagonal, const real* x, real* y, long long size, int count) {
     multiply<false>(headers, values, columns, diagonal, x, y, nullptr, size, 0, count);
 }
 
-BATCHED spmv_dot(MATRIX, const real* __restrict__ diagonal, const real* x, real* y, double* partials, long long size,
+BATCHED(spmv_dot)(MATRIX, const real* __restrict__ diagonal, const real* x, real* y, double* partials, long long size,
     int slices, int count) {
     multiply<true>(headers, values, columns, diagonal, x, y, partials, size, slices, count);
 }
 
 // Both with values that are stored as float, as in sweeps.cu: 26 entries (107).
-BATCHED spmv_compact(COMPACT, const real* __restrict__ diagonal, const real* x, real* y, long long size, int count) {
+BATCHED(spmv_compact)(COMPACT, const real* __restrict__ diagonal, const real* x, real* y, long long size, int count) {
     multiply<false>(headers, values, columns, diagonal, x, y, nullptr, size, 0, count);
 }
 
-BATCHED spmv_dot_compact(COMPACT, const real* __restrict__ diagonal, const real* x, real* y, double* partials,
+BATCHED(spmv_dot_compact)(COMPACT, const real* __restrict__ diagonal, const real* x, real* y, double* partials,
     long long size, int slices, int count) {
     multiply<true>(headers, values, columns, diagonal, x, y, partials, size, slices, count);
 }
 
 // y = r - A_local x: 26 entries (211) + diagonal (8), and r, x, y (24) for each column.
-BATCHED residual(
+BATCHED(residual)(
     MATRIX, const real* __restrict__ diagonal, const real* r, const real* x, real* y, long long size, int count
 ) {
     LISTED_SLICE(long long)
@@ -87,14 +87,14 @@ __device__ __forceinline__ void swept(
     }
 }
 
-BATCHED jacobi_sweep(
+BATCHED(jacobi_sweep)(
     MATRIX, const real* __restrict__ diagonal, const real* __restrict__ d, const real* r, const real* x, real* z,
     long long size, int count
 ) {
     swept<false>(headers, values, columns, diagonal, d, r, x, z, nullptr, size, 0, count);
 }
 
-BATCHED jacobi_sweep_dot(
+BATCHED(jacobi_sweep_dot)(
     MATRIX, const real* __restrict__ diagonal, const real* __restrict__ d, const real* r, const real* x, real* z,
     double* partials, long long size, int slices, int count
 ) {
@@ -102,7 +102,7 @@ BATCHED jacobi_sweep_dot(
 }
 
 // x = (r - L x)/d: 13 entries (106) + d (8), and r, x (16) for each column.
-BATCHED forward_from_zero(
+BATCHED(forward_from_zero)(
     MATRIX, const real* __restrict__ diagonal, const real* r, real* x, long long size, RANGE
 ) {
     OWN_SLICE(long long)
@@ -116,7 +116,7 @@ BATCHED forward_from_zero(
 }
 
 // x = (w - U x)/d, too.
-BATCHED backward_solve(
+BATCHED(backward_solve)(
     MATRIX, const real* __restrict__ diagonal, const real* right, real* x, long long size, RANGE
 ) {
     OWN_SLICE(long long)
@@ -130,7 +130,7 @@ BATCHED backward_solve(
 }
 
 // y = -(U x): 13 entries (106), and x, y (16) for each column.
-BATCHED upper_residual(MATRIX, const real* x, real* y, long long size, int count) {
+BATCHED(upper_residual)(MATRIX, const real* x, real* y, long long size, int count) {
     LISTED_SLICE(long long)
     wait_for_last_launch();
     Sums sums = zeros();
@@ -139,7 +139,7 @@ BATCHED upper_residual(MATRIX, const real* x, real* y, long long size, int count
 }
 
 // w = r - L x: 13 entries (106), and r, x, w (24) for each column.
-BATCHED lower_residual(MATRIX, const real* r, const real* x, real* out, long long size, int count) {
+BATCHED(lower_residual)(MATRIX, const real* r, const real* x, real* out, long long size, int count) {
     LISTED_SLICE(long long)
     wait_for_last_launch();
     Sums sums = zeros();
@@ -172,11 +172,11 @@ __device__ __forceinline__ void rectangular(
     EACH_COLUMN y[w * to + q] = sums.of[w];
 }
 
-BATCHED product(MATRIX, const int* __restrict__ target, const real* x, real* y, long long from, long long to, int count) {
+BATCHED(product)(MATRIX, const int* __restrict__ target, const real* x, real* y, long long from, long long to, int count) {
     rectangular<false>(headers, values, columns, target, x, y, from, to, count);
 }
 
-BATCHED product_add(
+BATCHED(product_add)(
     MATRIX, const int* __restrict__ target, const real* x, real* y, long long from, long long to, int count
 ) {
     rectangular<true>(headers, values, columns, target, x, y, from, to, count);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, final
+from typing import Any, Final, final
 
 import cupy
 
@@ -19,7 +19,6 @@ class SellKernels:
 
     Attributes:
         vectors: the vector kernels.
-        functions: by name.
 
     Args:
         dtype: the value type, "float64" or "float32".
@@ -27,17 +26,22 @@ class SellKernels:
 
     def __init__(self, dtype: str) -> None:
         self.vectors = vectors(dtype)
-        self.functions = {name: kernel("sell/sweeps.cu", name, dtype) for name in _SWEEPS}
-        self.functions |= {name: kernel("sell/multigrid.cu", name, dtype) for name in _MULTIGRID}
-        self._narrow = {"forward_from_zero": kernel("sell/sweeps.cu", "forward_from_zero" + NARROW, dtype)}
         self._forks = Forks()
 
     def __reduce__(self) -> Any:
         return sell_kernels, (self.vectors.dtype.name,)
 
+    def function(self, name: str) -> Any:
+        """A kernel."""
+        file = "multigrid" if name in _MULTIGRID else "sweeps"
+        return kernel(f"sell/{file}.cu", name, self.vectors.type_name)
+
     def pair(self, name: str) -> tuple[Any, Any | None]:
         """A kernel of half sweeps and the one for narrow slices, or None."""
-        return self.functions[name], self._narrow.get(name)
+        narrow = (
+            kernel("sell/sweeps.cu", name + NARROW, self.vectors.type_name) if name == "forward_from_zero" else None
+        )
+        return self.function(name), narrow
 
     def launch_sweep(self, functions: tuple[Any, Any | None], sweep: HalfSweep, head: tuple[Any, ...]) -> None:
         """The launches of a half sweep; head: their first arguments; functions: also one for narrow slices, or None."""
@@ -77,19 +81,5 @@ def sell_kernels(dtype: str) -> SellKernels:
     return SellKernels(dtype)
 
 
-_SWEEPS = (
-    "spmv",
-    "spmv_dot",
-    "spmv_compact",
-    "spmv_dot_compact",
-    "residual",
-    "jacobi_sweep",
-    "jacobi_sweep_dot",
-    "spmv_halo",
-    "times_halo",
-    "times_halo_dot",
-    "add_halo_dot",
-    "subtract_halo",
-    "forward_from_zero",
-)
-_MULTIGRID = ("upper_residual", "lower_residual", "backward_solve", "product", "product_add")
+_MULTIGRID: Final = ("upper_residual", "lower_residual", "backward_solve", "product", "product_add")
+"""Kernels of sell/multigrid.cu; others are of sell/sweeps.cu."""

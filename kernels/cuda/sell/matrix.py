@@ -76,7 +76,7 @@ class OneLaunch(WithKernels):
     def _multiply(self, name: str, *vectors: Array) -> None:
         if self.launch:
             grid, block, tail = self.launch
-            launch_early(self.kernels.functions[name], grid, block, (*self.arguments, *vectors, *tail))
+            launch_early(self.kernels.function(name), grid, block, (*self.arguments, *vectors, *tail))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,7 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, SellMatrix):
 
     def run_pass(self, name: str, *vectors: Array) -> None:
         grid, block, tail = self.all_slices
-        launch_early(self.kernels.functions[name], grid, block, (*self.plane_arguments, *vectors, *tail))
+        launch_early(self.kernels.function(name), grid, block, (*self.plane_arguments, *vectors, *tail))
 
     def forward(self, r: Array, x: Array) -> None:
         self._half_sweep(self.kernels.pair("forward_from_zero"), self.forward_sweep, self.diagonal, r, x)
@@ -182,7 +182,7 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, SellMatrix):
         """A pass over all slices, plane by plane."""
         grid, block, tail = self.all_slices
         arguments = (self.by_plane, self.local.values, self.local.columns, *vectors, *tail)
-        launch_early(self.kernels.functions[name], grid, block, arguments)
+        launch_early(self.kernels.function(name), grid, block, arguments)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,10 +255,10 @@ class CudaHaloMatrix(OneLaunch, HaloMatrix):
             _, ticket = self.vectors.scratch.here()
             arguments = (*self.arguments, h, x, q, self.partials, ticket, dot, np.int32(self.size))
             blocks = -(-len(self.partials) // HALO_WARPS)
-            launch_early(self.kernels.functions["times_halo_dot"], (blocks,), (HALO_WARPS * SLICE,), arguments)
+            launch_early(self.kernels.function("times_halo_dot"), (blocks,), (HALO_WARPS * SLICE,), arguments)
 
     def add_halo_dot(self, q: Array, part: Array, y: Array, dot: Array) -> None:
-        self._rows(self.kernels.functions["add_halo_dot"], q, part, y, dot)
+        self._rows(self.kernels.function("add_halo_dot"), q, part, y, dot)
 
     def subtract_halo(self, h: Array, r: Array) -> None:
         self._multiply("subtract_halo", h, r)

@@ -8,7 +8,7 @@
 
 // y = -(U x), the residual after a forward sweep from zero: 13 entries (106) + x, y (16). Rows do not depend on each
 // other, so `headers` lists the slices plane by plane, as SpMV has them.
-KERNEL(10) upper_residual(MATRIX, const real* __restrict__ x, real* __restrict__ y, int count) {
+KERNEL(upper_residual, 10)(MATRIX, const real* __restrict__ x, real* __restrict__ y, int count) {
     LISTED_SLICE(int)
     const Ahead ahead = request(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
@@ -16,7 +16,7 @@ KERNEL(10) upper_residual(MATRIX, const real* __restrict__ x, real* __restrict__
 }
 
 // w = r - L x: 13 entries (106) + r, x, w (24).
-KERNEL(10) lower_residual(
+KERNEL(lower_residual, 10)(
     MATRIX, const real* __restrict__ r, const real* __restrict__ x, real* __restrict__ w, int count
 ) {
     LISTED_SLICE(int)
@@ -28,7 +28,7 @@ KERNEL(10) lower_residual(
 
 // x = (w - U x)/d, color after color (schedule.py): 13 entries (106) + d, w, x (24). x is written in the launch that
 // reads it, at other rows.
-KERNEL(10) backward_solve(
+KERNEL(backward_solve, 10)(
     MATRIX, const real* __restrict__ diagonal, const real* __restrict__ w, real* x, int first, int step, int count
 ) {
     next_may_start();
@@ -64,11 +64,11 @@ __device__ __forceinline__ void multiply(
     if (q >= 0) y[q] = ADD ? old + sum : sum;
 }
 
-KERNEL(10) product(MATRIX, const int* __restrict__ target, const real* __restrict__ x, real* __restrict__ y, int count) {
+KERNEL(product, 10)(MATRIX, const int* __restrict__ target, const real* __restrict__ x, real* __restrict__ y, int count) {
     multiply<false>(headers, values, columns, target, x, y, count);
 }
 
-KERNEL(10) product_add(
+KERNEL(product_add, 10)(
     MATRIX, const int* __restrict__ target, const real* __restrict__ x, real* __restrict__ y, int count
 ) {
     multiply<true>(headers, values, columns, target, x, y, count);

@@ -42,7 +42,7 @@ extern "C" __global__ void spmv(
 
 // The same with x . y of each slice in `partials` (a quarter of a byte a row), which the kernel `sum` adds in slice
 // order: both vectors are in registers here, a dot product of its own would read them again (16 bytes a row).
-KERNEL(12) spmv_dot(
+KERNEL(spmv_dot, 12)(
     MATRIX, const real* __restrict__ diagonal, const real* __restrict__ x,
     real* __restrict__ y, double* __restrict__ partials, int count
 ) {
@@ -51,13 +51,13 @@ KERNEL(12) spmv_dot(
 
 // Both with values that are stored as float because that lost nothing (`Backend.compacted`): 26 entries of 4.125 bytes
 // (107) + diagonal, x, y (24) = 131 bytes a row of doubles, and the bits of the kernels above.
-KERNEL(12) spmv_compact(
+KERNEL(spmv_compact, 12)(
     COMPACT, const real* __restrict__ diagonal, const real* __restrict__ x, real* __restrict__ y, int count
 ) {
     multiply<false>(headers, values, columns, diagonal, x, y, nullptr, count);
 }
 
-KERNEL(12) spmv_dot_compact(
+KERNEL(spmv_dot_compact, 12)(
     COMPACT, const real* __restrict__ diagonal, const real* __restrict__ x, real* __restrict__ y,
     double* __restrict__ partials, int count
 ) {
@@ -65,7 +65,7 @@ KERNEL(12) spmv_dot_compact(
 }
 
 // y = r - A_local x: 8 bytes a row more than a product, where a vector operation after it moves 24.
-KERNEL(12) residual(
+KERNEL(residual, 12)(
     MATRIX, const real* __restrict__ diagonal, const real* r, const real* x, real* y, int count
 ) {
     LISTED_SLICE(int)
@@ -90,13 +90,13 @@ __device__ __forceinline__ void swept(
     }
 }
 
-KERNEL(12) jacobi_sweep(
+KERNEL(jacobi_sweep, 12)(
     MATRIX, const real* __restrict__ diagonal, const real* __restrict__ d, const real* r, const real* x, real* z, int count
 ) {
     swept<false>(headers, values, columns, diagonal, d, r, x, z, nullptr, count);
 }
 
-KERNEL(12) jacobi_sweep_dot(
+KERNEL(jacobi_sweep_dot, 12)(
     MATRIX, const real* __restrict__ diagonal, const real* __restrict__ d, const real* r, const real* x, real* z,
     double* partials, int count
 ) {
@@ -105,7 +105,7 @@ KERNEL(12) jacobi_sweep_dot(
 
 // x = (r - L x)/d: the forward sweep from zero reads the lower half only: 13 entries (106) + d, r, x (24), and without
 // slabs the earlier colors' x again in each launch (28).
-KERNEL(10) forward_from_zero(
+KERNEL(forward_from_zero, 10)(
     MATRIX, const real* __restrict__ diagonal, const real* __restrict__ r,
     real* x, RANGE
 ) {
@@ -117,7 +117,7 @@ KERNEL(10) forward_from_zero(
     half_product<5>(slice, ahead, 0, slice.upper, x, lane, [&](real sum) { x[p] = quotient(right - sum, d); });
 }
 
-KERNEL(8) forward_from_zero_narrow(
+KERNEL(forward_from_zero_narrow, 8)(
     MATRIX, const real* __restrict__ diagonal, const real* __restrict__ r, real* x, RANGE
 ) {
     OWN_BUNDLE(Half::LOWER, rows)

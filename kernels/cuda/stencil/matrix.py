@@ -20,8 +20,11 @@ STAR_LANES, STAR_LINES, STAR_PLANES, STAR_THREADS = 32, 32, 6, 512
 """A block's pairs along x, lines, planes in shared memory and threads: as in star.cu."""
 THREADS = (32, 8)
 """A block of a color's pass, along x and y."""
-STAR_KERNELS = ("star_down", "star_up", "star_down_beside", "star_up_beside")
-_FILES = dict.fromkeys(STAR_KERNELS, "star.cu") | dict.fromkeys(("star_march", "box_march"), "march.cu")
+STAR_KERNELS = (("star_down", "star_up"), ("star_down_beside", "star_up_beside"))
+"""Without neighbors, and beside some."""
+_FILES = dict.fromkeys((*STAR_KERNELS[0], *STAR_KERNELS[1]), "star.cu") | dict.fromkeys(
+    ("star_march", "box_march"), "march.cu"
+)
 
 
 def function(name: str, dtype: str) -> Any:
@@ -156,7 +159,7 @@ class CudaTransfer(Format):
     def star_down(self, r: Array, h: Array, rc: Array) -> None:
         grid, planes = self.down
         arguments = (*self.arguments, self._beside(r, h), self.transfer.coarse.position, rc, planes)
-        name = "star_down" if self.around is None else "star_down_beside"
+        name, _ = STAR_KERNELS[self.around is not None]
         launch_early(
             function(name, self.vectors.type_name), grid, (STAR_THREADS,), arguments, star_bytes(self.vectors.dtype)
         )
@@ -164,7 +167,7 @@ class CudaTransfer(Format):
     def star_up(self, r: Array, h: Array, xc: Array, x: Array) -> None:
         grid, planes = self.up
         arguments = (*self.arguments, self._beside(r, h), xc[SLICE:], x[SLICE:], planes)
-        name = "star_up" if self.around is None else "star_up_beside"
+        _, name = STAR_KERNELS[self.around is not None]
         launch_early(
             function(name, self.vectors.type_name), grid, (STAR_THREADS,), arguments, star_bytes(self.vectors.dtype)
         )

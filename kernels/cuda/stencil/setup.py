@@ -136,7 +136,7 @@ class CudaStencils(StencilSetup):
 
     def transfer(self, transfer: StarTransfer) -> CudaTransfer:
         t = transfer
-        for name in STAR_KERNELS:
+        for name in STAR_KERNELS[bool(t.fine.pieces)]:
             function(name, self._vectors.type_name).max_dynamic_shared_size_bytes = star_bytes(self._dtype)
         fields: list[Any] = [("inside", self._dtype, 3), ("lo", np.int32, 3), ("n", np.int32, 3), ("closed", np.int32)]
         corners = np.zeros(1, np.dtype(fields, align=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -13,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from dsolver.kernels.cuda.launch import cubins, first_use, loader
+from dsolver.kernels.cuda.launch import cubins, first_use, kinds, loader
+from dsolver.kernels.cuda.launch.kinds import Program
 from dsolver.program.batch import AT_ONCE
 
 TARGETS = ("cuda13-sm_80", "cuda13-sm_90", "cuda13-sm_100", "cuda14-sm_90")
@@ -64,7 +66,7 @@ def cupy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "cupy", made)
     monkeypatch.setattr(cubins, "FOLDER", folder)
     monkeypatch.setattr(first_use, "compile_module", lambda *_: None)
-    kept = cubins.of_devices, loader._from_source
+    kept = cubins.of_devices, loader._shipped, loader._compiled, loader._from_source
     for function in kept:
         function.cache_clear()
     yield made
@@ -72,30 +74,31 @@ def cupy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         function.cache_clear()
 
 
-def module(file: str, dtype: str, width: int | None = None) -> Any:
-    return loader._module.__wrapped__(file, dtype, width)
+def module(file: str, dtype: str, width: int | None = None, names: tuple[str, ...] = ()) -> Any:
+    return loader._shipped(file, dtype, width) or loader._compiled(Program(file, dtype, names), width)
 
 
 @pytest.mark.usefixtures("cupy")
 def test_machine_code_of_these_very_sources_is_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = loader.source("sell/batched.cu")
-    given = loader.options_for(text, "float32", 4)
-    path = folder / "cuda13-sm_90" / cubins.file_name("sell/batched.cu", text, given)
-    assert module("sell/batched.cu", "float32", 4).options == given  # none is there
+    text = loader.text_of("sell/batched.cu", "float32", 4)
+    path = folder / "cuda13-sm_90" / cubins.file_name("sell/batched.cu", text, loader.OPTIONS)
+    assert module("sell/batched.cu", "float32", 4).code == text  # none is there
     path.touch()
+    loader._shipped.cache_clear()
     assert module("sell/batched.cu", "float32", 4).path == str(path)
-    assert module("sell/batched.cu", "float64", 4).code == text
-    assert module("sell/batched.cu", "float32", 2).code == text
-    loader._from_source.cache_clear()
+    for dtype, width in (("float64", 4), ("float32", 2)):
+        assert module("sell/batched.cu", dtype, width).code == loader.text_of("sell/batched.cu", dtype, width)
+    for function in (loader._shipped, loader._compiled, loader._from_source):
+        function.cache_clear()
     monkeypatch.setattr(loader, "source", lambda _: text + "// a header has changed\n")
     assert module("sell/batched.cu", "float32", 4).code != text
 
 
-@pytest.mark.usefixtures("cupy")
 def test_of_a_source_without_values_all_types_are_one() -> None:
     assert loader.variants(loader.source(SMALL)) == [("float64", None)]
-    assert module(SMALL, "float32").options == module(SMALL, "float64").options
+    assert loader.text_of(SMALL, "float32") == loader.text_of(SMALL, "float64") == loader.source(SMALL)
     assert loader.variants(loader.source("vectors.cu")) == [("float64", None), ("float32", None)]
+    assert loader.text_of("vectors.cu", "float32").startswith("#define REAL float\n")
 
 
 def test_devices_that_differ_have_their_kernels_compiled(cupy: Any) -> None:
@@ -105,17 +108,47 @@ def test_devices_that_differ_have_their_kernels_compiled(cupy: Any) -> None:
     assert cubins.told().startswith("compiled on first use; this package has them for cuda13-sm_100, ")
 
 
+EVERY = [made for programs in (*kinds.KINDS.values(), kinds.ALWAYS) for made in programs]
+
+
 @pytest.mark.usefixtures("cupy")
-@pytest.mark.parametrize("kind", loader.KINDS)
+@pytest.mark.parametrize("kind", kinds.KINDS)
 def test_what_a_solve_needs_soon_is_of_its_kind(kind: str) -> None:
-    assert set(loader.KINDS[kind]) <= set(loader.all_sources())
-    soon = {made.code for made in loader.wanted_soon(loader.KINDS[kind][-1])}
-    assert soon == {loader.source(file) for file in (*loader.KINDS[kind], *loader.ALWAYS)}
+    programs = kinds.KINDS[kind]
+    first = next(made for made in programs if all(made.file != other.file for other in EVERY[: EVERY.index(made)]))
+    soon = {made.code for made in loader.wanted_soon(first)}
+    assert soon == {loader.text_of(made.file, made.dtype, names=made.names) for made in (*programs, *kinds.ALWAYS)}
+    alone = Program(first.file, "float64", ("another",))
+    assert {made.code for made in loader.wanted_soon(alone)} == soon
 
 
 @pytest.mark.usefixtures("cupy")
 def test_what_every_kind_needs_brings_no_kind() -> None:
-    assert {made.code for made in loader.wanted_soon("vectors.cu")} == set(map(loader.source, loader.ALWAYS))
+    assert len(loader.wanted_soon(kinds.ALWAYS[0])) == len(kinds.ALWAYS)
+
+
+def test_a_kernel_is_compiled_with_those_of_its_kind_or_alone() -> None:
+    assert loader.program_of("csr/glance.cu", "glance_32", "float64").names == ("glance_32",)
+    for made in EVERY:
+        assert made.dtype == "float64" or "REAL" in loader.source(made.file)
+        assert {loader.program_of(made.file, name, made.dtype) for name in made.names} == {made}
+
+
+@pytest.mark.parametrize("file", loader.all_sources())
+def test_of_a_source_the_kernels_that_are_wanted_are_compiled(file: str) -> None:
+    """What is not wanted is a template, of which a compiler makes nothing."""
+    dtype, width = loader.variants(loader.source(file))[-1]
+    whole = entries(loader.text_of(file, dtype, width))
+    one = min(whole)
+    assert entries(loader.text_of(file, dtype, width, (one,))) == {one}
+    assert {name for made in kinds.programs_of(file) for name in made.names} <= whole
+
+
+def entries(text: str) -> set[str]:
+    """The kernels of a text, macros expanded."""
+    command = ["g++", "-E", "-P", "-x", "c++", "-D__global__=GLOBAL", "-D__launch_bounds__(...)=", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    return set(re.findall(r'extern "C" GLOBAL void\s+(\w+)', done.stdout))
 
 
 class Compiled:
@@ -209,11 +242,10 @@ def test_the_build_step_makes_the_files_that_the_loader_looks_for(repository: Pa
         env={"PYTHONPATH": str(repository)},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    texts = {file: loader.source(file) for file in (SMALL, "csr/ghosts.cu")}
     expected = {
-        cubins.file_name(file, text, loader.options_for(text, *variant))
-        for file, text in texts.items()
-        for variant in loader.variants(text)
+        cubins.file_name(file, loader.text_of(file, *variant), loader.OPTIONS)
+        for file in (SMALL, "csr/ghosts.cu")
+        for variant in loader.variants(loader.source(file))
     }
     (made,) = tmp_path.iterdir()
     assert cubins.fitting(tmp_path, 99, 90) == made
