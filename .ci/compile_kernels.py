@@ -25,7 +25,8 @@ from typing import Any
 from cuda.bindings import nvrtc
 from early_loads import moved
 
-from dsolver.kernels.cuda.launch import cubins, loader
+from dsolver.kernels.cuda.launch import loader
+from dsolver.kernels.cuda.launch.compiling import cubins
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 CHECKED = {"sm_80": ("float64",), "sm_90": ("float64", "float32"), "sm_100": ()}

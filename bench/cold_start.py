@@ -74,7 +74,8 @@ def sources():
     """Processor seconds of each program, the longest first, and their sums."""
     from cuda.bindings import nvrtc
 
-    from dsolver.kernels.cuda.launch import kinds, loader
+    from dsolver.kernels.cuda.launch import loader
+    from dsolver.kernels.cuda.launch.compiling import kinds
 
     options = [option.encode() for option in ("--gpu-architecture=sm_90", "-ftz=true", *loader.OPTIONS)]
 

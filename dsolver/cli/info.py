@@ -62,7 +62,7 @@ def command(*, file: Path | None, workers: int, device: DeviceName) -> None:
 
 def compiled() -> str:
     """The origin of the kernels' machine code, in words."""
-    from dsolver.kernels.cuda.launch import cubins
+    from dsolver.kernels.cuda.launch.compiling import cubins
 
     return cubins.told()
 

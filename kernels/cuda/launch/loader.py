@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from dsolver.kernels.cuda.launch import cubins, first_use, kinds
-from dsolver.kernels.cuda.launch.kinds import Program
+from dsolver.kernels.cuda.launch.compiling import cubins, first_use, kinds
+from dsolver.kernels.cuda.launch.compiling.kinds import Program
 
 OPTIONS = ("--std=c++17",)
 """Options of NVRTC for the sources, next to the architecture. They include no header but their own.

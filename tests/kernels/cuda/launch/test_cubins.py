@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from dsolver.kernels.cuda.launch import cubins, first_use, kinds, loader
-from dsolver.kernels.cuda.launch.kinds import Program
+from dsolver.kernels.cuda.launch import loader
+from dsolver.kernels.cuda.launch.compiling import cubins, first_use, kinds
+from dsolver.kernels.cuda.launch.compiling.kinds import Program
 from dsolver.program.batch import AT_ONCE
 
 TARGETS = ("cuda13-sm_80", "cuda13-sm_90", "cuda13-sm_100", "cuda14-sm_90")

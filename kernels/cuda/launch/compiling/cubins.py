@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-FOLDER: Final = Path(__file__).resolve().parents[1] / "cubins"
+FOLDER: Final = Path(__file__).resolve().parents[2] / "cubins"
 _TARGET: Final = re.compile(r"cuda(\d+)-sm_(\d+)")
 
 
