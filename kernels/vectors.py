@@ -70,6 +70,10 @@ class Vectors(Kernels, ABC):
         """dot = x[places] . values; dot stays as it is where there are no places."""
 
     @abstractmethod
+    def dot(self, x: Array, y: Array, dot: Array) -> None:
+        """The contract's `DOT`."""
+
+    @abstractmethod
     def gram(self, s: Array, t: Array) -> Array:
         """Dot products of all columns of s with all of t, float64 (columns of s, columns of t), in one pass over both.
 
@@ -77,6 +81,13 @@ class Vectors(Kernels, ABC):
             s: vectors side by side, (columns, items).
             t: as `s`.
         """
+
+    def squares(self, s: Array) -> Array:
+        """x . x of each column x of s, float64 (columns,)."""
+        found = np.empty((len(s), 1))
+        for x, square in zip(s, found, strict=True):
+            self.dot(x, x, square)
+        return found[:, 0]
 
     def group_sums(self, members: GroupedPlaces, x: Array) -> Array:
         """Sums over each group of the items of a float64 vector, times their weights: float64 (groups,)."""

@@ -338,6 +338,10 @@ class Engine(ABC):
             ready: nothing is made when the step runs for the first time, so that it may be recorded before.
         """
 
+    def replay(self, step: Callable[[], None]) -> None:
+        """Run a step as `repeat` does, once, and wait for nothing."""
+        step()
+
     def forget(self) -> None:  # noqa: B027  # most engines record nothing
         """Drop the recordings of repeated steps, and the objects that they keep alive."""
 

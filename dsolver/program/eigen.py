@@ -6,7 +6,7 @@ As for `Solve`, every rank makes its own instance and runs the same commands at 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, final
@@ -135,7 +135,10 @@ class EigenProgram(Solve):
         self._modes, self._terms = modes, terms
         self._best, self._since = math.inf, 0
         self._status: Status | None = None
-        self._attempt(modes.start)
+        try:
+            modes.start()
+        except NotFiniteError:
+            self._status = Status.NOT_FINITE
         return self.found()
 
     def advance(self, steps: int) -> Found:
@@ -143,7 +146,7 @@ class EigenProgram(Solve):
         for _ in range(steps):
             if self._status is not None:
                 break
-            self._attempt(self.modes.step)
+            self._iterate()
         return self.found()
 
     def found(self) -> Found:
@@ -180,7 +183,7 @@ class EigenProgram(Solve):
         at_once = width if problem.operator is None else 1
         a = self._matrix(self.method.operator, self.prepared.site.chunks, problem.senders, at_once)
         plain = terms.highest or terms.plain
-        m = _InGroups(self._engine, self._engine.copy, None, 1) if plain else self._inverse(width)
+        m = _InGroups(self._engine, self._engine.copy, None, 1, recorded=False) if plain else self._inverse(width)
         return Pencil(a=a, b=self._b(width), m=m, norm=norm, sign=-1.0 if terms.highest else 1.0)
 
     def _b(self, width: int) -> BlockOperator | None:
@@ -205,7 +208,7 @@ class EigenProgram(Solve):
         """A distributed matrix on groups of columns, if the engine has fields of several; `one` may be a function."""
         view = self._engine.batched(width) if width > 1 else None
         wide = None if view is None else Matrix(view, chunks, senders).multiply
-        return _InGroups(self._engine, one.multiply, wide, width)
+        return _InGroups(self._engine, one.multiply, wide, width, recorded=isinstance(one, Matrix))
 
     def _inverse(self, width: int) -> BlockOperator:
         """M on groups of columns, if it can be made for them."""
@@ -213,33 +216,41 @@ class EigenProgram(Solve):
         one = engine.copy if single is None else single.apply
         view = engine.batched(width) if width > 1 and spec.preconditioner.can.batched and single is not None else None
         if view is None:
-            return _InGroups(engine, one, None, 1)
+            recorded = single is not None and spec.preconditioner.can.recorded
+            return _InGroups(engine, one, None, 1, recorded=recorded)
         matrix = Matrix(view, self.prepared.site.chunks, spec.problem.senders)
         site = replace(self.prepared.site, engine=view, matrix=matrix, method=None, single=single)
         wide = make(spec.preconditioner, site, spec.precond_dtype)
-        return _InGroups(engine, one, None if wide is None else wide.apply, width)
+        return _InGroups(
+            engine, one, None if wide is None else wide.apply, width, recorded=spec.preconditioner.can.recorded
+        )
 
-    def _attempt(self, work: Any) -> None:
-        """Do some work, and see whether the search has ended."""
-        modes, terms = self.modes, self._terms
+    def _iterate(self) -> None:
+        """Make an iteration, unless its first half tells that the search has ended."""
         try:
-            work()
+            self.modes.measure()
         except NotFiniteError:
             self._status = Status.NOT_FINITE
             return
+        self._status = self._end()
+        if self._status is None:
+            self.modes.improve()
+
+    def _end(self) -> Status | None:
+        """The end of the search, as residuals tell that were just measured; None where it goes on."""
+        modes, terms = self.modes, self._terms
         wanted = slice(0, terms.wanted)
         worst = float(np.max(modes.residuals[wanted] / modes.limits[wanted], initial=0.0))
         if worst < FALLEN * self._best:
             self._best, self._since = worst, modes.iterations
         negative = bool((modes.values < -modes.rounding).any())
         if terms.definite and negative:
-            self._status = Status.INDEFINITE
-        elif worst <= 1.0 or (terms.probed is not None and modes.iterations >= terms.probed and not negative):
-            self._status = Status.CONVERGED
-        elif modes.iterations - self._since >= (STAGNATION if self._spec.preconditioner.can.multilevel else ONE_LEVEL):
-            self._status = Status.STAGNATED
-        elif modes.iterations >= terms.maxiter:
-            self._status = Status.MAX_ITERATIONS
+            return Status.INDEFINITE
+        if worst <= 1.0 or (terms.probed is not None and modes.iterations >= terms.probed and not negative):
+            return Status.CONVERGED
+        if modes.iterations - self._since >= (STAGNATION if self._spec.preconditioner.can.multilevel else ONE_LEVEL):
+            return Status.STAGNATED
+        return Status.MAX_ITERATIONS if modes.iterations >= terms.maxiter else None
 
 
 Apply = Callable[[Field, Field], None]
@@ -257,38 +268,32 @@ class _InGroups(BlockOperator):
         one: the operator on a vector.
         wide: the same on as many columns as a group has; None where there is none.
         width: columns of a group.
+        recorded: whether `one` may be recorded.
     """
 
-    def __init__(self, engine: Engine, one: Apply, wide: Apply | None, width: int) -> None:
-        self._engine, self._one, self._wide, self._width = engine, one, wide, width
-        self._steps: dict[tuple[Field, ...], Callable[[], None]] = {}
+    def __init__(self, engine: Engine, one: Apply, wide: Apply | None, width: int, *, recorded: bool) -> None:
+        self._engine, self._one, self._wide, self._width, self._recorded = engine, one, wide, width, recorded
+        self._steps: dict[tuple[Field, Field, int], Callable[[], None]] = {}
 
     def apply(self, x: Block, y: Block, wanted: Collection[int]) -> None:
         """As in `BlockOperator`: groups with two columns that are wanted at once, the others by columns."""
-        groups: list[tuple[int, int]] = []
         for first, last in groups_of(len(x), self._width):
             needed = [number for number in range(first, last) if number in wanted]
             if self._wide is not None and last - first == self._width and len(needed) > 1:
-                groups.append((first, last))
+                self._engine.replay(self._step(self._wide, x, y, first, last))
                 continue
             for number in needed:
-                self._one(x.columns[number], y.columns[number])
-        if groups:
-            self._engine.repeat(self._step(x, y, groups), 1, ())
+                if self._recorded:
+                    self._engine.replay(self._step(self._one, x, y, number, number + 1))
+                else:
+                    self._one(x.columns[number], y.columns[number])
 
-    def _step(self, x: Block, y: Block, groups: list[tuple[int, int]]) -> Callable[[], None]:
-        """Operations on groups of these columns, the same object each time: a part of a block is a new object."""
-        assert self._wide is not None
-        key = tuple(block.columns[first] for first, _ in groups for block in (x, y))  # these are not
+    def _step(self, apply: Apply, x: Block, y: Block, first: int, last: int) -> Callable[[], None]:
+        """The operator on columns first .. last, the same object each time, as columns are: parts of blocks are new."""
+        key = x.columns[first], y.columns[first], last - first
         if key not in self._steps:
-            parts = [(x.part(*group).together, y.part(*group).together) for group in groups]
-            self._steps[key] = partial(_by_pairs, self._wide, parts)
+            self._steps[key] = partial(apply, x.field(first, last), y.field(first, last))
         return self._steps[key]
-
-
-def _by_pairs(apply: Apply, pairs: Sequence[tuple[Any, Any]]) -> None:
-    for source, target in pairs:
-        apply(source, target)
 
 
 @final

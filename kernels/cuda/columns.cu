@@ -2,93 +2,171 @@
 
 #include "slices.cuh"
 
-constexpr int TILE = 32;      // items that a block of threads has in shared memory
-constexpr int ROWS = 64;      // columns of s for which a block makes products
-constexpr int COLUMNS = 16;   // and of t
-constexpr int PER_THREAD = ROWS * COLUMNS / 256;
-constexpr int OUTPUTS = 4;    // combinations that a thread makes at once
+constexpr int THREADS = 256;
+constexpr int TILE = 32;            // items of which a block has all columns in shared memory
+constexpr int ROWS = 48;            // columns of s with which a block makes products
+constexpr int COLUMNS = 32;         // and of t
+constexpr int DOWN = 6;             // columns of s with which a thread does
+constexpr int ACROSS = 4;           // and of t: 10 numbers are read from shared memory for 24 products
+constexpr int LINES = THREADS / TILE;
+constexpr int REQUESTED = (ROWS + COLUMNS) / LINES;  // numbers that a thread has requested for the next tile
+constexpr int SLICES = THREADS / 32;             // of the blocks' sums that are added side by side
+constexpr int ITEMS = 4;            // items of which a thread makes combinations
+constexpr int OUTPUTS = 4;          // and how many of each
+
+// A line of a tile: an item of a column of s, or behind these of t.
+__device__ __forceinline__ double item_of(
+    const real* __restrict__ s, const real* __restrict__ t, int line, int rows, int lines, long long item, long long items
+) {
+    if (line >= lines || item >= items) return 0.0;
+    return static_cast<double>(__ldg(line < rows ? s + line * items + item : t + (line - rows) * items + item));
+}
 
 // Products of ROWS columns of s (blockIdx.y) with COLUMNS of t (blockIdx.z) on every gridDim.x-th tile: 8 (rows + columns)
-// bytes an item. A thread adds its products item after item; partials: a sum of each block, (blocks, rows, columns).
-extern "C" __global__ void block_products(
+// bytes an item. Teams of threads make all of them, each on some items of a tile, while the next tile is on its way.
+// partials: a sum of each block, (blocks, rows, columns).
+extern "C" __global__ void __launch_bounds__(THREADS, 2) block_products(
     const real* __restrict__ s, const real* __restrict__ t, int rows, int columns, long long items, double* __restrict__ partials
 ) {
-    __shared__ double from_s[ROWS][TILE + 1], from_t[COLUMNS][TILE + 1];
+    __shared__ double tile[ROWS + COLUMNS + DOWN + ACROSS][TILE + 1];
     next_may_start();
     wait_for_last_launch();
     const int first_row = blockIdx.y * ROWS, first_column = blockIdx.z * COLUMNS;
     const int some_rows = min(ROWS, rows - first_row), some_columns = min(COLUMNS, columns - first_column);
-    const int column = threadIdx.x % COLUMNS, row = threadIdx.x / COLUMNS;
-    double sums[PER_THREAD] = {};
-    for (long long tile = blockIdx.x; tile * TILE < items; tile += gridDim.x) {
-        const int lane = threadIdx.x % TILE;
-        const long long item = tile * TILE + lane;
-        __syncthreads();
-        for (int i = threadIdx.x / TILE; i < some_rows; i += blockDim.x / TILE)
-            from_s[i][lane] = item < items ? static_cast<double>(__ldg(s + (first_row + i) * items + item)) : 0.0;
-        for (int j = threadIdx.x / TILE; j < some_columns; j += blockDim.x / TILE)
-            from_t[j][lane] = item < items ? static_cast<double>(__ldg(t + (first_column + j) * items + item)) : 0.0;
-        __syncthreads();
-        if (column >= some_columns) continue;
-        for (int k = 0; k < TILE; ++k) {
-            const double value = from_t[column][k];
+    const int lines = some_rows + some_columns, lane = threadIdx.x % TILE, line = threadIdx.x / TILE;
+    const int down = (some_rows + DOWN - 1) / DOWN, across = (some_columns + ACROSS - 1) / ACROSS;
+    const int members = down * across, teams = THREADS / members, team = threadIdx.x / members;
+    const int row = threadIdx.x % members / across, column = threadIdx.x % members % across;
+    s += first_row * items;
+    t += first_column * items;
+    double sums[DOWN][ACROSS] = {}, next[REQUESTED];
+    const long long stride = static_cast<long long>(gridDim.x) * TILE;
+    long long item = static_cast<long long>(blockIdx.x) * TILE + lane;
 #pragma unroll
-            for (int u = 0; u < PER_THREAD; ++u)
-                if (row + u * (ROWS / PER_THREAD) < some_rows)
-                    sums[u] = fma(from_s[row + u * (ROWS / PER_THREAD)][k], value, sums[u]);
+    for (int a = 0; a < REQUESTED; ++a) next[a] = item_of(s, t, line + a * LINES, some_rows, lines, item, items);
+    for (; item - lane < items; item += stride) {
+        __syncthreads();
+#pragma unroll
+        for (int a = 0; a < REQUESTED; ++a) tile[line + a * LINES][lane] = next[a];
+        __syncthreads();
+#pragma unroll
+        for (int a = 0; a < REQUESTED; ++a) next[a] = item_of(s, t, line + a * LINES, some_rows, lines, item + stride, items);
+        if (team >= teams) continue;
+        for (int k = team; k < TILE; k += teams) {
+            double of_s[DOWN], of_t[ACROSS];
+#pragma unroll
+            for (int u = 0; u < DOWN; ++u) of_s[u] = tile[row + u * down][k];
+#pragma unroll
+            for (int v = 0; v < ACROSS; ++v) of_t[v] = tile[some_rows + column + v * across][k];
+#pragma unroll
+            for (int u = 0; u < DOWN; ++u)
+#pragma unroll
+                for (int v = 0; v < ACROSS; ++v) sums[u][v] = fma(of_s[u], of_t[v], sums[u][v]);
         }
     }
-    if (column >= some_columns) return;
+    double* of_teams = &tile[0][0];
     double* out = partials + static_cast<long long>(blockIdx.x) * rows * columns;
 #pragma unroll
-    for (int u = 0; u < PER_THREAD; ++u) {
-        const int i = row + u * (ROWS / PER_THREAD);
-        if (i < some_rows) out[(first_row + i) * columns + first_column + column] = sums[u];
-    }
+    for (int u = 0; u < DOWN; ++u)
+#pragma unroll
+        for (int v = 0; v < ACROSS; ++v) {
+            const int i = row + u * down, j = column + v * across;
+            if (u * down >= some_rows || v * across >= some_columns) continue;  // of all threads
+            __syncthreads();
+            of_teams[threadIdx.x] = sums[u][v];
+            __syncthreads();
+            if (threadIdx.x >= members || i >= some_rows || j >= some_columns) continue;
+            double sum = 0.0;
+            for (int each = 0; each < teams; ++each) sum += of_teams[each * members + threadIdx.x];
+            out[(first_row + i) * columns + first_column + j] = sum;
+        }
 }
 
-// The sums of the blocks' products, first to last. A thread each.
-extern "C" __global__ void block_sums(const double* __restrict__ partials, int blocks, int count, double* __restrict__ out) {
+// Squares of each column (blockIdx.y): 8 bytes an item. partials: a sum of each block, (blocks, columns).
+extern "C" __global__ void block_squares(const real* __restrict__ s, long long items, double* __restrict__ partials) {
+    __shared__ double of_warp[THREADS / SLICE];
     next_may_start();
     wait_for_last_launch();
-    const int number = blockIdx.x * blockDim.x + threadIdx.x;
-    if (number >= count) return;
+    const real* x = s + blockIdx.y * items;
     double sum = 0.0;
-    for (int b = 0; b < blocks; ++b) sum += __ldcg(partials + static_cast<long long>(b) * count + number);
+#pragma unroll 4
+    for (long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; i < items; i += static_cast<long long>(gridDim.x) * THREADS) {
+        const double value = __ldg(x + i);
+        sum = fma(value, value, sum);
+    }
+    sum = warp_sum(sum);
+    if (threadIdx.x % SLICE == 0) of_warp[threadIdx.x / SLICE] = sum;
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    for (int warp = 1; warp < THREADS / SLICE; ++warp) sum += of_warp[warp];
+    partials[static_cast<long long>(blockIdx.x) * gridDim.y + blockIdx.y] = sum;
+}
+
+// The sums of the blocks' numbers: every SLICES-th block's first to last, then those.
+extern "C" __global__ void block_sums(const double* __restrict__ partials, int blocks, int count, double* __restrict__ out) {
+    __shared__ double sums[SLICES][32];
+    next_may_start();
+    wait_for_last_launch();
+    const int lane = threadIdx.x % 32, slice = threadIdx.x / 32, number = blockIdx.x * 32 + lane;
+    double sum = 0.0;
+    if (number < count)
+        for (int b = slice; b < blocks; b += SLICES) sum += __ldcg(partials + static_cast<long long>(b) * count + number);
+    sums[slice][lane] = sum;
+    __syncthreads();
+    if (slice > 0 || number >= count) return;
+    for (int other = 1; other < SLICES; ++other) sum += sums[other][lane];
     out[number] = sum;
 }
 
-// t = keep t + s C on tiles of `tile` items: 8 (used + columns) bytes an item. used: which columns of s C has rows for. They
-// are in shared memory before any of t is written, so t may be columns of s.
+// t = keep t + s C on tiles of `tile` items: 8 (used + columns) bytes an item. table: the columns of s that C has rows for,
+// an even number of places, and these rows, of a multiple of OUTPUTS columns. A tile is in shared memory before any of t is
+// written, so t may be columns of s.
 extern "C" __global__ void combine(
-    double keep, const real* s, const int* __restrict__ used, int count, const double* __restrict__ c, real* t, int columns,
-    long long items, int tile
+    double keep, const real* s, const double* __restrict__ table, int count, real* t, int columns, long long items, int tile
 ) {
     extern __shared__ double from_s[];
     next_may_start();
     wait_for_last_launch();
-    const int lane = threadIdx.x % tile, group = threadIdx.x / tile, groups = blockDim.x / tile;
+    const int lanes = tile / ITEMS, lane = threadIdx.x % lanes, group = threadIdx.x / lanes, groups = blockDim.x / lanes;
+    const int width = (columns + OUTPUTS - 1) / OUTPUTS * OUTPUTS;
+    const double* c = table + (count + count % 2);
     for (long long first = static_cast<long long>(blockIdx.x) * tile; first < items; first += static_cast<long long>(gridDim.x) * tile) {
-        const long long item = first + lane;
         __syncthreads();
-        if (item < items)
-            for (int k = group; k < count; k += groups) from_s[k * tile + lane] = s[used[k] * items + item];
+        for (int k = group; k < count; k += groups) {
+            const real* column = s + static_cast<long long>(__ldg(table + k)) * items + first;
+#pragma unroll
+            for (int m = 0; m < ITEMS; ++m) {
+                const int i = lane + m * lanes;
+                from_s[k * tile + i] = first + i < items ? static_cast<double>(column[i]) : 0.0;
+            }
+        }
         __syncthreads();
-        if (item >= items) continue;
         for (int j = group * OUTPUTS; j < columns; j += groups * OUTPUTS) {
-            double sums[OUTPUTS];
+            double sums[ITEMS][OUTPUTS] = {};
+            if (keep != 0.0)
 #pragma unroll
-            for (int u = 0; u < OUTPUTS; ++u)
-                sums[u] = keep != 0.0 && j + u < columns ? keep * t[(j + u) * items + item] : 0.0;
+                for (int m = 0; m < ITEMS; ++m)
+#pragma unroll
+                    for (int u = 0; u < OUTPUTS; ++u)
+                        if (first + lane + m * lanes < items && j + u < columns)
+                            sums[m][u] = keep * t[(j + u) * items + first + lane + m * lanes];
             for (int k = 0; k < count; ++k) {
-                const double value = from_s[k * tile + lane];
+                const double2* factors = reinterpret_cast<const double2*>(c + k * width + j);
+                const double2 low = __ldg(factors), high = __ldg(factors + 1);
+                const double factor[OUTPUTS] = {low.x, low.y, high.x, high.y};
 #pragma unroll
-                for (int u = 0; u < OUTPUTS; ++u)
-                    if (j + u < columns) sums[u] = fma(value, __ldg(c + k * columns + j + u), sums[u]);
+                for (int m = 0; m < ITEMS; ++m) {
+                    const double value = from_s[k * tile + lane + m * lanes];
+#pragma unroll
+                    for (int u = 0; u < OUTPUTS; ++u) sums[m][u] = fma(value, factor[u], sums[m][u]);
+                }
             }
 #pragma unroll
-            for (int u = 0; u < OUTPUTS; ++u)
-                if (j + u < columns) t[(j + u) * items + item] = sums[u];
+            for (int m = 0; m < ITEMS; ++m)
+#pragma unroll
+                for (int u = 0; u < OUTPUTS; ++u)
+                    if (first + lane + m * lanes < items && j + u < columns)
+                        t[(j + u) * items + first + lane + m * lanes] = sums[m][u];
         }
     }
 }

@@ -14,9 +14,16 @@ from dsolver.kernels.formats.layout import Array
 
 FILE: Final = "columns.cu"
 THREADS: Final = 256
-TILE, ROWS, COLUMNS, OUTPUTS = 32, 64, 16, 4
+TILE, ROWS, COLUMNS, ITEMS, OUTPUTS = 32, 48, 32, 4, 4
 """As columns.cu has them."""
-MOST_BLOCKS: Final = 528
+PRODUCT_BLOCKS: Final = 264
+"""Most blocks that make products: two for each multiprocessor of an H200, as many as run at once."""
+SQUARE_BLOCKS: Final = 96
+"""Most blocks for the squares of a column."""
+COMBINE_BLOCKS: Final = 4224
+"""Most blocks that combine columns."""
+MOST_ITEMS: Final = 128
+"""Items of a block's tile of combinations, at most."""
 SHARED: Final = 48 * 1024
 """Bytes of shared memory that every launch may have."""
 
@@ -24,28 +31,46 @@ SHARED: Final = 48 * 1024
 def gram(s: Array, t: Array) -> Array:
     """See `Vectors.gram`. The grid follows from the shapes alone, since bits depend on it."""
     (rows, items), columns = s.shape, len(t)
-    count, blocks = rows * columns, min(MOST_BLOCKS, max(1, -(-items // (4 * TILE))))
+    blocks = min(PRODUCT_BLOCKS, max(1, -(-items // (4 * TILE))))
     grid = (blocks, -(-rows // ROWS), -(-columns // COLUMNS))
-    partials, out = cupy.empty((blocks, rows, columns)), cupy.empty((rows, columns))
+    partials = cupy.empty((blocks, rows, columns))
     sizes = np.int32(rows), np.int32(columns), np.int64(items)
     launch_early(kernel(FILE, "block_products", type_of(s)), grid, (THREADS,), (s, t, *sizes, partials))
-    arguments = (partials, np.int32(blocks), np.int32(count), out)
-    launch_early(kernel(FILE, "block_sums", type_of(s)), (-(-count // THREADS),), (THREADS,), arguments)
+    return _sums(s, partials)
+
+
+def squares(s: Array) -> Array:
+    """See `Vectors.squares`; as of `gram`."""
+    columns, items = s.shape
+    blocks = min(SQUARE_BLOCKS, max(1, -(-items // (16 * THREADS))))
+    partials = cupy.empty((blocks, columns))
+    arguments = (s, np.int64(items), partials)
+    launch_early(kernel(FILE, "block_squares", type_of(s)), (blocks, columns), (THREADS,), arguments)
+    return _sums(s, partials)
+
+
+def _sums(s: Array, partials: Array) -> Array:
+    """Sums of the blocks' numbers, (blocks, ...)."""
+    out = cupy.empty(partials.shape[1:])
+    arguments = (partials, np.int32(len(partials)), np.int32(out.size), out)
+    launch_early(kernel(FILE, "block_sums", type_of(s)), (-(-out.size // 32),), (THREADS,), arguments)
     return out
 
 
 def combine(keep: float, s: Array, c: npt.NDArray[np.float64], t: Array) -> None:
     """See `dsolver.kernels.contract.COMBINE`."""
-    used = np.flatnonzero(c.any(axis=1)).astype(np.int32)
-    columns, items = t.shape
-    tile = TILE
-    while 8 * tile * len(used) > SHARED:
+    used, (columns, items) = np.flatnonzero(c.any(axis=1)), t.shape
+    count, tile = len(used), MOST_ITEMS
+    while 8 * tile * count > SHARED:
         tile //= 2
-    grid, threads = (min(8 * MOST_BLOCKS, -(-items // tile)),), min(THREADS, tile * -(-columns // OUTPUTS))
-    places, factors = cupy.asarray(used), cupy.asarray(c[used])
-    arguments: tuple[Any, ...] = (np.float64(keep), s, places, np.int32(len(used)), factors, t)
+    groups, width = -(-columns // OUTPUTS), -(-columns // OUTPUTS) * OUTPUTS
+    table = np.zeros(count + count % 2 + count * width)  # places and factors in one copy
+    table[:count] = used
+    table[count + count % 2 :].reshape(count, width)[:, :columns] = c[used]
+    grid, threads = (min(COMBINE_BLOCKS, -(-items // tile)),), min(THREADS, tile // ITEMS * groups)
+    arguments: tuple[Any, ...] = (np.float64(keep), s, cupy.asarray(table), np.int32(count), t)
     arguments += (np.int32(columns), np.int64(items), np.int32(tile))
-    kernel(FILE, "combine", type_of(s))(grid, (threads,), arguments, shared_mem=8 * tile * len(used))
+    kernel(FILE, "combine", type_of(s))(grid, (threads,), arguments, shared_mem=8 * tile * count)
 
 
 def times(d: Array, s: Array, t: Array) -> None:

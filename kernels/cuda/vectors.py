@@ -14,7 +14,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.columns import combine, gram, times
+from dsolver.kernels.cuda.columns import combine, gram, squares, times
 from dsolver.kernels.cuda.groups import group_sums, less_means
 from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
@@ -176,6 +176,7 @@ class CudaVectors(Vectors):
             launch_early(self._function("gathered_dot"), *grid_of(size), arguments)
 
     gram = staticmethod(gram)
+    squares = staticmethod(squares)
     combine = staticmethod(combine)
     times = staticmethod(times)
     group_sums = staticmethod(group_sums)

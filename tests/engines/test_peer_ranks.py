@@ -18,10 +18,13 @@ from dsolver.engines.eager.engine import EagerEngine
 from dsolver.grid.box import BOX_OFFSETS
 from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.layout import HaloLayout
+from dsolver.krylov.blocks import lobpcg
 from dsolver.multigrid.geometric.assembly import chunk_layout
-from dsolver.preconditioners import Algebraic, Multigrid
+from dsolver.preconditioners import Algebraic, Chebyshev, Multigrid
+from dsolver.program.eigen import EigenProgram, EigenTerms, Found
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
+from dsolver.status import Status
 from tests.support import programs
 from tests.support.waiting import PATIENCE
 
@@ -85,6 +88,66 @@ def test_ranks_make_the_bits_of_one(m: Any, owners: tuple[int, ...]) -> None:
         assert history == expected
         for number, block in blocks.items():
             np.testing.assert_array_equal(block, x[number])
+
+
+def eigenvalues(engine: Engine, spec: SolveSpec, *, after: Callable[[], None] = lambda: None) -> tuple[Found, Any]:
+    """The two lowest ones and the lowest vector's blocks; `after` is called after each iteration."""
+    program = EigenProgram(engine, spec)
+    found = program.search(EigenTerms(wanted=2, size=4, highest=False, tol=1e-5, maxiter=60))
+    while found.status is None:
+        after()
+        found = program.advance(1)
+    return found, dict(program.vector(0, host=True))
+
+
+def modes_of(bc: Any) -> SolveSpec:
+    problem = dsolver.problems.diffusion(GRID, smooth, bc=bc, chunks=(1, 1, 2))
+    return SolveSpec.plan(problem, (1, 1, 2), m=Chebyshev())
+
+
+def test_eigenvalues_take_one_round_an_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dsolver.engines.transport.peer import PeerTransport
+
+    spec, known, here = modes_of("neumann"), PeerTransport.known, threading.local()
+
+    def counted(transport: Any, own: Any) -> Any:
+        here.rounds = getattr(here, "rounds", 0) + 1
+        return known(transport, own)
+
+    monkeypatch.setattr(PeerTransport, "known", counted)
+
+    def run(engine: Engine) -> Any:
+        rounds: list[int] = []
+        return *eigenvalues(engine, spec, after=lambda: rounds.append(here.rounds)), np.diff(rounds)
+
+    expected, vector = eigenvalues(EagerEngine(spec.partition, kernels.load("cuda", 1)), spec)
+    for found, blocks, rounds in on_ranks(spec.partition, (0, 1), run):
+        assert found == expected
+        assert found.status is Status.CONVERGED
+        assert len(rounds) == found.iterations > 5
+        assert (rounds == 1).all()
+        for number, block in blocks.items():
+            np.testing.assert_array_equal(block, vector[number])
+
+
+def test_ranks_that_round_otherwise_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signs of vectors are as good the other way round, but not on one of two ranks."""
+    ritz, here, spec = lobpcg._ritz, threading.local(), modes_of(None)
+
+    def turned(whole: Any, size: int) -> Any:
+        values, best, *rest = ritz(whole, size)
+        return values, best if here.first else -best, *rest
+
+    monkeypatch.setattr(lobpcg, "_ritz", turned)
+
+    def run(engine: Any) -> Found:
+        here.first = 0 in engine.owned
+        return eigenvalues(engine, spec)[0]
+
+    alone = run(EagerEngine(spec.partition, kernels.load("cuda", 1)))
+    for found in on_ranks(spec.partition, (0, 1), run):
+        assert found.status is Status.CONVERGED
+        np.testing.assert_allclose(found.values[:2], alone.values[:2], rtol=1e-8)
 
 
 def jumping(x: Any, y: Any, z: Any) -> Any:

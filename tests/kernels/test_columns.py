@@ -8,7 +8,7 @@ import pytest
 from dsolver.kernels import load
 
 BACKENDS = ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-SHAPES = [(3, 2, 40), (36, 12, 5000), (70, 20, 333), (1, 1, 9000)]
+SHAPES = [(3, 2, 40), (36, 24, 5000), (70, 20, 333), (1, 1, 9000), (100, 67, 200)]
 
 
 def pair(rows: int, columns: int, items: int) -> tuple[np.ndarray, np.ndarray]:
@@ -22,6 +22,14 @@ def test_products_of_all_columns(name: str, shape: tuple[int, int, int]) -> None
     backend, (s, t) = load(name), pair(*shape)
     found = backend.vectors.gram(backend.asarray(s), backend.asarray(t))
     np.testing.assert_allclose(backend.to_host(found), s @ t.T, rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_squares_of_columns(name: str, shape: tuple[int, int, int]) -> None:
+    backend, (s, _) = load(name), pair(*shape)
+    found = backend.vectors.squares(backend.asarray(s))
+    np.testing.assert_allclose(backend.to_host(found), (s * s).sum(axis=1), rtol=1e-13)
 
 
 @pytest.mark.parametrize("name", BACKENDS)

@@ -108,13 +108,24 @@ class GraphRecorder:
             for part in parts:
                 self._run(part, timed=timed)
             watched.send(samples[index], self.stream)
-            for part in parts:
-                if part not in self._graphs:
-                    self._graphs[part] = self._capture(part)
+            self._keep(parts)
         self.wait()
         result = [watched.values(row) for row in samples]
         del memory
         return result
+
+    def replay(self, step: Callable[[], None]) -> None:
+        """Run a step once, and record it for the next time."""
+        parts = parts_of(step)
+        for part in parts:
+            self._run(part, timed=False)
+        self._keep(parts)
+
+    def _keep(self, parts: Sequence[Callable[[], None]]) -> None:
+        """Record parts of a step that have run."""
+        for part in parts:
+            if part not in self._graphs:
+                self._graphs[part] = self._capture(part)
 
     def _run(self, part: Callable[[], None], *, timed: bool) -> None:
         """Launch what was recorded of a part of a step, with the events to measure it or without, or else run it."""

@@ -71,6 +71,12 @@ class ResidentEngine(EagerEngine):
         self._timer_slot.spans = self._recorder.spans(step) if measured else []
         return samples
 
+    def replay(self, step: Callable[[], None]) -> None:
+        if self._recorder is None:
+            step()
+        else:
+            self._recorder.replay(step)
+
     def forget(self) -> None:
         if self._recorder is not None:
             self._recorder.forget()

@@ -17,7 +17,7 @@ from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import COMBINE, LOAD, TIMES
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.reductions import tree_sum
+from dsolver.krylov.blocks.rounds import Numbers
 
 F64 = npt.NDArray[np.float64]
 
@@ -61,29 +61,33 @@ class Block:
             made.together = self._view.columns(self.together, first, last)
         return made
 
-    def clear(self) -> None:
-        """Set all of it to zero."""
-        for column in self.columns:
-            self._engine.fill(self._layout, 0.0, column)
+    def field(self, first: int, last: int) -> Field:
+        """Columns first .. last as a field of the engine with so many; of several, where there are such engines."""
+        if last == first + 1:
+            return self.columns[first]
+        assert self.together is not None
+        return self._view.columns(self.together, first, last)
 
     def copy(self, to: Block) -> None:
         """to = this, as many vectors."""
         for column, target in zip(self.columns, to.columns, strict=True):
             self._engine.copy(column, target)
 
-    def products(self, other: Block) -> F64:
-        """Dot products of each column with each of the other block, (columns, others): the same on all ranks."""
+    def products(self, other: Block) -> Numbers:
+        """Dot products of each column with each of the other block, (columns, others)."""
         if self.together is not None and other.together is not None:
             found = self._engine.per_chunk(_products, self.together, other.together)
         else:
             found = self._engine.per_chunk(partial(_products_of, len(self)), *self.columns, *other.columns)
-        return _summed(self._engine, found).reshape(len(self), len(other))
+        return Numbers(parts=found, shape=(len(self), len(other)))
 
-    def squares(self, *others: Block) -> list[F64]:
-        """Dot product of each column with itself, (columns,): of this block, and of others at the same time."""
-        blocks = [self, *others]
-        found = _summed(self._engine, self._engine.per_chunk(_squares, *(c for block in blocks for c in block.columns)))
-        return np.split(found, np.cumsum([len(block) for block in blocks])[:-1])
+    def squares(self) -> Numbers:
+        """Dot product of each column with itself, (columns,)."""
+        if self.together is not None:
+            found = self._engine.per_chunk(_squares, self.together)
+        else:
+            found = self._engine.per_chunk(_squares_of, *self.columns)
+        return Numbers(parts=found, shape=(len(self),))
 
     def combine(self, coefficients: F64, to: Block, keep: float = 0.0) -> None:
         """to = keep to + this times coefficients (columns, columns of to); to may be some of these where keep is 0."""
@@ -115,39 +119,24 @@ def groups_of(count: int, width: int) -> list[tuple[int, int]]:
     return [(first, min(first + width, count)) for first in range(0, count, width)]
 
 
-def agreed(engine: Engine, *values: F64) -> list[F64]:
-    """Arrays of the first chunk's owner on all ranks, whose libraries may round otherwise."""
-    if len(engine.partition) == 1:
-        return list(values)
-    flat = np.concatenate([array.ravel() for array in values])
-    found = np.array(engine.known(engine.per_chunk(partial(_of_first, tuple(flat.tolist()))))[0])
-    ends = np.cumsum([array.size for array in values])[:-1]
-    return [part.reshape(array.shape) for part, array in zip(np.split(found, ends), values, strict=True)]
-
-
-def _summed(engine: Engine, numbers: PerChunk) -> F64:
-    """As `Engine.sums`, of hundreds of numbers."""
-    total: F64 = tree_sum(list(np.array(engine.known(numbers))))
-    return total
-
-
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _products(backend: Backend, _: int, s: Any, t: Any) -> tuple[float, ...]:
-    return tuple(backend.to_host(backend.vectors.gram(s, t)).ravel().tolist())
+def _products(backend: Backend, _: int, s: Any, t: Any) -> Any:
+    return backend.vectors.gram(s, t)
 
 
-def _products_of(count: int, backend: Backend, number: int, *vectors: Any) -> tuple[float, ...]:
+def _products_of(count: int, backend: Backend, number: int, *vectors: Any) -> Any:
     s, t = (backend.xp.stack(part) for part in (vectors[:count], vectors[count:]))
     return _products(backend, number, s, t)
 
 
-def _squares(backend: Backend, _: int, *vectors: Any) -> tuple[float, ...]:
-    out = backend.scalars(len(vectors))
-    for number, vector in enumerate(vectors):
-        backend.kernel("dot")(vector, vector, out[number : number + 1])
-    return tuple(backend.to_host(out).tolist())
+def _squares(backend: Backend, _: int, s: Any) -> Any:
+    return backend.vectors.squares(s)
+
+
+def _squares_of(backend: Backend, number: int, *vectors: Any) -> Any:
+    return _squares(backend, number, backend.xp.stack(vectors))
 
 
 def _combined(
@@ -159,7 +148,3 @@ def _combined(
     t = backend.xp.stack(vectors[count:]) if keep else backend.xp.zeros((width, s.shape[1]))
     backend.kernel("combine")(keep, s, coefficients, t)
     return tuple(backend.vectors.unload(layout, column) for column in t)
-
-
-def _of_first(values: tuple[float, ...], _: Backend, number: int) -> tuple[float, ...]:
-    return values if number == 0 else (0.0,) * len(values)
