@@ -1,18 +1,25 @@
-"""Systems of blocks by finite elements: iterations and seconds of Stokes and Darcy flow, by size.
+"""Systems of blocks by finite elements: iterations and seconds of Stokes, Darcy and Oseen flow, by size.
 
 Stokes flow in a channel of 2 by 1 with Taylor-Hood elements (quadratic velocity, linear pressure) on triangles, of
 which there are four times as many each time, and Darcy flow with Raviart-Thomas elements through a medium whose
-permeability is log-normal. Each is one call of `dsolver.solve`, by default with what M="auto" takes.
+permeability is log-normal. Oseen flow around the middle of a square with the viscosity --viscosity, for which the
+Reynolds number is 2 / viscosity: with Taylor-Hood elements, by pressure convection-diffusion (PCD), and with upwind
+differences on a staggered grid, by the least-squares commutator. Each is one call of `dsolver.solve`, by default with
+what M="auto" takes, and PCD.
 
     pip install scikit-fem
     python bench/stokes.py --refined 4 5 6
+    python bench/stokes.py --flows oseen upwind --refined 4 5 6 7 --viscosity 0.1 0.02
     python bench/stokes.py --refined 5 6 7 8 --device cuda
 """
 
 import argparse
 import time
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from skfem import (
     Basis,
     BilinearForm,
@@ -24,18 +31,29 @@ from skfem import (
     MeshTri,
     asm,
 )
-from skfem.helpers import ddot, div, dot, grad
+from skfem.helpers import ddot, div, dot, grad, mul
 
 import dsolver
 from dsolver import preconditioners
 
 M = {
+    "own": None,
     "auto": "auto",
+    "lsc": preconditioners.LeastSquaresCommutator(),
     "diagonal": preconditioners.BlockDiagonal(),
     "triangular": preconditioners.BlockTriangular(),
     "schur": preconditioners.Schur(),
     "simple": preconditioners.Schur(correction="diagonal"),
 }
+
+
+class Flow(NamedTuple):
+    """Blocks [[a, bᵀ], [b, 0]], the right-hand side of both fields, and the preconditioner made for it."""
+
+    a: Any
+    b: Any
+    right: Any
+    own: Any = "auto"
 
 
 @BilinearForm
@@ -53,12 +71,32 @@ def resistance(u, v, w):
     return dot(u, v) / w["permeability"]
 
 
+@BilinearForm
+def convection(u, v, w):
+    return dot(mul(grad(u), w["flow"]), v)
+
+
+@BilinearForm
+def mass(p, q, _):
+    return p * q
+
+
+@BilinearForm
+def diffusion(p, q, _):
+    return dot(grad(p), grad(q))
+
+
+@BilinearForm
+def transport(p, q, w):
+    return dot(grad(p), w["flow"]) * q
+
+
 def channel(refined):
     return MeshTri.init_tensor(np.linspace(0.0, 2.0, 2 * 2**refined + 1), np.linspace(0.0, 1.0, 2**refined + 1))
 
 
 def stokes(refined):
-    """Blocks, and right-hand sides of both fields: a parabolic inflow, walls, and an open end."""
+    """A parabolic inflow, walls, and an open end."""
     mesh = channel(refined)
     velocity = Basis(mesh, ElementVector(ElementTriP2()), intorder=4)
     pressure = velocity.with_element(ElementTriP1())
@@ -68,11 +106,11 @@ def stokes(refined):
     inflow = velocity.get_dofs(lambda x: x[0] == 0.0).all(["u^1", "u^1"])
     u[inflow] = 4.0 * velocity.doflocs[1, inflow] * (1.0 - velocity.doflocs[1, inflow])
     inner = np.setdiff1d(np.arange(velocity.N), held)
-    return a[inner][:, inner], b[:, inner], -(a @ u)[inner], -(b @ u)
+    return Flow(a[inner][:, inner], b[:, inner], -np.r_[(a @ u)[inner], b @ u])
 
 
 def darcy(refined):
-    """Blocks, and right-hand sides of both fields: a source and a sink in the medium, whose boundary is open."""
+    """A source and a sink in the medium, whose boundary is open."""
     mesh = channel(refined)
     flux = Basis(mesh, ElementTriRT0(), intorder=2)
     pressure = flux.with_element(ElementTriP0())
@@ -81,29 +119,95 @@ def darcy(refined):
     b = asm(divergence, flux, pressure).tocsr()
     wells = np.zeros(mesh.nelements)
     wells[[0, -1]] = -1.0, 1.0
-    return a, b, np.zeros(a.shape[0]), wells
+    return Flow(a, b, np.r_[np.zeros(a.shape[0]), wells])
 
 
-def measured(blocks, m, options):
-    a, b, *right = blocks
+def oseen(refined, viscosity):
+    """The flow (2 y (1 - x²), -2 x (1 - y²)) in the square from -1 to 1, and forces at random."""
+    n = 2**refined
+    velocity = Basis(
+        MeshTri.init_tensor(*[np.linspace(-1.0, 1.0, n + 1)] * 2), ElementVector(ElementTriP2()), intorder=5
+    )
+    pressure = velocity.with_element(ElementTriP1())
+    x, y = velocity.global_coordinates().value
+    flow = np.stack([2.0 * y * (1.0 - x**2), -2.0 * x * (1.0 - y**2)])
+    a = (viscosity * asm(stiffness, velocity) + asm(convection, velocity, flow=flow)).tocsr()
+    b = asm(divergence, velocity, pressure).tocsr()
+    inner = velocity.complement_dofs(velocity.get_dofs())
+    laplacian = asm(diffusion, pressure).tocsr()
+    own = preconditioners.PressureConvectionDiffusion(
+        mass=asm(mass, pressure).tocsr(),
+        laplacian=laplacian,
+        convection=(viscosity * laplacian + asm(transport, pressure, flow=flow)).tocsr(),
+    )
+    return Flow(a[inner][:, inner], b[:, inner], forces(len(inner), pressure.N), own)
+
+
+def upwind(refined, viscosity):
+    """Flow of `oseen` on a staggered grid of as many unknowns: a velocity has a cell around each face of the grid."""
+    n = 2 * 2**refined
+    h, line = 2.0 / n, np.linspace(-1.0, 1.0, n + 1)
+    middle, profile = (line[1:] + line[:-1]) / 2.0, lambda t: 1.0 - np.clip(t, -1.0, 1.0) ** 2
+    parts, gradients = [], []
+    for axis in range(2):
+        places = [line[1:-1], middle] if axis == 0 else [middle, line[1:-1]]
+        shape = [len(each) for each in places]
+        corners = [[profile(each - h / 2.0), profile(each + h / 2.0)] for each in places]
+        rows = sp.csr_array((shape[0] * shape[1],) * 2)
+        for along in range(2):
+            other = 1 - along
+            across = corners[other][1] - corners[other][0]  # of the stream function, along a face
+            wall = 1.0 if along == axis else 2.0  # over the distance to it
+            for side, step in ((0, -1), (1, 1)):
+                flux = (1.0 if along == 0 else -1.0) * step * np.multiply.outer(corners[along][side], across)
+                flux = (flux if along == 0 else flux.T).ravel()
+                units = [sp.eye_array(length) for length in shape]
+                units[along] = sp.eye_array(shape[along], k=step)
+                beside = sp.csr_array(sp.kron(*units))
+                conducts = np.where(beside.sum(axis=1) > 0.0, viscosity, wall * viscosity)
+                rows = rows + sp.diags_array(conducts + np.maximum(flux, 0.0))
+                rows = rows + sp.diags_array(np.minimum(flux, 0.0) - viscosity) @ beside
+        parts.append(rows)
+        steps = [sp.eye_array(n), sp.eye_array(n)]
+        steps[axis] = sp.diags_array([-np.ones(n - 1), np.ones(n - 1)], offsets=[0, 1], shape=(n - 1, n))
+        gradients.append(h * sp.kron(*steps))
+    a, b = sp.csr_array(sp.block_diag(parts)), sp.csr_array(sp.vstack(gradients).T)
+    return Flow(a, b, forces(a.shape[0], b.shape[0]))
+
+
+def forces(velocities, pressures):
+    """Standard normal numbers on velocities; nothing on pressures, which are known up to a constant."""
+    return np.r_[np.random.default_rng(0).standard_normal(velocities), np.zeros(pressures)]
+
+
+def measured(flow, m, options):
     began = time.perf_counter(), time.process_time()
-    solution = dsolver.solve(dsolver.block([[a, b.T], [b, None]]), np.concatenate(right), M=m, **options)
+    problem = dsolver.block([[flow.a, flow.b.T], [flow.b, None]])
+    solution = dsolver.solve(problem, flow.right, M=flow.own if m is None else m, **options)
     return solution, time.perf_counter() - began[0], time.process_time() - began[1]
+
+
+NAMES = ("stokes", "darcy", "oseen", "upwind")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--flows", nargs="+", choices=NAMES, default=list(NAMES))
     parser.add_argument("--refined", type=int, nargs="+", default=[4, 5, 6], help="2**refined cells across the channel")
-    parser.add_argument("--m", nargs="+", choices=M, default=["auto"], help="preconditioners")
+    parser.add_argument("--viscosity", type=float, nargs="+", default=[0.02], help="of Oseen flow")
+    parser.add_argument("--m", nargs="+", choices=M, default=["own"], help="preconditioners")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--rtol", type=float, default=1e-8)
     args = parser.parse_args()
+    made = {"stokes": stokes, "darcy": darcy}
+    for viscosity in args.viscosity:
+        made |= {f"{each.__name__} {viscosity:g}": partial(each, viscosity=viscosity) for each in (oseen, upwind)}
     print("| flow | unknowns | M | iterations | s | s of processors | set-up s | residual |\n" + "|---" * 8 + "|")
-    for name, made in (("Stokes", stokes), ("Darcy", darcy)):
+    for name in (each for each in made if each.split()[0] in args.flows):
         for refined in args.refined:
-            blocks = made(refined)
+            flow = made[name](refined)
             for m in args.m:
-                solution, wall, cpu = measured(blocks, M[m], {"device": args.device, "rtol": args.rtol})
+                solution, wall, cpu = measured(flow, M[m], {"device": args.device, "rtol": args.rtol})
                 print(
                     f"| {name} | {solution.x.size:,} | {solution.solved_by} | {solution.iterations} | {wall:.2f} | "
                     f"{cpu:.2f} | {solution.timings['setup']:.2f} | {solution.relative_residual:.1e} |",

@@ -8,7 +8,7 @@
 
 A block runs in an empty folder in which the checkout's folders for readers (`examples` and the like) appear. A comment
 directly above a block says what it needs: `<!-- test: gpu -->`, `<!-- test: gpu=2 -->`, `<!-- test: slurm -->`,
-`<!-- test: petsc4py -->` (or jax, torch).
+`<!-- test: petsc4py -->` (or jax, skfem, torch).
 
 Not run but checked otherwise: `pip install` (do the extras exist?), the command that runs this very suite (is it the
 one that CI runs?), and the steps that bring a user to where this test already is: clone, cd, venv, activate.
@@ -289,7 +289,7 @@ def missing(block: Block, gpus: int) -> str:
         case ["gpu", *count]:
             wanted = int(count[0]) if count else 1
             return f"needs {wanted} CUDA GPU(s), there are {gpus}" if gpus < wanted else ""
-        case ["jax" | "petsc4py" | "torch" as package]:
+        case ["jax" | "petsc4py" | "skfem" | "torch" as package]:
             return "" if importlib.util.find_spec(package) else f"needs {package}"
         case ["slurm"]:
             return "" if shutil.which("sbatch") else "needs a SLURM cluster (there is no sbatch)"

@@ -66,7 +66,8 @@ class MatrixProblem(Problem):
         known: whether rows tell their unknown alone, which is then set before a solve begins.
         fields: rows of each field, one after the other, where A was made of blocks; else ().
         diagonal: of each field the problem that its block on the diagonal came as; None where it was no problem.
-        inner: matrices from which the preconditioner of each field is made, in the order of the field's rows.
+        inner: matrices from which the preconditioner of each field is made, in the order of the field's rows; further
+            ones are of the last field.
         signs: of each field's pivot, over that of its `inner`; see `dsolver.matrices.composed.blocks.FieldMatrix`.
         cut_fields: rows of each field in each chunk, once they are cut.
         elimination: tells how large the factors of `matrix` are, where that is here.

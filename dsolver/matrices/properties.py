@@ -23,6 +23,8 @@ HUBS: Final = 4.0
 of the products that algebraic multigrid makes. In lattices and meshes it is 1.0 to 1.3."""
 DOMINANT: Final = 0.1
 """Dominance of the diagonal up to which they do: beyond it few iterations of any kind are needed."""
+CONVECTION: Final = 1e-8
+"""Difference from the transpose, over the largest entry, from which on a block has convection."""
 ROUNDING: Final = 1e-12
 """Part of the largest coupling up to which another one is rounding."""
 REST: Final = 0.95
@@ -115,7 +117,9 @@ def asymmetry(rows: Any, look: Look) -> str:
 
 
 def is_upwind(a: Any) -> bool:
-    """Whether no coupling of a sparse matrix has the sign of the diagonal, as in upwind differences."""
+    """Whether a sparse matrix has convection by upwind differences: no coupling has the sign of the diagonal."""
+    if abs(a - a.T).max() <= CONVECTION * abs(a).max():
+        return False
     entries = a.tocoo()
     couplings = entries.data[entries.row != entries.col] * np.sign(np.median(a.diagonal()))
     return bool(couplings.max(initial=0.0) <= ROUNDING * abs(couplings).max(initial=0.0))

@@ -8,7 +8,13 @@ from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.auto import Auto
 from dsolver.preconditioners.base import Preconditioner
 from dsolver.preconditioners.block_jacobi import BlockJacobi
-from dsolver.preconditioners.blocks.methods import BlockDiagonal, BlockTriangular, LeastSquaresCommutator, Schur
+from dsolver.preconditioners.blocks.methods import (
+    BlockDiagonal,
+    BlockTriangular,
+    LeastSquaresCommutator,
+    PressureConvectionDiffusion,
+    Schur,
+)
 from dsolver.preconditioners.chebyshev import Chebyshev
 from dsolver.preconditioners.direct.preconditioner import Direct
 from dsolver.preconditioners.function import Function, FunctionByChunk
@@ -36,6 +42,7 @@ __all__ = [
     "LeastSquaresCommutator",
     "Multigrid",
     "Preconditioner",
+    "PressureConvectionDiffusion",
     "Schur",
     "SymGS",
     "register",

@@ -40,8 +40,6 @@ An iteration of "mg" takes as long as 6 of these on a CPU, 8 to 10 of them are n
 
 FIELDS: Final = 2
 """Velocity and pressure."""
-CONVECTION: Final = 1e-8
-"""Difference from the transpose, over the largest entry, from which on a block has convection."""
 
 
 @final
@@ -141,10 +139,7 @@ def _is_oseen(problem: MatrixProblem) -> bool:
     if len(problem.fields) != FIELDS or not problem.asymmetry:
         return False
     whole, first = problem.to_scipy(), problem.fields[0]
-    own, last = whole[:first, :first], whole[first:, first:]
-    if last.count_nonzero() or abs(own - own.T).max() <= CONVECTION * abs(own).max():
-        return False
-    return is_upwind(own)
+    return not whole[first:, first:].count_nonzero() and is_upwind(whole[:first, :first])
 
 
 def usual_preconditioner(problem: Problem, method: str | None = None, device: str = "cpu") -> str | None:

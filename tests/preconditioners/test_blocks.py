@@ -248,7 +248,7 @@ def test_what_does_not_fit_is_refused() -> None:
             dsolver.block(parts)
     problem, b = system((a, bt))
     for m, message in (
-        (BlockDiagonal(M=("amg", "amg", "amg")), "3 preconditioners, but there are 2 fields"),
+        (BlockDiagonal(M=("amg", "amg", "amg")), "3 preconditioners for 2 matrices"),
         (BlockDiagonal(matrices=("block", sp.eye_array(3))), "matrix of field 1 has 3 rows, but the field has 25"),
         (BlockDiagonal(matrices=("block", "block")), "block of field 1 has 25 empty rows"),
         (BlockDiagonal(matrices=("block", 1j * sp.eye_array(25))), "matrix of field 1 is complex"),

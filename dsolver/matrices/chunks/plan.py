@@ -172,9 +172,10 @@ def _with_fields(problem: MatrixProblem, *, cuda: bool | None, cut: Cutter | Non
     for number, each in enumerate(problem.inner):
         if len(sizes) > 1:
             numbers = np.arange(len(of_row)) if problem.numbers is None else problem.numbers
-            mine = of_row == number
-            parts = np.empty(problem.fields[number], dtype=np.int64)
-            parts[numbers[mine] - sum(problem.fields[:number])] = chunk[mine]
+            own = min(number, fields - 1)
+            mine = of_row == own
+            parts = np.empty(problem.fields[own], dtype=np.int64)
+            parts[numbers[mine] - sum(problem.fields[:own])] = chunk[mine]
             each = grouped(each, parts)
         made = planned(each, len(sizes), cuda=cuda, cut=cut)
         assert made.chunks is not None

@@ -153,7 +153,7 @@ def field_matrices(problem: MatrixProblem, given: Sequence[Any]) -> tuple[FieldM
     Args:
         problem: the system.
         given: for each field a sparse matrix or a problem; "block" for the block on the diagonal; or "diagonal" for the
-            Schur complement A_ff - Σ A_fk diag(A_kk)⁻¹ A_kf over the fields k before it.
+            Schur complement A_ff - Σ A_fk diag(A_kk)⁻¹ A_kf over the fields k before it. More are of the last field.
 
     Raises:
         InputError: one is none of these, or does not fit.
@@ -161,7 +161,8 @@ def field_matrices(problem: MatrixProblem, given: Sequence[Any]) -> tuple[FieldM
     whole, bounds = problem.to_scipy(), list(accumulate(problem.fields, initial=0))
     turned = -1.0 if problem.negated else 1.0
     blocks = [[whole[a:b, c:d] * turned for c, d in pairwise(bounds)] for a, b in pairwise(bounds)]
-    return tuple(_field_matrix(problem, blocks, number, each) for number, each in enumerate(given))
+    last = len(blocks) - 1
+    return tuple(_field_matrix(problem, blocks, min(number, last), each) for number, each in enumerate(given))
 
 
 def _field_matrix(problem: MatrixProblem, blocks: Any, number: int, given: Any) -> FieldMatrix:

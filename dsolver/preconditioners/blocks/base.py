@@ -51,6 +51,8 @@ class BlockPreconditioner(Preconditioner):
 
     can: ClassVar[Capabilities] = Capabilities()
     basis: ClassVar[int | None] = 60  # with 30, flows around obstacles take twice as many iterations
+    products: ClassVar[int] = 0
+    """Matrices, the last ones, that are multiplied with, and need no preconditioner."""
     M: Any = AUTO
     matrices: Sequence[Any] = ()
     parts: tuple[Preconditioner, ...] = field(default=(), repr=False, compare=False)
@@ -64,13 +66,13 @@ class BlockPreconditioner(Preconditioner):
         """
         if not isinstance(problem, MatrixProblem) or not problem.fields:
             raise InputError(f"M={type(self).__name__} is for systems of real blocks, as dsolver.block makes them")
-        count = len(problem.fields)
+        matrices = self._matrices(problem)
+        count = len(matrices) - self.products
         given = self.M if isinstance(self.M, tuple | list) else (self.M,) * count
         if len(given) != count:
-            raise InputError(f"M={type(self).__name__} has {len(given)} preconditioners, but there are {count} fields")
-        matrices = self._matrices(problem)
+            raise InputError(f"M={type(self).__name__} has {len(given)} preconditioners for {count} matrices")
         parts: list[Preconditioner] = []
-        for number, (m, each) in enumerate(zip(given, matrices, strict=True)):
+        for number, (m, each) in enumerate(zip((*given, *(None,) * self.products), matrices, strict=True)):
             usual = self._usual(each, matrices[:number]) if isinstance(m, str) and m == AUTO else None
             parts.append(usual or choose(m, each.problem))
         return replace(self, parts=tuple(parts), made=(problem.matrix, matrices))
@@ -97,10 +99,14 @@ class BlockPreconditioner(Preconditioner):
             return found
         if problem.matrix is None:
             raise InputError(f"M={type(self).__name__} is made where the matrix is, and this one lies on a cluster")
-        given = tuple(self.matrices) or ("block", *["diagonal"] * (len(problem.fields) - 1))
-        if len(given) != len(problem.fields):
-            raise InputError(f"matrices has {len(given)} entries, but there are {len(problem.fields)} fields")
-        return field_matrices(problem, ["diagonal" if each is None else each for each in given])
+        return field_matrices(problem, self._given(len(problem.fields)))
+
+    def _given(self, fields: int) -> Sequence[Any]:
+        """`matrices`, with what stands for those that were not given."""
+        given = tuple(self.matrices) or ("block", *["diagonal"] * (fields - 1))
+        if len(given) != fields:
+            raise InputError(f"matrices has {len(given)} entries, but there are {fields} fields")
+        return ["diagonal" if each is None else each for each in given]
 
     def informed(self, problem: Problem) -> Self:
         """Without matrices, and with each field's preconditioner informed."""
@@ -140,7 +146,7 @@ class BlockPreconditioner(Preconditioner):
     def _built(self, builder: Builder, number: int) -> BuiltField:
         problem = builder.problem
         assert isinstance(problem, MatrixProblem)
-        inner = problem.inner[number]
+        inner, before = problem.inner[number], problem.cut_fields[: min(number, len(problem.fields) - 1)]
         partition = _partition_of(inner)
         engine = builder.engine.on(partition)
         of_field = Builder(
@@ -157,8 +163,7 @@ class BlockPreconditioner(Preconditioner):
             problem=inner,
             chunks=chunks,
             levels=levels,
-            first=tuple(sum(counts) for counts in zip(*problem.cut_fields[:number], strict=True))
-            or (0,) * len(partition),
+            first=tuple(map(sum, zip(*before, strict=True))) or (0,) * len(partition),
             sign=problem.signs[number],
             exponent=inner.exponent - problem.exponent,
         )
@@ -265,6 +270,14 @@ class BlockField:
             engine.run(WAXPBY, 1.0, self._z, 1.0, self._more, self._z)
         if self._scale != 1.0:
             engine.run(WAXPBY, self._scale, self._z, 0.0, self._z, self._z)
+        engine.run(MOVE, self._scatter, self._z, z)
+
+    def multiply(self, r: Field, z: Field) -> None:
+        """z = A r with the field's matrix A in its rows; the others stay."""
+        engine = self._engine
+        engine.run(MOVE, self._gather, r, self._r)
+        self._matrix.multiply(self._r, self._z)
+        engine.run(WAXPBY, 1.0 / self._scale, self._z, 0.0, self._z, self._z)
         engine.run(MOVE, self._scatter, self._z, z)
 
     def _once(self, r: Field, z: Field) -> None:
