@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.running_program import Blocks
@@ -45,8 +48,16 @@ def solution(session: Session, right: Container, column: int = 0) -> Any:
 
 
 def scaled(session: Session, right: Container, blocks: Blocks) -> Any:
-    """x of the matrix that was given, from blocks of the program's, in a right-hand side's kind of array."""
-    return times(_like(session, right, blocks), shift(session))
+    """x of the matrix that was given, from blocks of the program's, in a right-hand side's kind of array.
+
+    Raises:
+        InputError: A is so small, or b so large, that x has numbers that are none.
+    """
+    with np.errstate(over="ignore"):
+        x = times(_like(session, right, blocks), shift(session))
+    if shift(session) > 0 and right.here and not abs(x).max() < math.inf:
+        raise InputError("x has values beyond the largest number there is: multiply A, or divide b, by a power of ten")
+    return x
 
 
 def iterate(session: Session) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dsolver.kernels import Backend, load
 from dsolver.kernels.direct.libraries import LIBRARIES, Factors, Kind, SingularError, Values, chosen, fits, maker
-from dsolver.kernels.direct.scaling import largest_of, scaled
+from dsolver.kernels.direct.scaling import is_weak, largest_of, scaled, with_strong_diagonal
 from dsolver.kernels.formats.csr import Csr, of_entries
 from dsolver.kernels.reductions import some
 
@@ -174,6 +174,9 @@ class _Scaled:
         self.rows, self.entries, self.gpu = a.size, len(a.columns), backend.name == "cuda"
         row = of_entries(a.start, len(a.columns))
         left, right, values = scaled(xp, a, row, symmetric=traits.symmetric)
+        weak = traits.mirrored and not self.gpu and is_weak(row, a.columns, values, a.size)
+        if weak and (found := with_strong_diagonal(a, row, symmetric=traits.symmetric)):
+            (left, right, values), weak = found, False
         eps = float(np.finfo(self.dtype).eps)
         delta, self._cut = eps**0.5, eps ** (0.75 if traits.fine else 0.5)
         diagonal = xp.zeros(self.rows, a.values.dtype)
@@ -189,7 +192,7 @@ class _Scaled:
         self.kind = Kind(
             symmetric=traits.symmetric,
             mirrored=traits.mirrored,
-            positive=not some(diagonal.real <= 0.0),
+            positive=not (weak or some(diagonal.real <= 0.0)),
             full=traits.full,
         )
 

@@ -45,7 +45,7 @@ class Kind:
     Attributes:
         symmetric: whether it is.
         mirrored: whether it has an entry (j, i) for each entry (i, j).
-        positive: whether its diagonal is positive everywhere.
+        positive: whether its diagonal is positive everywhere, and not small beside the entries of many rows.
         full: whether its factors have so many entries that to store zeros, too, is quicker.
     """
 

@@ -374,6 +374,20 @@ def test_a_tolerance_that_is_given_for_a_tiny_right_hand_side_is_in_its_units() 
     assert 1e-208 < found.true_residual <= 1e-204
 
 
+def test_x_beyond_all_numbers_is_refused() -> None:
+    a, b = lattice(12), np.random.default_rng(0).standard_normal(144)
+    for m in ("jacobi", "direct"):
+        with pytest.raises(InputError, match="beyond the largest number there is: multiply A"):
+            dsolver.solve(a * 1e-310, b, M=m, device="cpu")
+    assert dsolver.solve(a * 1e-310, b * 1e-10, device="cpu").converged
+
+
+def test_a_known_x_beyond_all_norms_is_not_called_a_guess() -> None:
+    a = sp.csr_array([[1.0, 1e200], [0.0, 2.0]])
+    with pytest.raises(InputError, match="x is so large, in rows that have a diagonal alone"):
+        dsolver.solve(a, np.ones(2), device="cpu")
+
+
 def test_a_function_and_an_operator_precondition_it() -> None:
     a = graph_laplacian(60, 4.0, 2)
     b = np.ones(60)

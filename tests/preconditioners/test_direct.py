@@ -13,7 +13,7 @@ import scipy.sparse.linalg
 from distributed import Client
 
 import dsolver
-from dsolver import problems
+from dsolver import kernels, problems
 from dsolver.cost import room
 from dsolver.errors import InputError
 from dsolver.kernels.direct import factors, lapack, libraries, scaling
@@ -168,6 +168,33 @@ def test_rows_of_next_to_nothing_are_left_out_of_least_squares() -> None:
     assert np.abs(found.x).max() < 10.0
     least = np.linalg.lstsq(a.toarray(), b)[0]
     assert residual(a, found.x, b) == pytest.approx(residual(a, least, b), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("sides", "flow"),
+    [("both", 0.0), ("rows", 0.0), ("columns", 0.9), ("two", 0.9), ("rows", 3.0), ("columns", 3.0), ("two", 3.0)],
+)
+def test_scales_of_rows_and_columns_add_no_fill(sides: str, flow: float) -> None:
+    line = sp.diags_array([-np.ones(39), np.ones(39)], offsets=[-1, 1])
+    a = sp.csr_array(lattice(40) + flow * sp.kron(sp.eye_array(40), line))
+    rows, columns = (sp.diags_array(10.0 ** np.random.default_rng(seed).uniform(-12, 12, 1600)) for seed in (0, 1))
+    made = {"both": rows @ a @ rows, "rows": rows @ a, "columns": a @ columns, "two": rows @ a @ columns}[sides]
+    traits = factors.MatrixTraits(symmetric=sides == "both", mirrored=True, singular=False, full=False)
+    plain, found = (
+        factors.factors_of(Csr(each.indptr, each.indices, each.data), kernels.load("numpy"), "superlu", traits)
+        for each in (a, sp.csr_array(made))
+    )
+    dominant = flow < 1.0
+    assert found.nbytes <= (1.2 if dominant else 3.0) * plain.nbytes  # there is another order where none is dominant
+    b = made @ np.ones(1600)
+    assert np.abs(made @ found.solve(b) - b).max() <= 1e-9 * np.abs(b).max()
+
+
+def test_scales_of_denormal_numbers_are_numbers() -> None:
+    a = Csr(np.arange(3), np.arange(2), np.array([1.0, 1e-310]))
+    *sides, values = scaling.scaled(np, a, np.arange(2), symmetric=True)
+    assert np.isfinite(sides).all()
+    assert ((values > 0.1) & (values < 2.0)).all()
 
 
 def test_factors_for_least_squares_serve_where_b_is_in_reach() -> None:

@@ -74,6 +74,7 @@ def test_what_was_in_use_is_not_advised(a: sp.csr_array, used: tuple[Any, ...], 
 def test_causes_have_advice_of_their_own() -> None:
     assert "Loosen rtol" in advice(status=Status.STAGNATED, true_residual=1e-7)
     assert "Loosen rtol" not in advice(status=Status.STAGNATED, true_residual=1e-3)
+    assert "no help. Loosen rtol" in advice(true_residual=1e-13)
     assert "nullspace" in advice(status=Status.STAGNATED, true_residual=1e-3)
     assert "rigid_body_modes" in advice(plate(8), used=(Algebraic(),))
     assert "rigid_body_modes" not in advice(LATTICE, used=(Algebraic(),))
@@ -81,6 +82,13 @@ def test_causes_have_advice_of_their_own() -> None:
     assert "restart" not in advice(WIND, method="gmres")
     assert "'gmres'" in advice(WIND, method="bicgstab")
     assert advice(status=Status.INCOMPATIBLE_RHS) == Status.INCOMPATIBLE_RHS.advice
+
+
+def test_what_rounding_holds_up_is_not_for_another_preconditioner() -> None:
+    found = dsolver.solve(LATTICE, np.ones(1600), M="amg", rtol=0.0, device="cpu")
+    assert found.status is Status.STAGNATED
+    assert "loosen rtol, or raise atol" in found.advice
+    assert "M=" not in found.advice
 
 
 def test_a_solution_has_it() -> None:

@@ -266,6 +266,13 @@ def test_numbers_whose_squares_are_none(size: float) -> None:
     check(a, dsolver.solve(sp.csr_array(size * a), B, M="jacobi", rtol=1e-10).x * size)
 
 
+@pytest.mark.parametrize("given", [B.astype(">c16"), B.tolist()], ids=["big-endian", "list"])
+def test_complex_numbers_of_another_byte_order_or_in_a_list(given: Any) -> None:
+    solution = dsolver.solve(L, given, rtol=1e-10)
+    assert np.array_equal(solution.x, dsolver.solve(L, B, rtol=1e-10).x)
+    assert np.linalg.norm(solution.residual) <= 1e-9 * np.linalg.norm(B)
+
+
 def test_signs_that_differ_from_row_to_row_leave_a_stand_in_that_is_dominant() -> None:
     signs = np.where(np.arange(N**3) % 5 == 0, -1.0, 1.0)
     a = sp.csr_array(L + 1j * (sp.diags_array(signs) @ L @ sp.diags_array(signs)) + sp.diags_array(3j * signs))

@@ -38,6 +38,7 @@ class Case:
         true_residual: of its x.
         b_norm: ‖b‖.
         limit: the residual at which it would have been finished.
+        attained: whether the residual is what rounding makes of it, whatever M and the method.
     """
 
     status: Status
@@ -49,6 +50,7 @@ class Case:
     true_residual: float
     b_norm: float
     limit: float
+    attained: bool = False
 
     def has_used(self, *names: str) -> bool:
         """Whether a preconditioner with one of these names was in use."""
@@ -74,6 +76,11 @@ def advice_on(case: Case) -> str:
     """Advice: the cause that was seen, and what to do."""
     if case.status not in SEEN:
         return case.status.advice
+    if case.attained:
+        return (
+            f"The residual is {case.part:.1e} of ‖b‖, which is all that rounding leaves to reach: loosen rtol, or "
+            f"raise atol."
+        )
     sentences = [_seen(case), _other_preconditioners(case), _other_bases(case), _modes(case), _null_vectors(case)]
     return " ".join(sentence for sentence in sentences if sentence)
 
@@ -98,7 +105,8 @@ def _seen(case: Case) -> str:
             f"The residual still falls: at the pace of the last iterations {math.ceil(further)} more are needed. Raise "
             f"maxiter, or pass x as x0 to go on."
         )
-    return f"The residual hardly falls any more, and is {case.part:.1e} of ‖b‖: more iterations are no help."
+    small = " Loosen rtol, or raise atol." if case.part <= SMALL else ""
+    return f"The residual hardly falls any more, and is {case.part:.1e} of ‖b‖: more iterations are no help.{small}"
 
 
 def _other_preconditioners(case: Case) -> str:

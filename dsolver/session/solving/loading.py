@@ -127,7 +127,12 @@ def _looked_at(session: Session, given: GivenColumn, begun: Begun) -> LoadedColu
         if not np.isfinite(norm):
             if isinstance(values, Container) and session.problem.all_count:
                 values.examine()
-            message = f"{name} has values that are NaN or infinite, or so large that its norm is"
+            message = f"{name} has values that are NaN or infinite, or so large that its norm is infinite"
+            if values is None:
+                message = (
+                    "x is so large, in rows that have a diagonal alone, that its norm is infinite: divide b, or "
+                    "multiply these rows, by a power of ten"
+                )
             if name == "b" and math.isinf(norm) and _is_linear(session.problem):
                 raise OutOfRangeError(message, exponent_for(norm, session.spec.dtype))
             raise InputError(message)

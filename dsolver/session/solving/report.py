@@ -62,6 +62,7 @@ def case_of(session: Session, load: LoadedColumn, history: History, ended: Statu
         true_residual=history.true_residual,
         b_norm=load.begun.b_norm,
         limit=options.limit(load.begun.b_norm),
+        attained=history.attained,
     )
 
 

@@ -67,6 +67,8 @@ class RightHandSides:
         """
         check_problem(problem)
         if not are_several(problem, b):
+            if isinstance(b, list | tuple):  # of numbers, which may be complex
+                b = array_of("b", b, problem.shape)
             return cls(pairs=[(b, x0)], given=[b], b=b, several=False)
         if not isinstance(b, list | tuple) and not hasattr(b, "dims") and not is_foreign(b):
             b = array_of("b", b, problem.shape)  # of a table, or a file that is open
