@@ -1,1 +1,1 @@
-"""What is compiled by NVRTC: which kernels together, what came with the package, and the wait for it."""
+"""The compiler of kernels: which ones it makes together, machine code of the package, and the wait for it."""
