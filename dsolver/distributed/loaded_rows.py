@@ -211,7 +211,7 @@ def stored_matrix(
     if parts is None:
         ghost = general.no_ghost(stored)
     else:
-        ghost = general.ghost(parts.boundary, parts.ghost, plan.slots, stored)
+        ghost = general.ghost(parts.boundary, parts.ghost, plan.slots, stored, parts.longest)
     return ChunkMatrix(layout=layout, local=local, ghost=ghost, halo=plan_layout(backend, layout, plan))
 
 

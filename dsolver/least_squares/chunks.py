@@ -50,7 +50,7 @@ def rectangular_chunk(backend: Backend, _: int, block: RowBlock, written: Layout
     parts = general.split(rows, read.rows)
     local = general.rectangular(parts.local, written, read, block.formats, known=block.known)
     if len(parts.boundary):
-        ghost = general.ghost(parts.boundary, parts.ghost, block.plan.slots, written)
+        ghost = general.ghost(parts.boundary, parts.ghost, block.plan.slots, written, parts.longest)
     else:
         ghost = general.no_ghost(written)
     general.wait()

@@ -124,19 +124,19 @@ class Cut(NamedTuple):
         fine: rows of P that are restricted to its rows, in the order of all rows; columns are its rows, from 0.
         rows: how many these are.
         width: number of columns of A P.
-        before: rows of A P of chunks before this one; columns are places in the window of its rows.
-        after: rows of A P of chunks behind it; columns as of `before`.
+        before: number of rows of A P of chunks before this one.
+        after: number of rows of A P of chunks behind it.
         below: number of columns before those of its rows.
-        renamed: makes these places of the columns of its own A P; None where they are.
+        stacked: puts rows with the columns of its own A P between these; None where there are none.
     """
 
     fine: Csr
     rows: int
     width: int
-    before: Sequence[Csr] = ()
-    after: Sequence[Csr] = ()
+    before: int = 0
+    after: int = 0
     below: int = 0
-    renamed: Callable[[Any], Any] | None = None
+    stacked: Callable[[Csr], Csr] | None = None
 
 
 @final

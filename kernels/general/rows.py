@@ -17,11 +17,13 @@ class SplitRows(NamedTuple):
         local: entries in own columns, (rows, rows).
         boundary: int64 (B,), the rows that have entries in halo slots, ascending.
         ghost: these entries, (B, slots).
+        longest: entries of the longest row of `ghost`, where that is known.
     """
 
     local: Csr
     boundary: Array
     ghost: Csr
+    longest: int | None = None
 
 
 def whole(xp: Any, rows: Csr) -> SplitRows:

@@ -156,7 +156,7 @@ class GeneralSetup(ABC):
         return diagonal
 
     @abstractmethod
-    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
+    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout, longest: int | None = None) -> GhostRows:
         """The ghost part of a chunk.
 
         Args:
@@ -164,6 +164,7 @@ class GeneralSetup(ABC):
             rows: these entries, on the device.
             slots: of the halo.
             layout: of the chunk's vectors.
+            longest: as of `SplitRows`.
         """
 
     def no_ghost(self, layout: Layout) -> GhostRows:

@@ -42,7 +42,7 @@ class TextbookGeneral(GeneralSetup):
     def diagonal(self, rows: Csr) -> Array:
         return TextbookRows(shape=(rows.size, rows.size), entries=rows).diagonal()
 
-    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
+    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout, longest: int | None = None) -> GhostRows:
         return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
 
     def between(self, levels: Between) -> TextbookTransferRows:

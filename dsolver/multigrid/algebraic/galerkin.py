@@ -20,7 +20,7 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import BlockSizes, Cut
 from dsolver.kernels.cpu.amg.setup import AmgKernels
-from dsolver.kernels.formats.csr import Csr, joined
+from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.galerkin_numeric import Products, bare, bare_rows
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, ghost_rows
@@ -245,9 +245,10 @@ def _coarsened(
     counts = {sender: len(centers[sender]) for sender in sorted(around)}
     before, after = around_it(number, around)
     own = Window(first=first, rows=last - first, ghosts=origin[:0])
-    parts = [part.within(amg, own) for part in before], [part.within(amg, own) for part in after]
     restricted = p.rows if restriction is None else restriction
-    fine = joined([*parts[0], restricted.own_columns(amg), *parts[1]])
+    fine = restricted.own_columns(amg)
+    if around:
+        fine = amg.stacked([part.csr for part in before], fine, [part.csr for part in after], own, own)
     sums = around_it(number, {sender: message[3:] for sender, message in around.items()})
     if around:
         diagonal = np.concatenate([centers[sender] for sender in sorted(centers)])
@@ -260,19 +261,18 @@ def _coarsened(
         coarse, products = _whole(amg, bounds, ap, r, sums, diagonal, origin, near, counts, keep=keep, blocks=blocks)
     if around:
         lower = sum(part.size for part in before)
-        ghosts = [np.arange(*ends, like=origin) for ends in ((0, lower), (lower + rows.rows, fine.size))]
-        places = Window(first=lower, rows=rows.rows, ghosts=np.concatenate(ghosts), lower=lower)
-        r = r._replace(columns=places.slots(amg, r.columns))
+        r = r._replace(columns=amg.slots(r.columns, rows.rows, lower))
     if readers is None:  # who reads a coarse point has rows that are restricted to it
-        wanted = {c: amg.distinct(message[1]) for c, message in around.items()}
+        wanted = {c: amg.named(message[1], first, last - first) for c, message in around.items()}
     else:
-        wanted = {c: numbers for c, (numbers,) in readers.items()}
+        wanted = {c: numbers - first for c, (numbers,) in readers.items()}
     return Coarsened(
         restriction=r,
         restriction_plan=HaloPlan(sends=tuple(sorted(ap.sent.items())), receives=tuple(counts.items())),
         prolongation=p.rows,
         prolongation_plan=HaloPlan(
-            sends=tuple((c, wanted[c] - first) for c in sorted(wanted)), receives=received(bounds, p.rows.window)
+            sends=tuple(sorted(wanted.items())),
+            receives=received(bounds, p.rows.window),
         ),
         coarse=coarse,
         products=products,
@@ -302,16 +302,16 @@ def _half(
         near: of coarse rows.
     """
     window = ap.window.joined_with(amg, [part.columns for parts in sums for part in parts])
-    before, after = ([part.within(amg, window) for part in parts] for parts in sums)
-    below = window.below
+    before, after = ([part.csr for part in parts] for parts in sums)
+    below, old = window.below, ap.window
     cut = Cut(
         fine=fine,
         rows=window.rows,
         width=window.size,
-        before=before,
-        after=after,
+        before=sum(part.size for part in before),
+        after=sum(part.size for part in after),
         below=below,
-        renamed=None if window is ap.window else partial(ap.window.moved, amg, to=window),
+        stacked=(lambda own: amg.stacked(before, own, after, old, window)) if before or after else None,
     )
     r, half = amg.half_galerkin(ap.made, cut, diagonal)
     return r, HalfRows.of(amg, bounds, half, window.ghosts[below:], window.first, origin, near)

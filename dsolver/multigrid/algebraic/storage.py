@@ -288,4 +288,4 @@ def _product(
         return general.transfer(rows, written, read, wait=False, blocks=blocks, measured=measured), None
     parts = general.split(rows, read.rows)
     local = general.transfer(parts.local, written, read, wait=False, blocks=blocks)
-    return local, general.ghost(parts.boundary, parts.ghost, plan.slots, written)
+    return local, general.ghost(parts.boundary, parts.ghost, plan.slots, written, parts.longest)

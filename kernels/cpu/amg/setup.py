@@ -23,7 +23,7 @@ from dsolver.kernels.cpu.amg import (
 from dsolver.kernels.cpu.amg.aggregation.setup import AggregationSetup
 from dsolver.kernels.cpu.csr.rows import tabulated
 from dsolver.kernels.cpu.loops.team import Team, of_team
-from dsolver.kernels.formats.csr import Csr, joined
+from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
 
@@ -93,6 +93,8 @@ class AmgKernels:
     ghosts = of_team(windows.ghosts)
     places = of_team(windows.places)
     relabeled = of_team(windows.relabeled)
+    slots = of_team(windows.slots)
+    named = staticmethod(windows.named)
     used = of_team(windows.used)
     numbered_ghosts = staticmethod(windows.numbered_ghosts)
     stacked = of_team(windows.stacked)
@@ -172,8 +174,7 @@ class AmgKernels:
             diagonal: float64, of A, of all rows of A P. Rows of which only rounding is left are filled with it.
         """
         r = self.transposed(cut.fine, cut.rows)
-        own = begun if cut.renamed is None else begun._replace(columns=cut.renamed(begun.columns))
-        ap = joined([*cut.before, own, *cut.after])
+        ap = begun if cut.stacked is None else cut.stacked(begun)
         upper = products.upper_product(r, ap, cut.width, cut.below, self.team)
         self.fill_lost(upper, 0, r, diagonal)
         return r, halves.halves(upper, cut.width - cut.below, self.team)

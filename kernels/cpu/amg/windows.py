@@ -115,6 +115,34 @@ def relabeled(places: Any, rows: int, below: int, base: int, names: Any, team: T
     return found
 
 
+def slots(places: Any, rows: int, below: int, team: Team) -> Any:
+    """Numbers of places in a window where own points come first, from 0, and ghosts behind them: int32.
+
+    Args:
+        places: int32.
+        rows: how many of the window are own ones.
+        below: how many ghosts are before them.
+        team: shares the places.
+    """
+    found = np.empty(len(places), dtype=np.int32)
+    team.run(_slots, 0, len(places), places, rows, below, found, worth=WORTH)
+    return found
+
+
+@compiled()
+def _slots(begin: int, end: int, places: Any, rows: int, below: int, found: Any) -> None:
+    part, out = places[begin:end], found[begin:end]
+    for i in range(len(part)):
+        place = np.int64(part[i])
+        own = place - below
+        out[i] = place + rows if own < 0 else own if own < rows else place
+
+
+def named(numbers: Any, first: int, rows: int) -> Any:
+    """Numbers less the first one that there may be, each once, ascending: int64; rows: how many there may be."""
+    return distinct(numbers).astype(np.int64, copy=False) - first
+
+
 def used(places: Any, rows: int, below: int, ghosts: Any, team: Team) -> tuple[Any, int, Any]:
     """The ghosts of a window that some places name.
 

@@ -65,7 +65,7 @@ class CpuGeneral(GeneralSetup):
         self._vectors.team.run(find_diagonal, 0, rows.size, *rows, out, worth=products.ROWS_WORTH_A_THREAD)
         return out
 
-    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
+    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout, longest: int | None = None) -> GhostRows:
         return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
 
     def between(self, levels: Between) -> products.CpuTransferRows:

@@ -35,11 +35,13 @@ from dsolver.kernels.cuda.sparse.windows import (
     around,
     distinct,
     ghosts,
+    named,
     numbered_ghosts,
     outside,
     padded,
     places,
     relabeled,
+    slots,
     stacked,
     used,
 )
@@ -94,6 +96,8 @@ class CudaAlgebra(AmgKernels):
     ghosts = staticmethod(ghosts)
     places = staticmethod(places)
     relabeled = staticmethod(relabeled)
+    slots = staticmethod(slots)
+    named = staticmethod(named)
     used = staticmethod(used)
     numbered_ghosts = staticmethod(numbered_ghosts)
     stacked = staticmethod(stacked)

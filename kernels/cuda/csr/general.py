@@ -134,9 +134,9 @@ class CudaGeneral(GeneralSetup):
             return entries.diagonal_in_range(self._guard, layout.size, self._vectors.type_name)
         return entries.diagonal(self._guard, layout.size)
 
-    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
+    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout, longest: int | None = None) -> GhostRows:
         made: GhostRows
-        if len(boundary) and rows.width > LONGEST:
+        if len(boundary) and (rows.width if longest is None else longest) > LONGEST:
             fields = self._ghost_fields(boundary, rows, slots, layout)
             made = CudaGhostRows(**fields, room=cupy.empty(len(boundary), dtype=self._vectors.dtype))
         else:

@@ -53,9 +53,11 @@ extern "C" __global__ void select_4(ARGUMENTS(int)) {
     select(start, columns, values, rows, count, low, high, lengths, begins, out_columns, out_values);
 }
 
-// What a row has of entries in own columns and in slots, and whether it has any in slots: three numbers a row.
+// What a row has of entries in own columns and in slots, and whether it has any in slots: three numbers a row. longest: the most
+// entries in slots that a row has.
 extern "C" __global__ void count_parts(
-    const i64* __restrict__ start, const int* __restrict__ columns, int rows, int own_columns, int* __restrict__ counts
+    const i64* __restrict__ start, const int* __restrict__ columns, int rows, int own_columns, int* __restrict__ counts,
+    i64* __restrict__ longest
 ) {
     const int lane = threadIdx.x % LANES;
     const i64 i = (blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x) / LANES;
@@ -73,6 +75,7 @@ extern "C" __global__ void count_parts(
         counts[3 * i] = own;
         counts[3 * i + 1] = length - own;
         counts[3 * i + 2] = length > own;
+        if (length > own) atomicMax(reinterpret_cast<int*>(longest), length - own);
     }
 }
 
@@ -121,4 +124,20 @@ extern "C" __global__ void fill_parts(
         ghost += __popc(ghosts);
         k += LANES;
     }
+}
+
+// A matrix between rows with a one each: row i before it in column i, and those behind it in columns behind its own, of which it
+// has so many.
+extern "C" __global__ void border(
+    const i64* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values, i64 entries, int rows, int width,
+    int before, int after, i64* __restrict__ out_start, int* __restrict__ out_columns, real* __restrict__ out_values
+) {
+    const i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x, at = i - before;
+    if (i < before + entries + after) {
+        const bool inside = at >= 0 && at < entries;
+        out_columns[i] = inside ? columns[at] + before : static_cast<int>(at < 0 ? i : at - entries + before + width);
+        out_values[i] = inside ? values[at] : real(1);
+    }
+    if (i <= before + static_cast<i64>(rows) + after)
+        out_start[i] = at < 0 ? i : at < rows ? before + start[at] : before + entries + at - rows;
 }

@@ -41,16 +41,28 @@ def selected(a: Csr, rows: Array | None = None, columns: tuple[int, int] = EVERY
     return out
 
 
+def bordered(a: Csr, width: int, before: int, after: int) -> Csr:
+    """A matrix of so many columns between rows with a one each, the first of them in columns before its own."""
+    rows, entries = a.size + before + after, len(a.columns) + before + after
+    out = Csr(
+        cupy.empty(rows + 1, dtype=np.int64), cupy.empty(entries, dtype=np.int32), cupy.empty(entries, a.values.dtype)
+    )
+    sizes = np.int64(len(a.columns)), *map(np.int32, (a.size, width, before, after))
+    grid = (-(-max(rows + 1, entries) // THREADS),)
+    kernel(FILE, "border", type_of(a.values))(grid, (THREADS,), (*a, *sizes, *out))
+    return out
+
+
 def split(rows: Csr, own_columns: int) -> SplitRows:
     """See `dsolver.kernels.general.rows.split`. It waits once, for the numbers of entries and of rows.
 
     Entries are read twice, and nothing is made for each of them beside the parts.
     """
     count = rows.size
-    counts = cupy.empty((count, 3), dtype=np.int32)
-    _launch("count_parts", rows, count, (*rows[:2], np.int32(count), np.int32(own_columns), counts))
-    sums, totals = running_sums(counts)
-    own, ghosts, boundary = map(int, read_back(totals))
+    counts, totals = cupy.empty((count, 3), dtype=np.int32), counters(4)
+    _launch("count_parts", rows, count, (*rows[:2], np.int32(count), np.int32(own_columns), counts, totals[3:]))
+    sums, _ = running_sums(counts, totals[:3])
+    own, ghosts, boundary, longest = map(int, read_back(totals))
     if not ghosts:
         return whole(cupy, rows)
     kind = rows.values.dtype
@@ -60,7 +72,7 @@ def split(rows: Csr, own_columns: int) -> SplitRows:
         cupy.empty(boundary + 1, dtype=np.int64), cupy.empty(ghosts, dtype=np.int32), cupy.empty(ghosts, dtype=kind)
     )
     _launch("fill_parts", rows, count, (*rows, np.int32(count), np.int32(own_columns), sums, *local, numbers, *ghost))
-    return SplitRows(local, numbers, ghost)
+    return SplitRows(local, numbers, ghost, longest)
 
 
 def _launch(name: str, a: Csr, count: int, arguments: Any) -> None:

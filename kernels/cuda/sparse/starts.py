@@ -65,20 +65,20 @@ def starts_of_halves(lengths: Array, counts: Array, totals: Array) -> tuple[Arra
     return start, begin
 
 
-def running_sums(numbers: Array) -> tuple[Array, Array]:
+def running_sums(numbers: Array, totals: Array | None = None) -> tuple[Array, Array]:
     """The sum of all numbers of a list up to each one, and of all of each list.
 
     Args:
         numbers: int32 (numbers, lists).
+        totals: int64 (lists,) of zeros for the latter, if there are any.
 
     Returns:
         int64 (lists, numbers) and (lists,).
     """
     count, lists = numbers.shape
-    out, totals = (
-        cupy.empty((lists, count), dtype=np.int64),
-        (cupy.empty if count else cupy.zeros)(lists, dtype=np.int64),
-    )
+    out = cupy.empty((lists, count), dtype=np.int64)
+    if totals is None:
+        totals = (cupy.empty if count else cupy.zeros)(lists, dtype=np.int64)
     _add_up(numbers, count, lists, out, totals)
     return out, totals
 

@@ -187,6 +187,33 @@ extern "C" __global__ void stack_placed(
     }
 }
 
+// Numbers of places where own points come first, from 0, and ghosts behind them.
+extern "C" __global__ void slots(const int* __restrict__ places, i64 count, int rows, int below, int* __restrict__ out) {
+    EACH {
+        const int place = places[i], own = place - below;
+        out[i] = own < 0 ? place + rows : own < rows ? own : place;
+    }
+}
+
+// Marks of the numbers from the first on that are named; the marks were zero.
+template <typename T>
+__device__ void mark_named(const T* __restrict__ numbers, i64 count, i64 first, int* __restrict__ marks) {
+    EACH marks[numbers[i] - first] = 1;
+}
+
+extern "C" __global__ void mark_named_8(const i64* __restrict__ numbers, i64 count, i64 first, int* __restrict__ marks) {
+    mark_named(numbers, count, first, marks);
+}
+
+extern "C" __global__ void mark_named_4(const int* __restrict__ numbers, i64 count, i64 first, int* __restrict__ marks) {
+    mark_named(numbers, count, first, marks);
+}
+
+// The places of marks, one after the other.
+extern "C" __global__ void take_named(const i64* __restrict__ before, i64 count, i64* __restrict__ out) {
+    EACH if (before[i + 1] > before[i]) out[before[i]] = i;
+}
+
 // Values as an exchange takes them: float64, with a zero behind them.
 #define PADDED(NAME, T) \
     extern "C" __global__ void padded_##NAME(const T* __restrict__ values, i64 count, double* __restrict__ out) { \

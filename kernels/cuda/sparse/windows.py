@@ -69,6 +69,22 @@ def relabeled(places: Array, rows: int, below: int, base: int, names: Array) -> 
     return found
 
 
+def slots(places: Array, rows: int, below: int) -> Array:
+    """See `dsolver.kernels.cpu.amg.windows.slots`."""
+    count, out = len(places), cupy.empty(len(places), dtype=np.int32)
+    _launch("slots", count, places, np.int64(count), np.int32(rows), np.int32(below), out)
+    return out
+
+
+def named(numbers: Array, first: int, rows: int) -> Array:
+    """See `dsolver.kernels.cpu.amg.windows.named`. It waits, for how many there are; nothing is sorted."""
+    count, marks, total = len(numbers), cupy.zeros(rows, dtype=np.int32), counters(1)
+    _launch(f"mark_named_{numbers.itemsize}", count, numbers, np.int64(count), np.int64(first), marks)
+    before, out = starts_of(marks, total), cupy.empty(min(count, rows), dtype=np.int64)
+    _launch("take_named", rows, before, np.int64(rows), out)
+    return out[: int(read_back(total)[0])]
+
+
 def used(places: Array, rows: int, below: int, ghosts: Array) -> tuple[Array, int, Array]:
     """See `dsolver.kernels.cpu.amg.windows.used`. It waits, for how many there are."""
     marks, names = cupy.zeros(len(ghosts), dtype=np.int32), cupy.empty(len(ghosts), dtype=np.int32)

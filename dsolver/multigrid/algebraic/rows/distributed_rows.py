@@ -89,7 +89,7 @@ class DistributedRows:
         if not before and not after:
             return self
         window = self.window.joined_with(amg, [part.columns for part in (*before, *after)])
-        around = [[Csr(part.start, part.columns, part.values) for part in parts] for parts in (before, after)]
-        return DistributedRows(
-            window=window, matrix=amg.stacked(around[0], self.matrix, around[1], self.window, window)
+        matrix = amg.stacked(
+            [part.csr for part in before], self.matrix, [part.csr for part in after], self.window, window
         )
+        return DistributedRows(window=window, matrix=matrix)

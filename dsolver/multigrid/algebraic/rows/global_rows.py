@@ -54,8 +54,13 @@ class Rows:
     @classmethod
     def joined(cls, parts: Sequence[Rows]) -> Rows:
         """Rows after rows, of at least one part."""
-        found = joined([Csr(part.start, part.columns, part.values) for part in parts])
+        found = joined([part.csr for part in parts])
         return cls(start=found.start, columns=found.columns, values=found.values)
+
+    @property
+    def csr(self) -> Csr:
+        """The rows, columns by global number."""
+        return Csr(self.start, self.columns, self.values)
 
     @property
     def size(self) -> int:
@@ -79,7 +84,7 @@ class Rows:
 
     def selected(self, amg: AmgKernels, rows: I64 | None = None, columns: tuple[int, int] = EVERY) -> Rows:
         """Some of the rows, or all, with their entries in columns columns[0] .. columns[1]."""
-        found = amg.selected(Csr(self.start, self.columns, self.values), rows, columns)
+        found = amg.selected(self.csr, rows, columns)
         return Rows(start=found.start, columns=found.columns, values=found.values)
 
     @property

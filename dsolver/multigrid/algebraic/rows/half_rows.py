@@ -77,7 +77,7 @@ class HalfRows:
             near=near,
             lists={to: tuple(part[of] for part in entries) for to, of in parts},
             named=tuple(to for to, _ in parts),
-            sends=tuple((to, amg.distinct(found.columns[of].astype(np.int64))) for to, of in parts),
+            sends=tuple((to, amg.named(found.columns[of], 0, len(origin))) for to, of in parts),
         )
 
     def rows_to_send(self, amg: AmgKernels) -> Rows:
@@ -112,7 +112,7 @@ def _completed(backend: Backend, _: int, half: HalfRows, around: Mapping[int, Me
         seen = np.concatenate([ghosts, window.ghosts])
         window = Window(first=window.first, rows=window.rows, ghosts=seen, lower=len(ghosts))
         images = Images(rows - window.first, window.places(amg, columns), values)
-        sends = [(sender, amg.distinct(entries[0]) - window.first) for sender, entries in around.items()]
+        sends = [(sender, amg.named(entries[0], window.first, window.rows)) for sender, entries in around.items()]
     return LevelRows(
         window=window,
         matrix=amg.completed(half.half, images, window.below),

@@ -90,7 +90,7 @@ def _half_mirrored(
             origin=made.origin,
             near=made.near,
             plan=HaloPlan(
-                sends=tuple((other, amg.distinct(made.rows.rows_at(of))) for other, of in inside.items()),
+                sends=tuple((to, amg.named(made.rows.rows_at(of), 0, window.rows)) for to, of in inside.items()),
                 receives=received(bounds, window),
             ),
             bounds=bounds,

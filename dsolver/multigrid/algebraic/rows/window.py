@@ -94,8 +94,7 @@ class Window:
         if not len(self.ghosts):
             found = places.astype(np.int32, copy=False)
             return found
-        slots = np.arange(self.rows, self.size, dtype=np.int32, like=self.ghosts)
-        found = amg.relabeled(places, self.rows, self.below, 0, slots)
+        found = amg.slots(places, self.rows, self.below)
         return found
 
     def places_of_slots(self, amg: AmgKernels, slots: Any) -> npt.NDArray[np.int32]:

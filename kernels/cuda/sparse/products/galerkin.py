@@ -30,9 +30,9 @@ from dsolver.kernels.cuda.sparse.products.mirrors import (
 )
 from dsolver.kernels.cuda.sparse.products.product import in_rooms, move, pieces_of, product
 from dsolver.kernels.cuda.sparse.products.stages import COUNTERS, Rooms, Stages
-from dsolver.kernels.cuda.sparse.selection import selected
+from dsolver.kernels.cuda.sparse.selection import bordered, selected
 from dsolver.kernels.cuda.sparse.starts import starts_of
-from dsolver.kernels.formats.csr import Csr, joined
+from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 PASSED: Final = COUNTERS // 2
@@ -86,21 +86,9 @@ def half_galerkin(begun: BegunProduct, cut: Cut, diagonal: Any) -> tuple[Csr, Cu
 
 def _stacked(begun: BegunProduct, cut: Cut) -> tuple[Csr, Csr]:
     """Two matrices whose product is A P between rows of it that others have made."""
-    a, p = begun.a, begun.p
-    if cut.renamed is not None:
-        p = p._replace(columns=cut.renamed(p.columns))
-    before, after = sum(part.size for part in cut.before), sum(part.size for part in cut.after)
-    if not before + after:
-        return a, p
-    shifted = a._replace(columns=a.columns + np.int32(before)) if before else a
-    parts = _identity(0, before), shifted, _identity(before + p.size, after)
-    return joined(parts), joined([*cut.before, p, *cut.after])
-
-
-def _identity(first: int, rows: int) -> Csr:
-    """Rows with a one each, from this column on."""
-    columns = cupy.arange(first, first + rows, dtype=np.int32)
-    return Csr(cupy.arange(rows + 1, dtype=np.int64), columns, cupy.ones(rows))
+    if cut.stacked is None:
+        return begun.a, begun.p
+    return bordered(begun.a, begun.p.size, cut.before, cut.after), cut.stacked(begun.p)
 
 
 def _from_diagonal(a: Csr, below: int) -> Csr:

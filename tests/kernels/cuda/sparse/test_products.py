@@ -12,7 +12,7 @@ from dsolver.kernels.amg import Cut, Images
 from dsolver.kernels.cpu.amg import products as hosts
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
-from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.csr import Csr, joined
 
 pytestmark = pytest.mark.gpu
 TEAM = Team(2, worth=8)
@@ -296,13 +296,15 @@ class Chunk:
         ap = host.product(self.a, self.p, columns, ascending=False)
         sides = rows[rows < self._fine[0]], rows[rows > self._fine[-1]]
         fine = taken.selected(rows)
+        others = [there(ap.selected(side)) for side in sides]
         cut = Cut(
             fine=there(fine._replace(columns=fine.columns - np.int32(first))),
             rows=last - first,
             width=columns,
-            before=[there(ap.selected(sides[0]))],
-            after=[there(ap.selected(sides[1]))],
+            before=len(sides[0]),
+            after=len(sides[1]),
             below=first,
+            stacked=lambda own: joined([others[0], own, others[1]]),
         )
         begun = amg.begun_galerkin(there(self.a.selected(self._fine)), there(self.p), columns)
         r, half = amg.half_galerkin(begun, cut, array(self.diagonal[rows]))

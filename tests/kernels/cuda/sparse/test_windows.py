@@ -70,6 +70,20 @@ def test_values_of_a_window_are_own_ones_among_those_of_ghosts(name: str, kind: 
 
 
 @pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_numbers_of_a_range_that_are_named(name: str, dtype: type) -> None:
+    backend = load(name)
+    numbers: npt.NDArray[Any] = np.array([17, 12, 17, 15, 19, 12], dtype=dtype)
+    found = backend.to_host(backend.amg.named(backend.amg.asarray(numbers), 10, 10))
+    assert found.dtype == np.int64
+    assert found.tolist() == [2, 5, 7, 9]
+    assert not len(backend.amg.named(backend.amg.asarray(numbers[:0]), 10, 10))
+    places: npt.NDArray[Any] = np.array([0, 1, 2, 5, 6, 7, 1], dtype=np.int32)
+    slots = backend.to_host(backend.amg.slots(backend.amg.asarray(places), 4, 2))
+    assert slots.tolist() == [4, 5, 0, 3, 6, 7, 5]
+
+
+@pytest.mark.parametrize("name", BACKENDS)
 @pytest.mark.parametrize("below", [0, 3, 6])
 def test_ghosts_that_are_named_are_told_from_others(name: str, below: int) -> None:
     backend = load(name)
