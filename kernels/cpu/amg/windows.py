@@ -140,7 +140,8 @@ def _slots(begin: int, end: int, places: Any, rows: int, below: int, found: Any)
 
 def named(numbers: Any, first: int, rows: int) -> Any:
     """Numbers less the first one that there may be, each once, ascending: int64; rows: how many there may be."""
-    return distinct(numbers).astype(np.int64, copy=False) - first
+    found = _marked(numbers, first, first + rows - 1) if rows < SPREAD * len(numbers) else distinct(numbers)
+    return found.astype(np.int64, copy=False) - first
 
 
 def used(places: Any, rows: int, below: int, ghosts: Any, team: Team) -> tuple[Any, int, Any]:
