@@ -113,8 +113,9 @@ class Solver:
                 time, up to `dsolver.program.batch.AT_ONCE`, are solved together, so that the matrix is read once for
                 all of them; each has the iterations and the bits that it would have alone, and its timings are those
                 of all. With a function for M, the graph engine or one of the arguments from callback to resume they
-                are solved one after the other, and so they are by other methods than "cg"; `Solution.notes` then says
-                why. Each has checkpoints in a folder of its own within the one that is named.
+                are solved one after the other, and so they are by other methods than "cg" and "cocg";
+                `Solution.notes` then says why. Each has checkpoints in a folder of its own within the one that is
+                named.
             x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b, where M is multigrid:
                 it takes about as long as an iteration and saves one or two.
 

@@ -119,7 +119,7 @@ def estimate(
     wishes = Wishes(m=m, method=method, restart=restart, order=chosen, precond_dtype=precond_dtype)
     spec = wishes.plan(problem, max(1, len(runtime.workers)), cuda=on_gpus).spec
     batched = m.can.batched and spec.traits.batched
-    at_once = min(int(together), AT_ONCE, most_columns(spec.partition)) if batched else 1
+    at_once = min(int(together), AT_ONCE, most_columns(spec.partition, 1 + problem.complex)) if batched else 1
     bandwidth = bandwidth or (_nominal(gpu) if on_gpus else copies.of_cpu())
     if bandwidth is None and per_host is not None:
         bandwidth = REACHED * H200

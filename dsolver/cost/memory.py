@@ -126,7 +126,7 @@ def of_chunk(spec: SolveSpec, number: int, *, cuda: bool, first: bool = True, to
         matrices=(matrices[0] + made.exact * (own == F64) + part.given, *matrices[1:]),
         halos=(1 + together) * halos + sum(n.halo_matrix for n in made.levels),
         vectors=(1 + together) * vectors + null_space + made.shared,
-        blocks=(blocks + F64 * together) * a.rows,  # each solution, until all are there
+        blocks=(blocks + parts * F64 * together) * a.rows,  # each solution, until all are there
         finest=a.matrix + made.rows,
         temporary=part.assembly if made.temporary is None else made.temporary,
         words=tuple(WORD_BYTES * size * n for n in (1, together) if n for size in words) if cuda else (),

@@ -7,6 +7,7 @@ of xᴴy; where a method asks for `Engine.coefficient`s, those are complex, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, final
 
 import numpy as np
@@ -45,7 +46,8 @@ class ComplexField(Field):
     Args:
         re: the real part.
         im: the imaginary part.
-        both: a field of a batched engine that has the two for columns; None where the engine has no batches.
+        both: a field of a batched engine that has the two for columns, of several vectors all real parts first; None
+            where the engine has no batches, and of one of several vectors.
     """
 
     def __init__(self, re: Field, im: Field, both: Field | None) -> None:
@@ -91,11 +93,11 @@ class ComplexEngine(Engine):
 
     Attributes:
         real: as given.
-        wide: it with fields of two columns, which reads matrices once for both parts; None where it has no such.
+        wide: it with fields of twice as many columns, which reads matrices once for both parts; None where it has none.
     """
 
     def __init__(self, real: Engine) -> None:
-        self.real, self.wide = real, real.batched(2)
+        self.real, self.wide = real, real.batched(2 * real.width)
         self.partition = real.partition
         self._zero = real.scalar(0.0)
 
@@ -130,8 +132,35 @@ class ComplexEngine(Engine):
     def field(self, layout: PerChunk) -> ComplexField:
         if self.wide is None:
             return ComplexField(self.real.field(layout), self.real.field(layout), None)
-        both = self.wide.field(layout)
-        return ComplexField(self.wide.column(both, 0), self.wide.column(both, 1), both)
+        wide, width = self.wide, self.width
+        both = wide.field(layout)
+        if width == 1:
+            return ComplexField(wide.column(both, 0), wide.column(both, 1), both)
+        return ComplexField(wide.columns(both, 0, width), wide.columns(both, width, 2 * width), both)
+
+    @property
+    def width(self) -> int:
+        return self.real.width
+
+    def batched(self, width: int) -> ComplexEngine | None:
+        real = self.real.batched(width)
+        return None if real is None else ComplexEngine(real)
+
+    @property
+    def by_parts(self) -> ComplexEngine:
+        """This engine without `wide`, for fields whose parts do not lie side by side."""
+        made = copy(self)
+        made.wide = None
+        return made
+
+    def column(self, x: Field, number: int) -> ComplexField:
+        assert isinstance(x, ComplexField)
+        return ComplexField(self.real.column(x.re, number), self.real.column(x.im, number), None)
+
+    def column_of(self, x: Scalar, number: int) -> Scalar:
+        if isinstance(x, ComplexScalar):
+            return ComplexScalar(self.real.column_of(x.re, number), self.real.column_of(x.im, number))
+        return self.real.column_of(x, number)
 
     def coefficient(self) -> ComplexScalar:
         return ComplexScalar(self.real.scalar(0.0), self.real.scalar(0.0))

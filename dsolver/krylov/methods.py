@@ -83,6 +83,7 @@ METHODS: Final = {
         orthogonal=True,
         vectors=6,
         moved=20,
+        batched=True,
     ),
     "minres": Traits(  # ten of Lanczos' vectors with the product, nine of the column, ten of x, r and M, 15 passed on
         title="MINRES",

@@ -75,7 +75,8 @@ class Batch:
             spec: tells which.
         """
         if isinstance(self._engine, ComplexEngine):
-            self._set_up_complex(self._engine, system, site, spec)
+            assert isinstance(self._view, ComplexEngine)
+            self._set_up_complex(self._engine, self._view, system, site, spec)
             return
         method, engine, view, width, matrix = self.method, self._engine, self._view, self.width, site.matrix
         given = _given(engine, site, spec)
@@ -91,12 +92,19 @@ class Batch:
         inverse = DiagonalInverse(engine, matrix.local) if judged else None
         self._take_columns(single, system, spec, inverse, projecting=projecting)
 
-    def _set_up_complex(self, engine: ComplexEngine, system: Sides, site: Site, spec: SolveSpec) -> None:
-        """`set_up` of the only column, a complex one."""
+    def _set_up_complex(
+        self, engine: ComplexEngine, view: ComplexEngine, system: Sides, site: Site, spec: SolveSpec
+    ) -> None:
+        """`set_up` of complex columns."""
+        method, parts = self.method, engine.by_parts
         called = called_operator(engine, site.matrix.layout, spec.problem)
-        self.method.operator = called or complex_matrix(engine, site, spec)
-        self.method.preconditioner = complex_inverse(engine, site, spec)
-        self._take_columns([self.method], system, spec, None)
+        method.operator = called or complex_matrix(view, site, spec)
+        method.preconditioner = complex_inverse(view, site, spec)
+        single = [method]
+        if self.width > 1:
+            matrix = complex_matrix(parts, site, spec)
+            single = [method.column(number, parts, matrix) for number in range(self.width)]
+        self._take_columns(single, system, spec, None)
 
     def _take_columns(
         self,
@@ -221,6 +229,9 @@ def called_operator(engine: Engine, layout: PerChunk, problem: Problem) -> Funct
     return FunctionOperator(engine, layout, problem.operator, math.ldexp(-1.0 if sign else 1.0, exponent))
 
 
-def most_columns(partition: Partition) -> int:
-    """Most right-hand sides that can be solved at once: for more, items of a chunk have no 32-bit numbers."""
-    return int(2**31 / (ROUNDED_UP * math.prod(map(max, partition.sizes))))
+def most_columns(partition: Partition, parts: int = 1) -> int:
+    """Most right-hand sides that can be solved at once: for more, items of a chunk have no 32-bit numbers.
+
+    parts: of each, two where they are complex.
+    """
+    return int(2**31 / (ROUNDED_UP * parts * math.prod(map(max, partition.sizes))))

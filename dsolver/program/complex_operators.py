@@ -22,18 +22,18 @@ def complex_matrix(engine: ComplexEngine, site: Site, spec: SolveSpec) -> Comple
 
 
 def complex_inverse(engine: ComplexEngine, site: Site, spec: SolveSpec) -> ApproximateInverse | None:
-    """M on complex vectors: both parts at once where it can be made for two vectors.
+    """M on complex vectors: both parts at once where it can be made for several real ones.
 
     Args:
         engine: of the vectors.
-        site: on `ComplexEngine.real`.
+        site: of one real vector.
         spec: tells which.
     """
     m, dtype = spec.preconditioner, spec.precond_dtype
     site = replace(site, method=None)
     if m.can.complex:
         return make(m, replace(site, engine=engine), dtype)
-    made = make(m, site, dtype)
+    made = site.single.inner if isinstance(site.single, OnBothParts) else make(m, site, dtype)
     if made is None or engine.wide is None or not m.can.batched:
         return made and OnBothParts(made, wide=False)
     matrix = Matrix(engine.wide, site.chunks, spec.problem.senders)

@@ -42,8 +42,6 @@ def why_not_together(session: Session, options: Options) -> str:
         return "engine='graph' has no kernels for several vectors"
     if session.problem.operator is not None:
         return "A is a function of one vector"
-    if session.problem.complex:
-        return "there are no kernels for several complex vectors"
     if not session.spec.traits.batched:
         return f"method={session.spec.method!r} has no kernels for several vectors"
     if not session.wishes.m.can.batched:
@@ -57,7 +55,7 @@ def room(session: Session, wanted: int) -> int:
 
     The reach of row numbers bounds that, and on GPUs the memory that is left.
     """
-    wanted = min(wanted, most_columns(session.partition))
+    wanted = min(wanted, _most(session))
     if session.runtime.device != "cuda" or wanted <= session.system.columns:
         return wanted
     for reclaim in (False, True):  # what nothing uses any more is given back before there are fewer
@@ -74,13 +72,17 @@ def bytes_of(session: Session, count: int) -> tuple[int, ...]:
     return tuple(more.resident + more.blocks - one.resident for one, more in zip(alone, together, strict=True))
 
 
+def _most(session: Session) -> int:
+    return most_columns(session.partition, 1 + session.problem.complex)
+
+
 def _fits(session: Session, count: int, free: Sequence[int]) -> bool:
     return all(needed <= SPARE * left for needed, left in zip(bytes_of(session, count), free, strict=False))
 
 
 def lack_of_memory(session: Session) -> str:
     """Why not even two of them have room, with the numbers."""
-    if most_columns(session.partition) < 2:
+    if _most(session) < 2:
         return "their rows are more than can be numbered"
     free = devices.free_memory_of(session.runtime.client, session.runtime.workers)
     return f"memory is short: two together need {amount(max(bytes_of(session, 2)))} more, {amount(min(free))} are free"
