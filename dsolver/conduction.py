@@ -124,7 +124,10 @@ def tortuosity(
     pores = like.compute() if hasattr(like, "compute") else like
     pores = np.asarray(pores.get() if hasattr(pores, "get") else pores)
     if pores.dtype.kind not in "biu" or pores.ndim not in (2, 3):
-        raise InputError("image must be an array in two or three dimensions that is True in pores")
+        raise InputError(
+            f"image must be an array in two or three dimensions that is True in pores, such as image > 0.5, not one of "
+            f"{pores.dtype} in {pores.ndim}"
+        )
     pores = pores != 0
     along, wraps = _axis(pores.ndim, axis), [(bc or {}).get(name) == "periodic" for name in "xyz"[: pores.ndim]]
     passed = _passed(pores, along, wraps)

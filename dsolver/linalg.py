@@ -13,6 +13,7 @@ from dsolver.krylov.methods import MethodName
 from dsolver.least_squares.options import LeastSquaresArguments, LeastSquaresOptions, Tolerances
 from dsolver.least_squares.solve import solve_least_squares
 from dsolver.problems import Problem
+from dsolver.problems.problem import no_matrix
 from dsolver.session.arguments import client_of, on_gpu_here, prepared, problem_of
 from dsolver.session.follower import State
 from dsolver.session.options import Options, Setup
@@ -294,8 +295,8 @@ def _solved(
     A = problem_of(A, gpu=on_gpu_here(setup), near=near, b=b, client=client)
     if not isinstance(A, Problem):
         raise InputError(
-            f"A is {_called(A)}, but must be a sparse matrix of SciPy or CuPy, or a problem of dsolver.problems, for "
-            f"example dsolver.problems.poisson7(grid)"
+            f"A must be a sparse matrix of SciPy or CuPy, or a problem of dsolver.problems, for example "
+            f"dsolver.problems.poisson7(grid), not {no_matrix(A)}"
         )
     if callback is not None and not callable(callback):
         raise InputError(f"callback must be a function of an iterate, not {in_a_line(callback)}")
@@ -340,8 +341,3 @@ def _is_raveled(A: Problem, values: Any) -> bool:
 def _info(solution: Solution) -> int:
     """SciPy's info of a solution."""
     return 0 if solution.converged else BREAKDOWNS.get(solution.status, max(1, solution.iterations))
-
-
-def _called(value: Any) -> str:
-    kind = type(value)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"

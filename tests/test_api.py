@@ -217,7 +217,7 @@ def with_value(value: float) -> F64:
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "shape of b": ({"b": np.ones((8, 8, 8))}, r"b has shape \(8, 8, 8\), but the grid is \(16, 8, 24\)"),
-    "b raveled": ({"b": np.ones(16 * 8 * 24)}, r"b has shape \(3072,\)"),
+    "b raveled": ({"b": np.ones(16 * 8 * 24)}, r"b has shape \(3072,\).* pass b.reshape\(\(16, 8, 24\)\)$"),
     "b transposed": ({"b": np.ones((24, 8, 16))}, "they must be equal"),
     "no b": ({"b": None}, r"b must be an array of shape \(16, 8, 24\), not None"),
     "a number for b": ({"b": 1.0}, "b must be an array"),

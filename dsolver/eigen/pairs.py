@@ -55,6 +55,9 @@ class Eigenpairs:
         """The values, then the vectors."""
         return iter((self.values, self.vectors))
 
+    def __getitem__(self, index: int) -> Any:
+        return (self.values, self.vectors)[index]
+
     def __repr__(self) -> str:
         shown = ", ".join(f"{value:.6g}" for value in self.values[:6])
         more = ", ..." if len(self.values) > 6 else ""

@@ -19,6 +19,7 @@ from dsolver.matrices.solved_matrix import SolvedMatrix
 from dsolver.problems import Problem
 from dsolver.problems.diffusion_problem.problem import changed
 from dsolver.problems.finite_volumes import Diffusion
+from dsolver.problems.problem import no_matrix
 from dsolver.session.arguments import problem_of as problem_from
 
 ASYMMETRY: Final = 1e-10
@@ -128,8 +129,8 @@ def _pencil(A: Any, B: Any, *, gpu: bool) -> GivenPencil:
     problem = problem_from(A, gpu=gpu)
     if not isinstance(problem, Problem):
         raise InputError(
-            f"A is a {type(A).__name__}, but must be a sparse matrix of SciPy or CuPy, or a problem of "
-            f"dsolver.problems, for example dsolver.problems.poisson7(grid)"
+            f"A must be a sparse matrix of SciPy or CuPy, or a problem of dsolver.problems, for example "
+            f"dsolver.problems.poisson7(grid), not {no_matrix(A)}"
         )
     if problem.complex:
         raise InputError("A is complex, and eigsh is for real symmetric matrices: scipy.sparse.linalg.eigsh takes it")

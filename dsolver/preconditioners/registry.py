@@ -182,6 +182,9 @@ def preconditioner_of(m: Any) -> Preconditioner:
         return FunctionByChunk(function=m)
     if is_operator(m) or (callable(m) and not isinstance(m, type)):
         return Function(function=as_function(m))
+    for attribute, call in (("aspreconditioner", "()"), ("solve", "")):  # of PyAMG, and of factors
+        if hasattr(m, attribute) and not isinstance(m, type):
+            raise InputError(f"M is a {type(m).__name__}, and no function: pass its {attribute}{call}")
     names = ", ".join(map(repr, NAMED))
     raise InputError(
         f"unknown preconditioner M={in_a_line(m)}: use {names}, None, an object of dsolver.preconditioners, "

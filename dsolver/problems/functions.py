@@ -108,7 +108,7 @@ class UserFunction:
             sorted_back = np.empty_like(flat)
             sorted_back[np.asarray(self.numbers, like=flat)] = flat
             flat = sorted_back
-        found = self._checked(self.function(flat.reshape(self.shape)), values, self.shape, f"b's shape {self.shape}")
+        found = self._checked(self.function(flat.reshape(self.shape)), values, self.shape)
         if self.numbers is not None:
             found = found.reshape(-1)[np.asarray(self.numbers, like=found)]
         return found.reshape(self.grid)
@@ -117,8 +117,9 @@ class UserFunction:
         """|xᵀFy - yᵀFx| for random x and y, over what such a product comes to, of a function F of whole arrays."""
         random = np.random.default_rng(0)
         x, y = (np.asarray(random.standard_normal(self.shape), like=self.kind) for _ in range(2))
-        f_x = self.function(x.copy()).copy()  # it may return the same array each time
-        f_y = self.function(y.copy())
+        f_x, f_y = (
+            self._shaped(self.function(each.copy()), self.shape).copy() for each in (x, y)
+        )  # it may be one array
         size = math.sqrt(float((abs(f_x) ** 2).sum()) * float((y * y).sum()) / x.size)
         return abs(complex((x * f_y).sum()) - complex((y * f_x).sum())) / size if size else 0.0
 
@@ -138,11 +139,17 @@ class UserFunction:
         found = self._checked(self.function(padded, own), padded, expected, f"the chunk's shape {expected}")
         return found.reshape(tuple(each.stop - each.start for each in where))
 
-    def _checked(self, found: Any, given: Any, expected: tuple[int, ...], meant: str) -> Any:
+    def _shaped(self, found: Any, expected: tuple[int, ...], meant: str = "") -> Any:
+        """What the function has returned, an array of this shape."""
         shape = getattr(found, "shape", None)
         if shape is None or tuple(shape) != expected:
             told = type(found).__name__ if shape is None else f"an array of shape {tuple(shape)}"
+            meant = meant or f"b's shape {expected}"
             raise InputError(f"{self.name} returned {told}: it must return an array of {meant}")
+        return found
+
+    def _checked(self, found: Any, given: Any, expected: tuple[int, ...], meant: str = "") -> Any:
+        self._shaped(found, expected, meant)
         if np.dtype(found.dtype).kind not in ("fiuc" if given.dtype.kind == "c" else "fiu"):
             raise InputError(f"{self.name} returned an array of dtype {found.dtype}: real numbers are needed")
         return found

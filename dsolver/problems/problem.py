@@ -299,6 +299,8 @@ def no_matrix(given: Any) -> str:
     if isinstance(given, type):
         return f"the type {given.__name__} itself"
     shown = f"a {type(given).__name__}"  # arrays are long
+    if (package := type(given).__module__.partition(".")[0]) in ("torch", "jax"):
+        return f"{shown}: dsolver.{package}.solve takes sparse ones"
     if hasattr(given, "to_scipy_sparse"):  # of the package sparse
         return f"{shown}: A.to_scipy_sparse() makes one of it"
     if hasattr(given, "nnz") and len(getattr(given, "shape", (0, 0))) != 2:

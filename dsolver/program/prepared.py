@@ -11,7 +11,7 @@ from typing import Final, final
 from dsolver.discretize.complex_system import ComplexSystem
 from dsolver.discretize.system import System
 from dsolver.distributed.matrix import Matrix
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.complex import ComplexEngine
 from dsolver.engines.running_program import Blocks
 from dsolver.errors import InputError
@@ -164,15 +164,23 @@ class PreparedProgram(ABC):
         engine.run(LOAD, self.layout, engine.per_chunk(partial(noise, engine.partition)), v)
         for _ in range(2):  # of a rough vector, and of its part in the null space
             method.operator.multiply(v, av)
-            square = engine.scalar(0.0)
-            engine.dot(av, av, engine.partial_sums(), square)
-            sizes.append(math.sqrt(*engine.read(square)))
+            sizes.append((math.sqrt(self._square(av)), self._square(v)))
             engine.run(WAXPBY, 1.0, v, -1.0, self.prepared.sides.centered(v), v)
-        if sizes[1] > FIXED * sizes[0]:
+        (rough, _), (left, of_part) = sizes
+        if left > FIXED * rough and of_part == 0.0:
+            raise InputError("A is not linear: A(0) is not 0. What does not depend on x belongs to b")
+        if left > FIXED * rough:
             raise InputError(
                 "M_from is singular, and A is not: b and x would lose what M_from makes zero. Add something to the "
                 "diagonal of M_from"
             )
+
+    def _square(self, v: Field) -> float:
+        """vᵀv."""
+        engine = self._vectors
+        square = engine.scalar(0.0)
+        engine.dot(v, v, engine.partial_sums(), square)
+        return engine.read(square)[0]
 
     def await_levels(self) -> None:
         """Wait until the owners have made what the preconditioner keeps, or have refused it: tasks tell that late."""

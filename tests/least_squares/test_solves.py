@@ -228,7 +228,7 @@ def test_several_right_hand_sides_have_the_bits_that_each_has_alone(method: Meth
         ({"A": sp.csr_array(np.full((4, 3), np.nan))}, "A has 12 entries that are NaN"),
         ({"b": np.ones(3)}, r"b has shape \(3,\), but must be \(4,\): an item for each row of A"),
         ({"b": np.array([1.0, np.inf, 0.0, 0.0])}, "b has 1 values that are NaN or infinite"),
-        ({"b": 1j * np.ones(4)}, "b"),
+        ({"b": 1j * np.ones(4)}, "b is complex and A real: pass b.real and b.imag"),
         ({"x0": np.ones(4)}, r"x0 has shape \(4,\), but must be \(3,\): an item for each column of A"),
         ({"damp": -1.0}, "damp must be a number >= 0, not -1.0"),
         ({"atol": np.nan}, "atol must be a number >= 0"),

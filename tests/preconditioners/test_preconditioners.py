@@ -310,6 +310,19 @@ def test_what_is_no_preconditioner_is_refused(m: Any, b: F64) -> None:
         dsolver.solve(PROBLEM, b, M=m)
 
 
+def test_m_of_another_package_is_told_how_to_become_a_function() -> None:
+    a = matrix(GRID)
+    factors = scipy.sparse.linalg.splu(a.tocsc())
+    with pytest.raises(InputError, match=r"M is a SuperLU, and no function: pass its solve$"):
+        dsolver.solve(a, np.ones(a.shape[0]), M=factors)
+    assert dsolver.solve(a, np.ones(a.shape[0]), M=factors.solve).converged
+    with (
+        dsolver.Solver(a) as solver,
+        pytest.raises(InputError, match=r"M is a Solver, and no function: pass its aspreconditioner\(\)"),
+    ):
+        dsolver.solve(a, np.ones(a.shape[0]), M=solver)  # type: ignore[arg-type]
+
+
 def test_a_name_can_be_registered(b: F64, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "NAMED", dict(registry.NAMED))
     register("mine", Jacobi)

@@ -741,6 +741,7 @@ def test_a_mask_may_be_a_function() -> None:
         ({"kappa": 0j}, "kappa must be finite and not 0"),
         ({"kappa": np.array("x")}, "kappa has dtype <U1: real numbers are needed"),
         ({"kappa": "copper"}, "kappa must be a number, an array of shape"),
+        ({"kappa": None}, "kappa must be a number, an array of shape"),
         ({"sigma": -1.0}, "sigma must be finite and not negative"),
         ({"spacing": 0.0}, "spacing along x must be finite and > 0"),
         ({"spacing": (1.0, 2.0)}, "spacing must be a number or one entry for each axis"),

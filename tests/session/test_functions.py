@@ -264,6 +264,14 @@ def test_what_cannot_be_an_operator_is_refused() -> None:
     ):
         with pytest.raises(InputError, match=message):
             dsolver.solve(a, b, **options)
+    for wrong, message in (
+        (lambda x: x[:5], r"A returned an array of shape \(5,\): it must return an array of b's shape \(9,\)"),
+        (lambda _: None, "A returned NoneType"),
+        (lambda x: x.tolist(), "A returned list"),
+        (lambda x: x + 1.0, "A is not linear: A.0. is not 0. What does not depend on x belongs to b"),
+    ):
+        with pytest.raises(InputError, match=message):
+            dsolver.solve(wrong, b)
     with pytest.raises(InputError, match="does not tell the shape of b: give shape="):
         dsolver.Solver(whole_laplacian)
     with pytest.raises(InputError, match="M_from= is for an A that is a function"):

@@ -99,7 +99,7 @@ def on_axes(space: Embedding, name: str, value: Any) -> Any:
         InputError: it is none of them, or an array of another shape.
     """
     check_computed(name, value)
-    if value is None or isinstance(value, Number):
+    if isinstance(value, Number) or (value is None and name not in ("kappa", *KAPPA)):
         return value
     check_order(name, value, space.dimensions)
     value = without_package(name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -164,4 +165,5 @@ def assembled(xp: Any, partition: Partition, blocks: Mapping[int, Any], dtype: V
 
 def misshapen(name: str, shape: tuple[int, ...], grid: tuple[int, ...]) -> str:
     """The message that an array has not the grid's shape."""
-    return f"{name} has shape {shape}, but the grid is {grid}: they must be equal"
+    flat = f"; pass {name}.reshape({grid})" if shape == (math.prod(grid),) else ""
+    return f"{name} has shape {shape}, but the grid is {grid}: they must be equal{flat}"

@@ -76,6 +76,8 @@ def vector_of(
         InputError: it is no vector of this length.
     """
     size = partition.grid[0]
+    if is_complex(values):
+        raise InputError(f"{name} is complex and A real: pass {name}.real and {name}.imag, each by itself")
     array, back = _opened(name, values, size)
     if tuple(array.shape) not in ((size,), (size, 1)):
         of = "row" if name == "b" else "column"
