@@ -23,7 +23,7 @@ from dsolver.preconditioners.auto import Auto, coarsens
 from dsolver.preconditioners.registry import AUTO, check_matrix
 from dsolver.problems import Problem
 from dsolver.program.eigen import EigenProgram
-from dsolver.session.arguments import client_of, on_gpu_here
+from dsolver.session.arguments import client_of, likely_device, on_gpu_here
 from dsolver.session.facts import chosen
 from dsolver.session.notes import notes_of
 from dsolver.session.options import PrecondDtype, Setup
@@ -162,7 +162,7 @@ class _Seeker:
         problem = pencil.problem
         setup = replace(self.setup, M=_usual(self.setup.M, problem))
         ends = [replace(end, offset=pencil.offset / pencil.factor) for end in ends]
-        wishes = setup.wishes(problem)
+        wishes = setup.wishes(problem, likely_device(setup))
         check_matrix(wishes.m, problem)
         with Session(problem, setup, wishes, EigenProgram) as session:
             took, searching = session.took, time.perf_counter()

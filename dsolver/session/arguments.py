@@ -108,13 +108,18 @@ def on_gpu_here(setup: Setup) -> bool:
     return here and isinstance(find_gpu(), Gpu)
 
 
+def likely_device(setup: Setup) -> str:
+    """The device of a solve, "cuda" or "cpu", as far as can be told before it is connected."""
+    return "cuda" if setup.device == "cuda" or on_gpu_here(setup) else "cpu"
+
+
 def prepared(problem: Any, sides: RightHandSides, setup: Setup) -> Wishes:
     """Look at all that needs no device and no cluster; returns what the set-up says of the system.
 
     Raises:
         InputError: an argument cannot be right.
     """
-    wishes = setup.wishes(problem)
+    wishes = setup.wishes(problem, likely_device(setup))
     check_matrix(wishes.m, problem)
     check_sides(wishes.m, problem, sides)
     return wishes

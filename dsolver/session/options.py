@@ -139,7 +139,7 @@ class Setup:
         Order.parse(self.order)
         check_dtype(None, self.precond_dtype)
 
-    def wishes(self, problem: Problem, device: str = "cpu") -> Wishes:
+    def wishes(self, problem: Problem, device: str) -> Wishes:
         """Wishes about a system, with the preconditioner that M stands for.
 
         Args:

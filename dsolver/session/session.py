@@ -18,7 +18,7 @@ from dsolver.problems import Problem
 from dsolver.program.plan import Wishes
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from dsolver.session.arguments import check_sendable, client_of
+from dsolver.session.arguments import check_sendable, client_of, likely_device
 from dsolver.session.feed import Feed
 from dsolver.session.options import Setup
 from dsolver.session.running import RunningSystem
@@ -61,14 +61,15 @@ class Session:
         self, problem: Problem, setup: Setup, wishes: Wishes | None = None, program: type[Solve] = Solve
     ) -> None:
         began = time.perf_counter()
-        self.setup, self.first = setup, wishes or setup.wishes(problem)
+        likely = likely_device(setup)
+        self.setup, self.first = setup, wishes or setup.wishes(problem, likely)
         gathers = problem.operator is not None and problem.operator.halo is None
         client = client_of(setup, everywhere=self.first.m.can.everywhere and not gathers)
         self.unnamed = client.scheduler.address if client and setup.client is None else ""
         self.refused = self.factored = ""
         self.reserve: Alternative | None = None
         runtime = connect(client, engine=setup.engine, device=setup.device, kernels=setup.kernels)
-        if runtime.device != "cpu":  # other preconditioners suit it
+        if runtime.device != likely:  # other preconditioners suit it
             self.first = setup.wishes(problem, runtime.device)
         if runtime.client is not None:
             check_sendable(self.first.m, problem)
