@@ -226,8 +226,8 @@ def command(
         )
         problem = asked.problem
         files.check_kind(out, problem.shape)
-        where = "cuda" if place.gpu_here else "cpu"
-        m = Setup(order=order, M=precond, precond_dtype=precond_dtype, method=method).wishes(problem, where).m
+        device = "cuda" if place.gpu_here else "cpu"
+        m = Setup(order=order, M=precond, precond_dtype=precond_dtype, method=method).wishes(problem, device).m
         SolveSpec.plan(problem, problem.chunks or (1, 1, 1), order, m, method)
         if store is not None and resume:
             store.check(problem.grid)
