@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final
@@ -13,11 +13,8 @@ from dsolver.distributed.row_order import as_other, in_order
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend, load
-from dsolver.kernels.formats.block_slices import BLOCKS
-from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.formats.statistics import Statistics
 from dsolver.matrices.chunks.row_block import GIVEN, ROWS, RowBlock
 
 
@@ -107,7 +104,7 @@ def chunk_matrix(
     layout, stored = layouts or chunk_layouts(backend, number, block)
     rows = _on_device(backend, block)
     more = _known_of(backend, block, rows, measured, diagonal)
-    made = stored_matrix(backend, rows, layout, stored, block.plan, block.formats, wait=wait, **more)
+    made = stored_matrix(backend, rows, layout, stored, block.plan, formats=block.formats, wait=wait, **more)
     backend.general.prepare_dots(made.local)
     return (made,)
 
@@ -136,19 +133,10 @@ def chunk_matrices(
     *,
     dtype: str,
 ) -> tuple[ChunkMatrices]:
-    """`chunk_matrix`, and the same in a narrower value type.
+    """`chunk_matrix`, and the same in a narrower value type; dtype: that. Other arguments are as there.
 
     Where nothing is read from other chunks and the format allows it, values are rounded and nothing else is made anew.
     Callers wait before they use them.
-
-    Args:
-        backend: as of `chunk_matrix`, like the others.
-        number: as of `chunk_matrix`.
-        block: as of `chunk_matrix`.
-        layouts: as of `chunk_matrix`.
-        measured: as of `chunk_matrix`.
-        diagonal: as of `chunk_matrix`.
-        dtype: the narrower value type.
     """
     narrow, rounded = load(backend.name, backend.threads, dtype), None
     if block.plan.slots:
@@ -169,20 +157,7 @@ def chunk_matrices(
 
 
 def stored_matrix(
-    backend: Backend,
-    rows: Csr,
-    layout: Layout,
-    stored: Layout,
-    plan: HaloPlan,
-    formats: str | None = None,
-    known: Statistics | None = None,
-    *,
-    choice: Choice | None = None,
-    blocks: Sequence[int] = BLOCKS,
-    borrowed: bool = False,
-    measured: Any = None,
-    diagonal: Any = None,
-    wait: bool = True,
+    backend: Backend, rows: Csr, layout: Layout, stored: Layout, plan: HaloPlan, **given: Any
 ) -> ChunkMatrix:
     """A chunk's matrix, whose arrays may be those of its rows.
 
@@ -192,22 +167,14 @@ def stored_matrix(
         layout: the storage order of the rows.
         stored: theirs in the order that they have.
         plan: of the exchange.
-        formats: as of `GeneralSetup.matrix`, like the others.
-        known: of the entries in own columns.
-        choice: of the format, where one was made before.
-        blocks: sizes of blocks that are of interest, where the format is to be chosen.
-        borrowed: whether the rows are a user's, who may change them.
-        measured: as of `GeneralSetup.matrix`.
-        diagonal: as of `GeneralSetup.matrix`.
-        wait: as of `GeneralSetup.matrix`, of the local part.
+        given: other arguments of `GeneralSetup.matrix`.
     """
     general = backend.general
     parts = general.split(rows) if plan.slots else None
     own = rows if parts is None else parts.local
-    borrowed = borrowed and own.values is rows.values
-    more: dict[str, Any] = {"blocks": blocks, "borrowed": borrowed, "diagonal": diagonal, "wait": wait}
-    more |= {"choice": choice, "known": known, "measured": measured}
-    local = general.matrix(own, stored, formats, **more)
+    if own.values is not rows.values:  # those of a user are not kept
+        given["borrowed"] = False
+    local = general.matrix(own, stored, **given)
     if parts is None:
         ghost = general.no_ghost(stored)
     else:

@@ -112,13 +112,7 @@ class RunningProgram(ABC, Generic[P_co]):
     ) -> tuple[R, Blocks | None]:
         """`load`, where the command also returns blocks as those of `unload`, on every rank or on none.
 
-        Args:
-            name: as of `load`, as the other arguments are.
-            blocks: as of `load`.
-            here: whether these blocks are NumPy arrays, and wanted in this process: futures of them need not be made.
-            command: as of `load`.
-            args: as of `load`.
-            named: as of `load`.
+        here: whether these blocks are NumPy arrays, and wanted in this process: futures of them need not be made.
         """
 
     def spans(self) -> list[Span]:

@@ -44,7 +44,7 @@ class Condition(ABC):
     @property
     def values(self) -> dict[str, FaceValue]:
         """Its numbers by name."""
-        return {}
+        return dict(vars(self))
 
     @property
     def feeds(self) -> bool:
@@ -111,10 +111,6 @@ class Dirichlet(Condition):
         return True
 
     @property
-    def values(self) -> dict[str, FaceValue]:
-        return {"value": self.value}
-
-    @property
     def share(self) -> float:
         return 1.0
 
@@ -139,10 +135,6 @@ class Neumann(Condition):
     """
 
     flux: FaceValue = 0.0
-
-    @property
-    def values(self) -> dict[str, FaceValue]:
-        return {"flux": self.flux}
 
     @property
     def share(self) -> float:
@@ -179,10 +171,6 @@ class Robin(Condition):
         if callable(self.alpha):
             return None
         return bool(np.any(np.asarray(self.alpha) > 0.0)) or False
-
-    @property
-    def values(self) -> dict[str, FaceValue]:
-        return {ALPHA: self.alpha, "value": self.value}
 
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         # Face value eliminated: (u_face - u) / resistance = value - alpha u_face.

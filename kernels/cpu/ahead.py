@@ -8,6 +8,7 @@ compiles for itself.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -147,7 +148,22 @@ def _of_conjugate_gradients() -> Loops:
     ]
 
 
-LOOPS: Final[dict[str, Callable[[], Loops]]] = {"lattice": on_lattices, "algebraic": algebraic}
+def _as_called(loops: Callable[[], Loops]) -> Callable[[], Loops]:
+    """Loops with types of arguments as numba has them, which takes those behind the named ones for one."""
+
+    def folded(loop: Any, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+        code = loop.py_func.__code__
+        named = code.co_argcount
+        starred = code.co_flags & inspect.CO_VARARGS
+        return (*kinds[:named], types.BaseTuple.from_types(kinds[named:])) if starred else kinds
+
+    return lambda: [(loop, folded(loop, kinds)) for loop, kinds in loops()]
+
+
+LOOPS: Final[dict[str, Callable[[], Loops]]] = {
+    "lattice": _as_called(on_lattices),
+    "algebraic": _as_called(algebraic),
+}
 """Loops by the kinds of `first_use.KINDS`."""
 
 

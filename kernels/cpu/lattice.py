@@ -185,22 +185,12 @@ def _add_neighbors(part: Any, members: Any, place: Any, step: Any, kinds: Any, p
 
 
 @compiled()
-def interpolate(
-    first: Any,
-    last: Any,
-    between: Any,
-    in_x: Any,
-    members: Any,
-    steps: Any,
-    w: Any,
-    kinds: Any,
-    opens: Any,
-    p: Any,
-) -> None:
+def interpolate(first: Any, last: Any, *given: Any) -> None:
     """p of points `members` of lines [first, last) that lie between coarse points along so many axes; it was zero.
 
     `in_x` is whether x is one of the axes.
     """
+    between, in_x, members, steps, w, kinds, opens, p = given
     _, nz, ny, _ = p.shape
     count = len(members)
     collapsed, value = np.empty((27, count)), np.empty((8, count))
@@ -332,19 +322,9 @@ def _complete(center: Any, scale: Any) -> Any:
 
 
 @compiled()
-def regular_weights(
-    first: Any,
-    last: Any,
-    steps: Any,
-    w: Any,
-    p: Any,
-    kinds: Any,
-    bases: Any,
-    layout: Any,
-    regular: Any,
-    out: Any,
-) -> None:
+def regular_weights(first: Any, last: Any, *given: Any) -> None:
     """The weights of the coarse rows of coarse lines [first, last), at their regular points."""
+    steps, w, p, kinds, bases, layout, regular, out = given
     lines, (begin, end) = out.shape[2], regular
     sums, size = np.empty((27, end - begin)), np.empty(end - begin)
     for line in range(first, last):

@@ -11,19 +11,16 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit, uint64
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import worth_of
-from dsolver.kernels.cpu.vectors import CpuVectors
+from dsolver.kernels.cpu.vectors import CpuVectors, Real
 from dsolver.kernels.formats.base import SeparateDot
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.octets import LANES, NEAR_REACH, NO_BASE, WINDOW, Octets, count_of
 
-Real = npt.NDArray[Any]
-"""Numbers of the backend's value type."""
 ENTRIES_WORTH_A_THREAD = 49152
 WINDOWS_WORTH_A_THREAD = 16
 AT_ONCE = 512
@@ -181,19 +178,9 @@ def _sort(key: Any, order: Any) -> None:
 
 
 @compiled()
-def _fill(
-    first: Any,
-    last: Any,
-    start: Any,
-    columns: Any,
-    entries: Any,
-    octets: Any,
-    lanes: Any,
-    words: Any,
-    wide: Any,
-    values: Any,
-) -> None:
+def _fill(first: Any, last: Any, *given: Any) -> None:
     """Columns and values of octets [first, last), all of them: lane after lane, so that a row is read at one go."""
+    start, columns, entries, octets, lanes, words, wide, values = given
     rows, none = uint64(len(start) - 1), values.dtype.type(0)
     for s in range(uint64(first), uint64(last)):
         v, width = uint64(octets[s, 0]) * EIGHT, uint64(octets[s + ONE, 0]) - uint64(octets[s, 0])

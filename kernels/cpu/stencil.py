@@ -11,18 +11,15 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from dsolver.kernels.cpu.loops.compiled import compiled, inlined
-from dsolver.kernels.cpu.vectors import CpuVectors
+from dsolver.kernels.cpu.vectors import CpuVectors, Real
 from dsolver.kernels.formats.base import Format, SeparateBackward, SeparateDot
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.stencil import CENTER, ConstantStencil
 from dsolver.kernels.lattice.star import StarTransfer
 
-Real = npt.NDArray[Any]
-"""Array of the backend's value type."""
 GUARD = SLICE
 POINTS_WORTH_A_THREAD = 4096
 """Points of lines, each of them read with its neighbors."""
@@ -210,26 +207,14 @@ def _spmv(first: Any, last: Any, shape: Any, wraps: Any, weights: Any, faces: An
 
 
 @compiled()
-def _half_sweep(
-    first: Any,
-    last: Any,
-    shape: Any,
-    wraps: Any,
-    start: Any,
-    weights: Any,
-    faces: Any,
-    center: Any,
-    scale: Any,
-    r: Any,
-    x: Any,
-    out: Any,
-) -> None:
+def _half_sweep(first: Any, last: Any, *given: Any) -> None:
     """out = scale r - the sum of weights x, at the points of one class on its lines [first, last).
 
     `start` is the first point of the class; `weights` (27,) are zero for entries that do not count, those of the class
     among them. Where `center`, the diagonal away from the faces, is not zero, the result is divided by the diagonal.
     A line takes one entry after the other: an entry of a point after the other took five times as long.
     """
+    shape, wraps, start, weights, faces, center, scale, r, x, out = given
     nx, ny, nz = shape
     lines, begin = (ny - start[1] + 1) // 2, start[0]
     for line in range(first, last):
@@ -283,23 +268,12 @@ def _corner(corner: Any, axis: Any, along: Any) -> Any:
 
 
 @compiled()
-def _restrict(
-    first: Any,
-    last: Any,
-    shape: Any,
-    wraps: Any,
-    kinds: Any,
-    coarse: Any,
-    begin: Any,
-    table: Any,
-    place: Any,
-    y: Any,
-    rc: Any,
-) -> None:
+def _restrict(first: Any, last: Any, *given: Any) -> None:
     """rc = R y for y that is zero off the red points, on coarse lines [first, last).
 
     Coarse point 0 is the one after point `begin`. `kinds`: of points along x, y, z, see `star.KINDS`.
     """
+    shape, wraps, kinds, coarse, begin, table, place, y, rc = given
     nx, ny, nz = shape
     cx, cy, _ = coarse
     for line in range(first, last):

@@ -5,23 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from dsolver.kernels.formats.base import SeparateSweeps
+from dsolver.kernels.formats.base import SweepsInParts
 from dsolver.kernels.formats.layout import Array
 
 
-class MatrixPasses(SeparateSweeps, ABC):
+class MatrixPasses(SweepsInParts, ABC):
     """Matrices whose kernels form a product, or a whole sweep, while they read each entry once.
 
     Products also take entries that are stored in a narrower type than vectors; sweeps are then made of products.
 
     Attributes:
-        diagonal: (layout.size,), of the value type of vectors.
         partials: float64, a partial dot product for each warp of a pass.
         stored: the end of the name of a product's kernel: "" where entries have the value type of vectors.
     """
 
-    diagonal: Array
-    partials: Array
+    partials: Any
     stored: Any
 
     @abstractmethod

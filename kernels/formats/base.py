@@ -43,7 +43,7 @@ class SeparateDot:
         self.vectors.dot(x, y, dot)
 
 
-class _SweepsInParts:
+class SweepsInParts:
     """Sweeps of Jacobi as products and vector operations."""
 
     vectors: Any
@@ -70,7 +70,7 @@ class _SweepsInParts:
         return scaled
 
 
-class SeparateSweeps(_SweepsInParts):
+class SeparateSweeps(SweepsInParts):
     """Sweeps, and steps with the diagonal, for formats that have nothing faster than products and vector operations."""
 
     diagonal: Any
@@ -85,7 +85,7 @@ class SeparateSweeps(_SweepsInParts):
         self.vectors.chebyshev(self.diagonal, r, w, keep, gain, d, z)
 
 
-class SweepColumns(_SweepsInParts, Columns):
+class SweepColumns(SweepsInParts, Columns):
     """Sweeps for several columns: entries are read once where the product reads them once."""
 
     def _steps_of(self, scaled: Any) -> Any:

@@ -244,33 +244,13 @@ class GeneralSetup(ABC):
         return self._assembled(layout, stored_diagonal, product, choice)
 
     def matrices(
-        self,
-        rows: Csr,
-        layout: Layout,
-        narrow: GeneralSetup,
-        formats: str | None = None,
-        *,
-        known: Statistics | None = None,
-        borrowed: bool = False,
-        measured: Any = None,
-        diagonal: Array | None = None,
+        self, rows: Csr, layout: Layout, narrow: GeneralSetup, formats: str | None = None, **given: Any
     ) -> tuple[GeneralMatrix, GeneralMatrix | None]:
-        """A `matrix` of float64, and the same one in a narrower value type as of `narrowed`.
+        """A `matrix` of float64, and the same one in a narrower value type as of `narrowed`; narrow: its set-up.
 
-        Callers wait before they use them.
-
-        Args:
-            rows: as of `matrix`, like the others.
-            layout: as of `matrix`.
-            narrow: set-up of that value type.
-            formats: as of `matrix`.
-            known: as of `matrix`.
-            borrowed: as of `matrix`.
-            measured: as of `matrix`.
-            diagonal: as of `matrix`.
+        The other arguments are those of `matrix`. Callers wait before they use them.
         """
-        more: dict[str, Any] = {"known": known, "borrowed": borrowed, "measured": measured, "diagonal": diagonal}
-        made = self.matrix(rows, layout, formats, **more, wait=False)
+        made = self.matrix(rows, layout, formats, **given, wait=False)
         return made, narrow.narrowed(made)
 
     def _assembled(self, layout: Layout, diagonal: Array, product: Any, choice: Choice) -> GeneralMatrix:

@@ -90,13 +90,7 @@ class LatticeSetup:
     def galerkin(
         self, coarsening: Coarsening, offsets: tuple[tuple[int, int, int], ...], weights: Array, p: Array
     ) -> Array:
-        """The rows of P^T A P at a chunk's coarse points.
-
-        Args:
-            coarsening: as for `interpolation`.
-            offsets: as for `interpolation`.
-            weights: as for `interpolation`.
-            p: what `interpolation` returned.
+        """The rows of P^T A P at a chunk's coarse points; p: what `interpolation` made of the other arguments.
 
         Returns:
             float64 (K, coarse rows), weights at `coarsening.offsets_below`; 0 for entries that leave the domain.

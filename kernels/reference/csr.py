@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from dsolver.kernels.formats.compressed import (
     LONGEST,
@@ -18,9 +17,7 @@ from dsolver.kernels.formats.compressed import (
     count_of,
 )
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.reference.vectors import Dotted
-
-Real = npt.NDArray[Any]
+from dsolver.kernels.reference.vectors import Dotted, Real
 
 
 @final

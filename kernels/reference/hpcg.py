@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,7 @@ from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.hpcg import HpcgBuilder, Injection, SeparateSmoothers
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.reference.sell import NumpySell, TextbookHalo, TextbookMatrix
-from dsolver.kernels.reference.vectors import NumpyVectors
-
-Real = npt.NDArray[Any]
-"""Array of the backend's value type."""
+from dsolver.kernels.reference.vectors import NumpyVectors, Real
 
 
 @final

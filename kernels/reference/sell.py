@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,9 @@ from dsolver.kernels.casts import in_range, lossless, narrowed
 from dsolver.kernels.formats.base import Format, FormatBuilder, SeparateBackward, SeparateDot, SeparateSweeps
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.reference.vectors import NumpyVectors, product
+from dsolver.kernels.reference.vectors import NumpyVectors, Real, product
 
 F64 = npt.NDArray[np.float64]
-Real = npt.NDArray[Any]
-"""Array of the backend's value type."""
 I64 = npt.NDArray[np.int64]
 
 

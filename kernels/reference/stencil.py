@@ -12,10 +12,8 @@ from dsolver.kernels.casts import in_range
 from dsolver.kernels.formats.base import Format, SeparateBackward, SeparateDot
 from dsolver.kernels.formats.stencil import ConstantStencil
 from dsolver.kernels.lattice.star import AROUND, Around, StarTransfer
-from dsolver.kernels.reference.vectors import NumpyVectors
+from dsolver.kernels.reference.vectors import NumpyVectors, Real
 
-Real = npt.NDArray[Any]
-"""Array of the backend's value type."""
 I64 = npt.NDArray[np.int64]
 
 

@@ -90,22 +90,9 @@ def _is_inner(x: Any, y: Any, z: Any, grid: Any, reach: Any) -> Any:
 
 
 @compiled()
-def _count(
-    first: Any,
-    last: Any,
-    grid: Any,
-    lower: Any,
-    shape: Any,
-    periodic: Any,
-    reach: Any,
-    steps: Any,
-    ahead: Any,
-    slots: Any,
-    weights: Any,
-    compared: Any,
-    lengths: Any,
-) -> int:
+def _count(first: Any, last: Any, *given: Any) -> int:
     """Entries of each row; the number of entries that are not equal to those that mirror them, where compared."""
+    grid, lower, shape, periodic, reach, steps, ahead, slots, weights, compared, lengths = given
     unequal, count, varied, nx = 0, uint64(len(slots)), weights.shape[1] > 1, shape[0]
     half = (count + ONE) // TWO if compared else count
     for line in range(first // nx, (last - 1) // nx + 1):
@@ -128,22 +115,9 @@ def _count(
 
 
 @compiled(error_model="numpy")
-def _fill(
-    first: Any,
-    last: Any,
-    grid: Any,
-    lower: Any,
-    shape: Any,
-    periodic: Any,
-    reach: Any,
-    steps: Any,
-    ahead: Any,
-    slots: Any,
-    weights: Any,
-    rows: Any,
-    share: Any,
-) -> None:
+def _fill(first: Any, last: Any, *given: Any) -> None:
     """The entries, columns ascending, and of each row (a_ii + Σ_j |a_ij|) / (2 a_ii)."""
+    grid, lower, shape, periodic, reach, steps, ahead, slots, weights, rows, share = given
     start, columns, values = rows
     count, varied, nx = uint64(len(slots)), weights.shape[1] > 1, shape[0]
     around = periodic[0] or periodic[1] or periodic[2]

@@ -150,25 +150,12 @@ def _most_paths(first: Any, last: Any, points: Any, a: Any, seen: Any) -> Any:
 
 
 @compiled()
-def _paths(
-    first: Any,
-    last: Any,
-    points: Any,
-    a: Any,
-    below: Any,
-    bits: Any,
-    coarse: Any,
-    seen: Any,
-    width: Any,
-    least: Any,
-    lengths: Any,
-    columns: Any,
-    values: Any,
-) -> Any:
+def _paths(first: Any, last: Any, *given: Any) -> Any:
     """Rows of points first .. last, one after the other; returns their number of entries.
 
     Whether a column is new is no branch: a processor would not foresee it.
     """
+    points, a, below, bits, coarse, seen, width, least, lengths, columns, values = given
     place = np.full(width, -1, np.int64)  # of each column, where its counts stand, counted over all rows
     counts = np.empty(width + 1, np.int64)  # paths of both directions, in a half each
     base = used = 0

@@ -123,20 +123,9 @@ def _kept(rows: int, most: int, loop: Any, arguments: tuple[Any, ...], team: Tea
 
 
 @compiled()
-def _coarse(
-    first: Any,
-    last: Any,
-    a: Any,
-    bits: Any,
-    state: Any,
-    below: Any,
-    names: Any,
-    every: Any,
-    lengths: Any,
-    columns: Any,
-    values: Any,
-) -> Any:
+def _coarse(first: Any, last: Any, *given: Any) -> Any:
     """Rows first .. last, one after the other; returns their number of entries. Whether one is wanted is no branch."""
+    a, bits, state, below, names, every, lengths, columns, values = given
     wanted = DEPENDS | LEADS if every else DEPENDS
     used = uint64(0)
     for i in range(first, last):
@@ -168,25 +157,10 @@ def _rename(first: Any, last: Any, seen: Any, names: Any, columns: Any, values: 
 
 
 @compiled()
-def _interpolate(
-    first: Any,
-    last: Any,
-    points: Any,
-    a: Any,
-    bits: Any,
-    state: Any,
-    below: Any,
-    seen: Any,
-    sums: Any,
-    coarse: Any,
-    columns: Any,
-    most: Any,
-    negligible: Any,
-    lengths: Any,
-    out_columns: Any,
-    out_values: Any,
-) -> Any:
+def _interpolate(first: Any, last: Any, *given: Any) -> Any:
     """Rows of points first .. last, one after the other; returns their number of entries."""
+    points, a, bits, state, below, seen, sums = given[:7]
+    coarse, columns, most, negligible, lengths, out_columns, out_values = given[7:]
     place = np.full(columns, -1, np.int64)  # of each column, where its weight stands, counted over all rows
     found, weights = np.empty(columns, np.int32), np.empty(columns)
     base = used = 0

@@ -51,22 +51,9 @@ def _to_place(line: Any, nx: Any, ny: Any) -> Any:
 
 
 @compiled()
-def _count(
-    first: Any,
-    last: Any,
-    nx: Any,
-    ny: Any,
-    numbering: Any,
-    names: Any,
-    cells: Any,
-    ahead: Any,
-    slots: Any,
-    center: Any,
-    weights: Any,
-    compared: Any,
-    lengths: Any,
-) -> int:
+def _count(first: Any, last: Any, *given: Any) -> int:
     """Entries of each row; the number of entries that are not equal to those that mirror them, where compared."""
+    nx, ny, numbering, names, cells, ahead, slots, center, weights, compared, lengths = given
     unequal, end, to_place, count = 0, np.int64(-1), np.int64(0), uint64(len(ahead))
     for row in range(uint64(first), uint64(last)):
         cell, n = np.int64(cells[row]), 0
@@ -85,20 +72,8 @@ def _count(
 
 
 @compiled()
-def _fill(
-    first: Any,
-    last: Any,
-    nx: Any,
-    ny: Any,
-    numbering: Any,
-    names: Any,
-    cells: Any,
-    ahead: Any,
-    slots: Any,
-    center: Any,
-    weights: Any,
-    rows: Any,
-) -> None:
+def _fill(first: Any, last: Any, *given: Any) -> None:
+    nx, ny, numbering, names, cells, ahead, slots, center, weights, rows = given
     start, columns, values = rows
     end, to_place, k = np.int64(-1), np.int64(0), uint64(start[first])
     for row in range(uint64(first), uint64(last)):

@@ -178,18 +178,7 @@ def _most(first: Any, last: Any, a: Any, b: Any) -> Any:
 
 
 @compiled()
-def _product(
-    first: Any,
-    last: Any,
-    a: Any,
-    b: Any,
-    width: Any,
-    ascending: Any,
-    below: Any,
-    lengths: Any,
-    columns: Any,
-    values: Any,
-) -> Any:
+def _product(first: Any, last: Any, *given: Any) -> Any:
     """Rows first .. last of A B, one after the other; returns their number of entries.
 
     below: `EVERY`, or the column of the first row's diagonal, before which entries go once their row is summed.
@@ -197,6 +186,7 @@ def _product(
     The rows of Gustavson (ACM Trans. Math. Softw. 4, 1978), where each column finds its sum by its number. Rows of B
     are requested ahead. Whether a column is new is no branch: a processor would not foresee it.
     """
+    a, b, width, ascending, below, lengths, columns, values = given
     place = np.full(width, -1, np.int64)  # of each column, where its sum stands, if none had ever left the room
     used, left, end = np.int64(0), np.int64(0), uint64(len(a.columns))
     for i in range(first, last):

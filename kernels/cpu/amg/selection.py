@@ -56,21 +56,9 @@ def _count(
 
 
 @compiled()
-def _take(
-    begin: Any,
-    end: Any,
-    start: Any,
-    columns: Any,
-    rows: Any,
-    low: Any,
-    high: Any,
-    every: Any,
-    values: Any,
-    begins: Any,
-    out_columns: Any,
-    out_values: Any,
-) -> None:
+def _take(*given: Any) -> None:
     """Entries that are not taken are written, too, where the next one comes, as long as the row has room for one."""
+    begin, end, start, columns, rows, low, high, every, values, begins, out_columns, out_values = given
     for i in range(uint64(begin), uint64(end)):
         row, at, full = uint64(rows[i] if len(rows) else i), uint64(begins[i]), uint64(begins[i + ONE])
         first, last = uint64(start[row]), uint64(start[row + ONE])

@@ -89,20 +89,9 @@ def _column(kind: Any, base: Any, place: Any, k: Any, lane: Any, words: Any, wid
 
 
 @compiled(fastmath={"contract"})
-def spmv_blocks(
-    first: Any,
-    last: Any,
-    block: Any,
-    slices: Any,
-    words: Any,
-    wide: Any,
-    values: Any,
-    row: Any,
-    rows: Any,
-    x: Any,
-    y: Any,
-) -> None:
+def spmv_blocks(first: Any, last: Any, *given: Any) -> None:
     """y = A x on slices [first, last) of blocks."""
+    block, slices, words, wide, values, row, rows, x, y = given
     size = uint64(block)
     acc = np.empty((block, _SLICE), values.dtype)
     for s in range(uint64(first), uint64(last)):
@@ -190,20 +179,9 @@ def _distances(start: Any, columns: Any, block: Any, own: Any, at: Any, most: An
 
 
 @compiled()
-def measure(
-    first: Any,
-    last: Any,
-    start: Any,
-    columns: Any,
-    block: Any,
-    rows: Any,
-    wide: Any,
-    order: Any,
-    length: Any,
-    block_bytes: Any,
-    found: Any,
-) -> None:
+def measure(first: Any, last: Any, *given: Any) -> None:
     """Entry columns, how columns are stored, and the base of slices [first, last): found (slices, 3)."""
+    start, columns, block, rows, wide, order, length, block_bytes, found = given
     own, at = np.empty(_SLICE, np.int64), np.empty((_SLICE, block), np.int64)
     for s in range(first, last):
         _begin(start, block, rows, order, s, own, at)
@@ -228,18 +206,9 @@ def measure(
 
 
 @compiled()
-def measure_rows(
-    first: Any,
-    last: Any,
-    start: Any,
-    columns: Any,
-    rows: Any,
-    wide: Any,
-    order: Any,
-    entry_bytes: Any,
-    found: Any,
-) -> None:
+def measure_rows(first: Any, last: Any, *given: Any) -> None:
     """Shapes of slices [first, last) of single entries, as `measure` finds them, in a tenth of the time."""
+    start, columns, rows, wide, order, entry_bytes, found = given
     known = np.empty(64, np.int64)
     for s in range(uint64(first), uint64(last)):
         width, low, high = 0, NONE, -1
@@ -264,23 +233,12 @@ def measure_rows(
 
 
 @compiled()
-def fill_rows(
-    first: Any,
-    last: Any,
-    start: Any,
-    columns: Any,
-    entries: Any,
-    rows: Any,
-    order: Any,
-    slices: Any,
-    words: Any,
-    wide: Any,
-    values: Any,
-) -> None:
+def fill_rows(first: Any, last: Any, *given: Any) -> None:
     """Columns and values of slices [first, last) of single entries; values (K, SLICE) are zero before.
 
     A row that has all of its slice's runs has them in their order, so none looks for the run of an entry.
     """
+    start, columns, entries, rows, order, slices, words, wide, values = given
     known = np.empty(64, np.int64)
     for s in range(uint64(first), uint64(last)):
         v, place = uint64(slices[s, 0]), uint64(slices[s, 1]) * UNIT
@@ -398,21 +356,9 @@ def _take(start: Any, columns: Any, entries: Any, block: Any, row: Any, at: Any,
 
 
 @compiled()
-def fill(
-    first: Any,
-    last: Any,
-    start: Any,
-    columns: Any,
-    entries: Any,
-    block: Any,
-    rows: Any,
-    order: Any,
-    slices: Any,
-    words: Any,
-    wide: Any,
-    values: Any,
-) -> None:
+def fill(first: Any, last: Any, *given: Any) -> None:
     """Columns and values of slices [first, last). Holes have value 0 and the column before them."""
+    start, columns, entries, block, rows, order, slices, words, wide, values = given
     own, at = np.empty(_SLICE, np.int64), np.empty((_SLICE, block), np.int64)
     held, ahead = np.empty(_SLICE, np.int64), np.empty(_SLICE, np.int64)
     for s in range(first, last):

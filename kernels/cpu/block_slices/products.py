@@ -7,19 +7,16 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
-import numpy.typing as npt
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cpu.block_slices import loops
 from dsolver.kernels.cpu.loops.team import ENTRIES_WORTH_A_THREAD, SLICES_WORTH_A_THREAD, worth_of
-from dsolver.kernels.cpu.vectors import CpuVectors
+from dsolver.kernels.cpu.vectors import CpuVectors, Real
 from dsolver.kernels.formats.base import SeparateDot
 from dsolver.kernels.formats.block_slices import NEAR, RUN, UNIT, BlockSlices, require, sorted_rows
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE
 
-Real = npt.NDArray[Any]
-"""Numbers of the backend's value type."""
 AT_ONCE = 128
 """Slices that one vector after the other is multiplied with, as of `products.AT_ONCE` of compressed rows."""
 

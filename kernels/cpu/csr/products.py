@@ -7,18 +7,15 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
-import numpy.typing as npt
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cpu.csr import loops
 from dsolver.kernels.cpu.loops.team import worth_of
-from dsolver.kernels.cpu.vectors import CpuVectors
+from dsolver.kernels.cpu.vectors import CpuVectors, Real
 from dsolver.kernels.formats.base import SeparateDot
 from dsolver.kernels.formats.compressed import LONGEST, NO_BASE, Chunks, CompressedRows, TransferRows, count_of
 from dsolver.kernels.formats.csr import Csr
 
-Real = npt.NDArray[Any]
-"""Numbers of the backend's value type."""
 ROWS_WORTH_A_THREAD = 8192
 CHUNKS_WORTH_A_THREAD = 32
 AT_ONCE = 64

@@ -107,20 +107,8 @@ def _count_own(first: Any, last: Any, start: Any, columns: Any, own_columns: Any
 
 
 @compiled()
-def _split(
-    first: Any,
-    last: Any,
-    start: Any,
-    columns: Any,
-    values: Any,
-    own_columns: Any,
-    own: Any,
-    own_out: Any,
-    own_values: Any,
-    before: Any,
-    slots: Any,
-    ghost_values: Any,
-) -> None:
+def _split(first: Any, last: Any, *given: Any) -> None:
+    start, columns, values, own_columns, own, own_out, own_values, before, slots, ghost_values = given
     at, ghost = uint64(own[first]), uint64(before[first])
     for i in range(uint64(start[first]), uint64(start[last])):
         if columns[i] < own_columns:

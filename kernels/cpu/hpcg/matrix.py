@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-import numpy.typing as npt
 from numba import uint64
 
 from dsolver.kernels.batched import Columns
@@ -14,12 +13,9 @@ from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import SLICES_WORTH_A_THREAD
 from dsolver.kernels.cpu.sell.loops import BLOCK, ONE, SLICE, add_products, column, count, width_of
 from dsolver.kernels.cpu.sell.matrix import CpuHaloMatrix, CpuMatrix, CpuMatrixColumns
-from dsolver.kernels.cpu.vectors import gather, mapped_subtract, scatter, scatter_add
+from dsolver.kernels.cpu.vectors import Real, gather, mapped_subtract, scatter, scatter_add
 from dsolver.kernels.formats.hpcg import HpcgMatrix, Injection, SeparateColumns, SeparateSmoothers
 from dsolver.kernels.formats.layout import SLICE as _SLICE
-
-Real = npt.NDArray[Any]
-"""Array of the backend's value type."""
 
 
 @final

@@ -160,21 +160,9 @@ def _start(row: Any, walk: Any) -> Any:
 
 
 @compiled()
-def _take(
-    first: Any,
-    last: Any,
-    rows: Any,
-    walk: Any,
-    numbering: Any,
-    steps: Any,
-    color: Any,
-    late: Any,
-    position: Any,
-    part: Any,
-    sections: Any,
-    places: Any,
-) -> None:
+def _take(first: Any, last: Any, *given: Any) -> None:
     """The candidates of the rows of slices [first, last)."""
+    rows, walk, numbering, steps, color, late, position, part, sections, places = given
     own = len(position)
     start, among = np.empty(SLICE, np.int64), np.empty(SLICE, np.int32)
     for s in range(first, last):
@@ -251,15 +239,9 @@ def _go_on(seen: Any, used: Any) -> None:
 
 
 @compiled()
-def _measure(
-    first: Any,
-    last: Any,
-    kinds: Any,
-    places: Any,
-    widths: Any,
-    runs: Any,
-) -> None:
+def _measure(first: Any, last: Any, *given: Any) -> None:
     """widths (m / SLICE, sections) and runs (m / SLICE,): the shape of each slice of the m rows."""
+    kinds, places, widths, runs = given
     offsets, sections = kinds.shape[0], widths.shape[1]
     base, seen = np.empty(sections, np.int64), np.empty(sections, np.bool_)
     for s in range(first, last):
@@ -290,21 +272,9 @@ def _measure(
 
 
 @compiled()
-def _fill(
-    first: Any,
-    last: Any,
-    rows: Any,
-    weights: Any,
-    kinds: Any,
-    places: Any,
-    widths: Any,
-    runs: Any,
-    start: Any,
-    column_start: Any,
-    out_values: Any,
-    out_columns: Any,
-) -> None:
+def _fill(first: Any, last: Any, *given: Any) -> None:
     """Write the entries of slices [first, last); the outputs were zero. start is local to these slices."""
+    rows, weights, kinds, places, widths, runs, start, column_start, out_values, out_columns = given
     offsets, sections, per_row = kinds.shape[0], widths.shape[1], weights.shape[1] > 1
     used, seen = np.empty((sections, SLICE), np.int64), np.empty(sections, np.bool_)
     for s in range(first, last):

@@ -13,14 +13,12 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.casts import in_range, lossless
 from dsolver.kernels.cpu.loops.team import ENTRIES_WORTH_A_THREAD, worth_of
 from dsolver.kernels.cpu.sell import loops
-from dsolver.kernels.cpu.vectors import CpuVectors, gathered_dot, scatter_add
+from dsolver.kernels.cpu.vectors import CpuVectors, Real, gathered_dot, scatter_add
 from dsolver.kernels.formats.base import SeparateBackward, SeparateDot, SeparateSum, SeparateSweeps, SweepColumns
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.sell import HaloMatrix, Product, SellMatrix, Slices
 
 F64 = npt.NDArray[np.float64]
-Real = npt.NDArray[Any]
-"""Array of the backend's value type."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,11 +30,11 @@ class CudaCorners(ColumnlessTransfer, Corners):
         sizes = (np.int32(n) for n in (*self.coarse.shape, halved(self.factors)))
         return (*board_of(self), *sizes, self.values, np.int64(self.values.shape[1]))
 
-    def restrict_columns(self, y: Array, rc: Array, width: int) -> None:
+    def restrict_full(self, y: Array, rc: Array, width: int = 1) -> None:
         sizes = self.layout.size, self.coarse.size
         self.launch("restrict_full", blocks(*self.coarse.shape), width, sizes, self.coarse.position, y, rc)
 
-    def prolong_columns(self, xc: Array, x: Array, width: int) -> None:
+    def prolong_add(self, xc: Array, x: Array, width: int = 1) -> None:
         nx, ny, nz = self.layout.shape
         sizes = xc.shape[-1], self.layout.size
         self.launch("prolong_add", blocks(nx // 2, ny, -(-nz // ROWS)), width, sizes, xc, x)

@@ -55,14 +55,14 @@ class CudaParities(ColumnlessTransfer, Parities):
         along, lines, planes = blocks(x, y, -(-z // rows))
         return (CLASSES - 1) * along, lines, planes
 
-    def restrict_columns(self, y: Array, rc: Array, width: int) -> None:
+    def restrict_full(self, y: Array, rc: Array, width: int = 1) -> None:
         nx, ny, nz = self.coarse.shape
         turns = 1 if self.factors[0] == 2 else 2  # of blocks along x, each with points of one parity
         along, lines, planes = blocks(-(-nx // turns), ny, nz)
         name = f"restrict_full_{halved(self.factors)}"
         self.launch(name, (turns * along, lines, planes), width, (self.layout.size, self.coarse.size), y, rc)
 
-    def prolong_columns(self, xc: Array, x: Array, width: int) -> None:
+    def prolong_add(self, xc: Array, x: Array, width: int = 1) -> None:
         self.launch("prolong_add", self.fine_blocks(ROWS), width, (self.coarse.size, self.layout.size), xc, x)
 
 

@@ -47,12 +47,10 @@ class ColumnlessTransfer(SeparateSum, ABC):
         """The first arguments of all kernels: the levels and the weights."""
 
     @abstractmethod
-    def restrict_columns(self, y: Array, rc: Array, width: int) -> None:
-        """`restrict_full` of so many columns."""
+    def restrict_full(self, y: Array, rc: Array, width: int = 1) -> None: ...
 
     @abstractmethod
-    def prolong_columns(self, xc: Array, x: Array, width: int) -> None:
-        """`prolong_add` of so many columns."""
+    def prolong_add(self, xc: Array, x: Array, width: int = 1) -> None: ...
 
     @cached_property
     def vectors(self) -> CudaVectors:
@@ -61,12 +59,6 @@ class ColumnlessTransfer(SeparateSum, ABC):
 
     def batched(self, width: int) -> Columns:
         return CheckeredTransferColumns(self, width)
-
-    def restrict_full(self, y: Array, rc: Array) -> None:
-        self.restrict_columns(y, rc, 1)
-
-    def prolong_add(self, xc: Array, x: Array) -> None:
-        self.prolong_columns(xc, x, 1)
 
     def launch(self, name: str, grid: Blocks, width: int, sizes: tuple[int, int], *given: Array) -> None:
         """Launch a kernel, or that of several columns.
@@ -89,10 +81,10 @@ class CheckeredTransferColumns(SeparateSum, Columns):
     """A `ColumnlessTransfer` for several columns: weights are read once."""
 
     def restrict_full(self, y: Array, rc: Array) -> None:
-        self.one.restrict_columns(y, rc, self.width)
+        self.one.restrict_full(y, rc, self.width)
 
     def prolong_add(self, xc: Array, x: Array) -> None:
-        self.one.prolong_columns(xc, x, self.width)
+        self.one.prolong_add(xc, x, self.width)
 
 
 def alone(made: Coarsening) -> bool:

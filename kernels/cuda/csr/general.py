@@ -76,25 +76,16 @@ class CudaGeneral(GeneralSetup):
         return products.CudaRows(shape=(rows.size, columns), entries=rows, threads=choice.threads, blocks=blocks)
 
     def matrices(
-        self,
-        rows: Csr,
-        layout: Layout,
-        narrow: GeneralSetup,
-        formats: str | None = None,
-        *,
-        known: Statistics | None = None,
-        borrowed: bool = False,
-        measured: slices.Measured | None = None,
-        diagonal: Array | None = None,
+        self, rows: Csr, layout: Layout, narrow: GeneralSetup, formats: str | None = None, **given: Any
     ) -> tuple[GeneralMatrix, GeneralMatrix | None]:
         """See `GeneralSetup.matrices`: slices of single entries are filled with both in one pass."""
-        of = measured or self.measured(rows, formats, known)
+        known = given.get("known")
+        of = given.get("measured") or self.measured(rows, formats, known)
         if known is None or of is None or of.block > 1:
-            more: dict[str, Any] = {"known": known, "borrowed": borrowed, "measured": of, "diagonal": diagonal}
-            return super().matrices(rows, layout, narrow, formats, **more)
+            return super().matrices(rows, layout, narrow, formats, **given | {"measured": of})
         of_gpu: Any = narrow  # of the same device
         product, rounded = slices.filled_twice(rows, rows.size, of)
-        choice, stored = chosen(formats, known, gpu=True), self.stored_diagonal(rows, layout, diagonal)
+        choice, stored = chosen(formats, known, gpu=True), self.stored_diagonal(rows, layout, given.get("diagonal"))
         made = self._assembled(layout, stored, product, choice)
         return made, of_gpu._with_product(made, rounded)
 

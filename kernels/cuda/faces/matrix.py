@@ -11,12 +11,13 @@ import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.casts import lossless
+from dsolver.kernels.cuda.launch.batched import BatchedLaunches
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.matrix_passes import MatrixPasses
 from dsolver.kernels.cuda.vectors import CudaVectors, cast, vectors
-from dsolver.kernels.formats.base import SweepColumns
+from dsolver.kernels.formats.base import SeparateSweeps
 from dsolver.kernels.formats.checkered.corners import Corners
 from dsolver.kernels.formats.checkered.faces import Faces
 from dsolver.kernels.formats.layout import SLICE, Array
@@ -34,7 +35,7 @@ ITEMS: Final = 4
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CudaFaces(MatrixPasses, Faces):
+class CudaFaces(MatrixPasses, SeparateSweeps, Faces):
     """A chunk's matrix with its kernels and their launches.
 
     Attributes:
@@ -100,47 +101,32 @@ class CudaFaces(MatrixPasses, Faces):
         head = (*self.board, np.int32(WALK), *self.stored_faces, self.diagonal)
         launch_early(self.function(name), grid, (THREADS,), (*head, *vectors))
 
-    def forward(self, r: Array, x: Array) -> None:
-        self.forward_columns(r, x, 1)
+    # -- passes over the rows of one color, for one column or several, which lie one behind the other ------------------
 
-    def upper_residual(self, x: Array, y: Array) -> None:
-        self.half("upper_residual", 1, x, y)
-
-    def lower_residual(self, r: Array, x: Array, w: Array) -> None:
-        self.half("lower_residual", 1, r, x, w)
-
-    def backward(self, w: Array, x: Array) -> None:
-        self.backward_columns(w, x, 1)
-
-    def sweep_backward(self, r: Array, x: Array, w: Array) -> None:
-        self.sweep_columns(r, x, 1)
-
-    # -- passes for several columns, which lie one behind the other ----------------------------------------------------
-
-    def forward_columns(self, r: Array, x: Array, width: int) -> None:
-        """`forward` of so many columns."""
+    def forward(self, r: Array, x: Array, width: int = 1) -> None:
         self._divide(0, r, x, width)
         self.half("solve", width, self.diagonal, r, x, np.int32(1))
 
-    def backward_columns(self, w: Array, x: Array, width: int) -> None:
-        """`backward` of so many columns."""
+    def upper_residual(self, x: Array, y: Array, width: int = 1) -> None:
+        self.half("upper_residual", width, x, y)
+
+    def lower_residual(self, r: Array, x: Array, w: Array, width: int = 1) -> None:
+        self.half("lower_residual", width, r, x, w)
+
+    def backward(self, w: Array, x: Array, width: int = 1) -> None:
         self._divide(1, w, x, width)
         self.half("solve", width, self.diagonal, w, x, np.int32(0))
 
-    def sweep_columns(self, r: Array, x: Array, width: int) -> None:
-        """`sweep_backward` of so many columns: black rows read red x alone, and nothing of the black x before."""
+    def sweep_backward(self, r: Array, x: Array, w: Array, width: int = 1) -> None:
+        """Black rows read red x alone, and nothing of the black x before."""
         for color in (1, 0):
             self.half("solve", width, self.diagonal, r, x, np.int32(color))
 
     def half(self, name: str, width: int, *arguments: Any) -> None:
         """A pass over the rows of one color, for so many columns."""
-        head = (*self.board, *self.stored_faces)
-        if width == 1:
-            launch_early(self.function(name), self.blocks, (THREADS,), (*head, *arguments))
-        else:
-            launch_early(
-                self.function("columns_" + name), self.blocks, (THREADS,), (*head, *arguments, np.int32(width))
-            )
+        if width > 1:
+            name, arguments = "columns_" + name, (*arguments, np.int32(width))
+        launch_early(self.function(name), self.blocks, (THREADS,), (*self.board, *self.stored_faces, *arguments))
 
     def _divide(self, color: int, r: Array, x: Array, width: int) -> None:
         count = self.layout.rows // 2
@@ -152,45 +138,32 @@ class CudaFaces(MatrixPasses, Faces):
 
 
 @final
-class FacesColumns(SweepColumns):
+class FacesColumns(BatchedLaunches):
     """`CudaFaces` for several columns: entries are read once."""
 
     def spmv(self, x: Array, y: Array) -> None:
         self._columns("columns_spmv", x, y)
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
-        count = len(self.one.partials)
-        known = self.one.__dict__.setdefault("batched partials", {})  # as functools.cached_property keeps it
-        if self.width not in known:
-            known[self.width] = cupy.empty((self.width, count))
-        partials = known[self.width]
+        partials = self.kept("partials", lambda: cupy.empty((self.width, len(self.one.partials))))
         self._columns("columns_spmv_dot", x, y, partials)
-        for number in range(self.width):
-            self.one.vectors.sum(partials[number], count, dot[number])
+        for number, own in enumerate(partials):
+            self.one.vectors.sum(own, len(own), dot[number])
 
     def forward(self, r: Array, x: Array) -> None:
-        self.one.forward_columns(r, x, self.width)
+        self.one.forward(r, x, self.width)
 
     def upper_residual(self, x: Array, y: Array) -> None:
-        self.one.half("upper_residual", self.width, x, y)
+        self.one.upper_residual(x, y, self.width)
 
     def lower_residual(self, r: Array, x: Array, w: Array) -> None:
-        self.one.half("lower_residual", self.width, r, x, w)
+        self.one.lower_residual(r, x, w, self.width)
 
     def backward(self, w: Array, x: Array) -> None:
-        self.one.backward_columns(w, x, self.width)
+        self.one.backward(w, x, self.width)
 
     def sweep_backward(self, r: Array, x: Array, w: Array) -> None:
-        self.one.sweep_columns(r, x, self.width)
-
-    def residual(self, r: Array, x: Array, y: Array) -> None:
-        self.one_by_one(self.one.residual)(r, x, y)
-
-    def jacobi_sweep(self, scaled: Any, r: Array, x: Array, z: Array) -> None:
-        self.one_by_one(self.one.jacobi_sweep)(scaled, r, x, z)
-
-    def jacobi_sweep_dot(self, scaled: Any, r: Array, x: Array, z: Array, dot: Array) -> None:
-        self.one_by_one(self.one.jacobi_sweep_dot)(scaled, r, x, z, dot)
+        self.one.sweep_backward(r, x, w, self.width)
 
     def _columns(self, name: str, *vectors: Array) -> None:
         a = self.one

@@ -2,51 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
 from dsolver.kernels.cuda.launch.schedule import HalfSweep, half_sweeps
+from dsolver.kernels.cuda.matrix_passes import MatrixPasses
 from dsolver.kernels.cuda.sell.slice_widths import widths_of
-from dsolver.kernels.formats.base import SeparateBackward, SeparateDot, SweepColumns
+from dsolver.kernels.formats.base import SeparateBackward, SweepColumns
 from dsolver.kernels.formats.layout import SLICE, Array
 
 HALO_WARPS = 4
 """As for one vector: the bits of a dot depend on it."""
 
 
-class CudaMatrixColumns(SeparateBackward, SeparateDot, BatchedLaunches, SweepColumns):
+class CudaMatrixColumns(SeparateBackward, MatrixPasses, BatchedLaunches, SweepColumns):
     """A `CudaMatrix` for several columns."""
 
-    def spmv(self, x: Array, y: Array) -> None:
-        self._passed("spmv" + self.one.stored, (x, y))
+    @property
+    def stored(self) -> str:
+        """As of the matrix."""
+        found: str = self.one.stored
+        return found
 
-    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
-        partials = self._partials()
-        self._passed("spmv_dot" + self.one.stored, (x, y, partials), (np.int32(partials.shape[1]),))
-        self._sum(partials, dot)
-
-    def residual(self, r: Array, x: Array, y: Array) -> None:
-        if self.one.stored:
-            super().residual(r, x, y)
-        else:
-            self._passed("residual", (r, x, y))
-
-    def jacobi_sweep(self, scaled: Any, r: Array, x: Array, z: Array) -> None:
-        if self.one.stored:
-            super().jacobi_sweep(scaled, r, x, z)
-        else:
-            self._passed("jacobi_sweep", (scaled.diagonal, r, x, z))
-
-    def jacobi_sweep_dot(self, scaled: Any, r: Array, x: Array, z: Array, dot: Array) -> None:
-        if self.one.stored:
-            super().jacobi_sweep_dot(scaled, r, x, z, dot)
-        else:
-            partials = self._partials()
-            self._passed("jacobi_sweep_dot", (scaled.diagonal, r, x, z, partials), (np.int32(partials.shape[1]),))
-            self._sum(partials, dot)
+    @property
+    def partials(self) -> Array:
+        """Room for the partial dot products of each column: float64 (width, slices)."""
+        return self.kept("partials", lambda: cupy.empty((self.width, len(self.one.by_plane))))
 
     def forward(self, r: Array, x: Array) -> None:
         self._half_sweep("forward_from_zero", self._sweeps()[0], r, x)
@@ -78,19 +62,15 @@ class CudaMatrixColumns(SeparateBackward, SeparateDot, BatchedLaunches, SweepCol
 
         return self.kept(f"sweeps of {'all' if every else 'some'}", make)
 
-    def _passed(self, name: str, vectors: tuple[Array, ...], sizes: tuple[np.int32, ...] = ()) -> None:
-        """A pass over all entries, the diagonal too, plane by plane."""
+    def run_pass(self, name: str, *vectors: Array) -> None:
         a = self.one
         grid, block, tail = a.all_slices
-        self.launch_early(name, grid, block, (*a.plane_arguments, *vectors, np.int64(len(a.diagonal)), *sizes, *tail))
+        sizes = (np.int64(len(a.diagonal)), *([np.int32(vectors[-1].shape[1])] if "dot" in name else []))
+        self.launch_early(name, grid, block, (*a.plane_arguments, *vectors, *sizes, *tail))
 
-    def _partials(self) -> Array:
-        """Room for the partial dot products of each column: float64 (width, slices)."""
-        return self.kept("partials", lambda: cupy.empty((self.width, len(self.one.by_plane))))
-
-    def _sum(self, partials: Array, dot: Array) -> None:
-        for number in range(self.width):
-            self.one.vectors.sum(partials[number], partials.shape[1], dot[number])
+    def _add_up(self, dot: Array) -> None:
+        for number, own in enumerate(self.partials):
+            self.one.vectors.sum(own, len(own), dot[number])
 
     def _listed(self, name: str, *vectors: Array) -> None:
         a = self.one

@@ -21,7 +21,7 @@ from dsolver.kernels.cuda.sell.batched import CudaMatrixColumns, HaloColumns, Pr
 from dsolver.kernels.cuda.sell.kernels import SellKernels, sell_kernels
 from dsolver.kernels.cuda.sell.slice_widths import widths_of
 from dsolver.kernels.cuda.vectors import CudaVectors, cast
-from dsolver.kernels.formats.base import SeparateBackward, SeparateSum
+from dsolver.kernels.formats.base import SeparateBackward, SeparateSum, SeparateSweeps
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.formats.sell import HaloMatrix, Product, SellMatrix, Slices
 
@@ -80,7 +80,7 @@ class OneLaunch(WithKernels):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, SellMatrix):
+class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, SeparateSweeps, SellMatrix):
     """A chunk's matrix with its kernels and their launches.
 
     Attributes:
