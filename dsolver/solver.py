@@ -226,16 +226,15 @@ class Solver:
             self._session.take_values(changed(self._session.given, bc=bc, fixed=fixed))
             return
         client, count = runtime.client, len(self._session.partition)
-        if problem is None:
-            problem = self._session.given
-        else:
-            problem = problem_of(problem, gpu=cuda and client is None, client=client, chunks=count)
+        gpu = cuda and client is None
+        given = self._session.given
+        problem = given if problem is None else problem_of(problem, gpu=gpu, client=client, chunks=count)
         check_problem(problem)
         problem = self._session.cut(problem)
         if any(each is not None for each in (kappa, sigma, bc, fixed, velocity)):
             before = problem.of_grid if isinstance(problem, MatrixProblem) and problem.of_grid else problem
             problem = changed(before, kappa=kappa, sigma=sigma, bc=bc, fixed=fixed, velocity=velocity)
-            problem = matrix_of(problem, client, count)
+            problem = matrix_of(problem, client, count, gpu=gpu)
             problem = problem.planned(count, cuda=cuda)
         if problem.shape != self.problem.shape:
             raise InputError(

@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 
-def matrix_of(problem: Any, client: Client | None, chunks: int | None = None) -> Any:
+def matrix_of(problem: Any, client: Client | None, chunks: int | None = None, *, gpu: bool = False) -> Any:
     """`as_matrix`, where the workers of a cluster make rows of a grid with a flow or a full tensor, if there is one.
 
     Args:
         problem: any.
         client: of the cluster, or None.
         chunks: how many chunks of rows there are to be; by default one for each worker, or as many as the problem has.
+        gpu: as of `as_matrix`.
 
     Raises:
         InputError: a coefficient makes no sense.
@@ -41,7 +42,7 @@ def matrix_of(problem: Any, client: Client | None, chunks: int | None = None) ->
     if not (isinstance(problem, Problem) and problem.by_rows):
         return problem
     if client is None or not problem.by_fluxes or problem.complex:
-        return as_matrix(problem)
+        return as_matrix(problem, gpu=gpu)
     if chunks is None:
         given = problem.chunks
         chunks = (

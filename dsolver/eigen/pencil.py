@@ -145,7 +145,8 @@ def _pencil(A: Any, B: Any, *, gpu: bool) -> GivenPencil:
         return _with_matrix(problem, B)
     diagonal = None if B is None else _diagonal(problem, B)
     if volumes is not None:
-        volumes = volumes.reshape(problem.shape)
+        like = diagonal if type(diagonal).__module__.partition(".")[0] == "cupy" else volumes
+        volumes = np.asarray(volumes.reshape(problem.shape), like=like)
         diagonal = volumes if diagonal is None else volumes * diagonal
     return GivenPencil(problem=problem, diagonal=diagonal)
 

@@ -41,7 +41,7 @@ def problem_of(
 
     Args:
         A: a matrix, a function, or a problem.
-        gpu: whether it is solved on the GPU of this process, where a matrix is then looked at.
+        gpu: whether it is solved on the GPU of this process, where a matrix, or a grid as one, is then looked at.
         near: of a function, the matrix of which M is made; None for none.
         b: whose shape A has where nothing else tells it; None for none.
         client: of the cluster where it is solved, or None.
@@ -59,7 +59,7 @@ def problem_of(
             "scipy.sparse.linalg.aslinearoperator(A)"
         )
     if isinstance(A, Problem) or not is_matrix(A):
-        return matrix_of(A, client, chunks)
+        return matrix_of(A, client, chunks, gpu=gpu)
     return matrix(A, device="cuda" if gpu else "cpu")
 
 

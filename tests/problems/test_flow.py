@@ -13,6 +13,8 @@ import scipy.sparse
 import dsolver
 from dsolver.errors import InputError
 from dsolver.krylov.bicgstab import BiConjugateGradientStabilized
+from dsolver.matrices.checked import RowsOnGpu
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Algebraic
 from dsolver.problems import Dirichlet, Neumann, Robin, diffusion
 from dsolver.problems.fluxes.rows import flux_rows
@@ -227,6 +229,22 @@ def test_a_flow_on_a_gpu() -> None:
     assert found.iterations <= 20
     np.testing.assert_allclose(cupy.asnumpy(found.x), expected.x, rtol=0.0, atol=1e-8)
     assert np.isclose(found.flux("y+"), expected.flux("y+"), rtol=1e-7)
+
+
+@pytest.mark.gpu
+def test_rows_of_a_step_of_a_flow_are_looked_at_on_the_gpu() -> None:
+    grid, (u, v) = (8, 7), RANDOM.standard_normal((2, 8, 7))
+    b = RANDOM.standard_normal(grid)
+    expected = dsolver.solve(diffusion(grid, 0.1, 1.0, velocity=(v, u)), b, client=False, device="cpu", rtol=1e-10).x
+    with dsolver.Solver(diffusion(grid, 0.1, 1.0, velocity=(u, v)), client=False, device="cuda") as solver:
+        for velocity in (None, (v, u)):
+            if velocity is not None:
+                solver.update(velocity=velocity)
+            problem = solver.problem
+            assert isinstance(problem, MatrixProblem)
+            assert isinstance(problem.matrix, RowsOnGpu)
+        found = solver.solve(b, rtol=1e-10).x
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize(

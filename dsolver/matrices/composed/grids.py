@@ -24,34 +24,41 @@ from dsolver.problems.problem import Problem
 from dsolver.problems.rows import rows_of
 
 
-def as_matrix(problem: Any) -> Any:
+def as_matrix(problem: Any, *, gpu: bool = False) -> Any:
     """A problem on a grid with complex coefficients, a flow or an unsymmetric stencil as one of a matrix.
 
     Anything else stays as it is.
+
+    Args:
+        problem: any.
+        gpu: whether its rows go to the GPU of this process, and are looked at there: of 64³ cells a core takes three
+            times as long for that as for making them.
 
     Raises:
         InputError: a coefficient makes no sense.
     """
     if not (isinstance(problem, Problem) and problem.by_rows):
         return problem
-    return _of_fluxes(problem) if problem.by_fluxes else _on_grid(_of(rows_of(problem), problem), problem)
+    if problem.by_fluxes:
+        return _of_fluxes(problem, gpu=gpu)
+    return _on_grid(_of(rows_of(problem), problem, gpu=gpu), problem)
 
 
-def _of_fluxes(problem: Problem) -> MatrixProblem:
+def _of_fluxes(problem: Problem, *, gpu: bool) -> MatrixProblem:
     made_of = flux_rows(problem)
     if problem.complex:
         made = problem_of_complex(complex_parts(problem.name, made_of.matrix), problem.name)
     else:
-        made = _of(made_of.matrix, problem)
+        made = _of(made_of.matrix, problem, gpu=gpu)
     right = made_of.right
     parts = (made_of.volumes, *(() if right is None else (right.real, right.imag) if problem.complex else (right,)))
     fed = dict(zip(FED, (np.ascontiguousarray(part, dtype=np.float64) for part in parts), strict=False))
     return _on_grid(replace(made, fed=fed), problem)
 
 
-def _of(rows: Any, problem: Problem) -> MatrixProblem:
+def _of(rows: Any, problem: Problem, *, gpu: bool) -> MatrixProblem:
     tensor = isinstance(problem.rule, Diffusion) and bool(problem.rule.cross)
-    found = matrix(rows, name=problem.name, symmetric=tensor)
+    found = matrix(rows, name=problem.name, symmetric=tensor, device="cuda" if gpu else "cpu")
     assert isinstance(found, MatrixProblem)
     return replace(found, elliptic=True) if tensor else found
 
