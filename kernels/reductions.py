@@ -102,10 +102,11 @@ def grouped(xp: Any, keys: Array) -> tuple[Array, Groups]:
 
 def _steps(xp: Any, starts: Array, counts: Array, items: int) -> list[Array]:
     steps = []
+    known = counts if isinstance(counts, np.ndarray) else counts.get()  # one wait for all steps
     while items > len(counts):
-        nodes = -(-counts // FAN_IN)
+        nodes, known = -(-counts // FAN_IN), -(-known // FAN_IN)
         ends = xp.cumsum(nodes)
-        node = xp.arange(int(ends[-1]))
+        node = xp.arange(int(known.sum()))
         group = xp.searchsorted(ends, node, side="right")
         first = starts[group] + FAN_IN * (node - (ends - nodes)[group])
         places = first + xp.arange(FAN_IN)[:, None]

@@ -7,8 +7,10 @@ are the same to the last bit for any number of workers, and cost one small excha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any, Final, final
 
 import numpy as np
@@ -36,31 +38,38 @@ class ClosedRegions:
     Args:
         engine: runs the kernels.
         members: the `RegionCells` of every chunk.
+        free: how many cells are neither in one of them nor left out.
+        inside: counts couplings within chunks.
         lattice: the layout of cells in lattice order, where a preconditioner's diagonal is to be raised.
 
     Attributes:
         count: how many there are.
         alone: how many of them are a single cell, whose row is not zero by construction but a positive diagonal.
-        free: how many cells are neither in one of them nor left out.
+        free: as given.
         whole: whether there is one alone, of all cells that are not left out, some of which are coupled within a chunk:
             then no diagonal need be raised. See `dsolver.multigrid.coarse_solve.regularized`.
         cells: float64 (regions,) of every chunk, the cells of each region.
         volumes: float64 (regions,) of every chunk, the volume of each region.
     """
 
-    def __init__(self, engine: Engine, members: PerChunk, lattice: PerChunk | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        members: PerChunk,
+        free: int,
+        inside: Callable[[], float],
+        lattice: PerChunk | None = None,
+    ) -> None:
         self._engine, self._members, self._lattice = engine, members, lattice
-        self._worst = AllGather(engine, 4)
         self._merging: tuple[AllGather, PerChunk, PerChunk] | None = None
         if len(engine.partition) > 1:
             self._merging = self._shared()
         self.cells = self._totals(engine.per_chunk(_cell_counts, members))
         self.volumes = self._totals(engine.per_chunk(_volume_sums, members))
-        counted = engine.per_chunk(_counted, members, self.cells)
         self._begun = engine.per_chunk(_begun, members, self.cells)
-        numbers = counted.at(0), counted.at(1), self._members.at("free"), self._members.at("inside")
-        self.count, self.alone, self.free, inside = (int(number) for number in engine.global_sums(*numbers))
-        self.whole = (self.count, self.alone, self.free) == (1, 0, 0) and inside > 0
+        self.count, self.alone = map(int, engine.sums(engine.per_chunk(_counted, self._begun)))
+        self.free = free
+        self.whole = (self.count, self.alone, self.free) == (1, 0, 0) and inside() > 0.0
 
     @property
     def factors(self) -> PerChunk | None:
@@ -80,9 +89,10 @@ class ClosedRegions:
 
     def missed(self, sums: PerChunk, bound: float) -> tuple[float, float, float, float]:
         """The inconsistent part of a right-hand side: see `_missed`, of all chunks."""
-        missed = self._engine.per_chunk(partial(_missed, bound=bound), self._begun, sums)
-        square, beyond, worst, label = self._worst.read(self._worst.combine(_missed_of_all, missed), 4)
-        return square, beyond, worst, label
+        missed = self._engine.known(self._engine.per_chunk(partial(_missed, bound=bound), self._begun, sums))
+        squares, beyond, _, _ = map(sum, zip(*missed, strict=True))
+        _, _, worst, label = max(missed, key=lambda each: each[2])  # of equal ones the first
+        return squares, beyond, worst, label
 
     def _totals(self, sums: PerChunk) -> PerChunk:
         """Sums over regions, of those over the cells of each chunk."""
@@ -105,7 +115,7 @@ class ClosedRegions:
 
 
 def closed_cells(
-    engine: Engine, coefficients: Coefficients, rule: CellRule, links: PerChunk, labels: Field
+    engine: Engine, coefficients: Coefficients, rule: CellRule, links: PerChunk, labels: Field, free: int
 ) -> ClosedRegions:
     """The closed regions of a grid.
 
@@ -115,9 +125,15 @@ def closed_cells(
         rule: of the rows.
         links: of `dsolver.discretize.components.links_of`.
         labels: of `dsolver.discretize.components.labelled`.
+        free: cells that are neither in one of them nor left out.
     """
-    members = coefficients.per_chunk(partial(_members, rule=rule), {LABELS: labels}, operands=(links,))
-    return ClosedRegions(engine, members, coefficients.lattice.at("layout"))
+    make = partial(_members, rule=rule, several=len(engine.partition) > 1)
+    members = coefficients.per_chunk(make, {LABELS: labels}, operands=(links,))
+
+    def inside() -> float:
+        return engine.global_sums(engine.per_chunk(_inside, links))[0]
+
+    return ClosedRegions(engine, members, free, inside, coefficients.lattice.at("layout"))
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -134,8 +150,6 @@ class RegionCells:
         groups: which region they are of; its keys are the labels.
         begun: float64 (regions,), 1 for a region whose first cell is here, so that each counts once; else 0.
         beyond: int (shared regions,), those with a cell that is coupled to one in another chunk.
-        free: float64 (1,), cells of regions that are not closed.
-        inside: float64 (1,), couplings within the chunk.
     """
 
     cells: Any
@@ -143,41 +157,44 @@ class RegionCells:
     groups: Groups
     begun: Any
     beyond: Any
-    free: Any
-    inside: Any
 
 
-def _members(_: Backend, __: int, patch: Patch, links: Links, *, rule: CellRule) -> RegionCells:
-    """A chunk's cells in closed regions, by their labels."""
+def _inside(backend: Backend, _: int, links: Links) -> Any:
+    """float64 (1,): couplings within a chunk."""
+    count = backend.xp.zeros(1)
+    for axis, linked in enumerate(links):
+        between = linked[tuple(slice(1, -1) if i == 2 - axis else slice(None) for i in range(3))]
+        count += between.astype(np.float64).sum()  # CuPy adds flags up in one block
+    return count
+
+
+def _members(_: Backend, __: int, patch: Patch, links: Links, *, rule: CellRule, several: bool) -> RegionCells:
+    """A chunk's cells in closed regions, by their labels; several: whether there are other chunks."""
     xp, labels = patch.xp, patch.own[LABELS].reshape(-1)
     found = xp.flatnonzero((labels > GROUNDED) & (labels < SOLID))
     order, groups = grouped(xp, labels[found])
     places = found[order]
-    first = places[groups.starts]
-    across, inside = xp.zeros(patch.shape, dtype=np.bool_), xp.zeros(1)
-    for axis, linked in enumerate(links):
-        between = linked[tuple(slice(1, -1) if i == 2 - axis else slice(None) for i in range(3))]
-        inside += between.astype(np.float64).sum()  # CuPy adds flags up in one block
-        for side in (0, 1):
-            across[layer(axis, side)] |= linked[layer(axis, side)]
-    shared = xp.zeros(len(groups.keys), dtype=np.bool_)
-    shared[groups.of[across.reshape(-1)[places]]] = True
-    volumes = xp.broadcast_to(rule.source(patch).volumes(), patch.shape).reshape(-1)
+    z, y, x = rule.source(patch).sizes
+    begun, beyond = xp.ones(len(groups.keys)), xp.zeros(0, dtype=np.int64)
+    if several:
+        begun = (rows(patch).reshape(-1)[places[groups.starts]] + 1.0 == groups.keys).astype(np.float64)
+        across, shared = xp.zeros(patch.shape, dtype=np.bool_), xp.zeros(len(groups.keys), dtype=np.bool_)
+        for axis, side in product(range(3), (0, 1)):
+            across[layer(axis, side)] |= links[axis][layer(axis, side)]
+        shared[groups.of[across.reshape(-1)[places]]] = True
+        beyond = xp.flatnonzero(shared)
     return RegionCells(
         cells=places.astype(np.int32),
-        volumes=volumes[places],
+        volumes=xp.broadcast_to(z * y * x, patch.shape).reshape(-1)[places],
         groups=groups,
-        begun=(rows(patch).reshape(-1)[first] + 1.0 == groups.keys).astype(np.float64),
-        beyond=xp.flatnonzero(shared),
-        free=(labels <= GROUNDED).astype(np.float64).sum().reshape(1),
-        inside=inside,
+        begun=begun,
+        beyond=beyond,
     )
 
 
-def _counted(_: Backend, __: int, members: RegionCells, counts: Any) -> tuple[Any, Any]:
-    """float64 (1,) each: the regions that begin in a chunk, and those of them that are a single cell."""
-    alone = members.begun * (counts == 1.0)
-    return members.begun.sum().reshape(1), alone.sum().reshape(1)
+def _counted(_: Backend, __: int, begun: BegunRegions) -> tuple[float, float]:
+    """The regions that begin in a chunk, and those of them that are a single cell."""
+    return float(begun.here.sum()), float((begun.here * (begun.counts == 1.0)).sum())
 
 
 def _cell_counts(_: Backend, __: int, members: RegionCells) -> Any:
@@ -307,29 +324,21 @@ class BegunRegions:
 
 
 def _begun(backend: Backend, _: int, members: RegionCells, counts: Any) -> BegunRegions:
-    here, counts, labels = (backend.to_host(each) for each in (members.begun, counts, members.groups.keys))
+    here, counts, labels = backend.to_host(backend.xp.stack([members.begun, counts, members.groups.keys]))
     return BegunRegions(here=here, counts=counts, labels=labels)
 
 
-def _missed(backend: Backend, _: int, begun: BegunRegions, totals: Any, *, bound: float) -> Any:
+def _missed(
+    backend: Backend, _: int, begun: BegunRegions, totals: Any, *, bound: float
+) -> tuple[float, float, float, float]:
     """The inconsistent part of a right-hand side, for the regions that begin in a chunk.
 
-    float64 (4,): the sum of (n·b)² / n·n, how many are beyond bound², the largest one, and that one's label.
+    The sum of (n·b)² / n·n, how many are beyond bound², the largest one, and that one's label.
     """
     if not len(begun.here):
-        return backend.xp.zeros(4)
+        return 0.0, 0.0, 0.0, 0.0
     sums = backend.to_host(totals)
     squares = begun.here * sums * sums / begun.counts
     worst = int(squares.argmax())
     beyond = float(np.count_nonzero(squares > bound * bound))
-    return backend.asarray(np.array([squares.sum(), beyond, squares[worst], begun.labels[worst]]))
-
-
-def _missed_of_all(xp: Any, missed: list[Any]) -> tuple[Any, ...]:
-    """The numbers of `_missed` for all chunks: float64 (1,) each."""
-    squares, beyond = missed[0][0:1], missed[0][1:2]
-    worst = missed[0]
-    for each in missed[1:]:
-        squares, beyond = squares + each[0:1], beyond + each[1:2]
-        worst = xp.where(each[2] > worst[2], each, worst)
-    return squares, beyond, worst[2:3], worst[3:4]
+    return float(squares.sum()), beyond, float(squares[worst]), float(begun.labels[worst])

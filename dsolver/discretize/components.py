@@ -58,13 +58,15 @@ def labelled(engine: Engine, coefficients: Coefficients, rule: CellRule, links: 
     return labels
 
 
-def any_closed(engine: Engine, coefficients: Coefficients, labels: Field) -> bool:
-    """Whether there is a cell of a closed region; labels: of `labelled`."""
-    return bool(engine.global_sums(coefficients.per_chunk(_closed, {LABELS: labels}))[0])
+def counted(engine: Engine, coefficients: Coefficients, labels: Field) -> tuple[int, int]:
+    """The numbers of cells in closed regions, and of others that are not left out; labels: of `labelled`."""
+    counts = coefficients.per_chunk(_counted, {LABELS: labels})
+    closed, free = engine.global_sums(counts.at(0), counts.at(1))
+    return int(closed), int(free)
 
 
 def any_kept(engine: Engine, coefficients: Coefficients, rule: CellRule) -> bool:
-    """Whether there is a cell that is not left out."""
+    """Whether there is a cell that is not left out; `counted` tells, too."""
     return bool(engine.global_sums(coefficients.per_chunk(partial(_kept, rule=rule)))[0])
 
 
@@ -86,6 +88,9 @@ def _square(engine: Engine, x: Field) -> float:
 def rows(patch: Patch) -> Any:
     """The number of each cell in the whole grid: float64 (nz, ny, nx)."""
     nx, ny, _ = patch.partition.grid
+    if patch.shape[1:] == (ny, nx):  # they ascend by one
+        first = float(nx * ny * patch.box.lo[2])
+        return patch.xp.arange(first, first + patch.box.points, dtype=np.float64).reshape(patch.shape)
     x, y, z = (
         patch.xp.arange(low, high, dtype=np.float64) for low, high in zip(patch.box.lo, patch.box.hi, strict=True)
     )
@@ -107,10 +112,11 @@ def _kept(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Any:
     return (~solid).astype(np.float64).sum().reshape(1)
 
 
-def _closed(_: Backend, __: int, patch: Patch) -> Any:
-    """float64 (1,): the number of cells in closed regions."""
+def _counted(_: Backend, __: int, patch: Patch) -> tuple[Any, Any]:
+    """float64 (1,) each: the numbers of cells in closed regions, and of those whose region is fixed."""
     labels = patch.own[LABELS]
-    return ((labels > GROUNDED) & (labels < SOLID)).astype(np.float64).sum().reshape(1)
+    closed, free = (labels > GROUNDED) & (labels < SOLID), labels <= GROUNDED
+    return closed.astype(np.float64).sum().reshape(1), free.astype(np.float64).sum().reshape(1)
 
 
 def _links(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Links:

@@ -42,7 +42,9 @@ def closed_pieces(engine: Engine, blocks: PerChunk, senders: Senders) -> ClosedR
             spread = engine.per_chunk(_spread, graphs, labels, exchange(labels))
             labels = spread.at(0)
             changed = engine.global_sums(spread.at(1))[0] > 0.0
-    return ClosedRegions(engine, engine.per_chunk(_members, graphs, labels))
+    members = engine.per_chunk(_members, graphs, labels)
+    rows, inside = engine.sums(engine.per_chunk(_numbers, graphs, members))
+    return ClosedRegions(engine, members, int(rows), lambda: inside)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -130,6 +132,9 @@ def _members(backend: Backend, _: int, graph: _Graph, labels: Any) -> RegionCell
         groups=groups,
         begun=(graph.first + places[groups.starts] + 1.0 == groups.keys).astype(np.float64),
         beyond=xp.flatnonzero(shared),
-        free=xp.full(1, float(graph.rows - len(found))),
-        inside=xp.full(1, float(graph.inside)),
     )
+
+
+def _numbers(_: Backend, __: int, graph: _Graph, members: RegionCells) -> tuple[float, float]:
+    """A chunk's rows in no such piece, and its couplings."""
+    return float(graph.rows - len(members.cells)), float(graph.inside)

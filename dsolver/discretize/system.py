@@ -9,7 +9,7 @@ from typing import Any, final
 
 from dsolver.discretize.closed_regions import ClosedRegions, closed_cells
 from dsolver.discretize.coefficients import Coefficients, cells
-from dsolver.discretize.components import any_closed, any_kept, is_grounded, labelled, links_of
+from dsolver.discretize.components import any_kept, counted, is_grounded, labelled, links_of
 from dsolver.discretize.pieces import closed_pieces
 from dsolver.discretize.region_nullspace import RegionConstants
 from dsolver.distributed.loaded_rows import LoadedRows, chunk_matrix
@@ -95,18 +95,17 @@ class System:
         if rule is not None and isinstance(coefficients, Coefficients):
             coefficients.prepare()
             engine = coefficients.engine
-            if isinstance(rule, CellRule) and rule.masked and not any_kept(engine, coefficients, rule):
-                fixed = "" if rule.holding is None else " or fixed"
-                raise InputError(
-                    f"every cell is left out{fixed}: mask is true at the cells to leave out, and active at those to "
-                    f"keep"
-                )
-            if singular is not False and isinstance(rule, CellRule) and rule.masked:
+            if isinstance(rule, CellRule) and rule.masked:
+                if singular is False:
+                    _check_kept(rule, any_kept(engine, coefficients, rule))
+                    return
                 links = links_of(coefficients, rule)
                 labels = labelled(engine, coefficients, rule, links)
-                if not any_closed(engine, coefficients, labels):
+                closed, free = counted(engine, coefficients, labels)
+                _check_kept(rule, closed + free)
+                if not closed:
                     return
-                found = closed_cells(engine, coefficients, rule, links, labels)
+                found = closed_cells(engine, coefficients, rule, links, labels, free)
                 self._sealed = rule.grounds and found.free == 0
                 if found.whole:
                     self._ones = coefficients.per_chunk(partial(_unmasked, rule=rule))
@@ -329,6 +328,15 @@ class System:
         for blocks, vector in zip(given, vectors, strict=True):
             self._engine.load(blocks, layout, vector)
         return NullVectors(self._engine, vectors, (self._engine.field(layout), self._engine.field(layout)))
+
+
+def _check_kept(rule: CellRule, kept: int) -> None:
+    """Refuse a mask that leaves out every cell; kept: 0 where it does."""
+    if not kept:
+        fixed = "" if rule.holding is None else " or fixed"
+        raise InputError(
+            f"every cell is left out{fixed}: mask is true at the cells to leave out, and active at those to keep"
+        )
 
 
 # -- what is made on the owners: blocks (nx, ny, nz) -------------------------------------------------------------------

@@ -14,7 +14,7 @@ from dsolver.krylov.method import ApproximateInverse
 from dsolver.krylov.methods import METHODS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.properties import is_upwind
-from dsolver.multigrid.algebraic.lattice.choice import JUMPS, follows_couplings
+from dsolver.multigrid.algebraic.lattice.choice import JUMPS, LEFT_OUT, follows_couplings
 from dsolver.multigrid.finest_rows import FinestRows, finest
 from dsolver.multigrid.geometric.matrix_statistics import dominates, jumping
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
@@ -69,12 +69,14 @@ class Auto(Preconditioner):
         rows = [builder.rows]
         if self.jacobi and dominates(builder.engine, rows[0].offsets, rows[0].weights, DOMINATED):
             return finest(builder.engine, rows.pop(), stored=True), ()
-        rows = [_with_jumps(builder, rows.pop())]
+        left_out = rows[0].left_out(builder.engine)
+        if left_out < LEFT_OUT:
+            rows = [_with_jumps(builder, rows.pop())]
 
         def take() -> FinestRows:
             return rows.pop() if rows else _with_jumps(builder, builder.rows)
 
-        if _algebraic(builder, rows[0]):
+        if _algebraic(builder, rows[0], left_out):
             return Algebraic().build_from(builder, take)
         return Multigrid().build_from(builder, lambda: replace(take(), lattice=True))
 
@@ -101,7 +103,7 @@ class Auto(Preconditioner):
         return Multigrid().iterations(alone, rtol)
 
 
-def _algebraic(builder: Builder, rows: FinestRows) -> bool:
+def _algebraic(builder: Builder, rows: FinestRows, left_out: float) -> bool:
     if rows.constant:
         return False
     return follows_couplings(
@@ -109,7 +111,7 @@ def _algebraic(builder: Builder, rows: FinestRows) -> bool:
         rows.chunks,
         rows.offsets,
         rows.weights,
-        left_out=rows.left_out(builder.engine),
+        left_out=left_out,
         jumps=rows.jumping,
     )
 

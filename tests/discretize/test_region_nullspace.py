@@ -14,6 +14,7 @@ from scipy import ndimage
 
 import dsolver
 from dsolver import kernels
+from dsolver.discretize.system import System
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.handles import items_of
 from dsolver.errors import InconsistentWarning
@@ -23,6 +24,7 @@ from dsolver.kernels import load
 from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.multigrid import hierarchy
 from dsolver.multigrid.algebraic.lattice import choice
+from dsolver.preconditioners import auto
 from dsolver.problems import diffusion
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
@@ -459,3 +461,34 @@ def test_a_solve_that_was_cut_short_has_not_found_that_b_has_no_solution() -> No
         with pytest.warns(InconsistentWarning):
             found = dsolver.solve(diffusion(f.shape, bc="neumann"), f, M="jacobi", maxiter=maxiter, device="cpu")
         assert found.status is status
+
+
+def test_few_questions_are_asked_before_a_medium_with_pockets_is_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waits for a GPU: how many cells are in pockets, and how many pockets there are; not where couplings jump."""
+    asked: list[str] = []
+
+    def counted(name: str) -> None:
+        ask = getattr(EagerEngine, name)
+
+        def asking(*given: Any) -> Any:
+            asked.append(name)
+            return ask(*given)
+
+        monkeypatch.setattr(EagerEngine, name, asking)
+
+    counted("known")
+    counted("global_sums")
+    monkeypatch.setattr(auto, "jumping", lambda *_: pytest.fail("no choice depends on it"))
+    mask = porous((10, 10, 10), 0.6)
+    prepare = System.prepare
+
+    def prepared(system: System) -> None:
+        before = len(asked)
+        prepare(system)
+        asked[:] = ["prepare"] * (len(asked) - before)
+
+    monkeypatch.setattr(System, "prepare", prepared)
+    f = Regions(mask, THROUGH).balanced(noise(mask))
+    solution = solve(diffusion(mask.shape, 1.0, mask=mask, bc=THROUGH), f, M="auto", engine="reference")
+    assert solution.closed_regions > 1
+    assert asked.count("prepare") == 2
