@@ -60,13 +60,21 @@ class BlocksInBoxes(Mapping[int, Any]):
 
     Args:
         boxes: that cover the grid once.
-        arrays: of the boxes, or Dask futures of such.
+        in_boxes: makes the arrays of the boxes, or Dask futures of such. Either this is called or the other one: what
+            both compute would be computed twice.
         in_chunks: makes the blocks by chunk.
     """
 
-    def __init__(self, boxes: Sequence[Box], arrays: Sequence[Any], in_chunks: Callable[[], Blocks]) -> None:
-        self.boxes, self.arrays = tuple(boxes), tuple(arrays)
-        self._in_chunks = in_chunks
+    def __init__(
+        self, boxes: Sequence[Box], in_boxes: Callable[[], Sequence[Any]], in_chunks: Callable[[], Blocks]
+    ) -> None:
+        self.boxes = tuple(boxes)
+        self._in_boxes, self._in_chunks = in_boxes, in_chunks
+
+    @cached_property
+    def arrays(self) -> tuple[Any, ...]:
+        """Arrays of the boxes, or Dask futures of such."""
+        return tuple(self._in_boxes())
 
     @cached_property
     def _blocks(self) -> Blocks:

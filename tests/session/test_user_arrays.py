@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,17 @@ def test_lazy_dask_arrays_are_computed_once(where: Client | None, tmp_path: Path
     lazy = da.zeros(GRID, chunks=(8, 16, 8)).map_blocks(block, dtype=np.float64, meta=np.empty((0, 0, 0)))
     assert solve(PROBLEM, lazy, client=where).converged
     assert calls.read_text() == 6 * "."
+
+
+def test_blocks_in_another_cut_are_asked_for_once(client: Client, b: F64, caplog: pytest.LogCaptureFixture) -> None:
+    """Dask warns of deadlocks where tasks of one name come twice, in graphs that were fused in different ways."""
+    logger = logging.getLogger("distributed.scheduler")
+    logger.addHandler(caplog.handler)
+    try:
+        assert solve(PROBLEM, da.from_array(b, chunks=(4, 16, 24)), client=client).converged
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert "run_spec" not in caplog.text
 
 
 # -- the cluster changes nothing ---------------------------------------------------------------------------------------

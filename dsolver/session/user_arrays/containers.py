@@ -139,7 +139,7 @@ class InMemory(Container):
             return self.blocks()
         cuts = [nx * part // parts for part in range(parts + 1)]
         boxes = [Box(lo=(low, 0, 0), hi=(high, ny, nz)) for low, high in pairwise(cuts)]
-        return BlocksInBoxes(boxes, [self._values[box.slices] for box in boxes], self.blocks)
+        return BlocksInBoxes(boxes, lambda: [self._values[box.slices] for box in boxes], self.blocks)
 
     @property
     def host(self) -> bool:

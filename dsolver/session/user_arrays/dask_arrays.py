@@ -46,7 +46,7 @@ class InDask(Container):
             Box(lo=lo, hi=hi) for lo, hi in (zip(*sides, strict=True) for sides in product(*map(_sides, values.chunks)))
         ]
         places = list(product(*map(range, values.numblocks)))
-        return BlocksInBoxes(boxes, self._held(values.chunks, places), self.blocks)
+        return BlocksInBoxes(boxes, lambda: self._held(values.chunks, places), self.blocks)
 
     def blocks(self) -> Mapping[int, Any]:
         places = {chunk.number: self._partition.place(chunk.number) for chunk in self._partition}
