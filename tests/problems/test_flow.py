@@ -17,6 +17,7 @@ from dsolver.matrices.checked import RowsOnGpu
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Algebraic
 from dsolver.problems import Dirichlet, Neumann, Robin, diffusion
+from dsolver.problems.fluxes import rows as fluxes
 from dsolver.problems.fluxes.rows import flux_rows
 from dsolver.problems.fluxes.slabs import slab_of, slabs
 from tests.support.clusters import cluster
@@ -214,6 +215,19 @@ def test_slabs_make_the_rows_of_the_whole_grid(case: str, count: int) -> None:
     assert whole.right is not None
     for name in ("volumes", "right", "loose"):
         np.testing.assert_allclose(np.concatenate([getattr(part, name) for part in parts]), getattr(whole, name))
+
+
+@pytest.mark.parametrize("grid", [(5, 4, 3), (1, 4, 5), (6, 3), (7,)])
+def test_rows_of_one_pattern_need_no_sorting(grid: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    velocity = RANDOM.standard_normal((len(grid), *grid))
+    kappa, mask = np.exp(RANDOM.standard_normal(grid)), RANDOM.random(grid) < 0.2
+    problem = diffusion(grid, kappa, 0.5, velocity=velocity, mask=mask, bc={"x-": Dirichlet(1.0), "x+": Neumann(0.2)})
+    found = flux_rows(problem)
+    monkeypatch.setattr(fluxes, "_is_star", lambda _: False)
+    expected = flux_rows(problem)
+    for name in ("indptr", "indices", "data"):
+        assert np.array_equal(getattr(found.matrix, name), getattr(expected.matrix, name))
+    assert np.array_equal(found.loose, expected.loose)
 
 
 @pytest.mark.gpu

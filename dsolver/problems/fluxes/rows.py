@@ -96,6 +96,7 @@ def flux_rows(problem: Problem) -> FluxRows:
     with np.errstate(all="ignore"):
         added = np.where(volumes > 0.0, volumes * sigma, 0.0).astype(numbers)
         right: Any = None
+        couplings: _Couplings | None
         if problem.rule.cross:
             couplings, fed = _of_tensors(problem, added)
             right = fed if form.fed else None
@@ -103,9 +104,13 @@ def flux_rows(problem: Problem) -> FluxRows:
             right = form.right_hand_side(kappa, np.zeros(problem.grid, dtype=numbers)) if form.fed else None
             for where, faces in form.ends(kappa):
                 added[where] += faces
-            couplings = _of_faces(form, kappa, added.copy())
-        unheld = True if form.held is None else ~couplings.beside(form.held)
-        rows, right = _rows(problem, form.held, couplings, right)
+            couplings = None if _is_star(problem) else _of_faces(form, kappa, added.copy())
+        unheld: Any = True
+        if couplings is None:
+            rows = _star_rows(form, kappa, added.copy())
+        else:
+            unheld = True if form.held is None else ~couplings.beside(form.held)
+            rows, right = _rows(problem, form.held, couplings, right)
     if not np.isfinite(rows.data).all() or (right is not None and not np.isfinite(right).all()):
         raise InputError(
             "kappa and sigma must be finite, and kappa such that none of it, nor the sum of two neighbors, "
@@ -160,6 +165,38 @@ def _of_faces(form: FluxForm, kappa: Any, diagonal: Any) -> _Couplings:
             values.append(-np.broadcast_to(coupling, numbers[one].shape).ravel())
     rows, columns, entries = (np.concatenate(parts) for parts in (here, there, values))
     return _Couplings(rows=rows, columns=columns, entries=entries, diagonal=diagonal)
+
+
+def _is_star(problem: Problem) -> bool:
+    """Whether a row's columns have one order in all of the grid: nothing goes around, and no u is known."""
+    rule = problem.rule
+    assert isinstance(rule, Diffusion)
+    return not (rule.fixed or rule.cross or any(rule.boundary.periodic))
+
+
+def _star_rows(form: FluxForm, kappa: Any, diagonal: Any) -> Any:
+    """Rows of A, a CSR array of SciPy, of such a problem; diagonal: as of `_of_faces`.
+
+    Entries lie in the order of columns as they are made: sorting those of all rows takes as long as making them.
+    """
+    grid, size = diagonal.shape, diagonal.size
+    strides = np.array([grid[1] * grid[2], grid[2], 1])
+    offsets = np.concatenate([-strides, [0], strides[::-1]])
+    entries = np.zeros((len(offsets), *grid), dtype=diagonal.dtype)
+    axes = [axis for axis, n in enumerate(grid) if n > 1]
+    for axis, (low, high, a, b) in zip(axes, form.couplings(kappa), strict=True):
+        diagonal[low] += a
+        diagonal[high] += b
+        entries[-1 - axis][low] = -b
+        entries[axis][high] = -a
+    diagonal[diagonal == 0.0] = 1.0
+    entries[3] = diagonal
+    entries = entries.reshape(len(offsets), size).T
+    kept = entries != 0.0
+    kind = np.int32 if entries.size < 2**31 else np.int64
+    columns = np.arange(size, dtype=kind)[:, None] + offsets.astype(kind)
+    starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))]).astype(kind)
+    return import_module("scipy.sparse").csr_array((entries[kept], columns[kept], starts), shape=(size, size))
 
 
 def _of_tensors(problem: Problem, added: Any) -> tuple[_Couplings, npt.NDArray[np.float64]]:
