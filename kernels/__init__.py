@@ -11,7 +11,7 @@ from typing import Any
 
 from dsolver.kernels.backend import Backend
 
-__all__ = ["DENSE_ROWS", "DTYPES", "Backend", "compiles", "load", "usable_cpus"]
+__all__ = ["DENSE_ROWS", "DTYPES", "Backend", "begin", "compiles", "load", "usable_cpus"]
 
 DTYPES = ("float64", "float32")
 """The value types for which there are kernels."""
@@ -36,6 +36,21 @@ def load(name: str, threads: int = 1, dtype: str = "float64") -> Backend:
     if dtype not in DTYPES:
         raise ValueError(f"no kernels for {dtype!r}: choose {' or '.join(DTYPES)}")
     return _loaded(name, threads if name == "cpu" else 1, dtype)
+
+
+def begin(name: str, kind: str) -> None:
+    """Have the kernels compiled that a kind of solves needs of a backend, where they have to be, beside what goes on.
+
+    Nothing waits for them: set-up does, for those that it has come to. Only "cuda" has some.
+
+    Args:
+        name: of the backend, whose device is there.
+        kind: "grids", "matrices", "hpcg" or "aggregates".
+    """
+    if name == "cuda":
+        from dsolver.kernels.cuda.launch import loader
+
+        loader.begin(kind)
 
 
 def usable_cpus() -> int:

@@ -57,6 +57,7 @@ class Auto(Preconditioner):
     """
 
     can: ClassVar = Multigrid.can
+    kernel_kind: ClassVar[str] = Multigrid.kernel_kind
     jacobi: bool = True
 
     def check(self, problem: Problem, partition: Partition) -> None:

@@ -62,6 +62,7 @@ class Multigrid(Preconditioner):
     """
 
     can: ClassVar[Capabilities] = Capabilities(batched=True, lowered=True, multilevel=True, guesses=True, fallback=40)
+    kernel_kind: ClassVar[str] = "grids"
     sweeps: int | None = None
     visits: int | None = None
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self, TypeVar, final
 
+from dsolver import kernels
 from dsolver.cluster.runtime import Runtime, connect
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError
@@ -73,6 +74,8 @@ class Session:
             self.first = setup.wishes(problem, runtime.device)
         if runtime.client is not None:
             check_sendable(self.first.m, problem)
+        elif kind := self.first.m.kernel_kind:
+            kernels.begin(runtime.kernels, kind)
         self.system = RunningSystem(program, runtime)
         self.feed = Feed(self.system)
         self.solving: Container | None = None

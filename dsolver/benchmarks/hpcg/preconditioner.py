@@ -38,6 +38,7 @@ class Hpcg(Preconditioner):
     """
 
     can: ClassVar[Capabilities] = Capabilities(batched=True, lowered=True, multilevel=True)
+    kernel_kind: ClassVar[str] = "hpcg"
     levels: int = HPCG_LEVELS
 
     def __post_init__(self) -> None:

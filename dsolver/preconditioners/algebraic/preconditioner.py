@@ -103,6 +103,7 @@ class Algebraic(Preconditioner):
     can: ClassVar[Capabilities] = Capabilities(
         batched=True, lowered=True, multilevel=True, guesses=True, diagonal=True, fallback=60
     )
+    kernel_kind: ClassVar[str] = "matrices"
     # Coarse rows are shared out in lattice order, as slabs are. Cut across x, half of a cycle's fine points would be
     # restricted to rows of another chunk: on two GPUs 3.3 ms an iteration of 512x256x256, of 256x256x512 across z 2.6.
     slabs: ClassVar[bool] = True

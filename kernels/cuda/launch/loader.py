@@ -105,6 +105,17 @@ def loaded() -> int:
 
 
 @cache
+def begin(kind: str) -> None:
+    """Have the programs of a kind of solves compiled beside what goes on, where they are not in the cache.
+
+    Its longest program tells; none where the package has machine code for the device.
+    """
+    if cubins.of_devices() is None:
+        first = kinds.KINDS[kind][0]
+        first_use.begin(_from_source(first), lambda: wanted_soon(first))
+
+
+@cache
 def _shipped(file: str, dtype: str, width: int | None) -> Any | None:
     """All kernels of a source as machine code that came with the package; None where it is not of this very text."""
     path = cubins.shipped(file, text_of(file, dtype, width), OPTIONS)

@@ -102,6 +102,28 @@ class _Beside:
 _beside: Final = _Beside()
 
 
+def begin(module: Any, others: Callable[[], Iterable[Any]]) -> None:
+    """`compile_module` for a module that is wanted soon, without a wait."""
+    given = (_device(), module, others)
+    threading.Thread(target=_begin_on, args=given, name="dsolver-compile", daemon=True).start()
+
+
+def _begin_on(device: int, module: Any, others: Callable[[], Iterable[Any]]) -> None:
+    import cupy
+
+    with cupy.cuda.Device(device):
+        _begin(module, others)
+
+
+def _begin(module: Any, others: Callable[[], Iterable[Any]]) -> Future[None]:
+    """The future of a module, beside which others are compiled where it is not in the cache."""
+    future = _beside.ask(module)
+    if wait([future], timeout=CACHED).not_done:
+        for other in others():
+            _beside.ask(other)
+    return future
+
+
 def compile_module(module: Any, others: Callable[[], Iterable[Any]]) -> None:
     """Compile one of CuPy's modules for the current device, or read it from CuPy's cache on disk.
 
@@ -112,10 +134,7 @@ def compile_module(module: Any, others: Callable[[], Iterable[Any]]) -> None:
     """
     future = _beside.asked(module)
     if future is None:
-        future = _beside.ask(module)
-        if wait([future], timeout=CACHED).not_done:
-            for other in others():
-                _beside.ask(other)
+        future = _begin(module, others)
     elif future.cancel():  # it waits for a core
         future = _beside.ask_now(module)
     wait_for_module(module, future)

@@ -28,28 +28,30 @@ def _programs(lines: str) -> tuple[Program, ...]:
 KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
     "matrices": _programs("""
         block_slices/spmv.cu float32 first_1 sweep_dot_1
-        block_slices/spmv.cu float32 first_1_wide sweep_dot_1_wide
+        block_slices/spmv.cu float32 first_1_wide sweep_1_wide
         block_slices/spmv.cu float64 spmv_dot_1 spmv_1
         block_slices/spmv.cu float32 sum_1_short
         csr/glance.cu float64 glance_2
         block_slices/build.cu float64 sample_1 measure_1 describe fill_twice_1
-        block_slices/build.cu float64 sample_2 sample_3
-        block_slices/build.cu float32 measure_1 describe fill_1
+        block_slices/build.cu float64 sample_2 sample_3 count_blocks_1 sort_windows fill_1
+        block_slices/build.cu float32 sample_1 measure_1 describe fill_1 count_blocks_1 sort_windows
         amg/extended_interpolation.cu float64 interpolate_1 interpolate_8 interpolate_32
         amg/extended_interpolation.cu float64 multiply_1 multiply_8 multiply_32
         amg/extended_interpolation.cu float64 rename add_up compress
-        sparse/products/mirrors.cu float64 rank_entries scatter_columns scatter_values sort_8 sort_32 fill_lost
-        sparse/products/mirrors.cu float64 mirror rank_mirrored scatter_images sort_halves_8 sort_halves_32
-        sparse/products/product.cu float64 make_32 make_16
+        sparse/products/mirrors.cu float64 rank_entries scatter_columns scatter_values sort_8 sort_32 fill_lost mirror
+        sparse/products/mirrors.cu float64 rank_mirrored scatter_images sort_halves_8 sort_halves_16 sort_halves_32
+        sparse/products/product.cu float64 count_some make_32 make_16 make_8
         sparse/products/alone.cu float64 make_alone
         amg/paths.cu float64 paths_1 paths_8 paths_32 unpack
         sparse/starts.cu float64 sum_tiles_states add_up_states sum_tiles_int64 add_up_int64
-        sparse/starts.cu float64 add_up_int32 add_up_halves
+        sparse/starts.cu float64 sum_tiles_int32 add_up_int32 sum_tiles_halves add_up_halves
         amg/couplings.cu float64 measure couple_1 count_coarse_1 fill_coarse_1
-        amg/pmis.cu float64 begin settle_1
+        amg/couplings.cu float64 couple_8 count_coarse_8 fill_coarse_8
+        amg/pmis.cu float64 begin settle_1 settle_8
+        amg/open_rows.cu float64 count_open fill_open
         amg/points.cu float64 numbered states_of of_coarse leads through damped
         csr/rows.cu float64 lengths guarded_diagonal diagonal
-        csr/rows.cu float32 diagonal_in_range spmv_32
+        csr/rows.cu float32 lengths diagonal_in_range spmv_16 spmv_32
     """),
     "grids": _programs("""
         lattice/halving_star.cu float64 galerkin_star
@@ -81,7 +83,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         amg/aggregation/nodes.cu float64 full_strong_8 move_strong
         amg/aggregation/tentative.cu float64 make_blocks
         amg/aggregation/spectrum.cu float64 multiply sum_scaled
-        sparse/products/product.cu float64 move_rows fill_16 fill_32 make_8
+        sparse/products/product.cu float64 move_rows fill_16 fill_32
         vectors.cu float64 axpby jacobi chebyshev scaled
     """),
     "hpcg": _programs("""

@@ -14,9 +14,13 @@ from typing import Any
 
 import pytest
 
+from dsolver.benchmarks.hpcg.preconditioner import Hpcg
 from dsolver.kernels.cuda.launch import loader
 from dsolver.kernels.cuda.launch.compiling import cubins, first_use, kinds
 from dsolver.kernels.cuda.launch.compiling.kinds import Program
+from dsolver.preconditioners.algebraic.preconditioner import Algebraic
+from dsolver.preconditioners.auto import Auto
+from dsolver.preconditioners.multigrid import Multigrid
 from dsolver.program.batch import AT_ONCE
 
 TARGETS = ("cuda13-sm_80", "cuda13-sm_90", "cuda13-sm_100", "cuda14-sm_90")
@@ -178,6 +182,29 @@ def test_a_module_of_the_cache_brings_no_others() -> None:
     first_use.compile_module(module, lambda: [other])
     assert module.threads
     assert not other.threads
+
+
+@pytest.mark.usefixtures("beside")
+def test_a_kind_is_begun_without_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_use, "CACHED", 0.01)
+    module, other = Compiled(), Compiled()
+    asked = threading.Event()
+
+    def others() -> list[Compiled]:
+        asked.set()
+        return [module, other]
+
+    first_use.begin(module, others)  # compiles until it is told to go on
+    assert asked.wait(20.0)
+    for made in (module, other):
+        made.goes_on.set()
+        first_use.compile_module(made, list)
+        assert len(made.threads) == 1
+
+
+def test_preconditioners_begin_kinds_that_there_are() -> None:
+    made = (Multigrid(), Auto(), Algebraic(), Hpcg())
+    assert {m.kernel_kind for m in made} <= set(kinds.KINDS)
 
 
 @pytest.mark.usefixtures("beside")
