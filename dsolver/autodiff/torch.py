@@ -73,12 +73,7 @@ def solve(
 
 
 def _differentiable(
-    problem: Problem | Any,
-    b: torch.Tensor,
-    kappa: Any,
-    sigma: Any,
-    options: SolveArguments,
-    arguments: SetupArguments,
+    problem: Problem | Any, b: torch.Tensor, kappa: Any, sigma: Any, options: SolveArguments, arguments: SetupArguments
 ) -> torch.Tensor:
     """The tensor that `solve` returns."""
     if not isinstance(b, torch.Tensor):

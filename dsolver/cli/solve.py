@@ -75,11 +75,7 @@ be reached or has failed, 130 interrupted.
 """
 
 
-@click.command(
-    "solve",
-    cls=Command,
-    epilog=EPILOG,
-)
+@click.command("solve", cls=Command, epilog=EPILOG)
 @system_options
 @click.option(
     "--rhs",

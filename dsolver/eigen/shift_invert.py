@@ -86,11 +86,7 @@ def shift_inverted(
             limits=np.maximum(wanted_at, rounding),
             status=status,
             iterations=0,
-            timings={
-                "setup": took,
-                "search": time.perf_counter() - searching,
-                "total": time.perf_counter() - began,
-            },
+            timings={"setup": took, "search": time.perf_counter() - searching, "total": time.perf_counter() - began},
             engine=session.system.described,
             solved_by=f"ARPACK of SciPy with {chosen(session).asked}",
             notes=(

@@ -17,9 +17,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.foresight import Foresight
 from dsolver.multigrid.foreseen import foreseen
-from dsolver.multigrid.geometric.assembly import (
-    chunk_matrix,
-)
+from dsolver.multigrid.geometric.assembly import chunk_matrix
 from dsolver.multigrid.geometric.constant_stencil import look_at_rows
 
 

@@ -29,7 +29,6 @@ class CpuLayoutSetup(LayoutSetup):
         )
 
     def plain(self, shape: tuple[int, int, int]) -> Layout:
-        """See `LayoutSetup.plain`."""
         rows = math.prod(shape)
         slices = -(-rows // SLICE)
         row = np.full((slices + 2) * SLICE, -1, dtype=np.int32)

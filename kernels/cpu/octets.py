@@ -63,7 +63,6 @@ class OctetsColumns(SeparateDot, Columns):
     """Octets for several vectors: entries are read once."""
 
     def spmv(self, x: Real, y: Real) -> None:
-        """See `dsolver.kernels.contract.SPMV`."""
         a = self.one
         columns = zip(x, y, strict=True)
         a.vectors.team.run_columns(_spmv, a.count, a.head, columns, at_once=AT_ONCE, worth=a.worth)

@@ -122,21 +122,9 @@ class CudaVectors(Vectors):
     ) -> None:
         self.items("complex_axpby", len(y), np.float64(sign), a, ai, x, xi, b, bi, y, yi)
 
-    def update_x_r(
-        self,
-        p: Array,
-        ap: Array,
-        rz: Array,
-        pap: Array,
-        rr: Array,
-        limit: Array,
-        ceiling: Array,
-        x: Array,
-        r: Array,
-        dot: Array,
-    ) -> None:
-        size = len(x)
-        arguments = (p, ap, rz, pap, rr, limit, ceiling, x, r, dot, np.int64(size), *self.scratch.here())
+    def update_x_r(self, *arrays: Array) -> None:
+        size = len(arrays[0])
+        arguments = (*arrays, np.int64(size), *self.scratch.here())
         launch_early(self._function("update_x_r"), *grid_of(size), arguments)
 
     copy = _on_items("copy")

@@ -191,16 +191,7 @@ def _count_outside(
 
 @compiled()
 def _listed(
-    i: int,
-    p: int,
-    slots: I64,
-    begin: int,
-    elements: I64,
-    variables: I64,
-    weights: I64,
-    size: I64,
-    left: I64,
-    mark: I64,
+    i: int, p: int, slots: I64, begin: int, elements: I64, variables: I64, weights: I64, size: I64, left: I64, mark: I64
 ) -> int:
     """Make a member's list: elements that are left, with p, and variables that p does not join it with.
 

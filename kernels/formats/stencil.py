@@ -72,19 +72,16 @@ class StencilRows:
 
     @property
     def walk(self) -> tuple[int, int, int, int, int]:
-        """See `CandidateRows`."""
         nx, ny, _ = self.shape
         line, lines = nx + 2, ny + 2
         return nx, ny, 1 + line * (1 + lines), line, lines
 
     @property
     def star(self) -> tuple[bool, bool, bool] | None:
-        """See `CandidateRows`."""
         return self.wraps if self.offsets == STAR and self.weights.ndim > 1 else None
 
     @property
     def box_offsets(self) -> tuple[tuple[int, int, int], ...] | None:
-        """See `CandidateRows`."""
         return None if self.halo or self.wraps is None or any(self.wraps) else self.offsets
 
     def steps(self) -> npt.NDArray[np.int64]:

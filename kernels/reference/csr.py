@@ -7,15 +7,7 @@ from typing import final
 
 import numpy as np
 
-from dsolver.kernels.formats.compressed import (
-    LONGEST,
-    NEAR_REACH,
-    STEP,
-    Chunks,
-    CompressedRows,
-    TransferRows,
-    count_of,
-)
+from dsolver.kernels.formats.compressed import LONGEST, NEAR_REACH, STEP, Chunks, CompressedRows, TransferRows, count_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.reference.vectors import Dotted, Real
 

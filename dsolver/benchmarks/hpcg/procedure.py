@@ -67,10 +67,7 @@ Progress = Callable[[str, int, int], None]
 
 
 def run(
-    runtime: Runtime,
-    options: HpcgOptions,
-    progress: Progress | None = None,
-    spans: Sink | None = None,
+    runtime: Runtime, options: HpcgOptions, progress: Progress | None = None, spans: Sink | None = None
 ) -> HpcgResult:
     """Run the benchmark.
 

@@ -112,10 +112,7 @@ def planned(
         return made
     given = cutter(problem.given, rows, None, None, blocks)
     return replace(
-        made,
-        coefficients={**made.coefficients, GIVEN: given},
-        given_senders=given.senders,
-        given_counts=given.counts,
+        made, coefficients={**made.coefficients, GIVEN: given}, given_senders=given.senders, given_counts=given.counts
     )
 
 

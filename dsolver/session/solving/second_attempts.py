@@ -12,13 +12,7 @@ from dsolver.krylov.control.control import ATTAINABLE
 from dsolver.krylov.control.norms import still_needed
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Preconditioner
-from dsolver.preconditioners.alternatives import (
-    Alternative,
-    alternative_to,
-    factors_for,
-    for_broken,
-    for_indefinite,
-)
+from dsolver.preconditioners.alternatives import Alternative, alternative_to, factors_for, for_broken, for_indefinite
 from dsolver.preconditioners.registry import AUTO
 from dsolver.program.solve import Solve
 from dsolver.session.follower import Follower, History

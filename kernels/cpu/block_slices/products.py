@@ -62,7 +62,6 @@ class SlicesColumns(SeparateDot, Columns):
     """Slices for several vectors: entries are read once."""
 
     def spmv(self, x: Real, y: Real) -> None:
-        """See `dsolver.kernels.contract.SPMV`."""
         a = self.one
         sizes = {"at_once": AT_ONCE, "worth": a.worth}
         a.vectors.team.run_columns(a.loop, len(a.slices), a.head, zip(x, y, strict=True), **sizes)

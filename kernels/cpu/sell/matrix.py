@@ -31,16 +31,7 @@ class CpuMatrix(SeparateBackward, SeparateDot, SeparateSweeps, SellMatrix):
 
     vectors: CpuVectors
 
-    together = frozenset(
-        {
-            "spmv",
-            "forward",
-            "upper_residual",
-            "lower_residual",
-            "backward",
-            "sweep_backward",
-        }
-    )
+    together = frozenset({"spmv", "forward", "upper_residual", "lower_residual", "backward", "sweep_backward"})
 
     def batched(self, width: int) -> Columns:
         return CpuMatrixColumns(self, width)

@@ -61,7 +61,6 @@ class CudaGeneral(GeneralSetup):
         return slices.measured(rows, columns, self._vectors.type_name, block=choice.block, window=choice.window)
 
     def split(self, rows: Csr, own_columns: int | None = None) -> SplitRows:
-        """See `GeneralSetup.split`."""
         return selection.split(rows, rows.size if own_columns is None else own_columns)
 
     def product(self, rows: Csr, columns: int, choice: Choice, measured: slices.Measured | None = None) -> Any:
@@ -90,7 +89,6 @@ class CudaGeneral(GeneralSetup):
         return made, of_gpu._with_product(made, rounded)
 
     def narrowed(self, matrix: GeneralMatrix) -> GeneralMatrix | None:
-        """See `GeneralSetup.narrowed`."""
         product, dtype = matrix.product, self._vectors.dtype
         if isinstance(product, slices.CudaBlockSlices):
             product = replace(product, values=cast(product.values, dtype))

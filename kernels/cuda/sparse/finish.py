@@ -125,7 +125,6 @@ class TogetherColumns(BatchedLaunches):
         self._finish("sum", x, y, r=r)
 
     def residual(self, r: Array, x: Array, y: Array) -> None:
-        """See `Finished.residual`."""
         self._finish("residual", x, y, r=r)
 
     def jacobi_sweep(self, w: Array, r: Array, x: Array, z: Array) -> None:

@@ -125,13 +125,7 @@ def _node_graph(backend: Backend, _: int, rows: LevelRows, scales: Any, *, size:
     ghosts_of = window.ghosts if window.whole else amg.distinct(window.ghosts // size)
     nodes = Window(first=window.first // size, rows=window.rows // size, ghosts=ghosts_of, whole=window.whole)
     graph = amg.aggregation.strong_nodes(
-        rows.matrix,
-        window.below,
-        scales,
-        size,
-        nodes.places(amg, window.numbers // size),
-        nodes.size,
-        theta,
+        rows.matrix, window.below, scales, size, nodes.places(amg, window.numbers // size), nodes.size, theta
     )
     sends = tuple((to, amg.distinct(wanted // size)) for to, wanted in rows.plan.sends)
     counts, place = [], 0

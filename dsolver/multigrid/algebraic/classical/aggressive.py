@@ -16,10 +16,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import (
-    GhostExchange,
-    numbers_of,
-)
+from dsolver.distributed.setup_exchange import GhostExchange, numbers_of
 from dsolver.engines.base import Message, PerChunk
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
@@ -41,13 +38,7 @@ from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, sen
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.seen import Seen, asked
-from dsolver.multigrid.algebraic.rows.window import (
-    I64,
-    Bounds,
-    own_bounds,
-    received,
-    window_of,
-)
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds, own_bounds, received, window_of
 from dsolver.multigrid.algebraic.rows.window_values import for_exchange, own_of
 
 PATHS: Final = 2
@@ -194,14 +185,7 @@ def _second_graph(
     (first, last), own = own_bounds(bounds, number), own_of(window, numbers)
     chosen = amg.of_coarse(own, first, last - first, np.arange(rows.rows, like=rows.origin))
     found = amg.paths(
-        rows.matrix,
-        chosen,
-        window.below,
-        bits,
-        couplings.places,
-        around.matrix,
-        around.window.size,
-        PATHS,
+        rows.matrix, chosen, window.below, bits, couplings.places, around.matrix, around.window.size, PATHS
     )
     made = DistributedRows(window=around.window, matrix=found).tight(amg)
     among, leads = amg.leads(found.start, found.values)

@@ -115,11 +115,7 @@ def _settled(
     window, amg = rows.window, backend.amg
     opened = amg.settled(rows.matrix, window.below, graph.bits, key, origin, state, opened)
     return Splitting(
-        key=key,
-        origin=origin,
-        state=state,
-        own=for_exchange(backend, window, own_of(window, state)),
-        opened=opened,
+        key=key, origin=origin, state=state, own=for_exchange(backend, window, own_of(window, state)), opened=opened
     )
 
 
