@@ -140,7 +140,7 @@ class UserFunction:
         return found.reshape(tuple(each.stop - each.start for each in where))
 
     def _shaped(self, found: Any, expected: tuple[int, ...], meant: str = "") -> Any:
-        """What the function has returned, an array of this shape."""
+        """Result of the function, an array of this shape."""
         shape = getattr(found, "shape", None)
         if shape is None or tuple(shape) != expected:
             told = type(found).__name__ if shape is None else f"an array of shape {tuple(shape)}"
