@@ -666,7 +666,7 @@ def test_a_tolerance_out_of_reach_is_no_breakdown(b: F64) -> None:
 
 @pytest.mark.parametrize("a", [np.eye(8), "poisson7", None])
 def test_what_is_no_problem_is_refused(a: Any) -> None:
-    with pytest.raises(InputError, match=r"A is .*must be a sparse matrix of SciPy or CuPy, or a problem"):
+    with pytest.raises(InputError, match="A must be a sparse matrix of SciPy or CuPy, or a problem"):
         dsolver.cg(a, np.ones(8))
 
 

@@ -166,8 +166,8 @@ def _check_shape(name: str, shape: tuple[int, ...], problem: Problem) -> None:
 
 def is_complex(values: Any) -> bool:
     """Whether an array of any package has complex values."""
-    dtype = getattr(values, "dtype", "")  # of other packages it has no kind
-    return getattr(dtype, "kind", "") == "c" or "complex" in str(dtype)
+    dtype = getattr(values, "dtype", "")  # other packages' types have no kind, and what Dask delays has any attribute
+    return str(getattr(dtype, "kind", "")) == "c" or "complex" in str(dtype)
 
 
 def labeled(like: Any, values: Any) -> Any:
