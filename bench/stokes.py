@@ -3,13 +3,12 @@
 Stokes flow in a channel of 2 by 1 with Taylor-Hood elements (quadratic velocity, linear pressure) on triangles, of
 which there are four times as many each time, and Darcy flow with Raviart-Thomas elements through a medium whose
 permeability is log-normal. Oseen flow around the middle of a square with the viscosity --viscosity, for which the
-Reynolds number is 2 / viscosity: with Taylor-Hood elements, by pressure convection-diffusion (PCD), and with upwind
-differences on a staggered grid, by the least-squares commutator. Each is one call of `dsolver.solve`, by default with
-what M="auto" takes, and PCD.
+Reynolds number is 2 / viscosity, with Taylor-Hood elements, and with upwind differences on a staggered grid. Each is
+one call of `dsolver.solve`, by default with what M="auto" takes, and for Oseen flow with pressure convection-diffusion.
 
     pip install scikit-fem
     python bench/stokes.py --refined 4 5 6
-    python bench/stokes.py --flows oseen upwind --refined 4 5 6 7 --viscosity 0.1 0.02
+    python bench/stokes.py --flows oseen upwind --refined 4 5 6 7 --viscosity 0.1 0.02 --m own lsc
     python bench/stokes.py --refined 5 6 7 8 --device cuda
 """
 
@@ -147,32 +146,40 @@ def upwind(refined, viscosity):
     """Flow of `oseen` on a staggered grid of as many unknowns: a velocity has a cell around each face of the grid."""
     n = 2 * 2**refined
     h, line = 2.0 / n, np.linspace(-1.0, 1.0, n + 1)
-    middle, profile = (line[1:] + line[:-1]) / 2.0, lambda t: 1.0 - np.clip(t, -1.0, 1.0) ** 2
-    parts, gradients = [], []
-    for axis in range(2):
-        places = [line[1:-1], middle] if axis == 0 else [middle, line[1:-1]]
-        shape = [len(each) for each in places]
-        corners = [[profile(each - h / 2.0), profile(each + h / 2.0)] for each in places]
-        rows = sp.csr_array((shape[0] * shape[1],) * 2)
-        for along in range(2):
-            other = 1 - along
-            across = corners[other][1] - corners[other][0]  # of the stream function, along a face
-            wall = 1.0 if along == axis else 2.0  # over the distance to it
-            for side, step in ((0, -1), (1, 1)):
-                flux = (1.0 if along == 0 else -1.0) * step * np.multiply.outer(corners[along][side], across)
-                flux = (flux if along == 0 else flux.T).ravel()
-                units = [sp.eye_array(length) for length in shape]
-                units[along] = sp.eye_array(shape[along], k=step)
-                beside = sp.csr_array(sp.kron(*units))
-                conducts = np.where(beside.sum(axis=1) > 0.0, viscosity, wall * viscosity)
-                rows = rows + sp.diags_array(conducts + np.maximum(flux, 0.0))
-                rows = rows + sp.diags_array(np.minimum(flux, 0.0) - viscosity) @ beside
-        parts.append(rows)
-        steps = [sp.eye_array(n), sp.eye_array(n)]
-        steps[axis] = sp.diags_array([-np.ones(n - 1), np.ones(n - 1)], offsets=[0, 1], shape=(n - 1, n))
-        gradients.append(h * sp.kron(*steps))
-    a, b = sp.csr_array(sp.block_diag(parts)), sp.csr_array(sp.vstack(gradients).T)
-    return Flow(a, b, forces(a.shape[0], b.shape[0]))
+    inner, middle = line[1:-1], (line[1:] + line[:-1]) / 2.0
+    step = sp.diags_array([-np.ones(n - 1), np.ones(n - 1)], offsets=[0, 1], shape=(n - 1, n))
+    a = sp.block_diag(
+        [
+            volumes((inner, middle), h, viscosity, walls=(1.0, 2.0)),
+            volumes((middle, inner), h, viscosity, walls=(2.0, 1.0)),
+        ]
+    )
+    b = sp.csr_array(h * sp.vstack([sp.kron(step, sp.eye_array(n)), sp.kron(sp.eye_array(n), step)]).T)
+    own = preconditioners.PressureConvectionDiffusion(
+        mass=h**2 * sp.eye_array(n * n),
+        laplacian=b @ b.T / h**2,
+        convection=volumes((middle, middle), h, viscosity, walls=(0.0, 0.0)),
+    )
+    return Flow(sp.csr_array(a), b, forces(a.shape[0], b.shape[0]), own)
+
+
+def volumes(places, h, viscosity, walls):
+    """Upwind finite volumes of width h around places along both axes; walls: one over the distance to them, times h."""
+    shape = [len(each) for each in places]
+    rows = sp.csr_array((shape[0] * shape[1],) * 2)
+    corners = [[1.0 - np.clip(each + side, -1.0, 1.0) ** 2 for side in (-h / 2.0, h / 2.0)] for each in places]
+    for along, sign in ((0, 1.0), (1, -1.0)):
+        across = corners[1 - along][1] - corners[1 - along][0]  # of the stream function, along a face
+        for side, step in ((0, -1), (1, 1)):
+            flux = sign * step * np.multiply.outer(corners[along][side], across)
+            flux = (flux if along == 0 else flux.T).ravel()
+            units = [sp.eye_array(length) for length in shape]
+            units[along] = sp.eye_array(shape[along], k=step)
+            beside = sp.csr_array(sp.kron(*units))
+            conducts = viscosity * np.where(beside.sum(axis=1) > 0.0, 1.0, walls[along])
+            rows = rows + sp.diags_array(conducts + np.maximum(flux, 0.0))
+            rows = rows + sp.diags_array(np.minimum(flux, 0.0) - viscosity) @ beside
+    return sp.csr_array(rows)
 
 
 def forces(velocities, pressures):

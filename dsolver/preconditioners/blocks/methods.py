@@ -151,7 +151,7 @@ class LeastSquaresCommutator(BlockPreconditioner):
 @final
 @dataclass(frozen=True, kw_only=True)
 class PressureConvectionDiffusion(BlockPreconditioner):
-    """Block triangle with pressure convection-diffusion for the Schur complement (PCD): for flows by Taylor-Hood.
+    """Block triangle with pressure convection-diffusion (PCD) for the Schur complement: for flows with convection.
 
     z₂ = -A_p⁻¹ F_p M_p⁻¹ r₂ and z₁ = M₁ (r₁ - A₁₂ z₂), with matrices of the pressure's elements (Kay, Loghin, Wathen,
     SIAM J. Sci. Comput. 24, 2002; Elman, Silvester, Wathen 2014, section 9.2). Where fluid leaves, pressures of
