@@ -30,6 +30,8 @@ from tests.support.waiting import PATIENCE
 
 T = TypeVar("T")
 GRID = (9, 8, 10)
+WAITS = 110
+"""Most waits of a rank in a set-up by couplings."""
 pytestmark = pytest.mark.gpu
 
 
@@ -200,6 +202,37 @@ def test_ranks_foresee_together_and_begin_again_together(monkeypatch: pytest.Mon
         first, again, *_ = (count for count, _ in found)
         assert again <= 5 < first
     assert len(mistakes) == 2  # one of each rank
+
+
+def test_waits_of_a_set_up_by_couplings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two levels in two chunks, then one whole on every rank. Sorts, masks and numbers that the host asks for wait."""
+    import cupy
+    from cupy import arrays, cuda
+
+    here = threading.local()
+    problem = dsolver.problems.diffusion((16, 16, 32), smooth, chunks=(1, 1, 2))
+    spec = SolveSpec.plan(problem, (1, 1, 2), m=Algebraic(coarse_rows=50, gathered_rows=300))
+
+    def count(place: Any, name: str) -> None:
+        call = getattr(place, name)
+
+        def counted(*arguments: Any, **options: Any) -> Any:
+            here.waits = getattr(here, "waits", 0) + 1
+            return call(*arguments, **options)
+
+        monkeypatch.setattr(place, name, counted, raising=False)
+
+    count(cuda.Stream, "synchronize")
+    for name in ("get", "__int__", "__bool__"):
+        count(arrays.Array, name)
+    for name in ("sort", "argsort", "flatnonzero", "unique"):
+        count(cupy, name)
+
+    def run(engine: Engine) -> int:
+        Solve(engine, spec)
+        return int(here.waits)
+
+    assert max(on_ranks(spec.partition, (0, 1), run)) <= WAITS
 
 
 def test_another_program_has_the_link_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,19 +51,23 @@ def test_rows_keep_their_entries_in_any_window(example: tuple[Any, tuple[int, ..
         before, after = [of(a, 0, first)], [of(a, last, n)]
         among = own.among(AMG, before, after)
         assert np.array_equal(dense(among.rows(AMG), n), a.toarray())
-        alone = DistributedRows(window=among.window, matrix=own.within(AMG, among.window)).tight(AMG)
+        own_rows = AMG.stacked([], own.matrix, [], own.window, among.window)
+        alone = DistributedRows(window=among.window, matrix=own_rows).tight(AMG)
         assert np.array_equal(alone.window.ghosts, own.window.ghosts)
         assert np.array_equal(alone.matrix.columns, own.matrix.columns)
         some = np.arange(0, last - first, 2)
         assert np.array_equal(dense(own.rows(AMG, some), n), a[first:last][some].toarray())
         assert own.window.before(bounds) == np.searchsorted(own.window.numbers, bounds).tolist()
         left = a[first:last].toarray()
-        for other, part in own.of_others(AMG, bounds):
+        inside, others = own.parted(AMG, bounds)
+        assert np.array_equal(inside.dense()[:, : last - first], left[:, first:last])
+        for other, rows, part in others:
             columns = slice(bounds[other], bounds[other + 1])
             expected = np.zeros_like(left)
             expected[:, columns] = left[:, columns]
             assert other != number
-            assert np.array_equal(dense(Rows.at(AMG, part, own.window), n), expected)
+            assert rows.tolist() == np.flatnonzero(expected.any(axis=1)).tolist()
+            assert np.array_equal(dense(Rows.at(AMG, part, own.window), n), expected[rows])
             left[:, columns] = 0.0
         left[:, first:last] = 0.0
         assert not left.any()

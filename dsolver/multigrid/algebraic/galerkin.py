@@ -115,7 +115,7 @@ def coarsened(
     around = engine.deliver(ap.at("lists"), restricted, (*ROWS, *ROWS, "float64"))
     if restriction is not None:
         prolonged, wanted = asked(engine, engine.per_chunk(partial(_seen, bounds=bounds), p))
-        turned = (restriction, wanted)
+        turned = (wanted,)
     make = partial(_coarsened, bounds=bounds, keep=keep, halves=halves, blocks=blocks)
     made = engine.per_chunk(make, rows, diagonal, p, ap, origin, near, around, *turned)
     return CoarserLevel(chunks=made, restricted=restricted, prolonged=prolonged, halves=halves)
@@ -165,6 +165,7 @@ class _ApRows:
     Attributes:
         window: of their columns.
         made: the rows; where halves are made of them, what `AmgKernels.begun_galerkin` has made.
+        own: entries of Rᵀ in own coarse points, which are numbered from 0.
         lists: for each owner of coarse points that own rows are restricted to a message: these rows of Rᵀ, of A P, and
             their diagonal.
         sent: for each of them, the numbers of the rows within this chunk, ascending.
@@ -174,6 +175,7 @@ class _ApRows:
 
     window: Window
     made: Any
+    own: Csr
     lists: Mapping[int, Message]
     sent: Mapping[int, I64]
     named: tuple[int, ...]
@@ -207,13 +209,21 @@ def _ap(
     least = window.before(bounds)
     lists, sent = {}, {}
     restricted = p.rows if restriction is None else restriction
-    for other, weights in restricted.of_others(amg, bounds):
-        sent[other] = wanted = np.flatnonzero(weights.start[1:] > weights.start[:-1])
-        taken = weights._replace(start=np.append(weights.start[:1], weights.start[1:][wanted]))
+    own, others = restricted.parted(amg, bounds)
+    for other, wanted, taken in others:
+        sent[other] = wanted
         part = amg.rows_of_ap(made, wanted, least[other]) if halves else amg.selected(made, wanted)
         messages = Rows.at(amg, taken, restricted.window).message, Rows.at(amg, part, window).message
         lists[other] = *messages[0], *messages[1], diagonal[wanted]
-    return _ApRows(window=window, made=made, lists=lists, sent=sent, named=tuple(sorted(lists)), factor=whole.matrix)
+    return _ApRows(
+        window=window,
+        made=made,
+        own=own,
+        lists=lists,
+        sent=sent,
+        named=tuple(sorted(lists)),
+        factor=whole.matrix,
+    )
 
 
 def _seen(_: Backend, __: int, p: SentRows, *, bounds: Bounds) -> Seen:
@@ -231,7 +241,6 @@ def _coarsened(
     origin: I64,
     near: F64,
     around: Mapping[int, Message],
-    restriction: DistributedRows | None = None,
     readers: Mapping[int, Message] | None = None,
     *,
     bounds: Bounds,
@@ -245,8 +254,7 @@ def _coarsened(
     counts = {sender: len(centers[sender]) for sender in sorted(around)}
     before, after = around_it(number, around)
     own = Window(first=first, rows=last - first, ghosts=origin[:0])
-    restricted = p.rows if restriction is None else restriction
-    fine = restricted.own_columns(amg)
+    fine = ap.own
     if around:
         fine = amg.stacked([part.csr for part in before], fine, [part.csr for part in after], own, own)
     sums = around_it(number, {sender: message[3:] for sender, message in around.items()})

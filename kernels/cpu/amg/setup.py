@@ -101,6 +101,8 @@ class AmgKernels:
     padded = staticmethod(windows.padded)
     around = staticmethod(windows.around)
     selected = of_team(selection.selected)
+    parted = of_team(selection.parted)
+    nonempty = staticmethod(selection.nonempty)
 
     # -- interpolation -------------------------------------------------------------------------------------------------
 

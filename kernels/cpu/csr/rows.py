@@ -68,13 +68,18 @@ def written(team: Team, rows: int, most: Callable[[int, int], int], write: Calla
 
 def split(rows: Csr, own_columns: int, team: Team) -> SplitRows:
     """A chunk's rows in two parts: see `dsolver.kernels.general.rows.split`."""
+    return parted(rows, 0, own_columns, own_columns, team)
+
+
+def parted(rows: Csr, low: int, high: int, shift: int, team: Team) -> SplitRows:
+    """Rows by their entries in columns low .. high, numbered from there on, and in others, numbered from `shift` on."""
     start, columns, values = rows
     own = np.zeros(rows.size + 1, dtype=np.int64)
-    team.run(_count_own, 0, rows.size, start, columns, own_columns, own[1:], worth=ROWS_WORTH_A_THREAD)
+    team.run(_count_own, 0, rows.size, start, columns, low, high, own[1:], worth=ROWS_WORTH_A_THREAD)
     np.cumsum(own, out=own)
     before = start - own  # entries in slots before each row
     ghosts = int(before[-1])
-    if not ghosts:
+    if not ghosts and not low:
         return whole(np, rows)
     local = Csr(own, np.empty(own[-1], np.int32), np.empty(own[-1], values.dtype))
     slots, ghost_values = np.empty(ghosts, np.int32), np.empty(ghosts, values.dtype)
@@ -85,7 +90,9 @@ def split(rows: Csr, own_columns: int, team: Team) -> SplitRows:
         start,
         columns,
         values,
-        own_columns,
+        low,
+        high,
+        shift,
         *local,
         before,
         slots,
@@ -98,24 +105,24 @@ def split(rows: Csr, own_columns: int, team: Team) -> SplitRows:
 
 
 @compiled()
-def _count_own(first: Any, last: Any, start: Any, columns: Any, own_columns: Any, counts: Any) -> None:
+def _count_own(first: Any, last: Any, start: Any, columns: Any, low: Any, high: Any, counts: Any) -> None:
     for row in range(uint64(first), uint64(last)):
         count = 0
         for i in range(uint64(start[row]), uint64(start[row + ONE])):
-            count += int(columns[i] < own_columns)
+            count += int((columns[i] >= low) & (columns[i] < high))
         counts[row] = count
 
 
 @compiled()
 def _split(first: Any, last: Any, *given: Any) -> None:
-    start, columns, values, own_columns, own, own_out, own_values, before, slots, ghost_values = given
+    start, columns, values, low, high, shift, own, own_out, own_values, before, slots, ghost_values = given
     at, ghost = uint64(own[first]), uint64(before[first])
     for i in range(uint64(start[first]), uint64(start[last])):
-        if columns[i] < own_columns:
-            own_out[at], own_values[at] = columns[i], values[i]
+        if (columns[i] >= low) & (columns[i] < high):
+            own_out[at], own_values[at] = columns[i] - low, values[i]
             at += ONE
         else:
-            slots[ghost], ghost_values[ghost] = columns[i] - own_columns, values[i]
+            slots[ghost], ghost_values[ghost] = columns[i] - shift, values[i]
             ghost += ONE
 
 

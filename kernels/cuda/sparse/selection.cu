@@ -53,10 +53,10 @@ extern "C" __global__ void select_4(ARGUMENTS(int)) {
     select(start, columns, values, rows, count, low, high, lengths, begins, out_columns, out_values);
 }
 
-// What a row has of entries in own columns and in slots, and whether it has any in slots: three numbers a row. longest: the most
-// entries in slots that a row has.
+// What a row has of entries in own columns, low .. high, and in others, and whether it has any in others: three numbers a row.
+// longest: the most entries in others that a row has.
 extern "C" __global__ void count_parts(
-    const i64* __restrict__ start, const int* __restrict__ columns, int rows, int own_columns, int* __restrict__ counts,
+    const i64* __restrict__ start, const int* __restrict__ columns, int rows, int low, int high, int* __restrict__ counts,
     i64* __restrict__ longest
 ) {
     const int lane = threadIdx.x % LANES;
@@ -67,7 +67,8 @@ extern "C" __global__ void count_parts(
     const int length = static_cast<int>(last - k);
     int own = 0;
     while (__ballot_sync(0xffffffffu, k < last)) {
-        const bool kept = k + lane < last && columns[k + lane] < own_columns;
+        const int column = k + lane < last ? columns[k + lane] : high;
+        const bool kept = column >= low && column < high;
         own += __popc(__ballot_sync(0xffffffffu, kept) >> shift & 0xffu);
         k += LANES;
     }
@@ -79,10 +80,10 @@ extern "C" __global__ void count_parts(
     }
 }
 
-// sums: of these numbers up to each row, number after number.
+// sums: of these numbers up to each row, number after number. Own columns are numbered from low on, and others from `base` on.
 extern "C" __global__ void fill_parts(
-    const i64* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values, int rows, int own_columns,
-    const i64* __restrict__ sums, i64* __restrict__ local_start, int* __restrict__ local_columns, real* __restrict__ local_values,
+    const i64* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values, int rows, int low, int high,
+    int base, const i64* __restrict__ sums, i64* __restrict__ local_start, int* __restrict__ local_columns, real* __restrict__ local_values,
     i64* __restrict__ boundary, i64* __restrict__ ghost_start, int* __restrict__ slots, real* __restrict__ ghost_values
 ) {
     const int lane = threadIdx.x % LANES;
@@ -108,16 +109,16 @@ extern "C" __global__ void fill_parts(
     while (__ballot_sync(0xffffffffu, k < last)) {
         const bool there = k + lane < last;
         const int column = there ? columns[k + lane] : 0;
-        const bool inside = there && column < own_columns;
+        const bool inside = there && column >= low && column < high;
         const unsigned owns = __ballot_sync(0xffffffffu, inside) >> shift & 0xffu;
         const unsigned ghosts = __ballot_sync(0xffffffffu, there && !inside) >> shift & 0xffu, before = (1u << lane) - 1;
         if (inside) {
             const i64 to = own + __popc(owns & before);
-            local_columns[to] = column;
+            local_columns[to] = column - low;
             local_values[to] = values[k + lane];
         } else if (there) {
             const i64 to = ghost + __popc(ghosts & before);
-            slots[to] = column - own_columns;
+            slots[to] = column - base;
             ghost_values[to] = values[k + lane];
         }
         own += __popc(owns);
@@ -140,4 +141,20 @@ extern "C" __global__ void border(
     }
     if (i <= before + static_cast<i64>(rows) + after)
         out_start[i] = at < 0 ? i : at < rows ? before + start[at] : before + entries + at - rows;
+}
+
+// 1 for rows that have entries.
+extern "C" __global__ void mark_nonempty(const i64* __restrict__ start, int rows, int* __restrict__ marks) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < rows) marks[i] = start[i + 1] > start[i];
+}
+
+// These rows, and where they begin; before[i]: how many there are before row i.
+extern "C" __global__ void take_nonempty(
+    const i64* __restrict__ start, int rows, const i64* __restrict__ before, i64* __restrict__ out, i64* __restrict__ out_start
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i > rows) return;
+    if (i == rows || start[i + 1] > start[i]) out_start[before[i]] = start[i];
+    if (i < rows && start[i + 1] > start[i]) out[before[i]] = i;
 }

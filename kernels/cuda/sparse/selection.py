@@ -5,6 +5,7 @@ And rows in two parts, as `dsolver.kernels.general.rows.split` has them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import cupy
@@ -53,17 +54,40 @@ def bordered(a: Csr, width: int, before: int, after: int) -> Csr:
     return out
 
 
+def parted(a: Csr, low: int, high: int) -> tuple[Csr, Array, Csr]:
+    """See `dsolver.kernels.cpu.amg.selection.parted`. It waits once."""
+    return _split(a, low, high, 0)[:3]
+
+
+def nonempty(start: Array) -> tuple[Array, Array]:
+    """See `dsolver.kernels.cpu.amg.selection.nonempty`. It waits, for how many there are."""
+    rows, total = len(start) - 1, counters(1)
+    if not rows:
+        return start[:0], start
+    marks, out, begins = (cupy.empty(size, dtype=kind) for size, kind in ((rows, "i4"), (rows, "i8"), (rows + 1, "i8")))
+    run, grid = partial(kernel, FILE, dtype="float64"), (rows // THREADS + 1,)
+    run("mark_nonempty")(grid, (THREADS,), (start, np.int32(rows), marks))
+    run("take_nonempty")(grid, (THREADS,), (start, np.int32(rows), starts_of(marks, total), out, begins))
+    found = int(read_back(total)[0])
+    return out[:found], begins[: found + 1]
+
+
 def split(rows: Csr, own_columns: int) -> SplitRows:
-    """See `dsolver.kernels.general.rows.split`. It waits once, for the numbers of entries and of rows.
+    """See `dsolver.kernels.general.rows.split`. It waits once, for the numbers of entries and of rows."""
+    return _split(rows, 0, own_columns, own_columns)
+
+
+def _split(rows: Csr, low: int, high: int, shift: int) -> SplitRows:
+    """Rows by their entries in columns low .. high, numbered from there on, and in others, numbered from `shift` on.
 
     Entries are read twice, and nothing is made for each of them beside the parts.
     """
     count = rows.size
     counts, totals = cupy.empty((count, 3), dtype=np.int32), counters(4)
-    _launch("count_parts", rows, count, (*rows[:2], np.int32(count), np.int32(own_columns), counts, totals[3:]))
+    _launch("count_parts", rows, count, (*rows[:2], np.int32(count), np.int32(low), np.int32(high), counts, totals[3:]))
     sums, _ = running_sums(counts, totals[:3])
     own, ghosts, boundary, longest = map(int, read_back(totals))
-    if not ghosts:
+    if not ghosts and not low:
         return whole(cupy, rows)
     kind = rows.values.dtype
     local = Csr(cupy.empty(count + 1, dtype=np.int64), cupy.empty(own, dtype=np.int32), cupy.empty(own, dtype=kind))
@@ -71,7 +95,8 @@ def split(rows: Csr, own_columns: int) -> SplitRows:
     ghost = Csr(
         cupy.empty(boundary + 1, dtype=np.int64), cupy.empty(ghosts, dtype=np.int32), cupy.empty(ghosts, dtype=kind)
     )
-    _launch("fill_parts", rows, count, (*rows, np.int32(count), np.int32(own_columns), sums, *local, numbers, *ghost))
+    sizes = map(np.int32, (count, low, high, shift))
+    _launch("fill_parts", rows, count, (*rows, *sizes, sums, *local, numbers, *ghost))
     return SplitRows(local, numbers, ghost, longest)
 
 

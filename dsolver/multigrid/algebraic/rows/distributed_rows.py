@@ -9,7 +9,7 @@ Arrays are of the chunk's device.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -44,10 +44,6 @@ class DistributedRows:
         """Some of the rows, or all, with global columns."""
         return Rows.at(amg, self.matrix if wanted is None else amg.selected(self.matrix, wanted), self.window)
 
-    def within(self, amg: AmgKernels, window: Window) -> Csr:
-        """The rows with columns as places in another window that has them all."""
-        return self.matrix._replace(columns=self.window.moved(amg, self.matrix.columns, window))
-
     def tight(self, amg: AmgKernels) -> DistributedRows:
         """The rows with a window that has nothing but their columns beside the own numbers."""
         old = self.window
@@ -62,17 +58,29 @@ class DistributedRows:
 
     def own_columns(self, amg: AmgKernels) -> Csr:
         """The entries in own columns, which are numbered from 0."""
-        below, rows = self.window.below, self.window.rows
-        if not len(self.window.ghosts):
+        window = self.window
+        if not len(window.ghosts):
             return self.matrix
-        found = amg.selected(self.matrix, None, (below, below + rows))
-        return found._replace(columns=found.columns - np.int32(below)) if below else found
+        own, _, _ = amg.parted(self.matrix, window.below, window.below + window.rows)
+        return own
 
-    def of_others(self, amg: AmgKernels, bounds: Bounds) -> Iterator[tuple[int, Csr]]:
-        """The entries in columns of each other chunk that owns some, ascending; bounds: of the columns."""
-        ends = self.window.before(bounds)
-        for other, _ in received(bounds, self.window):
-            yield other, amg.selected(self.matrix, None, (ends[other], ends[other + 1]))
+    def parted(self, amg: AmgKernels, bounds: Bounds) -> tuple[Csr, list[tuple[int, I64, Csr]]]:
+        """The entries in own columns, which are numbered from 0, and those in others'; bounds: of the columns.
+
+        The latter by the chunks that own these columns, ascending: the rows that have some, and of them these entries.
+        """
+        window, owners = self.window, received(bounds, self.window)
+        if not owners:
+            return self.matrix, []
+        own, rows, others = amg.parted(self.matrix, window.below, window.below + window.rows)
+        if len(owners) == 1:
+            return own, [(owners[0][0], rows, others)]
+        ends, parts = window.before(bounds), []
+        for other, _ in owners:
+            part = amg.selected(others, None, (ends[other], ends[other + 1]))
+            places, start = amg.nonempty(part.start)
+            parts.append((other, rows[places], part._replace(start=start)))
+        return own, parts
 
     def elsewhere(self, amg: AmgKernels, bounds: Bounds) -> tuple[I64, I64]:
         """The entries in ghosts' columns, int64, ascending, and the chunks that own these; bounds: of the columns."""

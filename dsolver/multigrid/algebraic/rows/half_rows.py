@@ -5,7 +5,7 @@ The others are their mirror images, to the bit; where these are another chunk's,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -19,6 +19,7 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import Images
 from dsolver.kernels.cpu.amg.setup import AmgKernels
+from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, received
@@ -67,7 +68,7 @@ class HalfRows:
         half, used = amg.tight(half)
         window, found = Window(first=first, rows=len(origin), ghosts=columns[used], lower=0), amg.behind(half)
         behind = Rows(start=found.start, columns=found.columns, values=found.values)
-        ends = found.start[np.asarray(window.ghosts_before(bounds), like=found.start)].tolist()
+        ends = _entries_before(found, window.ghosts_before(bounds))
         entries = window.ghosts[behind.of_entries], found.columns.astype(np.int64) + first, found.values
         parts = [(c, slice(*of)) for c, of in enumerate(pairwise(ends)) if of[0] < of[1]]
         return cls(
@@ -99,6 +100,15 @@ def completed_rows(engine: Engine, made: PerChunk, senders: Senders, bounds: Bou
     before = [tuple(c for c in names if c < number) for number, names in enumerate(senders)]
     around = engine.deliver(made.at("lists"), before, ENTRIES)
     return engine.per_chunk(partial(_completed, bounds=bounds), made, around)
+
+
+def _entries_before(rows: Csr, numbers: Sequence[int]) -> list[int]:
+    """Number of entries before some rows. A device is asked only for rows that are neither the first nor the end."""
+    known = {0: 0, rows.size: len(rows.columns)}
+    if known.keys() >= set(numbers):
+        return [known[number] for number in numbers]
+    found: list[int] = rows.start[np.asarray(numbers, like=rows.start)].tolist()
+    return found
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

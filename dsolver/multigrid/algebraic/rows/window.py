@@ -133,15 +133,6 @@ class Window:
     def _before(self) -> dict[Bounds, list[int]]:
         return {}
 
-    def moved(self, amg: AmgKernels, places: Any, to: Window) -> npt.NDArray[np.int32]:
-        """Places in another window of the chunk, int32, of places in this one, that has all that are named."""
-        found: npt.NDArray[np.int32]
-        if to is self or self.whole:
-            found = places
-        else:
-            found = amg.relabeled(places, self.rows, self.below, to.below, to.places(amg, self.ghosts))
-        return found
-
     def joined_with(self, amg: AmgKernels, seen: Sequence[I64]) -> Window:
         """The window that sees the numbers of some arrays, too: itself if it does already."""
         if not seen:

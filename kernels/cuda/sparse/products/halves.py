@@ -18,6 +18,7 @@ from dsolver.kernels.cuda.sparse.products.long_rows import sort_long
 from dsolver.kernels.cuda.sparse.products.mirrors import FILE, all_lengths, by_rooms, rank, sort_stages
 from dsolver.kernels.cuda.sparse.products.product import move
 from dsolver.kernels.cuda.sparse.products.stages import MOST_THREADS, Rooms, Stages
+from dsolver.kernels.cuda.sparse.selection import nonempty
 from dsolver.kernels.cuda.sparse.starts import starts_of, starts_of_halves
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
@@ -79,9 +80,8 @@ class CudaHalves:
 
     def tight(self) -> Array:
         """Leave out columns behind own rows that have no entries; which of these have some, int64."""
-        begin = self._begin_behind
-        self._used = used = cupy.flatnonzero(begin[1:] > begin[:-1])
-        return used
+        self._used, self._begin_used = nonempty(self._begin_behind)
+        return self._used
 
     @property
     def behind(self) -> Csr:
@@ -90,8 +90,7 @@ class CudaHalves:
         images = self._images(self._end, self._width, self._begin_behind, count)
         columns, values = cupy.empty(count, dtype=np.int32), cupy.empty(count)
         _by_entries("split_images", count, images, np.int32(self._below), columns, values)
-        start = self._begin_behind
-        return Csr(start if self._used is None else cupy.append(start[:1], start[1:][self._used]), columns, values)
+        return Csr(self._begin_behind if self._used is None else self._begin_used, columns, values)
 
     @property
     def upper(self) -> Csr:
