@@ -70,7 +70,7 @@ def warm(kinds: tuple[str, ...], device: str) -> None:
 
     Without a KIND all of them. What is compiled is kept in the folders for caches of dsolver and CuPy
     (DSOLVER_CACHE, CUPY_CACHE_DIR), where later runs of this user find it. Wheels with machine code for this GPU have
-    nothing to compile.
+    nothing to compile. On a GPU a large system may have a few kernels more to compile.
     """
     wrong = [kind for kind in kinds if kind not in KINDS]
     if wrong:
