@@ -21,7 +21,7 @@ SHOWN: Final = 16
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Solution:
     """The result of `dsolver.solve`.
 
@@ -157,7 +157,7 @@ class Solution:
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LeastSquaresSolution:
     """The result of `dsolver.lsmr` and `dsolver.cgls`. It unpacks as what `scipy.sparse.linalg.lsmr` returns.
 

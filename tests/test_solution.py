@@ -39,3 +39,10 @@ def test_a_solution_is_summed_up_in_a_line() -> None:
 
 def test_the_relative_residual_of_a_zero_right_hand_side_is_absolute() -> None:
     assert solution(b_norm=0.0, true_residual=0.25).relative_residual == 0.25
+
+
+def test_solutions_can_be_compared_and_kept_in_sets() -> None:
+    """By what they are, not item by item: their arrays have no single truth."""
+    one, other = solution(), solution()
+    assert one != other
+    assert other in {one, other}

@@ -14,7 +14,7 @@ from dsolver.status import Status
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Eigenpairs:
     """Eigenvalues and vectors; ``w, v = dsolver.eigsh(...)`` unpacks them, as SciPy returns them.
 
