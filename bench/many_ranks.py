@@ -30,7 +30,7 @@ from distributed import Client, Scheduler, Worker
 
 from dsolver.engines.base import Engine
 from dsolver.engines.spmd.client import SpmdProgram
-from dsolver.engines.spmd.rank import RankSpec
+from dsolver.engines.spmd.rank_spec import RankSpec
 from dsolver.errors import DsolverError
 from dsolver.grid.partition import Partition
 

@@ -18,7 +18,8 @@ import numpy as np
 from lib.timing import copy_bandwidth, timed
 
 from dsolver import kernels, problems
-from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil
+from dsolver.kernels.formats.stencil.constant import ConstantStencil
+from dsolver.kernels.formats.stencil.rows import OFFSETS
 from dsolver.kernels.lattice.star import alone, star_transfer
 
 

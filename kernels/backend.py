@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dsolver.kernels.colorings.setup import SweepSetup
     from dsolver.kernels.cpu.amg.setup import AmgKernels
     from dsolver.kernels.formats.dense import DenseSetup
-    from dsolver.kernels.formats.stencil import StencilSetup
+    from dsolver.kernels.formats.stencil.constant import StencilSetup
     from dsolver.kernels.general.setup import GeneralSetup
     from dsolver.kernels.lattice.setup import LatticeSetup
     from dsolver.kernels.layout_setup import LayoutSetup

@@ -39,6 +39,7 @@ ALLOWED = {
             "dsolver.engines.graph.engine",
             "dsolver.engines.graph.results",
             "dsolver.engines.graph.task_graph",
+            "dsolver.engines.graph.task_span",
             "dsolver.engines.dask",
             "dsolver.engines.spmd.blocks",
             "dsolver.engines.spmd.calls",

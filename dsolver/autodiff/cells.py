@@ -12,9 +12,11 @@ from dsolver.autodiff.systems import Fixed, ParametricSystem, array_of, arrays_o
 from dsolver.errors import InputError
 from dsolver.kernels.formats.layout import Array
 from dsolver.problems import Problem
+from dsolver.problems.coefficient_names import KAPPA, SIGMA
 from dsolver.problems.diffusion_problem.problem import changed
-from dsolver.problems.finite_volumes import KAPPA, SIGMA, Diffusion
-from dsolver.problems.fluxes.form import FluxForm, kappa_of
+from dsolver.problems.finite_volumes import Diffusion
+from dsolver.problems.fluxes.coefficients import kappa_of
+from dsolver.problems.fluxes.form import FluxForm
 from dsolver.problems.problem import check_problem
 
 

@@ -17,7 +17,7 @@ from dsolver.errors import InputError, in_a_line
 from dsolver.kernels.formats.layout import Array
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
-from dsolver.problems.finite_volumes import SIGMA
+from dsolver.problems.coefficient_names import SIGMA
 from dsolver.session.user_arrays.several import with_first_axis_last
 
 

@@ -1,6 +1,6 @@
 """The `dsolver` command: a module for each of its commands, or for several of one kind.
 
-`options`, `files` and `progress` are what commands share, `hpcg_report` prints the benchmark's results. Nothing imports
+`options`, `files` and `progress` are what commands share, `hpcg.report` prints the benchmark's results. Nothing imports
 this package. A command's module is loaded when it is called, so that no command waits for what others need.
 """
 
@@ -27,8 +27,8 @@ INTERRUPTED: Final = 128 + signal.SIGINT
 """The exit status of a command that Ctrl-C has ended, by the shells' rule."""
 
 COMMANDS: Final = {
-    "hpcg": ("hpcg", "command", "Run the HPCG benchmark's procedure."),
-    "solve": ("solve", "command", "Solve a linear system on a grid, or with a matrix from a file."),
+    "hpcg": ("hpcg.command", "command", "Run the HPCG benchmark's procedure."),
+    "solve": ("solve.command", "command", "Solve a linear system on a grid, or with a matrix from a file."),
     "estimate": ("estimate", "command", "Forecast memory, time and scaling; nothing is started."),
     "info": ("info", "command", "Show versions and devices, or what there is to know of a matrix."),
     "tune": ("kernels", "tune", "Measure how kernels are best launched on this GPU."),

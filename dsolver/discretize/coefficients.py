@@ -21,8 +21,8 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD
 from dsolver.kernels.formats.layout import HaloLayout, Layout
+from dsolver.problems.coefficient_names import FIXED, MASK
 from dsolver.problems.discretization import CellRule, Patch, Rule, evaluated
-from dsolver.problems.finite_volumes import FIXED, MASK
 
 FLAGS: Final = {MASK: "to leave out", FIXED: "where u is held"}
 """Coefficients that are flags, with what the cells are that they are true at."""

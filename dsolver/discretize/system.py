@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, final
 
-from dsolver.discretize.closed_regions import ClosedRegions, closed_cells
-from dsolver.discretize.coefficients import Coefficients, cells
-from dsolver.discretize.components import any_kept, counted, is_grounded, labelled, links_of
-from dsolver.discretize.pieces import closed_pieces
+from dsolver.discretize.cell_sides import CellSides
+from dsolver.discretize.closed_regions import ClosedRegions
+from dsolver.discretize.coefficients import Coefficients
+from dsolver.discretize.lone_rows import inverses_of, with_known
 from dsolver.discretize.region_nullspace import RegionConstants
+from dsolver.discretize.unfixed import unfixed
 from dsolver.distributed.loaded_rows import LoadedRows, chunk_matrix
 from dsolver.distributed.nullspace import Constants, Inconsistency, NullSpace, NullVectors
 from dsolver.engines.base import Engine, Field, PerChunk
-from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, WAXPBY
 from dsolver.kernels.formats.layout import Layout
-from dsolver.matrices.chunks.row_block import FED, FIELD_ROWS, GIVEN, MASS, PARTS, ROWS, RowBlock
+from dsolver.matrices.chunks.row_block import FED, FIELD_ROWS, GIVEN, MASS, PARTS, ROWS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
-from dsolver.problems.discretization import CellRule, Patch, Source
-from dsolver.problems.finite_volumes import HELD
-from dsolver.problems.held_cells import HeldCells, HeldValues
+from dsolver.problems.coefficient_names import HELD
+from dsolver.problems.discretization import CellRule
 
 
 @final
@@ -54,9 +52,7 @@ class System:
         self._ones: PerChunk | None = None
         self._sealed = False
         self._closed: ClosedRegions | None = None
-        self._source: PerChunk | None = None
-        self._held_cells: PerChunk | None = None
-        self._held_values: PerChunk | None = None
+        self._cells: CellSides | None = None
         self._given: list[Mapping[int, Any]] = []  # null vectors
         self._fed: list[PerChunk] = []  # volumes, and what is added to right-hand sides, of a grid's rows as a matrix
         self._negated = isinstance(problem, MatrixProblem) and problem.negated
@@ -91,35 +87,11 @@ class System:
         Raises:
             InputError: a value makes no sense.
         """
-        rule, coefficients, singular = self._problem.rule, self._coefficients, self._problem.singular
-        if rule is not None and isinstance(coefficients, Coefficients):
+        coefficients = self._coefficients
+        if isinstance(coefficients, Coefficients):
             coefficients.prepare()
-            engine = coefficients.engine
-            if isinstance(rule, CellRule) and rule.masked:
-                if singular is False:
-                    _check_kept(rule, any_kept(engine, coefficients, rule))
-                    return
-                links = links_of(coefficients, rule)
-                labels = labelled(engine, coefficients, rule, links)
-                closed, free = counted(engine, coefficients, labels)
-                _check_kept(rule, closed + free)
-                if not closed:
-                    return
-                found = closed_cells(engine, coefficients, rule, links, labels, free)
-                self._sealed = rule.grounds and found.free == 0
-                if found.whole:
-                    self._ones = coefficients.per_chunk(partial(_unmasked, rule=rule))
-                elif found.count:
-                    self._closed = found
-                return
-            singular = singular is not False and not is_grounded(engine, coefficients, rule)
-        problem = self._problem
-        if singular is not False and isinstance(coefficients, LoadedRows) and not problem.asymmetry:
-            found = closed_pieces(self._engine, coefficients.blocks, problem.senders or [()])
-            singular = found.whole
-            self._closed = found if found.count and not found.whole else None
-        if singular:
-            self._ones = self._engine.per_chunk(partial(_ones, partition=self._partition))
+        found = unfixed(self._engine, self._problem, self._partition, coefficients)
+        self._ones, self._closed, self._sealed = found.ones, found.closed, found.sealed
 
     def per_chunk(self, make: Callable[..., Any], engine: Engine | None = None) -> PerChunk:
         """make(backend, number, patch) on the owner of each chunk; the patch is None where rows need none.
@@ -140,14 +112,12 @@ class System:
         self._fields = {}
         if self._knows and isinstance(coefficients, LoadedRows):
             assert coefficients.given is not None
-            self._inverses = self._engine.per_chunk(_inverses, coefficients.given)
+            self._inverses = self._engine.per_chunk(inverses_of, coefficients.given)
         if isinstance(rule, CellRule) and isinstance(coefficients, Coefficients):
-            self._source = coefficients.per_chunk(partial(_source, rule=rule))
-            if rule.holding is not None:
-                self._held_cells = coefficients.per_chunk(partial(_held_cells, rule=rule))
-                self._hold(coefficients, rule)
+            self._cells = CellSides(self._engine, self._partition, coefficients, rule, layout)
         if ones is not None:
-            self._null_space = self._space(ones, self._volumes(ones))
+            volumes = ones if self._cells is None else self._cells.times_volumes(ones)
+            self._null_space = self._space(ones, volumes)
         elif self._closed is not None:
             self._null_space = RegionConstants(self._engine, self._closed, layout)
         elif self._given:
@@ -163,9 +133,9 @@ class System:
         """
         rule, engine = problem.rule, self._engine.lowered("float64")
         assert isinstance(rule, CellRule)
-        assert self._source is not None
+        assert self._cells is not None
         self._problem = problem
-        self._source = engine.per_chunk(partial(_fed, rule=rule, partition=self._partition), self._source)
+        self._cells.take(rule, engine)
         if rule.holding is not None:
             self._coefficients = Coefficients(engine, rule.holding, self._partition)
 
@@ -182,12 +152,8 @@ class System:
         assert isinstance(coefficients, Coefficients)
         self._coefficients = None
         coefficients.prepare()
-        self._hold(coefficients, rule)
-
-    def _hold(self, coefficients: Coefficients, rule: CellRule) -> None:
-        assert self._held_cells is not None
-        make = partial(_held_values, rule=rule)
-        self._held_values = coefficients.per_chunk(make, operands=(self._held_cells,))
+        assert self._cells is not None
+        self._cells.hold(coefficients, rule)
 
     @property
     def singular(self) -> bool:
@@ -228,8 +194,8 @@ class System:
     def balanced(self, b: Field) -> Inconsistency:
         """`assemble` of a right-hand side that is fed already."""
         self.turn(b)
-        if self._source is not None and self._problem.operator is None:
-            self._rebuilt(b, right=True)
+        if self._cells is not None and self._problem.operator is None:
+            self._cells.assemble(b)
         found = Inconsistency() if self._null_space is None else self._null_space.project(b)
         return replace(found, sealed=self._sealed)
 
@@ -270,7 +236,7 @@ class System:
         if self._inverses is None:
             return False
         assert self._layout is not None
-        blocks = self._engine.per_chunk(_known, self._layout, b, x, self._inverses)
+        blocks = self._engine.per_chunk(with_known, self._layout, b, x, self._inverses)
         self._engine.run(LOAD, self._layout, blocks, x)
         return True
 
@@ -286,13 +252,13 @@ class System:
 
     def volumes(self) -> PerChunk | None:
         """Blocks of the volumes of cells, zero where they are left out; None where rows are not of cells."""
-        assert self._layout is not None
-        return None if self._source is None else self._engine.per_chunk(_volumes_of, self._layout, self._source)
+        return None if self._cells is None else self._cells.volumes()
 
     def clear(self, x: Field) -> None:
         """x = 0 at cells that are left out, or held."""
         if self._problem.masked:
-            self._rebuilt(x, right=False)
+            assert self._cells is not None
+            self._cells.clear(x)
 
     def centered(self, x: Field) -> Field:
         """The solution with mean zero in each region where it is open. x stays, the result until the next call."""
@@ -300,20 +266,7 @@ class System:
 
     def filled(self, x: Field) -> PerChunk | None:
         """Blocks of x with the values of held cells; None where there are none."""
-        if self._held_values is None:
-            return None
-        assert self._layout is not None
-        return self._engine.per_chunk(_filled, self._layout, x, self._held_values)
-
-    def _rebuilt(self, x: Field, *, right: bool) -> None:
-        assert self._layout is not None
-        assert self._source is not None
-        held = () if self._held_values is None else (self._held_values,)
-        blocks = self._engine.per_chunk(partial(_assembled, right=right), self._layout, x, self._source, *held)
-        self._engine.run(LOAD, self._layout, blocks, x)
-
-    def _volumes(self, ones: PerChunk) -> PerChunk:
-        return ones if self._source is None else self._engine.per_chunk(_volumes, self._source, ones)
+        return None if self._cells is None else self._cells.filled(x)
 
     def _space(self, ones: PerChunk, volumes: PerChunk) -> Constants:
         assert self._layout is not None
@@ -330,56 +283,7 @@ class System:
         return NullVectors(self._engine, vectors, (self._engine.field(layout), self._engine.field(layout)))
 
 
-def _check_kept(rule: CellRule, kept: int) -> None:
-    """Refuse a mask that leaves out every cell; kept: 0 where it does."""
-    if not kept:
-        fixed = "" if rule.holding is None else " or fixed"
-        raise InputError(
-            f"every cell is left out{fixed}: mask is true at the cells to leave out, and active at those to keep"
-        )
-
-
 # -- what is made on the owners: blocks (nx, ny, nz) -------------------------------------------------------------------
-
-
-def _source(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Source:
-    """The `Source` of a chunk."""
-    return rule.source(patch)
-
-
-def _fed(backend: Backend, number: int, source: Source, *, rule: CellRule, partition: Partition) -> Source:
-    """The `Source` of a chunk with the boundary values of a rule."""
-    return rule.fed(backend, partition[number].box, source)
-
-
-def _held_cells(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Any:
-    """The `HeldCells` of a chunk."""
-    return rule.held_cells(patch)
-
-
-def _held_values(_: Backend, __: int, patch: Patch, held: HeldCells, *, rule: CellRule) -> Any:
-    """The `HeldValues` of a chunk."""
-    return rule.held_values(patch, held)
-
-
-def _assembled(
-    backend: Backend, _: int, layout: Layout, x: Any, source: Source, held: HeldValues | None = None, *, right: bool
-) -> Any:
-    """A chunk's part of b from the source x, or x with zeros at cells that are no unknowns."""
-    values = cells(backend, layout, x).astype("float64", copy=False)  # kernels of faces take these
-    if not right:
-        return source.cleared(values).T
-    values = source.assembled(backend.lattice, values)
-    if held is not None:
-        held.add(values)
-    return values.T
-
-
-def _filled(backend: Backend, _: int, layout: Layout, x: Any, held: HeldValues) -> Any:
-    """A block of x with the values of held cells."""
-    values = cells(backend, layout, x)
-    held.fill(values)
-    return values.T
 
 
 def _with_feeds(backend: Backend, _: int, layout: Layout, source: Any, volumes: Any, *added: Any) -> Any:
@@ -387,42 +291,3 @@ def _with_feeds(backend: Backend, _: int, layout: Layout, source: Any, volumes: 
     volumes = backend.asarray(volumes)
     found = backend.xp.where(volumes > 0.0, backend.vectors.unload(layout, source) * volumes, 0.0)
     return found + backend.asarray(added[0]) if added else found
-
-
-def _inverses(backend: Backend, _: int, block: RowBlock) -> Any:
-    """1 / a_ii of a chunk's rows that have no other entry, and 0 of all others: (rows, 1, 1) in A's order."""
-    xp, rows = backend.xp, len(block.start) - 1
-    start, columns, values = (backend.asarray(part) for part in block.csr)
-    place = xp.searchsorted(start, xp.arange(len(columns)), side="right") - 1
-    filled = xp.bincount(place[values != 0.0], minlength=rows)
-    found = xp.zeros(rows)
-    own = (columns == place) & (values != 0.0) & (filled == 1)[place]
-    found[place[own]] = 1.0 / values[own]
-    if block.order is not None:
-        in_order = xp.zeros(rows)
-        in_order[backend.asarray(block.order)] = found
-        found = in_order
-    return found.reshape(rows, 1, 1)
-
-
-def _known(backend: Backend, _: int, layout: Layout, b: Any, x: Any, inverses: Any) -> Any:
-    right, values = (backend.vectors.unload(layout, vector) for vector in (b, x))
-    return backend.xp.where(inverses != 0.0, right * inverses, values)
-
-
-def _volumes(_: Backend, __: int, source: Source, ones: Any) -> Any:
-    return (source.volumes() * ones.T).T
-
-
-def _volumes_of(backend: Backend, _: int, layout: Layout, source: Source) -> Any:
-    return (source.volumes() * backend.xp.ones(layout.shape[::-1])).T
-
-
-def _ones(backend: Backend, number: int, *, partition: Partition) -> Any:
-    return backend.xp.ones(partition[number].box.shape)
-
-
-def _unmasked(backend: Backend, _: int, patch: Patch, *, rule: CellRule) -> Any:
-    """Ones at the cells that are not left out and zeros elsewhere."""
-    solid, ones = rule.solid(patch), backend.xp.ones(patch.shape)
-    return (ones if solid is None else ones * ~solid).T

@@ -100,3 +100,9 @@ def triple(items: Iterator[int] | list[int]) -> Triple:
     """Three integers as a tuple."""
     x, y, z = items
     return x, y, z
+
+
+def wrapping(grid: Triple, periodic: Flags) -> Flags:
+    """The axes along which neighbors are found around the end: with one or two cells the weights hold it all."""
+    x, y, z = (wraps and n > 2 for n, wraps in zip(grid, periodic, strict=True))
+    return x, y, z

@@ -8,7 +8,7 @@ from typing import Any
 from dsolver.grid.box import Box, Offsets
 from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
-from dsolver.kernels.formats.stencil import StencilRows
+from dsolver.kernels.formats.stencil.rows import StencilRows
 
 
 def with_halo(

@@ -18,7 +18,7 @@ from dsolver.grid.coarse_grid import CoarseGrid
 from dsolver.kernels import DENSE_ROWS
 from dsolver.kernels.foresight import Foresight
 from dsolver.kernels.formats.checkered.parities import fits
-from dsolver.kernels.formats.stencil import ConstantStencil
+from dsolver.kernels.formats.stencil.constant import ConstantStencil
 from dsolver.kernels.lattice.coarsening import offsets_below
 from dsolver.multigrid.algebraic.lattice.choice import leaves_lattice, leaves_lattice_at_once
 from dsolver.multigrid.algebraic.lattice.levels import below_lattice

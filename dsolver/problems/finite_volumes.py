@@ -10,34 +10,22 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.errors import InputError
 from dsolver.grid.box import STAR_OFFSETS, Box, Offsets, Triple
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.fluxes import Fluxes, conductances, lines, part
 from dsolver.kernels.views import layer, without_base
 from dsolver.problems.boundary import Boundary
+from dsolver.problems.cell_arrays import Sizes, centers_in, check_values, face_values, sizes_around, sizes_in
+from dsolver.problems.coefficient_names import FIXED, HELD, MASK, SIGMA
 from dsolver.problems.conditions import FACES
 from dsolver.problems.coordinates import F64, Cells
-from dsolver.problems.discretization import CellRule, EndCells, Patch, Source, evaluated
+from dsolver.problems.discretization import CellRule, EndCells, Patch, Source
 from dsolver.problems.held_cells import HeldCells, HeldValues, Link
 
-KAPPA: Final = ("kappa_x", "kappa_y", "kappa_z")
-CROSS: Final = ("kappa_xy", "kappa_xz", "kappa_yz")
-"""Fields of what a full tensor κ has beside its diagonal."""
-SIGMA: Final = "sigma"
-MASK: Final = "mask"
-FIXED: Final = "fixed"
-"""The field of cells where u is held."""
-HELD: Final = "fixed values"
-VELOCITY: Final = ("velocity_x", "velocity_y", "velocity_z")
-"""Velocities along x, y, z: of the grid's shape at the cells' centers, or with one more along the axis at faces."""
 UPWIND: Final = "upwind"
 SCHEMES: Final = (UPWIND, "central")
 """Values of u that a flow carries through a face: that of the cell it comes from, or one between both."""
-
-Sizes = tuple[Array, Array, Array]
-"""Cell sizes along z, y, x, as arrays that broadcast."""
 
 
 @final
@@ -125,8 +113,7 @@ class Diffusion(CellRule):
         return tuple(dict.fromkeys(found + [HELD] * (self.held is None)))
 
     def centers(self, xp: Any, box: Box) -> tuple[Array, Array, Array]:
-        x, y, z = (self.cells.centers(axis)[low:high] for axis, low, high in zip(range(3), box.lo, box.hi, strict=True))
-        return xp.asarray(x[:, None, None]), xp.asarray(y[None, :, None]), xp.asarray(z[None, None, :])
+        return centers_in(self.cells, xp, box)
 
     def prepared(self, patch: Patch, name: str) -> Array:
         if name == HELD:
@@ -138,7 +125,7 @@ class Diffusion(CellRule):
         held = patch.own[FIXED] != 0.0 if self.fixed else None
         if patch.backend.lattice.unfit(values, 0.0, left_out=True):  # in solid cells anything may be
             finite = xp.isfinite(values) if held is None else xp.isfinite(values) | held
-            _check(patch, "kappa", "must be positive and finite", (values > 0.0) & finite, solid)
+            check_values(patch, "kappa", "must be positive and finite", (values > 0.0) & finite, solid)
         values = values if held is None else xp.where(held, -values, values)
         return values if solid is None else xp.where(solid, 0.0, values)
 
@@ -154,7 +141,8 @@ class Diffusion(CellRule):
             # Decoupled and zero: any positive diagonal serves, this one has the size of a neighbor's.
             # Where cells are equal along an axis, one of them tells it: a few numbers for dozens of bytes a cell.
             equal = (float(np.ptp(self.sizes[2 - i])) == 0.0 for i in range(3))
-            z, y, x = (size[:1, :1, :1] if one else size for size, one in zip(self._sizes(patch), equal, strict=True))
+            sizes = sizes_in(self.cells, patch)
+            z, y, x = (size[:1, :1, :1] if one else size for size, one in zip(sizes, equal, strict=True))
             like = max(value or 0.0 for value in self.kappa) or 1.0
             diagonal[...] = patch.xp.where(bare, 2.0 * like * (y * z / x + x * z / y + x * y / z), diagonal)
         return out.reshape(7, -1)
@@ -165,7 +153,7 @@ class Diffusion(CellRule):
             for axis, side in product(range(3), (0, 1))
             if self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]
         )
-        made = Source(sizes=self._sizes(patch), ends=ends, solid=self.solid(patch))
+        made = Source(sizes=sizes_in(self.cells, patch), ends=ends, solid=self.solid(patch))
         return self.fed(patch.backend, patch.box, made)
 
     def fed(self, backend: Backend, box: Box, source: Source) -> Source:
@@ -178,7 +166,7 @@ class Diffusion(CellRule):
         return replace(source, faces=tuple(faces))
 
     def grounded(self, patch: Patch) -> Array:
-        ground, sizes = patch.xp.zeros(patch.shape, dtype=np.bool_), self._sizes(patch)
+        ground, sizes = patch.xp.zeros(patch.shape, dtype=np.bool_), sizes_in(self.cells, patch)
         ground |= (patch.own[SIGMA] if self.sigma is None else self.sigma) > 0.0
         for axis, side in product(range(3), (0, 1)):
             if self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]:
@@ -241,8 +229,9 @@ class Diffusion(CellRule):
         edges = product(range(3), (0, 1))
         kappa = {name: patch.padded(name, 1.0) for name in self.exchanged if name != HELD}
         x, y, z = (kappa.get(name, number) for name, number in zip(self.fields, self.kappa, strict=True))
-        along_x, along_y, along_z = (self._around(patch.box, axis) for axis in range(3))
-        twice = [wraps and n == 2 for wraps, n in zip(self.boundary.periodic, self.grid, strict=True)]
+        periodic = self.boundary.periodic
+        along_x, along_y, along_z = (sizes_around(self.cells, patch.box, axis, periodic[axis]) for axis in range(3))
+        twice = [wraps and n == 2 for wraps, n in zip(periodic, self.grid, strict=True)]
         return Fluxes(
             kappa=(x, y, z),
             sizes=(along_x, along_y, along_z),
@@ -256,7 +245,7 @@ class Diffusion(CellRule):
         if self.boundary.periodic[axis]:
             return 0.0
         share = self.boundary.at(axis, side).share
-        return self._edge(patch, axis, side, self._sizes(patch)) if share is None else share
+        return self._edge(patch, axis, side, sizes_in(self.cells, patch)) if share is None else share
 
     def _edge(self, patch: Patch, axis: int, side: int, sizes: Sizes) -> Array:
         """Addition of the boundary condition at one end to the diagonal: a face array.
@@ -266,7 +255,7 @@ class Diffusion(CellRule):
         end = EndCells(axis=axis, side=side, kappa=self._kappa_at(patch, axis, side))
         on_diagonal, _, values = self._terms(patch.xp, patch.box, sizes, end)
         if self.boundary.at(axis, side).grounds is None:
-            _check(patch, "alpha of a Robin condition", "must be finite and not negative", values["alpha"] >= 0.0)
+            check_values(patch, "alpha of a Robin condition", "must be finite and not negative", values["alpha"] >= 0.0)
         return on_diagonal
 
     def _terms(self, xp: Any, box: Box, sizes: Sizes, end: EndCells) -> tuple[Array, Array, dict[str, Any]]:
@@ -280,7 +269,7 @@ class Diffusion(CellRule):
         first, second = (size for i, size in enumerate(sizes) if i != 2 - axis)
         area = xp.broadcast_to(first * second, face)
         condition = self.boundary.at(axis, side)
-        values = {name: self.face_values(xp, box, axis, side, value) for name, value in condition.values.items()}
+        values = {name: face_values(self.cells, xp, box, axis, side, value) for name, value in condition.values.items()}
         with np.errstate(divide="ignore", invalid="ignore"):
             inner = half / xp.asarray(end.kappa)
             on_diagonal, on_right = condition.terms(xp, xp.broadcast_to(inner, face), area, values)
@@ -291,40 +280,17 @@ class Diffusion(CellRule):
         name, number = self.fields[axis], self.kappa[axis]
         return patch.own[name][layer(axis, side)].copy() if name in self.exchanged else number
 
-    def face_values(self, xp: Any, box: Box, axis: int, side: int, value: Any) -> Array | float:
-        """A condition's number at each cell of a face: one, or an array (nz, ny, nx) with one cell along the axis."""
-        if callable(value):
-            x = list(self.centers(xp, box))
-            x[axis] = xp.full((1, 1, 1), self.cells.face(axis, side))
-            shape = [n if i != axis else 1 for i, n in enumerate(box.shape)]
-            return xp.asarray(evaluated(xp, "a boundary condition", value, x, shape), dtype=np.float64).T
-        if isinstance(value, float):
-            return value
-        part = value[tuple(box.slices[i] for i in range(3) if i != axis)]
-        return xp.expand_dims(xp.asarray(part.T), 2 - axis)
-
-    def _around(self, box: Box, axis: int) -> F64:
-        """Sizes of a box's cells along an axis and of one more at each end."""
-        index = np.arange(box.lo[axis] - 1, box.hi[axis] + 1)
-        sizes = self.sizes[axis]
-        return sizes[index % len(sizes)] if self.boundary.periodic[axis] else sizes[index.clip(0, len(sizes) - 1)]
-
-    def _sizes(self, patch: Patch) -> Sizes:
-        """The sizes of a chunk's cells."""
-        box, table = patch.box, patch.backend.table
-        x, y, z = (table(np.ascontiguousarray(self.sizes[axis][box.lo[axis] : box.hi[axis]])) for axis in range(3))
-        return z[:, None, None], y[None, :, None], x[None, None, :]
-
     def _add_sigma(self, patch: Patch, diagonal: Array) -> None:
         if self.sigma == 0.0:
             return
-        z, y, x = self._sizes(patch)
+        z, y, x = sizes_in(self.cells, patch)
         if self.sigma is not None:
             diagonal += self.sigma * (z * y * x)
             return
         sigma, solid = patch.own[SIGMA], self.solid(patch)
         if patch.backend.lattice.unfit(sigma, 0.0, left_out=False):
-            _check(patch, "sigma", "must be finite and not negative", (sigma >= 0.0) & patch.xp.isfinite(sigma), solid)
+            good = (sigma >= 0.0) & patch.xp.isfinite(sigma)
+            check_values(patch, "sigma", "must be finite and not negative", good, solid)
         diagonal += sigma * (z * y * x)
 
     def _at_edge(self, patch: Patch, axis: int, side: int) -> bool:
@@ -332,18 +298,3 @@ class Diffusion(CellRule):
         if patch.partition.periodic[axis]:
             return False
         return patch.box.lo[axis] == 0 if side == 0 else patch.box.hi[axis] == self.grid[axis]
-
-
-def _check(patch: Patch, name: str, must: str, good: Array, solid: Array | None = None) -> None:
-    wrong = ~good if solid is None else ~good & ~solid
-    bad = int(wrong.sum())
-    if not bad:
-        return
-    if wrong.shape != patch.shape:  # of a face
-        raise InputError(f"{name} {must}, but is not in {bad} of the cells of chunk {patch.number}")
-    k, j, i = np.unravel_index(int(wrong.argmax()), patch.shape)
-    index = tuple(int(low + at) for low, at in zip(patch.box.lo, (i, j, k), strict=True))
-    raise InputError(
-        f"{name} {must}, but is not in {bad} of the cells of chunk {patch.number}, the first at {index}: mend its "
-        f"values, or leave such cells out with mask="
-    )

@@ -273,18 +273,8 @@ def check_symmetry(weights: Mapping[Triple, float]) -> None:
             raise InputError(f"the stencil is not symmetric at {(i, j, k)}: {UNSYMMETRIC}")
 
 
-def wrapping(grid: Triple, periodic: Flags) -> Flags:
-    """The axes along which neighbors are found around the end: with one or two cells the weights hold it all."""
-    x, y, z = (wraps and n > 2 for n, wraps in zip(grid, periodic, strict=True))
-    return x, y, z
-
-
 def check_problem(problem: Any) -> None:
-    """Refuse anything but a `Problem`, into which sparse matrices were made before.
-
-    Raises:
-        InputError: it is none.
-    """
+    """Refuse anything but a `Problem`, into which sparse matrices were made before; raises InputError."""
     if not isinstance(problem, Problem):
         raise InputError(
             f"problem must be a sparse matrix of SciPy or CuPy, or come from dsolver.problems, as "

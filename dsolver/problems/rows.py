@@ -11,8 +11,8 @@ import numpy.typing as npt
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
 from dsolver.kernels import load
+from dsolver.problems.coefficient_names import MASK
 from dsolver.problems.discretization import CellRule, Patch, Rule, evaluated
-from dsolver.problems.finite_volumes import MASK
 from dsolver.problems.fluxes.rows import flux_rows
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.errors import InputError, check_computed
-from dsolver.grid.box import BOX_OFFSETS, STAR_OFFSETS, Flags, Offsets, Triple
+from dsolver.grid.box import BOX_OFFSETS, STAR_OFFSETS, Flags, Offsets, Triple, wrapping
 from dsolver.grid.partition import Cut
 from dsolver.problems.boundary import check_unmasked
 from dsolver.problems.cell_weights import CellWeights
 from dsolver.problems.embedding import WORDS, Embedding
-from dsolver.problems.problem import UNSYMMETRIC, Problem, check_symmetry, wrapping
+from dsolver.problems.problem import UNSYMMETRIC, Problem, check_symmetry
 
 ONE_SIDED: Final = "the weights of a stencil may differ from those of opposite offsets"
 

@@ -19,7 +19,7 @@ from dsolver.matrices.chunks.row_block import ChunkRows
 from dsolver.multigrid.renewal import Renewal
 from dsolver.multigrid.reuse import Outcome
 from dsolver.problems import Problem
-from dsolver.problems.finite_volumes import HELD
+from dsolver.problems.coefficient_names import HELD
 from dsolver.program.plan import Plan, Wishes
 from dsolver.program.solve import Solve
 from dsolver.session.recovery import on_workers_left

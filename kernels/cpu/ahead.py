@@ -15,11 +15,12 @@ from typing import Any, Final
 
 from numba import types
 
-from dsolver.kernels.cpu import dense, lattice, octets, stencil, vectors
+from dsolver.kernels.cpu import dense, octets, stencil, vectors
 from dsolver.kernels.cpu.amg import couplings, extended_interpolation, halves, pmis, points, products
 from dsolver.kernels.cpu.block_slices import loops as blocks
 from dsolver.kernels.cpu.csr import look
 from dsolver.kernels.cpu.csr import loops as csr
+from dsolver.kernels.cpu.lattice import galerkin, interpolation
 from dsolver.kernels.cpu.loops.compiled import FIRST_USE
 from dsolver.kernels.cpu.sell import assembly
 from dsolver.kernels.cpu.sell import loops as sell
@@ -60,9 +61,9 @@ def on_lattices() -> Loops:
     places = (types.Array(types.int8, 2, "C"), types.Array(types.int32, 2, "C"))
     return [
         (assembly.storage_order, (INDICES, STARTS, INDICES, INDICES)),
-        (lattice.take_own, (*RANGE, STARTS, AXES, BOXES)),
-        (lattice.interpolate, (*RANGE, INT, INT, STARTS, COUNTS, BOXES, AXES, AXES, BOXES)),
-        (lattice.regular_weights, (*RANGE, COUNTS, BOXES, BOXES, AXES, AXES, COUNTS, STARTS, BOXES)),
+        (interpolation.take_own, (*RANGE, STARTS, AXES, BOXES)),
+        (interpolation.interpolate, (*RANGE, INT, INT, STARTS, COUNTS, BOXES, AXES, AXES, BOXES)),
+        (galerkin.regular_weights, (*RANGE, COUNTS, BOXES, BOXES, AXES, AXES, COUNTS, STARTS, BOXES)),
         (assembly._fill_diagonal, (*rows, MATRIX, VECTOR)),
         (assembly._take, (*RANGE, *rows, INDICES, MARKS, INDICES, INT, *places)),
         (assembly._measure, (*RANGE, *places, COUNTS, MARKS)),

@@ -11,13 +11,13 @@ from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.kernels.cpu.csr.general import CpuGeneral
 from dsolver.kernels.cpu.dense import CpuInverse, eliminate
-from dsolver.kernels.cpu.lattice import CpuLattice
+from dsolver.kernels.cpu.lattice.setup import CpuLattice
 from dsolver.kernels.cpu.layout_setup import CpuLayoutSetup
 from dsolver.kernels.cpu.stencil import CpuStencil, CpuTransfer
 from dsolver.kernels.cpu.vectors import vectors
 from dsolver.kernels.formats.dense import DenseSetup
 from dsolver.kernels.formats.layout import SLICE
-from dsolver.kernels.formats.stencil import StencilSetup
+from dsolver.kernels.formats.stencil.constant import StencilSetup
 
 
 @final

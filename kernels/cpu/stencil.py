@@ -17,7 +17,8 @@ from dsolver.kernels.cpu.loops.compiled import compiled, inlined
 from dsolver.kernels.cpu.vectors import CpuVectors, Real
 from dsolver.kernels.formats.base import Format, SeparateBackward, SeparateDot
 from dsolver.kernels.formats.layout import SLICE
-from dsolver.kernels.formats.stencil import CENTER, ConstantStencil
+from dsolver.kernels.formats.stencil.constant import ConstantStencil
+from dsolver.kernels.formats.stencil.rows import CENTER
 from dsolver.kernels.lattice.star import StarTransfer
 
 GUARD = SLICE

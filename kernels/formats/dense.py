@@ -13,7 +13,7 @@ from dsolver.kernels.casts import narrowed
 from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
-from dsolver.kernels.formats.stencil import StencilRows
+from dsolver.kernels.formats.stencil.rows import StencilRows
 
 Eliminate = Callable[[npt.NDArray[np.float64], float], npt.NDArray[np.bool_]]
 RANK_TOLERANCE = 1e-12

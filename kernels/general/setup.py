@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,133 +13,17 @@ from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
-from dsolver.kernels.general.look import Look
+from dsolver.kernels.general.fastest import fastest
 from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows, OnePassMatrix
+from dsolver.kernels.general.operations import Between, RowOperations
 from dsolver.kernels.general.rectangular import Diagonal, RectangularPart
-from dsolver.kernels.general.rows import SplitRows, split
 from dsolver.kernels.general.selection import MEASURE, candidates, chosen
-from dsolver.kernels.reductions import some
 
-ENOUGH: Final = 1e-3
-"""Seconds of products that tell formats apart."""
-ROUNDS: Final = 3
 BALANCED: Final = Choice(name="chunks", why="rows of any length")
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class Between:
-    """Rows between two levels, and where they lie.
-
-    Attributes:
-        shape: rows and columns.
-        rows: on the device, in the order of the vector that is written; columns in that of the vector that is read,
-            ascending in each row.
-        written: where the rows lie in a vector, which has guards around them.
-        read: where the columns lie in a vector, which has guards around them.
-        blocks: rows and columns of the blocks in which entries come as a rule; that may save time.
-        measured: of these rows, as of `GeneralSetup.measured_transfer`, where that was asked for before.
-    """
-
-    shape: tuple[int, int]
-    rows: Csr
-    written: slice
-    read: slice
-    blocks: tuple[int, int] = (1, 1)
-    measured: Any = None
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Fields of a `TransferRows`, but for its vector kernels."""
-        return {"shape": self.shape, "entries": self.rows, "written": self.written, "read": self.read}
-
-
-class GeneralSetup(ABC):
-    """Set-up of general matrices.
-
-    Args:
-        xp: the array module.
-        vectors: the vector kernels.
-        guard: zero items before the first and after the last item of vectors.
-        gpu: whether formats are chosen for a GPU.
-
-    Attributes:
-        colored: whether `transfer` takes vectors of several colors.
-    """
-
-    colored: ClassVar[bool] = False
-
-    def __init__(self, xp: Any, vectors: Any, guard: int, *, gpu: bool = False) -> None:
-        self._xp, self._vectors, self._guard, self._gpu = xp, vectors, guard, gpu
-
-    @abstractmethod
-    def statistics(self, rows: Csr, columns: int, blocks: Sequence[int] = BLOCKS) -> Statistics:
-        """Statistics of rows on the device, by which formats are chosen, for some sizes of blocks."""
-
-    @abstractmethod
-    def look(self, rows: Csr, allowed: float) -> Look:
-        """Findings about all entries of a square matrix on the device.
-
-        Args:
-            rows: with any faults, which are told.
-            allowed: difference of mirrored entries up to which no place is asked for, as a part of the largest one.
-        """
-
-    def places(self, start: Array, entries: int) -> Array:
-        """The row of each entry of compressed rows, int64, or the column of compressed columns."""
-        return self._xp.searchsorted(start, self._xp.arange(entries), side="right") - 1
-
-    def compressed(self, row: Array, column: Array, values: Array, rows: int) -> Csr:
-        """Entries in any order as compressed rows with ascending columns; those in the same place are added in order.
-
-        Args:
-            row: of each entry, from 0 on, on the device like the others.
-            column: of each entry.
-            values: float64.
-            rows: how many rows and columns there are.
-        """
-        xp = self._xp
-        key = row.astype(np.int64) * rows + column
-        if some(key[1:] < key[:-1]):
-            order = xp.argsort(key, kind="stable")
-            key, values = key[order], values[order]
-        first = xp.flatnonzero(xp.concatenate([xp.ones(1, dtype=bool), key[1:] != key[:-1]]))
-        if len(first) < len(key):
-            times = xp.diff(xp.append(first, len(key)))
-            sums, number = values[first], 1
-            while len(more := xp.flatnonzero(times > number)):
-                sums[more] += values[first[more] + number]
-                number += 1
-            key, values = key[first], sums
-        start = xp.searchsorted(key, xp.arange(rows + 1) * rows)
-        return Csr(start.astype(np.int64), (key % rows).astype(np.int32), values)
-
-    def split(self, rows: Csr, own_columns: int | None = None) -> SplitRows:
-        """A chunk's rows on the device in two parts: see `rows.split`."""
-        return split(self._xp, rows, own_columns)
-
-    @abstractmethod
-    def product(self, rows: Csr, columns: int, choice: Choice, measured: Any = None) -> Any:
-        """Rows on the device in a format, with its products. It may share their memory.
-
-        measured: of them, as of `measured`.
-        """
-
-    def asked(self, rows: Csr, blocks: Sequence[int] = BLOCKS) -> Callable[[], Statistics] | None:
-        """Statistics for which `matrix` would wait, on their way, to be called for. None where it would not."""
-        return None
-
-    def measured(self, rows: Csr, formats: str | None, known: Statistics | None) -> Any:
-        """Sizes for which `matrix` would wait, on their way: arguments as there. None where there are none."""
-        return None
-
-    def measured_transfer(self, rows: Csr, written: Layout, read: Layout) -> Any:
-        """Sizes for which `transfer` would wait, on their way: arguments as there. None where there are none."""
-        return None
-
-    @abstractmethod
-    def diagonal(self, rows: Csr) -> Array:
-        """The diagonal, 0 where a row has no such entry."""
+class GeneralSetup(RowOperations):
+    """Set-up of general matrices."""
 
     def stored_diagonal(self, rows: Csr, layout: Layout, known: Array | None = None) -> Array:
         """The diagonal as a vector of the backend's value type, 1 on padding and guards.
@@ -155,43 +36,11 @@ class GeneralSetup(ABC):
         diagonal[places] = in_range(found, self._vectors.dtype)
         return diagonal
 
-    @abstractmethod
-    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout, longest: int | None = None) -> GhostRows:
-        """The ghost part of a chunk.
-
-        Args:
-            boundary: int64 (B,), the rows that have entries in halo slots, ascending.
-            rows: these entries, on the device.
-            slots: of the halo.
-            layout: of the chunk's vectors.
-            longest: as of `SplitRows`.
-        """
-
     def no_ghost(self, layout: Layout) -> GhostRows:
         """The ghost part of a chunk whose rows read no slots."""
         xp = self._xp
         rows = Csr(xp.zeros(1, dtype=np.int64), xp.empty(0, dtype=np.int32), xp.empty(0))
         return self.ghost(xp.empty(0, dtype=np.int64), rows, 0, layout)
-
-    @abstractmethod
-    def between(self, levels: Between) -> Any:
-        """Rows between two levels in their form, with its kernels."""
-
-    def evened(self, rows: Csr) -> Csr:
-        """Rows between two levels, with holes in short ones where a device's kernels are faster so."""
-        return rows
-
-    def reordered(self, rows: Csr, order: Array) -> Csr:
-        """The rows in another order, each of them once, on the device."""
-        return rows.selected(order)
-
-    def ascending(self, rows: Csr, columns: int) -> Csr:
-        """Rows with so many columns, which do not ascend, as products want them, on the device."""
-        return rows
-
-    @abstractmethod
-    def wait(self) -> None:
-        """Wait until everything launched by this thread has run."""
 
     def choice(self, rows: Csr, formats: str | None, blocks: Sequence[int] = BLOCKS) -> Choice:
         """The format of that name, or by statistics, for rows on the device; blocks: sizes that are of interest."""
@@ -234,7 +83,8 @@ class GeneralSetup(ABC):
         elif formats == MEASURE:
             rows = self._own(rows) if borrowed else rows
             known = known or self.statistics(rows, rows.size, blocks)
-            choice, product = self._fastest(rows, candidates(known, gpu=self._gpu))
+            x, y = (self._xp.ones(rows.size, dtype=self._vectors.dtype) for _ in range(2))
+            choice, product = fastest(self, rows, candidates(known, gpu=self._gpu), x, y)
         else:
             choice = self.choice(rows, formats, blocks) if known is None else chosen(formats, known, gpu=self._gpu)
             rows = self._own(rows) if borrowed and choice.name != "slices" else rows
@@ -264,16 +114,6 @@ class GeneralSetup(ABC):
             rows=slice(self._guard, self._guard + layout.rows),
             vectors=self._vectors,
         )
-
-    def narrowed(self, matrix: GeneralMatrix) -> GeneralMatrix | None:
-        """A matrix of float64 in the backend's value type, with its columns; None where it is to be made anew.
-
-        Callers wait before they use it.
-        """
-        return None
-
-    def prepare_dots(self, matrix: GeneralMatrix) -> None:  # noqa: B027  # most make nothing
-        """Make what the first product with a dot product would make, so that an engine may record one before."""
 
     def transfer(
         self,
@@ -346,10 +186,6 @@ class GeneralSetup(ABC):
         norms[of] = xp.where(squares > 0.0, xp.sqrt(squares), 1.0)
         return Diagonal(diagonal=norms, vectors=self._vectors)
 
-    def _writable(self, rows: Csr) -> Csr:
-        """The rows in arrays that can be written, for which loops are compiled."""
-        return rows
-
     def _rounded(self, rows: Csr) -> Csr:
         """The rows as formats are chosen for them and made of them: with values of the backend's type, if not later."""
         return rows._replace(values=narrowed(rows.values, self._vectors.dtype))
@@ -368,30 +204,3 @@ class GeneralSetup(ABC):
             "slots": slice(self._guard, self._guard + slots),
             "vectors": self._vectors,
         }
-
-    def _fastest(self, rows: Csr, choices: Sequence[Choice]) -> tuple[Choice, Any]:
-        """The fastest of some formats, on this device and now, and the rows in it. Two are held at a time."""
-        x, y = (self._xp.ones(rows.size, dtype=self._vectors.dtype) for _ in range(2))
-        best: tuple[float, Choice, Any] | None = None
-        for choice in choices:
-            product = self.product(rows, rows.size, choice)
-            took = self._seconds(product, x, y)
-            if best is None or took < best[0]:
-                best = took, choice, product
-        assert best is not None
-        why = f"the fastest of {len(choices)}, measured: {best[0] * 1e6:.0f} us"
-        return replace(best[1], why=why), best[2]
-
-    def _seconds(self, product: Any, x: Array, y: Array) -> float:
-        """Seconds of a product, the least of some rounds; the first calls compile and are not counted."""
-        times = 1
-        found = []
-        for _ in range(ROUNDS + 2):
-            self.wait()
-            began = time.perf_counter()
-            for _ in range(times):
-                product.spmv(x, y)
-            self.wait()
-            found.append((time.perf_counter() - began) / times)
-            times = int(np.clip(ENOUGH / max(found[-1], 1e-7), 1, 100))
-        return min(found[2:])

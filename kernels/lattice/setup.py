@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dsolver.kernels.formats import stencil
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import Array
-from dsolver.kernels.formats.stencil import Alike, StencilRows
+from dsolver.kernels.formats.stencil import alike as stencil_rows
+from dsolver.kernels.formats.stencil.alike import Alike
+from dsolver.kernels.formats.stencil.rows import StencilRows
 from dsolver.kernels.lattice import fluxes as finite_volumes
 from dsolver.kernels.lattice import galerkin, statistics, transfers
 from dsolver.kernels.lattice.coarsening import Coarsening
@@ -106,8 +107,8 @@ class LatticeSetup:
     turns = _of_array_module(statistics.turns)
 
     def alike(self, rows: StencilRows) -> Alike | None:
-        """The numbers that a box's rows have in common: see `stencil.alike`."""
-        return stencil.alike(rows)
+        """The numbers that a box's rows have in common: see `formats.stencil.alike`."""
+        return stencil_rows.alike(rows)
 
     outweighed = _of_array_module(statistics.outweighed)
     unfit = _of_array_module(statistics.unfit)

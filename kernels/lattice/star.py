@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.formats.stencil import CENTER, ConstantStencil, Triple
+from dsolver.kernels.formats.stencil.constant import ConstantStencil
+from dsolver.kernels.formats.stencil.rows import CENTER, Triple
 
 Real = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]

@@ -11,7 +11,7 @@ from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.dense import DenseSetup
-from dsolver.kernels.formats.stencil import StencilSetup
+from dsolver.kernels.formats.stencil.constant import StencilSetup
 from dsolver.kernels.lattice.setup import LatticeSetup
 from dsolver.kernels.reference.dense import TextbookInverse
 from dsolver.kernels.reference.general import TextbookGeneral

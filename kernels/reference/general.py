@@ -15,7 +15,8 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GhostRows
-from dsolver.kernels.general.setup import Between, GeneralSetup
+from dsolver.kernels.general.operations import Between
+from dsolver.kernels.general.setup import GeneralSetup
 from dsolver.kernels.reference import block_slices, octets
 from dsolver.kernels.reference.csr import TextbookRows, TextbookTransferRows, chunks
 

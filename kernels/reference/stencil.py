@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.casts import in_range
 from dsolver.kernels.formats.base import Format, SeparateBackward, SeparateDot
-from dsolver.kernels.formats.stencil import ConstantStencil
+from dsolver.kernels.formats.stencil.constant import ConstantStencil
 from dsolver.kernels.lattice.star import AROUND, Around, StarTransfer
 from dsolver.kernels.reference.vectors import NumpyVectors, Real
 

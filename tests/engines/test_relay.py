@@ -18,7 +18,7 @@ from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.engines.spmd import relay
 from dsolver.engines.spmd.calls import RankCalls
 from dsolver.engines.spmd.client import SpmdProgram
-from dsolver.engines.spmd.rank import Failure, RankSpec
+from dsolver.engines.spmd.rank_spec import Failure, RankSpec
 from dsolver.engines.spmd.relay import Call, branches
 from dsolver.engines.transport.connections import Connections, tree
 from dsolver.errors import InputError, RankError, WorkerLostError

@@ -36,7 +36,7 @@ from dsolver.engines.spmd import client as gang
 from dsolver.engines.spmd import resting_links, worker
 from dsolver.engines.spmd.calls import RankCalls
 from dsolver.engines.spmd.client import SpmdProgram
-from dsolver.engines.spmd.rank import RankSpec
+from dsolver.engines.spmd.rank_spec import RankSpec
 from dsolver.engines.transport.base import TransportLink
 from dsolver.engines.transport.connections import Connections
 from dsolver.engines.transport.sockets import SocketTransport

@@ -13,7 +13,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import KERNELS
 from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.formats.stencil import StencilRows
+from dsolver.kernels.formats.stencil.rows import StencilRows
 from tests.kernels.backends.boxes import BACKENDS, Case, colors_of, loaded, numbering_of, stencil_of
 
 WIDTHS = (2, 3, 8)

@@ -12,7 +12,8 @@ import pytest
 from dsolver.grid.box import Box, Triple
 from dsolver.grid.partition import Cut, Partition
 from dsolver.kernels import Backend, load
-from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil
+from dsolver.kernels.formats.stencil.constant import ConstantStencil
+from dsolver.kernels.formats.stencil.rows import OFFSETS
 from dsolver.kernels.lattice.star import COARSE_LAYERS, LAYERS, Around, star_transfer
 from dsolver.multigrid.geometric.constant_star import fits
 from dsolver.multigrid.geometric.star_layers import around, layer_offsets, received, with_layers

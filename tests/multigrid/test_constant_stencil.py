@@ -15,7 +15,8 @@ from dsolver.grid.box import Box, Triple
 from dsolver.grid.partition import Cut, Partition
 from dsolver.kernels import load
 from dsolver.kernels.cpu.sell.setup import CpuSell
-from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil, StencilSetup
+from dsolver.kernels.formats.stencil.constant import ConstantStencil, StencilSetup
+from dsolver.kernels.formats.stencil.rows import OFFSETS
 from dsolver.kernels.lattice.coarsening import Coarsening
 from dsolver.kernels.lattice.galerkin import galerkin, interpolation
 from dsolver.kernels.reference.stencil import TextbookStencil

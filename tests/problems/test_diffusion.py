@@ -27,7 +27,8 @@ from dsolver.grid.partition import Partition
 from dsolver.preconditioners import Identity
 from dsolver.problems import Dirichlet, Neumann, Problem, Robin, diffusion
 from dsolver.problems.discretization import Patch
-from dsolver.problems.fluxes.form import FluxForm, field_of, kappa_of
+from dsolver.problems.fluxes.coefficients import field_of, kappa_of
+from dsolver.problems.fluxes.form import FluxForm
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.status import Status

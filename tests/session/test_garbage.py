@@ -17,7 +17,8 @@ import scipy.sparse as sp
 import dsolver
 from dsolver import problems
 from dsolver.engines.eager import resident
-from dsolver.engines.spmd.rank import Failure, Rank, RankSpec
+from dsolver.engines.spmd.rank import Rank
+from dsolver.engines.spmd.rank_spec import Failure, RankSpec
 from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.kernels import Backend
 from dsolver.kernels.cpu.backend import CpuBackend

@@ -13,7 +13,7 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.grid.numbering import with_halo
 from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
-from dsolver.kernels.formats.stencil import StencilRows
+from dsolver.kernels.formats.stencil.rows import StencilRows
 from dsolver.problems import Problem
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import time
 import weakref
@@ -15,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.engines.base import StepInParts
-from dsolver.engines.eager.cuda_timing import EventTimer, call_driver, driver
+from dsolver.engines.eager.captured_graph import CapturedGraph
+from dsolver.engines.eager.cuda_timing import EventTimer
 from dsolver.engines.eager.timing import Timer
 from dsolver.engines.transport.base import Alone, Transport
 from dsolver.kernels.cuda.launch.foresight import recorded
@@ -29,7 +29,6 @@ _POLL: Final = 50e-6  # seconds between looks at a running stream
 _SPIN: Final = 5e-3  # seconds without a pause between them: a pause of any length takes 0.1 ms
 _CLOSE: Final = 512  # bytes between scalars that one copy brings
 _CHECK: Final = 0.2  # seconds between looks at the other ranks
-_USE_NODE_PRIORITY: Final = 8  # CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
 
 
 @final
@@ -275,41 +274,3 @@ def _pinned(rows: int, columns: int) -> tuple[npt.NDArray[np.float64], Any]:
     """float64 (rows, columns) in page-locked memory, and the object that owns the memory."""
     memory = cupy.cuda.alloc_pinned_memory(max(1, rows * columns) * 8)
     return np.frombuffer(memory, np.float64, rows * columns).reshape(rows, columns), memory
-
-
-@final
-class CapturedGraph:
-    """The captured work of a stream, as a CUDA graph whose kernels keep the priorities of the streams they came from.
-
-    CuPy's own graphs take the priority of the stream on which they are launched for all their kernels. Then the kernels
-    of an exchange wait until the inner kernel that they run beside has started its last block: on two H200s the halo of
-    an SpMV of 0.96 ms, there after 20 us, was looked at after 0.95 ms.
-
-    Args:
-        stream: on which a capture has begun.
-
-    Raises:
-        cupy.cuda.driver.CUDADriverError: something cannot be captured.
-    """
-
-    def __init__(self, stream: Any) -> None:
-        self._graph = ctypes.c_void_p()
-        captured = ctypes.c_void_p()
-        call_driver("cuStreamEndCapture", ctypes.c_void_p(stream.ptr), ctypes.byref(captured))
-        try:
-            flags = ctypes.c_ulonglong(_USE_NODE_PRIORITY)
-            call_driver("cuGraphInstantiateWithFlags", ctypes.byref(self._graph), captured, flags)
-        finally:
-            call_driver("cuGraphDestroy", captured)
-
-    def launch(self, stream: Any) -> None:
-        """Enqueue the graph."""
-        call_driver("cuGraphLaunch", self._graph, ctypes.c_void_p(stream.ptr))
-
-    def upload(self, stream: Any) -> None:
-        """Bring the graph to the device, so that its first launch does not."""
-        call_driver("cuGraphUpload", self._graph, ctypes.c_void_p(stream.ptr))
-
-    def __del__(self) -> None:
-        if self._graph.value:
-            driver().cuGraphExecDestroy(self._graph)  # whatever has become of the device

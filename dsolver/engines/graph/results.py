@@ -19,17 +19,13 @@ from dsolver.engines.dask.blocks import register, scatter, wait_for_blocks
 from dsolver.engines.dask.connection import ANSWER, secede_if_task, wait_for
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
 from dsolver.engines.graph.handles import Key
+from dsolver.engines.graph.task_span import GRACE, SPAN, forget_groups
 from dsolver.engines.graph.tasks import Path, adopt
 from dsolver.engines.out_of_memory import is_out_of_memory, out_of_memory_error
 from dsolver.errors import ClusterError, DsolverError, RankError, WorkerLostError
 
 POLL: Final = 0.5
 """Seconds between two looks at whether the owners are still there."""
-GRACE: Final = 5.0
-"""Seconds in which the scheduler should read a graph that is to be taken back, and tidy up."""
-SPAN: Final = {"name": ("dsolver",), "ids": ("dsolver",)}
-"""Annotation that puts all tasks into one span of Dask. Without it each graph is a span of its own, about which workers
-and scheduler keep a hundred numbers a solve for as long as they live."""
 
 
 @final
@@ -153,7 +149,7 @@ class Results:
             self._ask(self._stop_pings)
         if self._answers:
             with suppress(ClusterError, RuntimeError, ValueError):  # ValueError: this scheduler runs no functions
-                self._ask(self._forget_groups)
+                self._ask(forget_groups, self._client)
         _release([*self.futures.values(), *self._retired])
         self.futures.clear()
         self._retired.clear()
@@ -235,19 +231,6 @@ class Results:
 
     async def _stop_pings(self) -> None:
         self._heartbeat.stop()
-
-    async def _forget_groups(self) -> None:
-        """Let the span of Dask forget task groups of earlier engines, which it would keep as long as it lives."""
-        (span_id,) = SPAN["ids"]
-
-        def forget(dask_scheduler: Any) -> None:
-            spans = dask_scheduler.extensions.get("spans")
-            span = spans.spans.get(span_id) if spans is not None else None
-            if span is not None and span.groups:
-                newest = max(span.groups, key=lambda group: group.stop)  # Dask asks for the end of the last one
-                span.groups.intersection_update({newest, *dask_scheduler.task_groups.values()})
-
-        await wait_for(self._client, self._client.run_on_scheduler(forget), GRACE)
 
     async def _ping(self, worker: str) -> object:
         return await self._client.run(ping, workers=[worker])

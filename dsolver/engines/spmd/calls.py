@@ -14,7 +14,7 @@ from distributed import Future
 
 from dsolver.engines.dask.connection import ANSWER, wait_for
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
-from dsolver.engines.spmd.rank import Failure
+from dsolver.engines.spmd.rank_spec import Failure
 from dsolver.engines.spmd.relay import Call, Replies, branches, failures_of, lost, packed, relay, straight
 from dsolver.errors import ClusterError, DsolverError, WorkerLostError
 from dsolver.kernels.lent_arrays import LentArray

@@ -23,7 +23,7 @@ from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, 
 from dsolver.engines.spmd import worker as ranks
 from dsolver.engines.spmd.blocks import RankBlocks
 from dsolver.engines.spmd.calls import GRACE, RankCalls, answered
-from dsolver.engines.spmd.rank import RankSpec
+from dsolver.engines.spmd.rank_spec import RankSpec
 from dsolver.engines.spmd.relay import FAN
 from dsolver.engines.spmd.worker import Busy
 from dsolver.engines.transport.handshake import TOKEN_BYTES

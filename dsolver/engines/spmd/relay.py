@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from distributed.protocol import pickle
 
-from dsolver.engines.spmd.rank import Failure
+from dsolver.engines.spmd.rank_spec import Failure
 from dsolver.errors import WorkerLostError
 
 if TYPE_CHECKING:

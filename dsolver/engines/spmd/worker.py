@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
 from dsolver.engines.spmd import resting_links
-from dsolver.engines.spmd.rank import Failure, Rank, RankSpec
+from dsolver.engines.spmd.rank import Rank
+from dsolver.engines.spmd.rank_spec import Failure, RankSpec
 from dsolver.engines.transport.handshake import Address
 from dsolver.errors import RankError
 from dsolver.kernels.lent_arrays import LentArray

@@ -13,7 +13,7 @@ from dsolver.grid.numbering import own_number, stencil_rows
 from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.formats.stencil import ConstantStencil
+from dsolver.kernels.formats.stencil.constant import ConstantStencil
 from dsolver.multigrid.level import AtLevel, at_level
 
 

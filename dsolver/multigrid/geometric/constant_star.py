@@ -15,7 +15,8 @@ from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import HaloLayout, Layout, Route
-from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil
+from dsolver.kernels.formats.stencil.constant import ConstantStencil
+from dsolver.kernels.formats.stencil.rows import OFFSETS
 from dsolver.kernels.lattice.star import COARSE_LAYERS, LAYERS, LEAST, THINNEST, has_way_down, star_transfer
 from dsolver.multigrid.geometric.constant_stencil import coarse_weights
 from dsolver.multigrid.geometric.star_layers import around, layer_offsets, received, with_layers

@@ -15,7 +15,9 @@ from dsolver.grid.numbering import stencil_rows
 from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil, constant_stencil
+from dsolver.kernels.formats.stencil.alike import constant_stencil
+from dsolver.kernels.formats.stencil.constant import ConstantStencil
+from dsolver.kernels.formats.stencil.rows import OFFSETS
 from dsolver.kernels.lattice.coarsening import GHOST, Coarsening
 
 F64 = npt.NDArray[np.float64]

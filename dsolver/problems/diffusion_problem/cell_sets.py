@@ -10,9 +10,9 @@ import numpy as np
 
 from dsolver.errors import InputError, check_computed, in_a_line
 from dsolver.foreign_arrays import without_package
+from dsolver.problems.coefficient_names import FIXED, MASK
 from dsolver.problems.coordinates import check_order
 from dsolver.problems.embedding import Embedding
-from dsolver.problems.finite_volumes import FIXED, MASK
 
 
 def left_out(space: Embedding, mask: Any, active: Any) -> Any:

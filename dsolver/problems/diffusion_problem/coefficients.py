@@ -11,9 +11,9 @@ import numpy as np
 
 from dsolver.errors import InputError, check_computed, float_of, in_a_line
 from dsolver.foreign_arrays import without_package
+from dsolver.problems.coefficient_names import CROSS, FIXED, HELD, KAPPA, MASK, SIGMA
 from dsolver.problems.coordinates import check_order
 from dsolver.problems.embedding import WORDS, Embedding
-from dsolver.problems.finite_volumes import CROSS, FIXED, HELD, KAPPA, MASK, SIGMA
 
 ROUNDED: Final = 1e-12
 """Part of an entry of a tensor by which the one across the diagonal may differ."""

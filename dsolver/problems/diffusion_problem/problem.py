@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.grid.box import STAR_OFFSETS
+from dsolver.grid.box import STAR_OFFSETS, wrapping
 from dsolver.grid.partition import Cut, Partition
 from dsolver.problems.boundary import Boundary, boundary_of, other_values
+from dsolver.problems.coefficient_names import CROSS, FIXED, HELD, KAPPA, MASK, SIGMA, VELOCITY
 from dsolver.problems.coordinates import Cells, agreed, centers_of
 from dsolver.problems.diffusion_problem.cell_sets import fixed_cells, left_out
 from dsolver.problems.diffusion_problem.coefficients import (
@@ -24,9 +25,9 @@ from dsolver.problems.diffusion_problem.coefficients import (
 )
 from dsolver.problems.diffusion_problem.spacing import cells_of
 from dsolver.problems.embedding import Embedding
-from dsolver.problems.finite_volumes import CROSS, FIXED, HELD, KAPPA, MASK, SCHEMES, SIGMA, UPWIND, VELOCITY, Diffusion
+from dsolver.problems.finite_volumes import SCHEMES, UPWIND, Diffusion
 from dsolver.problems.fluxes.flow import velocities_of
-from dsolver.problems.problem import Problem, wrapping
+from dsolver.problems.problem import Problem
 
 
 def diffusion(

@@ -20,7 +20,8 @@ from dsolver.problems.conditions import FACES
 from dsolver.problems.discretization import evaluated
 from dsolver.problems.embedding import Embedding
 from dsolver.problems.finite_volumes import Diffusion
-from dsolver.problems.fluxes.form import FluxForm, field_of
+from dsolver.problems.fluxes.coefficients import field_of
+from dsolver.problems.fluxes.form import FluxForm
 from dsolver.problems.fluxes.tensors import tensor_fluxes
 
 if TYPE_CHECKING:

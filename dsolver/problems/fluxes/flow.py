@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError, check_computed, float_of, in_a_line
 from dsolver.foreign_arrays import without_package
+from dsolver.problems.coefficient_names import VELOCITY
 from dsolver.problems.coordinates import Cells
 from dsolver.problems.discretization import evaluated
 from dsolver.problems.embedding import WORDS, Embedding
-from dsolver.problems.finite_volumes import VELOCITY
 
 F64 = npt.NDArray[np.float64]
 

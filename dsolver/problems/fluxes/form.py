@@ -11,20 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import numpy.typing as npt
 
 from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.layout import Array
-from dsolver.problems.discretization import evaluated
-from dsolver.problems.finite_volumes import FIXED, MASK, UPWIND, VELOCITY, Diffusion
+from dsolver.problems.cell_arrays import face_values
+from dsolver.problems.coefficient_names import FIXED, MASK
+from dsolver.problems.finite_volumes import UPWIND, Diffusion
+from dsolver.problems.fluxes.axes import AXES, along, part_of
+from dsolver.problems.fluxes.coefficients import field_of
+from dsolver.problems.fluxes.face_flow import face_flow
 
 if TYPE_CHECKING:
     from dsolver.problems.problem import Problem
-
-AXES: Final = (0, 1, 2)
 
 
 @final
@@ -62,12 +64,16 @@ class FluxForm:
         assert isinstance(problem.rule, Diffusion)
         field = field or partial(field_of, problem)
         self._rule, self._xp, self._asarray = problem.rule, xp, asarray
-        self._sizes = [asarray(_along(axis, size.copy())) for axis, size in enumerate(self._rule.sizes)]
+        self._sizes = [asarray(along(axis, size.copy())) for axis, size in enumerate(self._rule.sizes)]
         solid = field(MASK) != 0.0 if problem.rule.mask else None
         self._solid = None if solid is None else asarray(solid)
         self._open = None if solid is None else asarray(1.0 - solid)
         self._held = asarray(field(FIXED) != 0.0) if problem.rule.fixed else None
-        self._flows = [self._flow(axis, field) for axis in AXES] if problem.rule.velocity else None
+        self._flows = (
+            [face_flow(self._rule, xp, asarray, self._sizes, axis, field) for axis in AXES]
+            if problem.rule.velocity
+            else None
+        )
 
     def volumes(self) -> Array:
         """Volumes of the cells, zero where they are left out."""
@@ -102,10 +108,10 @@ class FluxForm:
         for axis in AXES:
             n, periodic = self._rule.grid[axis], self._rule.boundary.periodic[axis]
             if n > 1:
-                low, high = _index(axis, slice(None, -1)), _index(axis, slice(1, None))
+                low, high = part_of(axis, slice(None, -1)), part_of(axis, slice(1, None))
                 yield low, high, *self._coupled(kappa, axis, low, high, slice(1, -1))
             if n > 1 and periodic:
-                low, high = _index(axis, slice(-1, None)), _index(axis, slice(None, 1))
+                low, high = part_of(axis, slice(-1, None)), part_of(axis, slice(None, 1))
                 yield low, high, *self._coupled(kappa, axis, low, high, slice(0, 1))
 
     def ends(self, kappa: Sequence[Any]) -> Iterator[tuple[tuple[Any, ...], Array]]:
@@ -119,7 +125,7 @@ class FluxForm:
         between two of these.
         """
         low, high = (self.outflow(kappa, u, axis, side) for side in (0, 1))
-        below, above = _index(axis, slice(None, -1)), _index(axis, slice(1, None))
+        below, above = part_of(axis, slice(None, -1)), part_of(axis, slice(1, None))
         return self._xp.concatenate([-low, self._flux(kappa, u, axis, below, above, slice(1, -1)), high], axis=axis)
 
     def flux_across(self, kappa: Sequence[Any], u: Array, axis: int, face: int) -> Array:
@@ -130,7 +136,7 @@ class FluxForm:
             return -self.outflow(kappa, u, axis, 0)
         if face == n:
             return self.outflow(kappa, u, axis, 1)
-        low, high = _index(axis, slice(face - 1, face)), _index(axis, slice(face, face + 1))
+        low, high = part_of(axis, slice(face - 1, face)), part_of(axis, slice(face, face + 1))
         return self._flux(kappa, u, axis, low, high, slice(face, face + 1))
 
     def outflow(self, kappa: Sequence[Any], u: Array, axis: int, side: int) -> Array:
@@ -141,7 +147,7 @@ class FluxForm:
         if not self._rule.boundary.periodic[axis]:
             end = self._end(kappa, axis, side)
             return end.diagonal * u[end.where] - end.right
-        last, first = _index(axis, slice(-1, None)), _index(axis, slice(None, 1))
+        last, first = part_of(axis, slice(-1, None)), part_of(axis, slice(None, 1))
         around = self._flux(kappa, u, axis, last, first, slice(0, 1))
         return around if side else -around
 
@@ -197,37 +203,13 @@ class FluxForm:
         conducted = self._between(axis, resistance, low, high, 1.0)
         if self._flows is None:
             return conducted, conducted
-        flow = self._opened(self._opened(self._flows[axis][_index(axis, faces)], low), high)
+        flow = self._opened(self._opened(self._flows[axis][part_of(axis, faces)], low), high)
         if self._held is not None:
             flow = self._xp.where(self._held[low] & self._held[high], 0.0, flow)
         if self._rule.scheme == UPWIND:
             return conducted + self._xp.maximum(flow, 0.0), conducted + self._xp.maximum(-flow, 0.0)
         here, there = self._sizes[axis][low], self._sizes[axis][high]
         return conducted + flow * (there / (here + there)), conducted - flow * (here / (here + there))
-
-    def _flow(self, axis: int, field: Callable[[str], Any]) -> Array:
-        """Volume that flows through each face along an axis, in its direction: of the grid's shape with one more."""
-        rule, xp = self._rule, self._xp
-        assert rule.velocity is not None
-        number, n = rule.velocity[axis], rule.grid[axis]
-        if number is not None:
-            shape = [size + (other == axis) for other, size in enumerate(rule.grid)]
-            return xp.broadcast_to(self._asarray(np.array(number)) * self._area(axis), shape)
-        velocity = self._asarray(field(VELOCITY[axis]))
-        if velocity.shape[axis] == n:  # at centers
-            ends = _index(axis, slice(None, 1)), _index(axis, slice(-1, None))
-            first, last = velocity[ends[0]], velocity[ends[1]]
-            if rule.boundary.periodic[axis]:
-                first = last = self._interpolated(velocity, axis, ends[1], ends[0])
-            between = self._interpolated(velocity, axis, _index(axis, slice(None, -1)), _index(axis, slice(1, None)))
-            velocity = xp.concatenate([first, between, last], axis=axis)
-        flow: Array = velocity * self._area(axis)
-        return flow
-
-    def _interpolated(self, values: Array, axis: int, low: tuple[Any, ...], high: tuple[Any, ...]) -> Array:
-        """Values at faces by those at the centers on both sides."""
-        here, there = self._sizes[axis][low], self._sizes[axis][high]
-        return (values[low] * there + values[high] * here) / (here + there)
 
     def _between(
         self, axis: int, resistance: Array, low: tuple[Any, ...], high: tuple[Any, ...], times: float
@@ -256,9 +238,9 @@ class FluxForm:
         """Indices of the cells on both sides of faces, and how many faces there are between two such cells."""
         n, periodic = self._rule.grid[axis], self._rule.boundary.periodic[axis]
         if n > 1:
-            yield _index(axis, slice(None, -1)), _index(axis, slice(1, None)), 2.0 if periodic and n == 2 else 1.0
+            yield part_of(axis, slice(None, -1)), part_of(axis, slice(1, None)), 2.0 if periodic and n == 2 else 1.0
         if periodic and n > 2:
-            yield _index(axis, slice(-1, None)), _index(axis, slice(None, 1)), 1.0
+            yield part_of(axis, slice(-1, None)), part_of(axis, slice(None, 1)), 1.0
 
     def _ends(self, kappa: Sequence[Any], *, feeding: bool = False) -> Iterator[DomainFace]:
         """The faces of the domain with a condition, or those alone that add to right-hand sides."""
@@ -272,10 +254,10 @@ class FluxForm:
     def _end(self, kappa: Sequence[Any], axis: int, side: int) -> DomainFace:
         """The faces at one end (0 or 1) of an axis that is not periodic."""
         rule, whole = self._rule, Partition(self._rule.grid, (1, 1, 1))[0].box
-        condition, where = rule.boundary.at(axis, side), _index(axis, slice(None, 1) if side == 0 else slice(-1, None))
+        condition, where = rule.boundary.at(axis, side), part_of(axis, slice(None, 1) if side == 0 else slice(-1, None))
         face = [n if other != axis else 1 for other, n in enumerate(rule.grid)]
         values = {
-            name: self._asarray(np.array(rule.face_values(np, whole, axis, side, value), dtype=np.float64).T)
+            name: self._asarray(np.array(face_values(rule.cells, np, whole, axis, side, value), dtype=np.float64).T)
             for name, value in condition.values.items()
         }
         resistance = self._xp.broadcast_to(self._resistance(kappa, axis, where), face)
@@ -289,43 +271,9 @@ class FluxForm:
         diagonal, right = (self._opened(term, where) for term in terms)
         if self._held is not None:
             diagonal, right = (self._xp.where(self._held[where], 0.0, term) for term in (diagonal, right))
-        at = _along(axis, np.arange(rule.grid[axis]) == (0 if side == 0 else rule.grid[axis] - 1))
+        at = along(axis, np.arange(rule.grid[axis]) == (0 if side == 0 else rule.grid[axis] - 1))
         return DomainFace(where=where, at=at, diagonal=diagonal, right=right)
 
     def _opened(self, values: Array, where: tuple[Any, ...]) -> Array:
         """Values at some cells, zero where these are left out."""
         return values if self._open is None else values * (self._open[where] if where else self._open)
-
-
-def kappa_of(problem: Problem) -> list[complex | npt.NDArray[Any]]:
-    """κ of a diffusion problem along x, y, z: numbers, or arrays of the grid's shape, in this process."""
-    rule = problem.rule
-    assert isinstance(rule, Diffusion)
-    numbers = zip(rule.fields, rule.kappa, strict=True)
-    return [field_of(problem, name) if number is None else number for name, number in numbers]
-
-
-def field_of(problem: Problem, name: str) -> npt.NDArray[Any]:
-    """A coefficient of a diffusion problem that is no number: of the grid's shape, in this process.
-
-    It is float64, or complex128 where it came so.
-    """
-    rule = problem.rule
-    assert isinstance(rule, Diffusion)
-    if name in rule.functions:
-        box = Partition(rule.grid, (1, 1, 1))[0].box
-        values = evaluated(np, name, rule.functions[name], rule.centers(np, box), rule.grid)
-    else:
-        values = problem.coefficients[name]
-        values = values.get() if hasattr(values, "get") else values
-    return np.asarray(values, dtype=np.complex128 if np.dtype(values.dtype).kind == "c" else np.float64)
-
-
-def _along(axis: int, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Values along an axis, to broadcast."""
-    return values.reshape([-1 if other == axis else 1 for other in AXES])
-
-
-def _index(axis: int, part: slice) -> tuple[Any, ...]:
-    """Index of a part along an axis, in an array whose last axes are x, y, z."""
-    return (Ellipsis, *(part if other == axis else slice(None) for other in AXES))

@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError
 from dsolver.kernels.general.look import CANCELED
-from dsolver.problems.finite_volumes import HELD, MASK, SIGMA, Diffusion
-from dsolver.problems.fluxes.form import FluxForm, field_of, kappa_of
+from dsolver.problems.coefficient_names import HELD, MASK, SIGMA
+from dsolver.problems.finite_volumes import Diffusion
+from dsolver.problems.fluxes.coefficients import field_of, kappa_of
+from dsolver.problems.fluxes.form import FluxForm
 from dsolver.problems.fluxes.tensors import tensor_couplings
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from dsolver.kernels.formats.layout import Array
 from dsolver.problems.boundary import Boundary
+from dsolver.problems.coefficient_names import VELOCITY
 from dsolver.problems.conditions import Condition, Neumann
 from dsolver.problems.coordinates import Cells
 from dsolver.problems.discretization import evaluated
-from dsolver.problems.finite_volumes import VELOCITY, Diffusion
+from dsolver.problems.finite_volumes import Diffusion
 
 if TYPE_CHECKING:
     from dsolver.problems.problem import Problem

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any, Final, Literal, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError
 from dsolver.grid.box import Triple, three
 from dsolver.grid.partition import Partition
+from dsolver.problems.cell_arrays import face_values
+from dsolver.problems.coefficient_names import FIXED
 from dsolver.problems.conditions import ALPHA, Dirichlet
-from dsolver.problems.finite_volumes import CROSS, FIXED, MASK, Diffusion
-from dsolver.problems.fluxes.form import field_of, kappa_of
+from dsolver.problems.coordinates import F64
+from dsolver.problems.finite_volumes import Diffusion
+from dsolver.problems.fluxes.cell_tensors import absent_cells, cell_tensors, definite
+from dsolver.problems.fluxes.coefficients import field_of
 
 if TYPE_CHECKING:
     from dsolver.problems.problem import Problem
 
-F64 = npt.NDArray[np.float64]
-PAIRS: Final = ((0, 1), (0, 2), (1, 2))
-"""Axes of `CROSS`."""
 TOGETHER: Final = 1 << 13
 """Vertices whose systems are solved at once, about: 20 MB in three dimensions."""
 
@@ -85,9 +85,9 @@ class _Vertices:
         self._corners: list[Corner] = list(product((0, 1), repeat=self._count))
         faces = [(axis, corner) for axis in self._axes for corner in self._corners if not corner[axis]]
         self._faces = {face: number for number, face in enumerate(faces)}
-        self._present = ~_absent(problem)
+        self._present = ~absent_cells(problem)
         self._held = (field_of(problem, FIXED) != 0.0).reshape(self._shape) if rule.fixed else None
-        self._kappa = self._checked(_tensors(problem)[..., : self._count, : self._count])
+        self._kappa = definite(cell_tensors(problem)[..., : self._count, : self._count], self._present)
         self._conditions = {
             (axis, side): self._face_values(axis, side)
             for axis, side in product(self._axes, (0, 1))
@@ -286,38 +286,7 @@ class _Vertices:
         whole = Partition(self._rule.grid, (1, 1, 1))[0].box
         found = {}
         for name, value in self._rule.boundary.at(axis, side).values.items():
-            given = np.array(self._rule.face_values(np, whole, axis, side, value), dtype=np.float64).T
+            given = np.array(face_values(self._rule.cells, np, whole, axis, side, value), dtype=np.float64).T
             face = [1 if other == axis else n for other, n in enumerate(self._rule.grid)]
             found[name] = np.broadcast_to(np.broadcast_to(given, face).reshape(face[: self._count]), self._shape)
         return found
-
-    def _checked(self, kappa: F64) -> F64:
-        """The tensors, 1 where there is no cell; raises InputError where one is not positive definite."""
-        kappa = np.where(self._present[..., None, None], kappa, np.eye(self._count))
-        good = np.isfinite(kappa).all() and bool((np.linalg.eigvalsh(kappa)[..., 0] > 0.0).all())
-        if not good:
-            raise InputError(
-                "kappa must be finite and positive definite in each cell: mend its values, or leave such cells out "
-                "with mask="
-            )
-        return kappa
-
-
-def _absent(problem: Problem) -> npt.NDArray[np.bool_]:
-    """Cells that are left out, of the grid's own axes."""
-    rule, shape = problem.rule, problem.shape
-    assert isinstance(rule, Diffusion)
-    return (field_of(problem, MASK) != 0.0).reshape(shape) if rule.mask else np.zeros(shape, dtype=np.bool_)
-
-
-def _tensors(problem: Problem) -> F64:
-    """κ of each cell: (*shape, 3, 3)."""
-    rule, shape = problem.rule, problem.shape
-    assert isinstance(rule, Diffusion)
-    out = np.zeros((*shape, 3, 3))
-    for axis, along in enumerate(kappa_of(problem)):
-        out[..., axis, axis] = np.broadcast_to(along, rule.grid).reshape(shape)
-    for name, number, (i, j) in zip(CROSS, rule.cross, PAIRS, strict=True):
-        values = field_of(problem, name) if number is None else number
-        out[..., i, j] = out[..., j, i] = np.broadcast_to(values, rule.grid).reshape(shape)
-    return out

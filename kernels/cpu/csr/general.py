@@ -21,8 +21,9 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GhostRows
+from dsolver.kernels.general.operations import Between
 from dsolver.kernels.general.rows import SplitRows
-from dsolver.kernels.general.setup import Between, GeneralSetup
+from dsolver.kernels.general.setup import GeneralSetup
 
 FEW_SAMPLES = 16
 """Stretches of rows by which the format of rows is chosen: 64 of them took 8 ms of a set-up of 170 ms at 64³."""

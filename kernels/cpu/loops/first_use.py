@@ -19,7 +19,7 @@ from dsolver.kernels.first_use import SILENCE, Words
 
 OURS: Final = "dsolver."
 KINDS: Final = {
-    "dsolver.kernels.cpu.lattice": "lattice",
+    "dsolver.kernels.cpu.lattice.interpolation": "lattice",
     "dsolver.kernels.cpu.sell.assembly": "lattice",
     "dsolver.kernels.cpu.csr.look": "algebraic",
     "dsolver.kernels.cpu.amg.box_rows": "algebraic",

@@ -18,7 +18,7 @@ from dsolver.kernels.cuda.vectors import CudaVectors
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.dense import RANK_TOLERANCE, DenseInverse, DenseSetup
 from dsolver.kernels.formats.layout import Array, Layout
-from dsolver.kernels.formats.stencil import StencilRows
+from dsolver.kernels.formats.stencil.rows import StencilRows
 
 FILE, DTYPE = "amg/dense.cu", "float64"
 BLOCK, LINES = 32, 8

@@ -27,9 +27,10 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows
+from dsolver.kernels.general.operations import Between
 from dsolver.kernels.general.rows import SplitRows
 from dsolver.kernels.general.selection import MEASURE, chosen
-from dsolver.kernels.general.setup import Between, GeneralSetup
+from dsolver.kernels.general.setup import GeneralSetup
 
 
 @final

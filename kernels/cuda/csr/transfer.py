@@ -14,7 +14,7 @@ from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.choice import FEW_ROWS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array
-from dsolver.kernels.general.setup import Between
+from dsolver.kernels.general.operations import Between
 
 BETWEEN: Final = ((3, 3), (3, 6), (6, 3))
 """Blocks that there are kernels for."""

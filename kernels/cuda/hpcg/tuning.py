@@ -23,7 +23,7 @@ from dsolver.kernels.cuda.launch.config import LaunchConfig
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.sell import SellMatrix
-from dsolver.kernels.formats.stencil import StencilRows
+from dsolver.kernels.formats.stencil.rows import StencilRows
 
 REPEATS = 9
 GAIN = 0.995

@@ -12,7 +12,8 @@ from dsolver.kernels.cuda.launch.foresight import answer
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.layout import Array
-from dsolver.kernels.formats.stencil import CANCELED, ROUNDING, Alike, StencilRows, probes
+from dsolver.kernels.formats.stencil.alike import CANCELED, ROUNDING, Alike, probes
+from dsolver.kernels.formats.stencil.rows import StencilRows
 from dsolver.kernels.lattice.coarsening import Triple
 from dsolver.kernels.lattice.statistics import pairs
 

@@ -17,7 +17,8 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import kept, table
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import Array
-from dsolver.kernels.formats.stencil import Alike, StencilRows
+from dsolver.kernels.formats.stencil.alike import Alike
+from dsolver.kernels.formats.stencil.rows import StencilRows
 from dsolver.kernels.lattice.coarsening import Coarsening, Triple
 from dsolver.kernels.lattice.fluxes import Fluxes
 from dsolver.kernels.lattice.setup import LatticeSetup

@@ -13,7 +13,8 @@ from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors import CudaVectors
 from dsolver.kernels.formats.base import Format, SeparateBackward
 from dsolver.kernels.formats.layout import SLICE, Array
-from dsolver.kernels.formats.stencil import ConstantStencil, Triple
+from dsolver.kernels.formats.stencil.constant import ConstantStencil
+from dsolver.kernels.formats.stencil.rows import Triple
 from dsolver.kernels.lattice.star import StarTransfer
 
 STAR_LANES, STAR_LINES, STAR_PLANES, STAR_THREADS = 32, 32, 6, 512

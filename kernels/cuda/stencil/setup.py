@@ -21,7 +21,8 @@ from dsolver.kernels.cuda.stencil.matrix import (
 )
 from dsolver.kernels.cuda.vectors import CudaVectors
 from dsolver.kernels.formats.layout import SLICE
-from dsolver.kernels.formats.stencil import CENTER, ConstantStencil, StencilSetup
+from dsolver.kernels.formats.stencil.constant import ConstantStencil, StencilSetup
+from dsolver.kernels.formats.stencil.rows import CENTER
 from dsolver.kernels.lattice.star import Around, StarTransfer
 
 BX, BY, ROWS, SLOTS = 64, 8, 2, 3

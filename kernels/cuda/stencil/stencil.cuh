@@ -6,7 +6,7 @@
 
 constexpr int CENTER = 13;   // of 27 weights in lattice order
 
-// A `dsolver.kernels.formats.stencil.ConstantStencil` as an argument: in the constant bank, from where an FMA takes a weight at no cost.
+// A `dsolver.kernels.formats.stencil.constant.ConstantStencil` as an argument: in the constant bank, from where an FMA takes a weight at no cost.
 struct Stencil {
     real weights[27];   // of the offsets (-1 .. 1)^3, x fastest
     real faces[6];      // what the diagonal gains at the faces x = 0, x = nx - 1, y = 0, ...

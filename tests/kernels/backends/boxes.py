@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from dsolver.kernels import Backend, load
-from dsolver.kernels.formats.stencil import StencilRows
+from dsolver.kernels.formats.stencil.rows import StencilRows
 
 F64 = npt.NDArray[np.float64]
 Shape = tuple[int, int, int]

@@ -15,7 +15,8 @@ from dsolver.kernels import contract, load
 from dsolver.kernels.direct.parts import DirectPart
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import SLICE
-from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil
+from dsolver.kernels.formats.stencil.constant import ConstantStencil
+from dsolver.kernels.formats.stencil.rows import OFFSETS
 from dsolver.kernels.lattice.star import alone, star_transfer
 from tests.kernels.backends.boxes import SOME_NEIGHBORS, Box, Case, both, box, stencil_of
 

@@ -11,15 +11,9 @@ import pytest
 
 from dsolver.kernels import Backend, load
 from dsolver.kernels.formats.layout import SLICE
-from dsolver.kernels.formats.stencil import (
-    CENTER,
-    CLASSES,
-    OFFSETS,
-    STAR_COLORS,
-    ConstantStencil,
-    StencilRows,
-    constant_stencil,
-)
+from dsolver.kernels.formats.stencil.alike import constant_stencil
+from dsolver.kernels.formats.stencil.constant import CLASSES, STAR_COLORS, ConstantStencil
+from dsolver.kernels.formats.stencil.rows import CENTER, OFFSETS, StencilRows
 from dsolver.kernels.lattice.coarsening import Coarsening
 from dsolver.kernels.lattice.galerkin import interpolation
 from dsolver.kernels.lattice.star import Around, alone, star_transfer

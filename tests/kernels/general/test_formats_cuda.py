@@ -19,7 +19,7 @@ from dsolver.kernels.cuda.launch import loader
 from dsolver.kernels.formats.block_slices import NEAR, RUN, WIDE
 from dsolver.kernels.formats.choice import gpu_choice
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.general.setup import Between
+from dsolver.kernels.general.operations import Between
 from dsolver.kernels.reference import block_slices as numpy_slices
 from dsolver.kernels.reference import csr as numpy_rows
 from dsolver.monitor import watch

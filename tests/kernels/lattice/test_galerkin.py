@@ -12,7 +12,8 @@ import scipy.sparse as sp
 
 from dsolver.grid.box import three
 from dsolver.kernels import Backend, load
-from dsolver.kernels.cpu import lattice as cpu_lattice
+from dsolver.kernels.cpu.lattice import galerkin
+from dsolver.kernels.cpu.lattice import setup as cpu_lattice
 from dsolver.kernels.lattice.coarsening import CORNERS, GHOST, NEGLIGIBLE, Coarsening, offsets_below
 from dsolver.kernels.lattice.statistics import couplings
 
@@ -212,7 +213,7 @@ def test_only_seams_take_the_loop_for_any_point(
         took.append(args)
         loop(*args)
 
-    loop = cpu_lattice.other_weights
+    loop = galerkin.other_weights
     monkeypatch.setattr(cpu_lattice, "other_weights", spy)
     c = whole((7, 5, 9), periodic, (2, 2, 2))
     coarsened(backend("cpu"), c, STAR, with_ghosts(random_rows(c.grid, periodic, STAR, shift=0.1), c))

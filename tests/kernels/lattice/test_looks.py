@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from dsolver.kernels import Backend, load
-from dsolver.kernels.formats.stencil import OFFSETS, StencilRows
+from dsolver.kernels.formats.stencil.rows import OFFSETS, StencilRows
 from dsolver.kernels.lattice import statistics
 from dsolver.kernels.lattice.setup import LatticeSetup
 

@@ -20,9 +20,10 @@ from scipy.sparse.linalg import LaplacianNd
 
 import dsolver
 from dsolver.kernels import first_use as words
-from dsolver.kernels.cpu import ahead, lattice, vectors
+from dsolver.kernels.cpu import ahead, vectors
 from dsolver.kernels.cpu.amg import box_rows, open_rows
 from dsolver.kernels.cpu.csr import look
+from dsolver.kernels.cpu.lattice import interpolation
 from dsolver.kernels.cpu.loops import first_use
 from dsolver.kernels.cpu.loops.first_use import KINDS, MOST_HELPERS, FirstUse
 
@@ -177,7 +178,7 @@ def test_processes_beside_are_started_once_for_a_cache(
     monkeypatch.setattr("os.sched_getaffinity", lambda _: cores)
     for _ in range(2):  # two workers, say
         heard = FirstUse(str(tmp_path / "cache"))
-        for dispatcher in (vectors.in_order, lattice.take_own, lattice.interpolate):
+        for dispatcher in (vectors.in_order, interpolation.take_own, interpolation.interpolate):
             heard.on_start(compiling(dispatcher))
             heard.on_end(compiling(dispatcher))
     programs = [["-P", "-m", "dsolver.kernels.cpu.ahead", "lattice", str(n), str(started)] for n in range(started)]
@@ -194,7 +195,13 @@ def test_each_kind_of_solve_has_its_loops_compiled_beside(tmp_path: Path, monkey
     monkeypatch.setattr(subprocess, "Popen", begun)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     heard = FirstUse(str(tmp_path / "cache"))
-    for dispatcher in (vectors.in_order, lattice.take_own, look._look_at_rows, box_rows._count, lattice.interpolate):
+    for dispatcher in (
+        vectors.in_order,
+        interpolation.take_own,
+        look._look_at_rows,
+        box_rows._count,
+        interpolation.interpolate,
+    ):
         heard.on_start(compiling(dispatcher))
         heard.on_end(compiling(dispatcher))
     assert kinds == ["lattice", "algebraic"]
@@ -231,5 +238,5 @@ def test_numba_compiles_without_the_collector(monkeypatch: pytest.MonkeyPatch, *
 def test_a_folder_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     heard = FirstUse(str(tmp_path / "file" / "cache"))
-    heard.on_start(compiling(lattice.take_own))
-    heard.on_end(compiling(lattice.take_own))
+    heard.on_start(compiling(interpolation.take_own))
+    heard.on_end(compiling(interpolation.take_own))

@@ -17,7 +17,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.checkered.faces import Faces
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.formats.stencil import STAR, StencilRows
+from dsolver.kernels.formats.stencil.rows import STAR, StencilRows
 from dsolver.multigrid.forecast import levels_of
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import diffusion

@@ -10,7 +10,7 @@ import click
 
 from dsolver.benchmarks import hpcg as benchmark
 from dsolver.cli import files, progress
-from dsolver.cli.hpcg_report import show
+from dsolver.cli.hpcg.report import show
 from dsolver.cli.options import (
     Command,
     Where,

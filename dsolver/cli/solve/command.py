@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
-from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,15 +26,12 @@ from dsolver.cli.options import (
     volume_options,
     where_options,
 )
+from dsolver.cli.solve.prepared import check_room, saves
+from dsolver.cli.solve.shown import facts_of, show
 from dsolver.cli.system.choice import system_of, system_options
-from dsolver.cluster import host_memory
-from dsolver.cost.forecast import Estimate
-from dsolver.cost.room import SMALL
-from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.krylov.methods import FOR_ANY, FOR_INDEFINITE, FOR_SYMMETRIC, METHODS, MethodName
-from dsolver.monitor.spans import Span, exposed_text
+from dsolver.monitor.spans import Span
 from dsolver.preconditioners.registry import AUTO, NAMED
-from dsolver.problems import Problem
 from dsolver.program.spec import SolveSpec
 from dsolver.session.arguments import FMG, check_guess
 from dsolver.session.checkpoint import EVERY
@@ -44,7 +39,6 @@ from dsolver.session.options import Options, PrecondDtype, Setup
 from dsolver.session.user_arrays.several import are_several
 from dsolver.solution import Solution
 from dsolver.status import Status
-from dsolver.units import amount
 
 ADVICE: Final = {
     Status.MAX_ITERATIONS: (
@@ -277,9 +271,9 @@ def command(
     solutions: Sequence[Solution] = found if several else [found]
     files.write_spans((span for solution in solutions for span in solution.spans), None, trace_file)
     if not (quiet or alone):
-        _show(solutions, out)
+        show(solutions, out)
     if json_file is not None:
-        facts = [_facts(problem, solution) for solution in solutions]
+        facts = [facts_of(problem, solution) for solution in solutions]
         files.write_json(json_file, json.dumps(facts if several else facts[0], indent=1))
     worst = next((solution.status for solution in solutions if not solution.converged), solutions[0].status)
     click.echo(f"{worst}: {ADVICE.get(worst, worst.advice)}", err=alone)
@@ -287,85 +281,5 @@ def command(
         ctx.exit(1)
 
 
-def check_room(problem: Problem, plan: Callable[..., Estimate]) -> None:
-    """Refuse a system that memory will not hold, before its right-hand side is made in this process.
-
-    Raises:
-        DeviceMemoryError: what is missing where.
-    """
-    size = 8 * prod(problem.grid)
-    if size <= SMALL:
-        return
-    shortage = plan(bandwidth=1.0).shortage  # of which nothing is asked
-    (own,) = host_memory.shares([host_memory.supplies()], [size])
-    if shortage is None and own.free < size:
-        shortage = (
-            f"{amount(own.free)} are {own.what}, but b needs {amount(size)} in this process: give --rhs b.zarr, which "
-            f"workers read themselves, or a smaller grid"
-        )
-    if shortage is not None:
-        raise DeviceMemoryError(shortage)
-
-
-def saves(folder: Path | None, every: float | None, *, resume: bool) -> dsolver.Checkpoint | None:
-    """The store of --checkpoint.
-
-    Raises:
-        InputError: another option needs one, or it cannot be one.
-    """
-    if folder is None:
-        if resume or every is not None:
-            raise InputError(f"--{'resume' if resume else 'every'} needs --checkpoint FOLDER, the folder of the saves")
-        return None
-    return dsolver.Checkpoint(folder, every=EVERY if every is None else every)
-
-
-def _facts(problem: Problem, solution: Solution) -> dict[str, Any]:
-    """A solution but for x, as JSON has it; numbers that are not finite are null."""
-    return {
-        "problem": problem.name,
-        "shape": problem.shape,
-        "status": str(solution.status),
-        "converged": solution.converged,
-        "iterations": solution.iterations,
-        "residuals": [_finite(value) for value in solution.residuals],
-        "true_residual": _finite(solution.true_residual),
-        "relative_residual": _finite(solution.relative_residual),
-        "b_norm": _finite(solution.b_norm),
-        "closed_regions": solution.closed_regions,
-        "timings": dict(solution.timings),
-        "engine": solution.engine,
-        "solved_by": solution.solved_by,
-        "exposed_percent": solution.exposed_percent,
-        "notes": solution.notes,
-    }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _nowhere(_: Sequence[Span]) -> None:
     """Spans that are asked for, but not as they come."""
-
-
-def _show(solutions: Sequence[Solution], out: Path | None) -> None:
-    for number, solution in enumerate(solutions):
-        _show_one(solution, f"right-hand side {number}, " if len(solutions) > 1 else "")
-    if out is not None:
-        click.echo(f"x written to {out}")
-
-
-def _show_one(solution: Solution, of: str) -> None:
-    first, last = solution.residuals[0], solution.residuals[-1]
-    count = solution.iterations
-    each = f" (x {(last / first) ** (1 / count):.3f} each)" if count and first else ""
-    click.echo(f"{of}residual ‖b - A x‖: {first:.6e} at the start, {last:.6e} after {count} iterations{each}")
-    click.echo(f"true residual: {solution.true_residual:.6e}, {solution.relative_residual:.3e} of ‖b‖")
-    click.echo("seconds: " + ", ".join(f"{name} {value:.3f}" for name, value in solution.timings.items()))
-    click.echo(f"engine: {solution.engine}")
-    click.echo(f"solved by: {solution.solved_by}")
-    for note in solution.notes:
-        click.echo(f"note: {note}")
-    if solution.exposure is not None and solution.exposure.total.ms:
-        click.echo(exposed_text(solution.exposure.to_dict()))

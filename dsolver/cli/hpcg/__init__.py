@@ -1,0 +1,1 @@
+"""`dsolver hpcg`: the command, and the report of the benchmark."""

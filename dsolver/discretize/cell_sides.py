@@ -1,0 +1,130 @@
+"""Right-hand sides and solutions of cells: sources, values at the boundary, and held cells."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, final
+
+from dsolver.discretize.coefficients import Coefficients, cells
+from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.grid.partition import Partition
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import LOAD
+from dsolver.kernels.formats.layout import Layout
+from dsolver.problems.discretization import CellRule, Patch, Source
+from dsolver.problems.held_cells import HeldCells, HeldValues
+
+
+@final
+class CellSides:
+    """Right-hand sides and solutions of cells.
+
+    Args:
+        engine: runs the kernels.
+        partition: the chunks.
+        coefficients: of the rule, prepared; not kept.
+        rule: of the cells.
+        layout: the `Layout` of every chunk.
+
+    Raises:
+        InputError: a value of a held cell makes no sense.
+    """
+
+    def __init__(
+        self, engine: Engine, partition: Partition, coefficients: Coefficients, rule: CellRule, layout: PerChunk
+    ) -> None:
+        self._engine, self._partition, self._layout = engine, partition, layout
+        self._source = coefficients.per_chunk(partial(_source, rule=rule))
+        self._held_cells: PerChunk | None = None
+        self._held_values: PerChunk | None = None
+        if rule.holding is not None:
+            self._held_cells = coefficients.per_chunk(partial(_held_cells, rule=rule))
+            self.hold(coefficients, rule)
+
+    def take(self, rule: CellRule, engine: Engine) -> None:
+        """Take the values at the boundary of another rule; engine: a view whose value type they have."""
+        self._source = engine.per_chunk(partial(_fed, rule=rule, partition=self._partition), self._source)
+
+    def hold(self, coefficients: Coefficients, rule: CellRule) -> None:
+        """Take values of held cells, from coefficients that are prepared."""
+        assert self._held_cells is not None
+        make = partial(_held_values, rule=rule)
+        self._held_values = coefficients.per_chunk(make, operands=(self._held_cells,))
+
+    def assemble(self, b: Field) -> None:
+        """b, which holds the source, becomes the right-hand side."""
+        self._rebuilt(b, right=True)
+
+    def clear(self, x: Field) -> None:
+        """x = 0 at cells that are left out, or held."""
+        self._rebuilt(x, right=False)
+
+    def _rebuilt(self, x: Field, *, right: bool) -> None:
+        held = () if self._held_values is None else (self._held_values,)
+        blocks = self._engine.per_chunk(partial(_assembled, right=right), self._layout, x, self._source, *held)
+        self._engine.run(LOAD, self._layout, blocks, x)
+
+    def filled(self, x: Field) -> PerChunk | None:
+        """Blocks of x with the values of held cells; None where there are none."""
+        if self._held_values is None:
+            return None
+        return self._engine.per_chunk(_filled, self._layout, x, self._held_values)
+
+    def times_volumes(self, ones: PerChunk) -> PerChunk:
+        """Blocks times the volumes of their cells."""
+        return self._engine.per_chunk(_volumes, self._source, ones)
+
+    def volumes(self) -> PerChunk:
+        """Blocks of the volumes of cells, zero where they are left out."""
+        return self._engine.per_chunk(_volumes_of, self._layout, self._source)
+
+
+# -- what is made on the owners: blocks (nx, ny, nz) -------------------------------------------------------------------
+
+
+def _source(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Source:
+    """The `Source` of a chunk."""
+    return rule.source(patch)
+
+
+def _fed(backend: Backend, number: int, source: Source, *, rule: CellRule, partition: Partition) -> Source:
+    """The `Source` of a chunk with the boundary values of a rule."""
+    return rule.fed(backend, partition[number].box, source)
+
+
+def _held_cells(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Any:
+    """The `HeldCells` of a chunk."""
+    return rule.held_cells(patch)
+
+
+def _held_values(_: Backend, __: int, patch: Patch, held: HeldCells, *, rule: CellRule) -> Any:
+    """The `HeldValues` of a chunk."""
+    return rule.held_values(patch, held)
+
+
+def _assembled(
+    backend: Backend, _: int, layout: Layout, x: Any, source: Source, held: HeldValues | None = None, *, right: bool
+) -> Any:
+    """A chunk's part of b from the source x, or x with zeros at cells that are no unknowns."""
+    values = cells(backend, layout, x).astype("float64", copy=False)  # kernels of faces take these
+    if not right:
+        return source.cleared(values).T
+    values = source.assembled(backend.lattice, values)
+    if held is not None:
+        held.add(values)
+    return values.T
+
+
+def _filled(backend: Backend, _: int, layout: Layout, x: Any, held: HeldValues) -> Any:
+    """A block of x with the values of held cells."""
+    values = cells(backend, layout, x)
+    held.fill(values)
+    return values.T
+
+
+def _volumes(_: Backend, __: int, source: Source, ones: Any) -> Any:
+    return (source.volumes() * ones.T).T
+
+
+def _volumes_of(backend: Backend, _: int, layout: Layout, source: Source) -> Any:
+    return (source.volumes() * backend.xp.ones(layout.shape[::-1])).T

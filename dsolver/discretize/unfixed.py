@@ -1,0 +1,95 @@
+"""Search for constants that nothing fixes: on all cells, on the regions that a mask closes, on pieces of a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, final
+
+from dsolver.discretize.closed_regions import ClosedRegions, closed_cells
+from dsolver.discretize.coefficients import Coefficients
+from dsolver.discretize.components import any_kept, counted, is_grounded, labelled, links_of
+from dsolver.discretize.pieces import closed_pieces
+from dsolver.distributed.loaded_rows import LoadedRows
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.errors import InputError
+from dsolver.grid.partition import Partition
+from dsolver.kernels import Backend
+from dsolver.problems import Problem
+from dsolver.problems.discretization import CellRule, Patch
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Unfixed:
+    """Constants that nothing fixes.
+
+    Attributes:
+        ones: blocks with ones on all cells that are not left out, where one constant is open; else None.
+        closed: regions with constants of their own, where there are several; else None.
+        sealed: whether a mask keeps all cells from the conditions that would fix the constant.
+    """
+
+    ones: PerChunk | None = None
+    closed: ClosedRegions | None = None
+    sealed: bool = False
+
+
+def unfixed(
+    engine: Engine, problem: Problem, partition: Partition, coefficients: Coefficients | LoadedRows | None
+) -> Unfixed:
+    """Constants that nothing fixes in a problem whose coefficients are prepared.
+
+    Raises:
+        InputError: every cell is left out.
+    """
+    rule, singular = problem.rule, problem.singular
+    if rule is not None and isinstance(coefficients, Coefficients):
+        view = coefficients.engine
+        if isinstance(rule, CellRule) and rule.masked:
+            if singular is not False:
+                return _in_regions(view, coefficients, rule)
+            _check_kept(rule, any_kept(view, coefficients, rule))
+            return Unfixed()
+        singular = singular is not False and not is_grounded(view, coefficients, rule)
+    if singular is not False and isinstance(coefficients, LoadedRows) and not problem.asymmetry:
+        found = closed_pieces(engine, coefficients.blocks, problem.senders or [()])
+        singular = found.whole
+        if found.count and not found.whole:
+            return Unfixed(closed=found)
+    return Unfixed(ones=engine.per_chunk(partial(_ones, partition=partition)) if singular else None)
+
+
+def _in_regions(engine: Engine, coefficients: Coefficients, rule: CellRule) -> Unfixed:
+    """Constants of the regions that a mask leaves; raises InputError where it leaves no cell."""
+    links = links_of(coefficients, rule)
+    labels = labelled(engine, coefficients, rule, links)
+    closed, free = counted(engine, coefficients, labels)
+    _check_kept(rule, closed + free)
+    if not closed:
+        return Unfixed()
+    found = closed_cells(engine, coefficients, rule, links, labels, free)
+    return Unfixed(
+        ones=coefficients.per_chunk(partial(_unmasked, rule=rule)) if found.whole else None,
+        closed=found if found.count and not found.whole else None,
+        sealed=rule.grounds and found.free == 0,
+    )
+
+
+def _check_kept(rule: CellRule, kept: int) -> None:
+    """Refuse a mask that leaves out every cell; kept: 0 where it does."""
+    if not kept:
+        fixed = "" if rule.holding is None else " or fixed"
+        raise InputError(
+            f"every cell is left out{fixed}: mask is true at the cells to leave out, and active at those to keep"
+        )
+
+
+def _ones(backend: Backend, number: int, *, partition: Partition) -> Any:
+    return backend.xp.ones(partition[number].box.shape)
+
+
+def _unmasked(backend: Backend, _: int, patch: Patch, *, rule: CellRule) -> Any:
+    """Ones at the cells that are not left out and zeros elsewhere."""
+    solid, ones = rule.solid(patch), backend.xp.ones(patch.shape)
+    return (ones if solid is None else ones * ~solid).T

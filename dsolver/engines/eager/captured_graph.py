@@ -1,0 +1,48 @@
+"""The captured work of a stream, launched again and again."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Final, final
+
+from dsolver.engines.eager.cuda_timing import call_driver, driver
+
+_USE_NODE_PRIORITY: Final = 8  # CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
+
+
+@final
+class CapturedGraph:
+    """The captured work of a stream, as a CUDA graph whose kernels keep the priorities of the streams they came from.
+
+    CuPy's own graphs take the priority of the stream on which they are launched for all their kernels. Then the kernels
+    of an exchange wait until the inner kernel that they run beside has started its last block: on two H200s the halo of
+    an SpMV of 0.96 ms, there after 20 us, was looked at after 0.95 ms.
+
+    Args:
+        stream: on which a capture has begun.
+
+    Raises:
+        cupy.cuda.driver.CUDADriverError: something cannot be captured.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._graph = ctypes.c_void_p()
+        captured = ctypes.c_void_p()
+        call_driver("cuStreamEndCapture", ctypes.c_void_p(stream.ptr), ctypes.byref(captured))
+        try:
+            flags = ctypes.c_ulonglong(_USE_NODE_PRIORITY)
+            call_driver("cuGraphInstantiateWithFlags", ctypes.byref(self._graph), captured, flags)
+        finally:
+            call_driver("cuGraphDestroy", captured)
+
+    def launch(self, stream: Any) -> None:
+        """Enqueue the graph."""
+        call_driver("cuGraphLaunch", self._graph, ctypes.c_void_p(stream.ptr))
+
+    def upload(self, stream: Any) -> None:
+        """Bring the graph to the device, so that its first launch does not."""
+        call_driver("cuGraphUpload", self._graph, ctypes.c_void_p(stream.ptr))
+
+    def __del__(self) -> None:
+        if self._graph.value:
+            driver().cuGraphExecDestroy(self._graph)  # whatever has become of the device

@@ -1,0 +1,78 @@
+"""Specification of a program's ranks, and of their failures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+from dsolver.errors import DsolverError
+from dsolver.grid.partition import Partition
+
+HOST_GPUS: Final = 16
+"""GPUs that a host has at most."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RankSpec:
+    """Specification of a program that every rank knows.
+
+    Attributes:
+        program: a unique name.
+        lease: a key of the cluster that exists as long as the client wants the program.
+        partition: the chunks.
+        ranks: the rank that owns each chunk.
+        kernels: the backend's name.
+        token: the secret with which ranks recognize each other.
+        timeout: seconds of silence after which a rank that is waited for counts as lost.
+    """
+
+    program: str
+    lease: str
+    partition: Partition
+    ranks: tuple[int, ...]
+    kernels: str
+    token: bytes
+    timeout: float
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        return max(self.ranks) + 1
+
+    @property
+    def hosts(self) -> list[int]:
+        """The first chunk of each rank."""
+        first = {rank: number for number, rank in reversed(list(enumerate(self.ranks)))}
+        return [first[rank] for rank in range(self.size)]
+
+    @property
+    def meshed(self) -> bool:
+        """Whether each rank is connected with every other one: CPUs exchange halos so, GPUs of a host addresses.
+
+        Of more GPUs than a host has, connections carry the reason of a failure and nothing else, from rank to rank.
+        """
+        return self.kernels != "cuda" or self.size <= HOST_GPUS
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether a worker can have one such rank at a time: two communicators on one GPU can block each other."""
+        return self.kernels == "cuda"
+
+    def owned(self, rank: int) -> tuple[int, ...]:
+        """The chunks of a rank."""
+        return tuple(number for number, owner in enumerate(self.ranks) if owner == rank)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why a rank could not do what it was asked to.
+
+    Attributes:
+        error: what the client should raise.
+        secondary: the rank only stopped because another one failed, or because it was told to.
+    """
+
+    error: DsolverError
+    secondary: bool = False

@@ -1,0 +1,1 @@
+"""Set-up of lattices on a CPU: loops along lines of points."""
