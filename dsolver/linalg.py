@@ -1,4 +1,4 @@
-"""Krylov methods with the arguments and results of `scipy.sparse.linalg`."""
+"""Table of Krylov methods with the arguments and results of `scipy.sparse.linalg`."""
 
 from __future__ import annotations
 

@@ -67,6 +67,10 @@ ALLOWED = {
 
 #: Modules of a folder that a reader can still look through, beside its `__init__.py`.
 MOST_MODULES = 14
+#: Lines of a module that a reader can still take in, but where its first line says that it is a table of operations.
+MOST_LINES = 300
+#: Modules that are longer and no tables, at most. Lower it where there are fewer; to raise it needs a reason.
+MOST_LONG = 17
 #: Imports that climb, at most: each is one way of a circle. Lower it where there are fewer; to raise it needs a reason.
 MOST_CLIMBING = 1
 #: The modules of dsolver that lie in no package: all are public, but `__main__`.
@@ -308,6 +312,25 @@ def test_a_crowded_folder_is_found() -> None:
     assert not crowded([*some, Path("rooms/__init__.py"), Path("rooms/inner/one.py")])
     assert not crowded([*some, Path("rooms/0.cu")])
     assert crowded([*some, Path("rooms/more.cu")]) == [f"rooms: {MOST_MODULES + 1} modules"]
+
+
+def long(paths: Iterable[Path]) -> list[str]:
+    """Modules with more lines than a reader takes in that are no tables."""
+    texts = {path: path.read_text(encoding="utf-8") for path in paths}
+    counts = {path: text.count("\n") for path, text in texts.items() if not text.startswith('"""Table of ')}
+    return [f"{path}: {count} lines" for path, count in counts.items() if count > MOST_LINES]
+
+
+def test_modules_can_be_taken_in(repository: Path) -> None:
+    found = long(modules(repository).values())
+    assert len(found) <= MOST_LONG, "\n".join(found)
+
+
+def test_a_long_module_is_found(tmp_path: Path) -> None:
+    module = tmp_path / "rooms.py"
+    for count, head, found in ((MOST_LINES, "Rooms", False), (MOST_LINES + 1, "Rooms", True), (900, "Table of", False)):
+        module.write_text(f'"""{head} of kernels."""' + "\n" * count, encoding="utf-8")
+        assert bool(long([module])) == found
 
 
 def test_a_name_of_a_class_has_one_class(repository: Path) -> None:

@@ -1,4 +1,4 @@
-"""The interface that algorithms are written against.
+"""Table of operations: the interface that algorithms are written against.
 
 An algorithm names kernels and handles; an engine decides whether an operation is a call, a Dask task or a kernel
 launch. Handles stand for distributed things: one item for each chunk, wherever its owner is. Handles are variables:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from numba import types
 
 from dsolver.kernels.cpu import dense, octets, stencil, vectors
-from dsolver.kernels.cpu.amg import couplings, extended_interpolation, halves, pmis, points, products
+from dsolver.kernels.cpu.amg import couplings, extended_interpolation, halves, pmis, points, products, transposes
 from dsolver.kernels.cpu.block_slices import loops as blocks
 from dsolver.kernels.cpu.csr import look
 from dsolver.kernels.cpu.csr import loops as csr
@@ -117,8 +117,8 @@ def algebraic() -> Loops:
         (extended_interpolation._multiply, (*RANGE, ROWS, ROWS, INT, INT, *entries)),
         (products._most, (*RANGE, ROWS, ROWS)),
         (products._product, (*RANGE, ROWS, ROWS, INT, FLAG, INT, *entries)),
-        (products.count_columns, (*RANGE, ROWS, INT)),
-        (products.fill_mirrored, (*RANGE, STARTS, ROWS, INT, ROWS)),
+        (transposes.count_columns, (*RANGE, ROWS, INT)),
+        (transposes.fill_mirrored, (*RANGE, STARTS, ROWS, INT, ROWS)),
         (products._largest, (*RANGE, VECTOR)),
         (products._fill_lost, (*RANGE, ROWS, INT, ROWS, VECTOR, REAL, REAL)),
         (halves._lengths, (*RANGE, ROWS, STARTS, STARTS, STARTS, STARTS)),

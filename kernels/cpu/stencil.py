@@ -1,4 +1,4 @@
-"""Constant stencils on a CPU: products, sweeps and the way between a star and the next coarser level.
+"""Table of kernels of constant stencils on a CPU: products, sweeps, and transfers to the next coarser level.
 
 Ranges of loops are counted in lines of points along x, line j + ny * k. Vectors have a guard slice before their first
 row. Entries are added in lattice order.

@@ -1,4 +1,4 @@
-"""Vector updates and dot products.
+"""Table of kernels on a CPU: vector updates and dot products.
 
 Dot products are summed in blocks of `BLOCK` items and the blocks in order, so the bits depend neither on the number of
 threads nor on where a range was cut. Ranges are counted in blocks. Vectors may be of float32; dot products and products

@@ -1,4 +1,4 @@
-"""The eager engine: operations are calls in this process, on the chunks that it owns.
+"""Table of operations of the eager engine: calls in this process, on the chunks that it owns.
 
 With all chunks, one after the other, it is the `reference` engine, whose bits the others must give; it is the base of a
 rank of the `resident` engine (its own chunks, with a transport to the other ranks). Memory is made at set-up and used

@@ -1,4 +1,4 @@
-"""The graph engine: operations are Dask tasks, each chunk's on the worker that owns it.
+"""Table of operations of the graph engine: Dask tasks, each chunk's on the worker that owns it.
 
 Handles are variables over immutable results of tasks (`handles`); operations only add tasks (`tasks`), and
 `read`, `repeat` and `unload` submit them. What makes an iterative method bearable for a cluster:

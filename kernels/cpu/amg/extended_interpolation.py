@@ -1,4 +1,4 @@
-"""Interpolation from coarse points at a distance of up to two: "extended+i" in its form of matrix products.
+"""Table of loops of interpolation from coarse points at a distance of up to two: "extended+i" as matrix products.
 
 De Sterck, Falgout, Nolting, Yang, Numer. Linear Algebra Appl. 15, 2008, and Li, Sjögreen, Yang, SIAM J. Sci. Comput.
 43, 2021. A fine point i takes from the coarse points that it depends on strongly, and through each fine point k that it

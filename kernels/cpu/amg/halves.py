@@ -14,7 +14,8 @@ import numpy as np
 from numba import uint64
 
 from dsolver.kernels.amg import Images
-from dsolver.kernels.cpu.amg.products import ONE, count_columns, fill_mirrored, transposed
+from dsolver.kernels.cpu.amg.products import ONE
+from dsolver.kernels.cpu.amg.transposes import count_columns, fill_mirrored, transposed
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr

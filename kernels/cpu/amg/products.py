@@ -1,14 +1,14 @@
-"""Transposes, and coarse matrices PᵀAP."""
+"""Products of matrices, and coarse matrices PᵀAP."""
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
 from numba import uint64
 
 from dsolver.kernels.cpu.amg.sorting import sort_short
+from dsolver.kernels.cpu.amg.transposes import transposed
 from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.prefetch import prefetch
@@ -23,24 +23,6 @@ MARGIN: Final = 1.01
 EVERY: Final = -1
 """In place of a number of columns before those of the rows: all columns of a product are wanted."""
 ONE, LINE, AHEAD = uint64(1), uint64(8), uint64(8)
-# Places in arrays are unsigned where time counts: numba then needs no test for negative ones.
-
-
-def transposed(a: Csr, columns: int, team: Team) -> Csr:
-    """Aᵀ of a matrix with so many columns."""
-    parts = team.run(count_columns, 0, a.size, a, columns, worth=ROWS_WORTH_A_THREAD)
-    counts = [of for *_, of in parts]
-    start = np.zeros(columns + 1, dtype=np.int64)
-    np.cumsum(sum(counts[1:], counts[0]), out=start[1:])
-    places = list(accumulate(counts[:-1], np.add, initial=start[:-1].copy()))  # of each part, in each row of Aᵀ
-    out = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))
-
-    def fill(number: int) -> None:
-        first, last, _ = parts[number]
-        fill_mirrored(first, last, places[number], a, 0, out)
-
-    team.each(fill, len(parts))
-    return out
 
 
 def product(a: Csr, b: Csr, columns: int, team: Team, *, ascending: bool = True) -> Csr:
@@ -138,33 +120,6 @@ def mirrored(a: Csr, team: Team) -> tuple[Csr, int]:
     """
     out = transposed(a, a.size, team)
     return out, sum(team.run(_take_upper, 0, a.size, a, out, worth=ROWS_WORTH_A_THREAD))
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
-
-
-@compiled()
-def count_columns(first: Any, last: Any, a: Any, columns: Any) -> Any:
-    """These numbers, and how many entries rows first .. last have in each column."""
-    counts = np.zeros(columns, np.int64)
-    for k in range(uint64(a.start[first]), uint64(a.start[last])):
-        counts[uint64(a.columns[k])] += 1
-    return first, last, counts
-
-
-@compiled()
-def fill_mirrored(first: Any, last: Any, place: Any, a: Any, before: Any, out: Any) -> None:
-    """Entries of rows first .. last of A in the rows of Aᵀ, whose columns are before + i for row i of A.
-
-    place: where the next one of each row goes.
-    """
-    for i in range(uint64(first), uint64(last)):
-        for k in range(uint64(a.start[i]), uint64(a.start[i + ONE])):
-            c = uint64(a.columns[k])
-            n = place[c]
-            place[c] = n + 1  # before what is written: the next entry may ask for it
-            out.columns[uint64(n)] = before + i
-            out.values[uint64(n)] = a.values[k]
 
 
 @compiled()

@@ -18,6 +18,7 @@ from dsolver.kernels.cpu.amg import (
     points,
     products,
     selection,
+    transposes,
     windows,
 )
 from dsolver.kernels.cpu.amg.aggregation.setup import AggregationSetup
@@ -198,7 +199,7 @@ class AmgKernels:
         return halves.upper(half, self.team)
 
     completed = of_team(halves.completed)
-    transposed = of_team(products.transposed)
+    transposed = of_team(transposes.transposed)
     fill_lost = of_team(products.fill_lost)
     symmetrize = staticmethod(products.symmetrize)
 

@@ -1,4 +1,4 @@
-"""Loops over slices of rows of blocks: they are made from compressed rows, and multiplied.
+"""Table of loops over slices of rows of blocks: they are made from compressed rows, and multiplied.
 
 Slices are independent, so a range may be cut anywhere without changing a bit. Sums over a row are formed in the value
 type.

@@ -1,4 +1,4 @@
-"""Set-up of a chunk's slices from its rows' candidate entries.
+"""Table of loops that make a chunk's slices of its rows' candidate entries, and their calls.
 
 Every candidate belongs to a section of its slice, or to none: entries of the halo and of rectangular matrices are all
 in the first one, those of a square matrix lower or upper ones. Upper ones at late columns may have a third section (see

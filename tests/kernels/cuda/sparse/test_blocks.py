@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from dsolver.kernels.amg import BlockSizes
 from dsolver.kernels.cpu.amg import products as hosts
+from dsolver.kernels.cpu.amg import transposes
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
@@ -161,7 +162,7 @@ def test_transposes(cupy: Any, rows: int, columns: int) -> None:
     a = in_blocks_of(graph(40, 30, 3.0, 4), rows, columns, 5)
     (whole,) = in_blocks((on(cupy, a), rows, columns))
     assert whole is not None
-    same(transposed(whole, 30 * columns).plain, hosts.transposed(a, 30 * columns, TEAM))
+    same(transposed(whole, 30 * columns).plain, transposes.transposed(a, 30 * columns, TEAM))
 
 
 def without(matrix: Csr, gone: Any) -> Csr:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from dsolver.kernels.amg import Cut, Images
 from dsolver.kernels.cpu.amg import products as hosts
+from dsolver.kernels.cpu.amg import transposes
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr, joined
@@ -188,7 +189,7 @@ def test_long_rows_of_large_products_are_made_by_blocks_at_once(cupy: Any, monke
 def test_transposes(cupy: Any, matrix: Csr, columns: int) -> None:
     from dsolver.kernels.cuda.sparse.products.mirrors import transposed
 
-    same(transposed(on(cupy, matrix), columns), hosts.transposed(matrix, columns, TEAM))
+    same(transposed(on(cupy, matrix), columns), transposes.transposed(matrix, columns, TEAM))
 
 
 def test_long_rows_of_a_transpose_are_sorted_elsewhere(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +197,7 @@ def test_long_rows_of_a_transpose_are_sorted_elsewhere(cupy: Any, monkeypatch: p
 
     monkeypatch.setattr(mirrors, "MOST_SORTED", 40)
     a = random(300, 60, 9.0, 14)
-    same(mirrors.transposed(on(cupy, a), 60), hosts.transposed(a, 60, TEAM))
+    same(mirrors.transposed(on(cupy, a), 60), transposes.transposed(a, 60, TEAM))
 
 
 @pytest.mark.parametrize("most", [4096, 40])
@@ -507,7 +508,7 @@ def test_entries_without_a_mirror_image_are_counted(cupy: Any) -> None:
 def test_symmetrized_windows(cupy: Any) -> None:
     from dsolver.kernels.cuda.sparse.products.mirrors import symmetrize
 
-    window = sp.csr_array(hosts.transposed(random(90, 60, 12.0, 18), 60, TEAM)[::-1], shape=(60, 90))
+    window = sp.csr_array(transposes.transposed(random(90, 60, 12.0, 18), 60, TEAM)[::-1], shape=(60, 90))
     window.sort_indices()
     rows = Csr(window.indptr.astype(np.int64), window.indices.astype(np.int32), window.data)
     found = on(cupy, rows)
