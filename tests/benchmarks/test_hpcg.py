@@ -11,7 +11,7 @@ import pytest
 
 from dsolver import problems
 from dsolver.benchmarks import hpcg
-from dsolver.benchmarks.hpcg import HpcgOptions, HpcgResult, counts, procedure
+from dsolver.benchmarks.hpcg import HpcgOptions, HpcgResult, counts, procedure, watched_runs
 from dsolver.benchmarks.hpcg.result import CgTest, Checks, IterationsTest, SymmetryTest, VarianceTest
 from dsolver.cluster.runtime import connect
 from dsolver.errors import InputError
@@ -180,15 +180,15 @@ def test_iterations_are_shown_before_and_between_the_timed_sets_and_in_the_time_
     """The page's lanes and Dask's task stream were empty until the end."""
     heard: list[events.Message] = []
     shows: list[float] = []
-    show = procedure._Bench._show
+    show = watched_runs.WatchedRuns.show
 
-    def slow(bench: Any, program: Any) -> None:
-        show(bench, program)
+    def slow(runs: Any, program: Any) -> None:
+        show(runs, program)
         shows.append(time.perf_counter())
         time.sleep(1.0)
 
-    monkeypatch.setattr(procedure, "SHOWN", 0.0)
-    monkeypatch.setattr(procedure._Bench, "_show", slow)
+    monkeypatch.setattr(watched_runs, "SHOWN", 0.0)
+    monkeypatch.setattr(watched_runs.WatchedRuns, "show", slow)
     unsubscribe = events.subscribe(heard.append)
     try:
         with cluster(2) if engine == "graph" else nullcontext() as client:
@@ -206,12 +206,12 @@ def test_iterations_are_shown_before_and_between_the_timed_sets_and_in_the_time_
     told = [m["event"] if m["event"] != "state" else m["phase"] for m in heard]
     assert told.index("spans") < told.index("iterations"), told
     assert result.exposure is not None
-    assert result.exposure.iterations == procedure.SAMPLES, "what is shown is no sample of the result"
+    assert result.exposure.iterations == watched_runs.SAMPLES, "what is shown is no sample of the result"
 
 
 def test_every_set_may_be_shown_and_none_is_changed_by_that(full: HpcgResult, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[events.Message] = []
-    monkeypatch.setattr(procedure, "SHOWN", 0.0)
+    monkeypatch.setattr(watched_runs, "SHOWN", 0.0)
     unsubscribe = events.subscribe(heard.append)
     try:
         result = run((32, 16, 16), chunks=(2, 1, 1), seconds=0.0)
@@ -240,7 +240,7 @@ def test_exposed_communication_is_measured_after_the_sets(full: HpcgResult) -> N
 
 
 def test_a_run_tells_who_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(procedure, "SHOWN", 1e9)  # a busy machine would show one more on the way
+    monkeypatch.setattr(watched_runs, "SHOWN", 1e9)  # a busy machine would show one more on the way
     heard: list[events.Message] = []
     unsubscribe = events.subscribe(heard.append)
     try:
@@ -250,7 +250,7 @@ def test_a_run_tells_who_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (heard[0]["event"], heard[0]["what"]) == ("start", "hpcg")
     assert (heard[-1]["event"], heard[-1]["status"], heard[-1]["iteration"]) == ("end", "done", 4)
     assert {m["phase"] for m in heard if m["event"] == "state"} == {"first iteration", "iterations"}
-    assert sum(m["event"] == "spans" for m in heard) == 1 + procedure.SAMPLES, "one before the set is for them alone"
+    assert sum(m["event"] == "spans" for m in heard) == 1 + watched_runs.SAMPLES, "one before the set is for them alone"
 
 
 def test_progress_tells_phases_and_iterations() -> None:

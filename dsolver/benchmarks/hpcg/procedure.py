@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -15,7 +14,7 @@ from dsolver import problems
 from dsolver.benchmarks.hpcg import counts
 from dsolver.benchmarks.hpcg.options import HpcgOptions
 from dsolver.benchmarks.hpcg.preconditioner import Hpcg
-from dsolver.benchmarks.hpcg.program import PER_STEP, Benchmark, scaled_diagonal
+from dsolver.benchmarks.hpcg.program import Benchmark, scaled_diagonal
 from dsolver.benchmarks.hpcg.result import (
     CG_LIMIT,
     CG_TOLERANCE,
@@ -28,11 +27,11 @@ from dsolver.benchmarks.hpcg.result import (
     SymmetryTest,
     VarianceTest,
 )
+from dsolver.benchmarks.hpcg.watched_runs import Progress, Running, WatchedRuns
 from dsolver.cluster import versions
 from dsolver.cluster.runtime import Runtime
 from dsolver.cost.room import check_memory
 from dsolver.cost.traffic import description
-from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError
 from dsolver.grid.box import Triple
 from dsolver.grid.coloring import Order
@@ -42,28 +41,10 @@ from dsolver.program.spec import SolveSpec
 
 ASPECT = 0.125
 """The smallest ratio of a chunk's extents that the rules allow."""
-SUPERSTEP = 0.5
-"""Seconds of work between two looks at the residual."""
-LOOP = 0.25
-"""Seconds that an operation's own timed loop should take."""
-MOST_STEPS = 5000
-FROZEN = 1e-150
-"""Scaled residual below which iterations change nothing any more: the square of a smaller one would not be a number."""
 ENDS = {True: "valid", False: "invalid", None: "done"}
 """Ends of a run for those who watch, by whether it is valid."""
 SLACK = 1.0 + 1e-6
 """Factor of the reference's residual at which the optimized CG may stop."""
-
-SAMPLES = 5
-"""Iterations that are measured, after the timed sets and in none of them."""
-SHOWN = 2.0
-"""Seconds at least between two iterations that are measured for those who watch, outside of all that is timed."""
-AHEAD = 8
-"""Iterations of a run whose last one is measured, so that the device finds its work waiting."""
-
-Running = RunningProgram[Benchmark]
-Progress = Callable[[str, int, int], None]
-"""Called as progress(phase, iterations done, iterations at most)."""
 
 
 def run(
@@ -110,8 +91,7 @@ class _Bench:
         self._watch = watch
         self.wanted = self._plan(options.order)
         self._seconds: dict[str, float | None] = {}
-        self._pace = 0.0  # seconds an iteration, as last seen
-        self._shown_at = -math.inf
+        self._runs = WatchedRuns(self._progress, watch)
         self._began = time.perf_counter()
 
     # -- procedures --------------------------------------------------------------------------------------------------
@@ -120,10 +100,10 @@ class _Bench:
         """Exactly so many iterations in the wanted order."""
         self._warm_up()
         with self._open(self.wanted, "setup") as program:
-            self._cg(program, "first iteration", 1)  # an engine may record it, which is not to be timed
-            self._show(program)
+            self._runs.cg(program, "first iteration", 1)  # an engine may record it, which is not to be timed
+            self._runs.show(program)
             with self._clock("sets"):
-                residuals = self._cg(program, "iterations", iterations)
+                residuals = self._runs.cg(program, "iterations", iterations)
             self._measure(program)
         flops = counts.of_sets(self._options.grid, iterations).total
         gflops = Gflops(raw=counts.raw_gflops(flops, self._took("sets")))
@@ -146,7 +126,7 @@ class _Bench:
             sets = self._sets(program, count)
             self._measure(program)
             with self._clock("operations"):
-                speeds = {name: self._speed(program, name, flops) for name, flops in self._per_call().items()}
+                speeds = {name: self._runs.speed(program, name, flops) for name, flops in self._per_call().items()}
         last = [residuals[-1] for residuals in sets]
         tests = Checks(
             cg=cg,
@@ -181,89 +161,41 @@ class _Bench:
         natural = replace(self._plan(Order.parse("natural")), precond_dtype="float64")
         with self._open(natural, "setup") as program:
             if self._runtime.device == "cpu" or self._runtime.engine == "graph":  # else the phase is over at once
-                self._show(program)
+                self._runs.show(program)
             with self._clock("reference"):
-                return self._cg(program, "reference CG", counts.REFERENCE_ITERATIONS)[-1]
+                return self._runs.cg(program, "reference CG", counts.REFERENCE_ITERATIONS)[-1]
 
     def _test_cg(self) -> CgTest:
         """Phase 3, without and with the preconditioner."""
         return CgTest(plain=self._test_one(Identity()), preconditioned=self._test_one(Hpcg()))
 
+    def _measure(self, program: Running) -> None:
+        """Measure some iterations, apart from the timed sets."""
+        with self._clock("measured"):
+            self._runs.measure(program)
+
     def _test_one(self, m: Preconditioner) -> int | None:
         diagonal = partial(scaled_diagonal, self.wanted.partition)
         with self._open(replace(self.wanted, preconditioner=m, diagonal=diagonal)) as program:
-            return _first_at_most(self._cg(program, "TestCG", CG_LIMIT, CG_TOLERANCE), CG_TOLERANCE)
+            return _first_at_most(self._runs.cg(program, "TestCG", CG_LIMIT, CG_TOLERANCE), CG_TOLERANCE)
 
     def _optimized(self, program: Running, tolerance: float) -> IterationsTest:
         """Phase 5: how many iterations the wanted order needs."""
-        self._show(program)
+        self._runs.show(program)
         with self._clock("optimized"):
-            residuals = self._cg(program, "optimized CG", ITERATIONS_LIMIT, tolerance * SLACK)
+            residuals = self._runs.cg(program, "optimized CG", ITERATIONS_LIMIT, tolerance * SLACK)
         return IterationsTest(tolerance=tolerance, needed=_first_at_most(residuals, tolerance * SLACK))
 
     def _sets(self, program: Running, count: int) -> list[list[float]]:
         """Phase 6: the residuals of each timed set. What is measured between them is in the time of none."""
         sets, seconds, residuals = int(self._options.seconds / self._took("optimized")) + 1, 0.0, []
         for i in range(sets):
-            self._show(program)
+            self._runs.show(program)
             began = time.perf_counter()
-            residuals.append(self._cg(program, f"set {i + 1} of {sets}", count))
+            residuals.append(self._runs.cg(program, f"set {i + 1} of {sets}", count))
             seconds += time.perf_counter() - began
         self._seconds["sets"] = seconds
         return residuals
-
-    def _show(self, program: Running) -> None:
-        """Measure an iteration for those who watch, unless one was measured just now; it is not for the result."""
-        if time.monotonic() - self._shown_at < SHOWN:
-            return
-        program.call(Benchmark.start, FROZEN)
-        steps = min(AHEAD, self._superstep())
-        program.call(Benchmark.advance, steps)  # which may record it
-        program.call(Benchmark.advance, steps, True)
-        self._watch.show(program.spans(), 2 * steps)
-        self._shown_at = time.monotonic()
-
-    def _measure(self, program: Running) -> None:
-        """Measure some iterations: what ran when, and how much communication that leaves exposed."""
-        with self._clock("measured"):
-            program.call(Benchmark.start, FROZEN)
-            done = steps = min(AHEAD, self._superstep())
-            program.call(Benchmark.advance, steps)
-            for sample in range(SAMPLES):
-                self._progress("measured iterations", sample, SAMPLES)
-                program.call(Benchmark.advance, steps, True)
-                done += steps
-                self._watch.record(program.spans(), done)
-
-    def _speed(self, program: Running, name: str, flops: int) -> float:
-        """GF/s of one operation in a loop of its own; one step finds out how long the loop should be."""
-        self._progress(f"time {name}", 0, 1)
-        program.call(Benchmark.repeat, name, 1)  # an engine may record it, which is not to be timed
-        steps = max(1, min(MOST_STEPS, int(LOOP / _seconds(program, name, 1))))
-        return counts.raw_gflops(flops * PER_STEP[name] * steps, _seconds(program, name, steps))
-
-    # -- CG ----------------------------------------------------------------------------------------------------------
-
-    def _cg(self, program: Running, phase: str, most: int, tolerance: float | None = None) -> list[float]:
-        """‖r_k‖/‖r_0‖ of CG from x = 0 for k = 0 .. most, or less if a tolerance is given and reached.
-
-        Runs in supersteps of about `SUPERSTEP` seconds. Steps launched past the tolerance stop to change anything only
-        well below it, so that rounding cannot freeze the residual just above.
-        """
-        first = program.call(Benchmark.start, max(FROZEN, (tolerance or 0.0) / 2))
-        residuals = [1.0]
-        while len(residuals) <= most and not (tolerance is not None and residuals[-1] <= tolerance):
-            missing = min(most + 1 - len(residuals), _missing(residuals, tolerance))
-            self._progress(phase, len(residuals) - 1, len(residuals) - 1 + missing)
-            steps = min(self._superstep(), missing)
-            began = time.perf_counter()
-            residuals += [norm / first for norm in program.call(Benchmark.advance, steps)]
-            self._pace = (time.perf_counter() - began) / steps
-            self._watch.advance(len(residuals) - 1, residuals[-1], tolerance, most, phase)
-        return residuals
-
-    def _superstep(self) -> int:
-        return max(1, int(SUPERSTEP / self._pace)) if self._pace else 1
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
@@ -276,7 +208,7 @@ class _Bench:
     def _open(self, spec: SolveSpec, name: str | None = None) -> Iterator[Running]:
         """The program with its right-hand side set; the seconds until then are kept under a name."""
         self._progress("set-up", 0, 1)
-        self._pace = 0.0
+        self._runs.forget()
         began = time.perf_counter()
         with self._runtime.launch(Benchmark, spec, spec.partition) as program:
             program.call(Benchmark.set_rhs)
@@ -349,19 +281,5 @@ def _silent(_phase: str, _done: int, _most: int) -> None:
     """Progress that is not shown."""
 
 
-def _seconds(program: Running, operation: str, steps: int) -> float:
-    began = time.perf_counter()
-    program.call(Benchmark.repeat, operation, steps)
-    return time.perf_counter() - began
-
-
 def _first_at_most(residuals: list[float], tolerance: float) -> int | None:
     return next((k for k, residual in enumerate(residuals) if residual <= tolerance), None)
-
-
-def _missing(residuals: list[float], tolerance: float | None) -> int:
-    """Iterations still missing to a tolerance, as the convergence so far promises; many if it promises nothing."""
-    done, last = len(residuals) - 1, residuals[-1]
-    if tolerance is None or not (0.0 < tolerance < 1.0 and 0.0 < last < 1.0):
-        return ITERATIONS_LIMIT
-    return max(1, math.ceil(done * math.log(tolerance) / math.log(last)) - done)
