@@ -29,7 +29,7 @@ from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition, ghost_columns
 from dsolver.kernels import load
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.lent_arrays import WORTH
+from dsolver.kernels.lending.arrays import WORTH
 from dsolver.matrices.chunks.row_block import ChunkCounts, CutRows, RowBlock, counts_of, row_block
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from dsolver.kernels.cuda.layout_setup import CudaLayoutSetup
 from dsolver.kernels.cuda.stencil.setup import CudaStencils
 from dsolver.kernels.cuda.vectors import vectors
 from dsolver.kernels.formats.layout import SLICE, Array
-from dsolver.kernels.lent_arrays import LentArray
+from dsolver.kernels.lending.arrays import LentArray
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dsolver.kernels import usable_cpus
 from dsolver.kernels.cpu.loops.team import Team
-from dsolver.kernels.lent_arrays import Cut, LentArray, cuts_of
+from dsolver.kernels.lending.arrays import Cut, LentArray, cuts_of
 
 STAGED: Final = 1 << 20
 """Bytes from where on an array is copied in pieces: below, one copy by the driver takes as long."""

@@ -82,7 +82,7 @@ SYSTEMS: dict[str, Callable[[], tuple[Any, dict[str, Any]]]] = {
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_the_same_bits_as_in_this_process(name: str, apart: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsolver.kernels.lent_arrays.WORTH", 1)
+    monkeypatch.setattr("dsolver.kernels.lending.arrays.WORTH", 1)
     monkeypatch.setattr(sent_rows, "WORTH", 1)
     a, options = SYSTEMS[name]()
     b = np.random.default_rng(0).standard_normal(a.shape[0])
@@ -116,7 +116,7 @@ def test_counts_and_rows_are_those_of_a_cut_in_this_process(client: Client) -> N
 
 
 def test_rows_that_are_read_do_not_travel(apart: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsolver.kernels.lent_arrays.WORTH", 1)
+    monkeypatch.setattr("dsolver.kernels.lending.arrays.WORTH", 1)
     monkeypatch.setattr(sent_rows, "WORTH", 1)
     monkeypatch.setattr(sent_rows, "scatter", None)
     with dsolver.Solver(mesh(), client=apart, device="cpu", M="jacobi") as solver:

@@ -15,8 +15,9 @@ import dsolver
 from dsolver.engines.dask import lending
 from dsolver.engines.spmd import blocks as rank_blocks
 from dsolver.grid.partition import Partition
-from dsolver.kernels import lent_arrays
-from dsolver.kernels.lent_arrays import Lender, LendingError, LentArray
+from dsolver.kernels.lending import arrays as lent_arrays
+from dsolver.kernels.lending.arrays import LentArray
+from dsolver.kernels.lending.memory import Lender, LendingError
 from dsolver.problems import diffusion
 from tests.support.clusters import cluster
 
@@ -46,7 +47,7 @@ def test_arrays_are_read_by_their_owners_and_give_the_same_bits(
     apart: Client, chunks: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rank_blocks, "scatter_to_owners", None)  # nothing travels
-    monkeypatch.setattr("dsolver.kernels.lent_arrays.WORTH", 1)
+    monkeypatch.setattr("dsolver.kernels.lending.arrays.WORTH", 1)
     apart.run(lend_small_ones)
     found, known = solved(apart, chunks), solved(False, chunks)
     assert found.residuals == known.residuals

@@ -16,7 +16,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dsolver.engines.dask.health import ask_each_async
-from dsolver.kernels.lent_arrays import Lender, LentArray, here, lent, open_to_readers
+from dsolver.kernels.lending.arrays import LentArray, lent
+from dsolver.kernels.lending.memory import Lender, here, open_to_readers
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -19,7 +19,8 @@ from dsolver.engines.spmd.calls import Held, OnRanks, RankCalls, answered
 from dsolver.engines.spmd.relay import Call
 from dsolver.errors import WorkerLostError
 from dsolver.grid.partition import Partition
-from dsolver.kernels.lent_arrays import LendingError, LentArray
+from dsolver.kernels.lending.arrays import LentArray
+from dsolver.kernels.lending.memory import LendingError
 
 if TYPE_CHECKING:
     from distributed import Client

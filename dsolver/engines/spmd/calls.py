@@ -17,7 +17,7 @@ from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
 from dsolver.engines.spmd.rank_spec import Failure
 from dsolver.engines.spmd.relay import Call, Replies, branches, failures_of, lost, packed, relay, straight
 from dsolver.errors import ClusterError, DsolverError, WorkerLostError
-from dsolver.kernels.lent_arrays import LentArray
+from dsolver.kernels.lending.arrays import LentArray
 
 if TYPE_CHECKING:
     from distributed import Client

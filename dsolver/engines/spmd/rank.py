@@ -25,7 +25,7 @@ from dsolver.engines.transport.connections import Connections, tree
 from dsolver.engines.transport.handshake import Address, Encryption
 from dsolver.engines.transport.nccl_interface import point_nccl_at
 from dsolver.errors import DsolverError, RankError
-from dsolver.kernels.lent_arrays import LentArray
+from dsolver.kernels.lending.arrays import LentArray
 
 if TYPE_CHECKING:
     from distributed import Worker

@@ -21,7 +21,7 @@ from dsolver.engines.spmd.rank import Rank
 from dsolver.engines.spmd.rank_spec import Failure, RankSpec
 from dsolver.engines.transport.handshake import Address
 from dsolver.errors import RankError
-from dsolver.kernels.lent_arrays import LentArray
+from dsolver.kernels.lending.arrays import LentArray
 from dsolver.monitor.gpu_memory import tell_gpu_memory
 
 if TYPE_CHECKING:

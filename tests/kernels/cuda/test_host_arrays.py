@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dsolver.kernels import lent_arrays, load
+from dsolver.kernels import load
+from dsolver.kernels.lending import arrays as lent_arrays
 
 pytestmark = pytest.mark.gpu
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dsolver.kernels.lent_arrays import WORTH, LendingError, cuts_of, here, lent, open_to_readers
+from dsolver.kernels.lending.arrays import WORTH, cuts_of, lent
+from dsolver.kernels.lending.memory import LendingError, here, open_to_readers
 
 ROOM = WORTH // 8
 
@@ -64,7 +65,8 @@ def test_another_process_reads_them() -> None:
     program = f"""
 import numpy as np
 from numpy import dtype
-from dsolver.kernels.lent_arrays import LentArray, Lender
+from dsolver.kernels.lending.arrays import LentArray
+from dsolver.kernels.lending.memory import Lender
 print(int(np.asarray({made[0]!r}).sum()))
 """
     with open_to_readers():

@@ -1,0 +1,1 @@
+"""Arrays that other processes of a host read where they lie; `memory` has how."""
