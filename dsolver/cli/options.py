@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def with_options(*options: Callable[..., Any]) -> Callable[[F], F]:
+    """Decorator of a command that gets these options, in this order."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
 @final
 class Several(click.Option):
     """An option that takes all values up to the next option, as ``--grid 64 64``; its value is a tuple."""
@@ -49,7 +60,7 @@ class Command(click.Command):
         return super().parse_args(ctx, written)
 
 
-_WHERE: Final = (
+where_options = with_options(
     click.option(
         "--chunks",
         cls=Several,
@@ -110,13 +121,7 @@ _WHERE: Final = (
         help="With --scheduler: begin when the cluster has N workers. Default: with those that are there.",
     ),
 )
-
-
-def where_options(command: F) -> F:
-    """Add the options that say how the grid is cut and where the solve runs."""
-    for option in reversed(_WHERE):
-        command = option(command)
-    return command
+"""Options that say how the grid is cut and where the solve runs."""
 
 
 precond_dtype_option = click.option(
@@ -160,17 +165,11 @@ trace_option = click.option(
     metavar="FILE",
     help="Write the same as a trace, which ui.perfetto.dev and chrome://tracing open.  Example: --trace trace.json",
 )
-_VOLUME: Final = (
+volume_options = with_options(
     click.option("-q", "--quiet", is_flag=True, help="Print the outcome alone: no progress, no details."),
     click.option("-v", "--verbose", is_flag=True, help="Also say what is decided and done on the way."),
 )
-
-
-def volume_options(command: F) -> F:
-    """Add --quiet and --verbose."""
-    for option in reversed(_VOLUME):
-        command = option(command)
-    return command
+"""--quiet and --verbose."""
 
 
 def set_volume(*, quiet: bool, verbose: bool) -> None:

@@ -115,11 +115,6 @@ class Around:
         return values[guard : guard + nx * ny * nz].reshape(nz, ny, nx)[self.where((0, 0, 0))]
 
 
-def alone(grid: Triple, wraps: tuple[bool, bool, bool] = (False, False, False)) -> Around:
-    """A chunk that is the whole grid."""
-    return Around(grid=grid, wraps=wraps, lo=(0, 0, 0), shape=grid)
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
 class StarTransfer:

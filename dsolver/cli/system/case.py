@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, final
 
 import click
 import numpy as np
 import numpy.typing as npt
 
 from dsolver import problems
-from dsolver.cli.options import Several
+from dsolver.cli.options import Several, with_options
 from dsolver.cli.system.conditions import Value, condition_of, opened, value_of, values_of
 from dsolver.errors import InputError
 from dsolver.problems import Condition, Problem
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 SUFFIX: Final = ".toml"
 
-_OPTIONS: Final = (
+case_options = with_options(
     click.option(
         "--kappa",
         cls=Several,
@@ -56,13 +54,7 @@ _OPTIONS: Final = (
         "--source", metavar="VALUE", help="Its f, the source for each unit of volume: a number or a file. Default: 0."
     ),
 )
-
-
-def case_options(command: F) -> F:
-    """Add the options that describe diffusion."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""Options that describe diffusion."""
 
 
 @final

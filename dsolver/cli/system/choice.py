@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 import click
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 import dsolver
 from dsolver import problems
-from dsolver.cli.options import Several
+from dsolver.cli.options import Several, with_options
 from dsolver.cli.progress import announced
 from dsolver.cli.system.case import SUFFIX, DiffusionCase, case_of, case_options, read_case
 from dsolver.cluster.file_rows import blocks_of_file
@@ -26,7 +26,6 @@ from dsolver.problems import Problem
 if TYPE_CHECKING:
     from distributed import Client
 
-F = TypeVar("F", bound=Callable[..., Any])
 
 PROBLEMS: Final[dict[str, Callable[..., Problem]]] = {
     "hpcg": problems.hpcg,
@@ -35,7 +34,7 @@ PROBLEMS: Final[dict[str, Callable[..., Problem]]] = {
     "poisson27": problems.poisson27,
 }
 
-_OPTIONS: Final = (
+system_options = with_options(
     click.option(
         "--problem",
         "kind",
@@ -72,13 +71,7 @@ _OPTIONS: Final = (
         help="Which rows of --matrix a chunk has. rows: consecutive ones. graph: those that METIS puts together.",
     ),
 )
-
-
-def system_options(command: F) -> F:
-    """Add the options that say what is solved."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""Options that say what is solved."""
 
 
 @final

@@ -17,7 +17,7 @@ from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.stencil.constant import ConstantStencil
 from dsolver.kernels.formats.stencil.rows import OFFSETS
-from dsolver.kernels.lattice.star import alone, star_transfer
+from dsolver.kernels.lattice.star import Around, star_transfer
 from tests.kernels.backends.boxes import SOME_NEIGHBORS, Box, Case, both, box, stencil_of
 
 
@@ -37,7 +37,7 @@ def test_every_kernel_of_the_contract_exists(backend: str) -> None:
         "T": b.transfer,
         "R": product,
         "P": product,
-        "S": made.stencil.transfer(star_transfer(stencil, alone((4, 4, 4)), alone((2, 2, 2)), b.coarse)),
+        "S": made.stencil.transfer(star_transfer(stencil, whole((4, 4, 4)), whole((2, 2, 2)), b.coarse)),
         "direct": DirectPart(backend=made, position=b.layout.position, size=64, gather=plan, scatter=plan),
         "inverse": made.dense.inverse(b.layout, made.dense.matrix(b.stencil)),
     }
@@ -56,6 +56,10 @@ def test_every_kernel_of_the_contract_exists(backend: str) -> None:
         assert len(inspect.signature(getattr(constant, name)).parameters) == len(contract.KERNELS[name].arguments) - 1
     for carrier in (*carriers.values(), constant):
         assert carrier.nbytes >= 0
+
+
+def whole(grid: tuple[int, int, int]) -> Around:
+    return Around(grid=grid, wraps=(False, False, False), lo=(0, 0, 0), shape=grid)
 
 
 def test_cuda_sources_need_no_header_of_the_system() -> None:

@@ -16,7 +16,7 @@ from dsolver.kernels.formats.stencil.constant import CLASSES, STAR_COLORS, Const
 from dsolver.kernels.formats.stencil.rows import CENTER, OFFSETS, StencilRows
 from dsolver.kernels.lattice.coarsening import Coarsening
 from dsolver.kernels.lattice.galerkin import interpolation
-from dsolver.kernels.lattice.star import Around, alone, star_transfer
+from dsolver.kernels.lattice.star import Around, star_transfer
 
 F64 = npt.NDArray[np.float64]
 Shape = tuple[int, int, int]
@@ -259,6 +259,11 @@ STARS = [
     Case(shape=(130, 57, 29), points=7, symmetric=True),
     Case(shape=(131, 60, 64), points=7, symmetric=True, faces=False),
 ]
+
+
+def alone(grid: Shape, wraps: tuple[bool, bool, bool] = (False, False, False)) -> Around:
+    """A chunk that is the whole grid."""
+    return Around(grid=grid, wraps=wraps, lo=(0, 0, 0), shape=grid)
 
 
 def both_alone(case: Case) -> tuple[Around, Around]:
