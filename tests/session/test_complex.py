@@ -285,6 +285,11 @@ def test_several_complex_right_hand_sides_have_the_same_bits_everywhere(where: s
     assert not any("one after the other" in note for note in together[0].notes)
 
 
+def test_the_memory_of_several_complex_right_hand_sides_is_forecast() -> None:
+    one, four = (dsolver.estimate(MATRICES["far"], M="amg", device="cpu", together=n).workers[0].total for n in (1, 4))
+    assert four - one > 4 * 6 * 16 * N**3  # six vectors of each
+
+
 def test_what_a_function_makes_of_complex_residuals() -> None:
     a = MATRICES["far"]
     solution = dsolver.solve(a, B, M=lambda r: r / (6.0 + 5.0j), rtol=1e-10)
