@@ -61,6 +61,7 @@ def on_lattices() -> Loops:
     places = (types.Array(types.int8, 2, "C"), types.Array(types.int32, 2, "C"))
     return [
         (assembly.storage_order, (INDICES, STARTS, INDICES, INDICES)),
+        (vectors.gather, (*RANGE, INDICES, VECTOR, VECTOR)),
         (interpolation.take_own, (*RANGE, STARTS, AXES, BOXES)),
         (interpolation.interpolate, (*RANGE, INT, INT, STARTS, COUNTS, BOXES, AXES, AXES, BOXES)),
         (galerkin.regular_weights, (*RANGE, COUNTS, BOXES, BOXES, AXES, AXES, COUNTS, STARTS, BOXES)),
