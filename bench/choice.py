@@ -117,7 +117,7 @@ def main() -> None:
             found.append(f"auto / best {ratio:.2f}")
         if options.hypre:
             own = b.ravel() if field.solid is None else b[~field.solid]
-            found.append(f"hypre {theirs(options.hypre, options.petsc, field.matrix(), own)[2]}")
+            found.append(f"hypre {theirs(options.hypre, options.petsc, 2, field.matrix(), own).iterations}")
         notes = " ".join(best["auto"][1].notes) if "auto" in best else ""
         print(f"{name:10} {size:4} {'   '.join(found)}  {notes}", flush=True)
     if missed:
