@@ -174,14 +174,14 @@ class _Scaled:
         self.rows, self.entries, self.gpu = a.size, len(a.columns), backend.name == "cuda"
         row = of_entries(a.start, len(a.columns))
         left, right, values = scaled(xp, a, row, symmetric=traits.symmetric)
-        weak = traits.mirrored and not self.gpu and is_weak(row, a.columns, values, a.size)
+        diagonal, on = xp.zeros(self.rows, a.values.dtype), row == a.columns
+        diagonal[row[on]] = values[on]
+        weak = traits.mirrored and not self.gpu and is_weak(diagonal.real, row, values)
         if weak and (found := with_strong_diagonal(a, row, symmetric=traits.symmetric)):
             (left, right, values), weak = found, False
+            diagonal[row[on]] = values[on]
         eps = float(np.finfo(self.dtype).eps)
         delta, self._cut = eps**0.5, eps ** (0.75 if traits.fine else 0.5)
-        diagonal = xp.zeros(self.rows, a.values.dtype)
-        on = row == a.columns
-        diagonal[row[on]] = values[on]
         self._left, self._right, self._diagonal = left, right, diagonal
         index = np.int32 if len(a.columns) < 2**31 else np.int64
         sparse = backend.sparse

@@ -47,20 +47,18 @@ def scaled(xp: Any, a: Csr, row: Any, *, symmetric: bool) -> tuple[Any, Any, Any
     return left, right, values
 
 
-def is_weak(row: Any, columns: Any, values: Any, size: int) -> bool:
+def is_weak(diagonal: Any, row: Any, values: Any) -> bool:
     """Whether a diagonal that is positive has many entries that are small beside others of their rows, by NumPy.
 
     Args:
+        diagonal: its real part.
         row: of each entry.
-        columns: of each entry.
-        values: of the matrix.
-        size: its rows.
+        values: of `scaled`, which are 2 at most.
     """
-    on, sizes = row == columns, np.abs(values)
-    diagonal = np.zeros(size)
-    diagonal[row[on]] = sizes[on] * (values[on].real > 0.0)
-    weak = diagonal < WEAK * largest_of(np, sizes, row, size)
-    return bool((diagonal > 0.0).all() and np.count_nonzero(weak) > SHARE * size)
+    most = SHARE * len(diagonal)
+    if np.count_nonzero(diagonal < 2.0 * WEAK) <= most or (diagonal <= 0.0).any():
+        return False
+    return bool(np.count_nonzero(diagonal < WEAK * largest_of(np, np.abs(values), row, len(diagonal))) > most)
 
 
 def with_strong_diagonal(a: Csr, row: Any, *, symmetric: bool) -> tuple[Any, Any, Any] | None:
