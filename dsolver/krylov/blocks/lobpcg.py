@@ -18,9 +18,11 @@ ROUNDING: Final = 1e-14
 """Square of a vector's length beyond others, as a part of the largest, up to which it is rounding and is dropped."""
 NEGATIVE: Final = -1e-8
 """Such a square that is no rounding."""
-SOUND: Final = 1e-4
-"""Least such square with which vectors are orthonormal to about 1e-12 after one pass, and X then to rounding: only what
-it takes of them has that error."""
+SOUND: Final = 1e-2
+"""Least such square with which vectors are orthonormal to rounding after one pass."""
+FAIR: Final = 1e-3
+"""Such a square for residuals that may stay `FAR` times what rounding leaves; errors of products are larger then."""
+FAR: Final = 10.0
 PASSES: Final = 4
 """Passes at most."""
 EPS: Final = 2.0**-53
@@ -116,7 +118,7 @@ class Lobpcg:
         self.x = self._of(self._x)
         self.values = self.residuals = self.limits = self.rounding = np.zeros(0)
         self._inverse = np.zeros((0, 0))  # of the products of Y
-        self._unbalanced = False
+        self._unbalanced, self._sound = False, SOUND
         self._iterates: list[int] = []
         self._directions: list[int] = []
         self._going: list[int] = []
@@ -186,7 +188,7 @@ class Lobpcg:
             by_b, by_a = self._products_of_w(used)
             made, count, least = self._combinations([*self._y, *basis], self._w, used, by_b)
             passes += 1
-            if least > SOUND or not count or passes == PASSES:
+            if least > self._sound or not count or passes == PASSES:
                 break
             self._s.part(0, self._w.stop).combine(made, w)
             used = list(self._w[:count])
@@ -220,6 +222,7 @@ class Lobpcg:
         self.rounding = np.maximum(rounding * x_squares, ATTAINABLE * EPS * self._largest)
         wanted = self._tol * abs(self.values + self._offset) * np.sqrt(bx_squares)
         self.limits = np.maximum(wanted, rounding * np.sqrt(x_squares))
+        self._sound = FAIR if (wanted > FAR * rounding * np.sqrt(x_squares)).all() else SOUND
         self._going = [i for i in range(live) if not self.residuals[i] <= self.limits[i]]
         parts = np.diag(self._inverse) @ along[:, :live] ** 2
         self._unbalanced = bool((parts > UNREACHABLE**2 * squares)[self._going].any())
