@@ -9,7 +9,7 @@
 // Which block takes which part does not matter to the result. Parts are drawn in order, x fastest, then y, then z, so that what
 // blocks read at the same time lies close together, and a fast multiprocessor takes more of them. Walks are short although
 // neighbors along z then read two planes twice: long walks let blocks drift apart, and what neighbors share leaves L2
-// (docs/decisions/stencil-bulk-copies.md).
+// (bench/stencil.py).
 
 #include "slices.cuh"
 #include "stencil/stencil.cuh"

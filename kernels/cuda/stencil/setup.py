@@ -38,7 +38,7 @@ LONG_WALK = 24
 SHORT_WALKS = {("star", "float64"): 6, ("star", "float32"): 6, ("box", "float64"): 7}
 """Most planes of a part where tiles are as wide as can be and its planes stay in L2 until the next part reads two of
 them. 27 points of float32 wait for arithmetic, of which long parts need less. Measured on several grids
-(docs/decisions/stencil-bulk-copies.md)."""
+(bench/stencil.py)."""
 LARGE_PLANE = 512 << 10
 """Points of a plane from which on they do not stay."""
 LEAST_LINE = 1040

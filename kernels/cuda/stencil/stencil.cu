@@ -13,7 +13,7 @@
 
 #define FOLLOW_LAST() next_may_start(); wait_for_last_launch();
 
-// The best of 70 shapes measured for 512^3 (docs/decisions/stencil-bulk-copies.md).
+// The best of 70 shapes measured for 512^3 (bench/stencil.py).
 constexpr int BX = 64, BY = 8, ROWS = 2, SLOTS = 3;
 constexpr int WIDE = 16 / sizeof(real);   // values of a vector where lines begin at multiples of it
 
