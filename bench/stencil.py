@@ -20,7 +20,7 @@ from lib.timing import copy_bandwidth, timed
 from dsolver import kernels, problems
 from dsolver.kernels.formats.stencil.constant import ConstantStencil
 from dsolver.kernels.formats.stencil.rows import OFFSETS
-from dsolver.kernels.lattice.star import alone, star_transfer
+from dsolver.kernels.lattice.star import Around, star_transfer
 
 
 def stencil_of(problem: problems.Problem) -> ConstantStencil:
@@ -57,7 +57,9 @@ def level_rows(backend: Any, layout: Any, a: Any) -> dict[str, tuple[Callable[[]
     color = (4 * k[:, None, None] + 2 * j[:, None] + i).reshape(-1)
     coarse = backend.layouts.colored(color, 8, (nx, ny, nz))
     lattice = backend.layouts.colored(cupy.zeros(nx * ny * nz, dtype=np.int32), 1, (nx, ny, nz))
-    t = backend.stencil.transfer(star_transfer(a.stencil, alone(a.stencil.shape), alone((nx, ny, nz)), coarse))
+    grids = (tuple(a.stencil.shape), (nx, ny, nz))
+    alone = (Around(grid=grid, wraps=(False, False, False), lo=(0, 0, 0), shape=grid) for grid in grids)
+    t = backend.stencil.transfer(star_transfer(a.stencil, *alone, coarse))
     r, x, rc, xc = (backend.zeros(where.size) for where in (layout, layout, coarse, lattice))
     r[backend.guard : -backend.guard] = cupy.random.default_rng(1).random(layout.size - 2 * backend.guard)
     h = backend.zeros(2 * backend.guard)  # no neighbors

@@ -79,6 +79,11 @@ def to_jsonl(spans: Iterable[Span]) -> str:
     return "".join(json.dumps(asdict(span)) + "\n" for span in spans)
 
 
+def write_jsonl(spans: Iterable[Span], path: Path) -> None:
+    """Write spans to a file of JSON lines."""
+    path.write_text(to_jsonl(spans), encoding="utf-8")
+
+
 def read_jsonl(path: Path) -> list[Span]:
     """The spans of a file of JSON lines."""
     with path.open(encoding="utf-8") as file:

@@ -6,7 +6,9 @@ One process for each rank and one thread for each of its lanes. The format: "Tra
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from dsolver.monitor.spans import MAIN, Span
@@ -22,6 +24,11 @@ def to_trace(spans: Iterable[Span]) -> dict[str, Any]:
     events += [_named("thread_name", rank, thread, lane) for (rank, lane), thread in threads.items()]
     events += [_event(span, threads[span.rank, span.lane], begin) for span in spans]
     return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def write_trace(spans: Iterable[Span], path: Path) -> None:
+    """The trace as a JSON file."""
+    path.write_text(json.dumps(to_trace(spans)), encoding="utf-8")
 
 
 def _event(span: Span, thread: int, begin: float) -> dict[str, Any]:

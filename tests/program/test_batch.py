@@ -267,7 +267,7 @@ class Crowded:
     """What `room` asks of a session, on a GPU with so many bytes left."""
 
     def __init__(self, problem: Problem, free: int) -> None:
-        self.spec = SolveSpec.plan(problem, (1, 1, 1))
+        self.problem, self.spec = problem, SolveSpec.plan(problem, (1, 1, 1))
         self.partition, self.free = self.spec.partition, free
         self.system = SimpleNamespace(columns=0)
         self.runtime = SimpleNamespace(device="cuda", client=None, workers=())
