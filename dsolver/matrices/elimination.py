@@ -17,6 +17,11 @@ FAR: Final = 64.0
 """Times the multiplications of the factors that an envelope may take, where they are in a plane: with more they are
 beyond a bound that is not worth counting for."""
 
+LAST: Final = Fill(entries=1e9, products=4e11)
+"""Fill of a last attempt's factors: a few minutes, as of an elastic body in a plane with a million rows."""
+NEARLY: Final = 1 / 64
+"""Part of that from which on a bound is not looked for alone: most of the time goes before it, and a look may follow."""
+
 
 @final
 class Elimination:
@@ -46,8 +51,10 @@ class Elimination:
             bound = Fill(entries=min(most.entries, NARROW, FULL * full.entries), products=most.products)
             if (narrow := self.narrow(bound)) is not None:
                 return narrow
-            self._found = fill_of(on_host(self._rows), most, mirrored=self._mirrored)
-            self._beyond.append(most)
+            whole = most.products >= NEARLY * LAST.products and most.within(LAST)
+            bound = LAST if whole else most
+            self._found = fill_of(on_host(self._rows), bound, mirrored=self._mirrored)
+            self._beyond.append(bound)
         return self._found if self._found is not None and self._found.within(most) else None
 
     def narrow(self, most: Fill) -> Fill | None:

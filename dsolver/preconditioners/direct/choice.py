@@ -9,6 +9,7 @@ import numpy as np
 
 from dsolver.kernels.direct.fill import Fill
 from dsolver.kernels.direct.libraries import LIBRARIES, Kind, chosen
+from dsolver.matrices.elimination import LAST
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
 
@@ -31,8 +32,6 @@ diagonal that is not elliptic."""
 RATE: Final = {"cpu": 4.0, "cuda": 0.1}
 """Multiplications that make large factors in the time of one of a product with A. SuperLU made 2 to 4 on a core; on a
 GPU products are far quicker, factors are not."""
-LAST: Final = Fill(entries=1e9, products=4e11)
-"""Fill of factors of a last attempt: a few minutes, as of an elastic body in a plane with a million rows."""
 SQUARES: Final = Fill(entries=LAST.entries / 8, products=LAST.products / 40)
 """Fill of factors of a matrix for whose least squares there may be others."""
 ENTRIES: Final = 1.5e7
