@@ -20,7 +20,7 @@ beyond a bound that is not worth counting for."""
 LAST: Final = Fill(entries=1e9, products=4e11)
 """Fill of a last attempt's factors: a few minutes, as of an elastic body in a plane with a million rows."""
 NEARLY: Final = 1 / 64
-"""Part of that from which on a bound is not looked for alone: most of the time goes before it, and a look may follow."""
+"""Part of that from which on a bound is not looked for alone: most of the time goes before it is reached."""
 
 
 @final
