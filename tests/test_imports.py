@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
 
 import pytest
 
@@ -41,3 +46,28 @@ def test_what_may_be_absent_is_shown_and_not_loaded() -> None:
     assert {"torch", "jax", "solve", "__version__"} <= {*dir(dsolver)}
     assert not {"torch", "jax"} & {*dsolver.__all__}
     assert loaded("import dsolver; dir(dsolver)") == set()
+
+
+BENCHES = sorted((Path(__file__).resolve().parents[1] / "bench").rglob("*.py"))
+"""Programs that no type checker reads and no test runs."""
+
+
+@pytest.mark.parametrize("bench", BENCHES, ids=lambda path: path.stem)
+def test_a_bench_takes_names_that_there_are(bench: Path) -> None:
+    taken = [
+        node for node in ast.walk(ast.parse(bench.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom)
+    ]
+    for node in taken:
+        if (module := node.module or "").partition(".")[0] == "dsolver" and (made := on_this_machine(module)):
+            within = {each.name for each in iter_modules(getattr(made, "__path__", ()))}
+            assert not [each.name for each in node.names if not hasattr(made, each.name) and each.name not in within]
+
+
+def on_this_machine(module: str) -> ModuleType | None:
+    """A module of the package; None where it needs a GPU's libraries, which are not here."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("cupy", "cupyx", "cuda"):
+            raise
+        return None
