@@ -51,10 +51,10 @@ class Elimination:
             bound = Fill(entries=min(most.entries, NARROW, FULL * full.entries), products=most.products)
             if (narrow := self.narrow(bound)) is not None:
                 return narrow
-            whole = most.products >= NEARLY * LAST.products and most.within(LAST)
-            bound = LAST if whole else most
-            self._found = fill_of(on_host(self._rows), bound, mirrored=self._mirrored)
-            self._beyond.append(bound)
+            near = most.within(LAST) and most.products >= NEARLY * LAST.products
+            counted = LAST if near else most
+            self._found = fill_of(on_host(self._rows), counted, mirrored=self._mirrored)
+            self._beyond.append(counted)
         return self._found if self._found is not None and self._found.within(most) else None
 
     def narrow(self, most: Fill) -> Fill | None:

@@ -131,7 +131,7 @@ def may_be_last(problem: Problem) -> bool:
 
 
 def may_be_for_least_squares(problem: Problem) -> bool:
-    """Likewise, of twice as many rows, which have several times the fill."""
+    """Whether factors for least squares may be made there: of twice as many rows, with several times the fill."""
     if isinstance(problem, MatrixProblem):
         return _fits(problem, SQUARES)
     return Fill(entries=fill_of(problem), products=_products_of_grid(problem)).within(SQUARES)

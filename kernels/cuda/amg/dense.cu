@@ -1,5 +1,5 @@
 // The inverse of a matrix with a positive semidefinite symmetric part, of up to a few thousand rows, once in set-up, by Gauss-Jordan
-// elimination with diagonal pivots, a block of them at a time (dsolver.kernels.backend.semidefinite_inverse is the text).
+// elimination with diagonal pivots, a block of them at a time (dsolver.kernels.formats.dense.semidefinite_inverse is the text).
 // The same operations in the same order in every run.
 
 constexpr unsigned ALL_LANES = 0xffffffffu;

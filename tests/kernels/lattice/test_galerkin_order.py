@@ -111,7 +111,7 @@ def test_launches_write_nothing_that_they_read(
     c, weights = problem(grid, factors, (True, False, True), offsets)
     lattice = Lattice(c, offsets, weights)
     p: F64 = np.zeros((len(CORNERS), *c.ghosted))
-    for between in range(1 + sum(factor == 2 for factor in factors)):  # as in kernels/cuda/galerkin.py
+    for between in range(1 + sum(factor == 2 for factor in factors)):  # as in kernels/cuda/lattice/galerkin.py
         library.launch(*lattice.arguments, between, pointer(p), int(back))
     np.testing.assert_allclose(p, load("numpy").lattice.interpolation(c, offsets, weights), rtol=1e-13, atol=1e-15)
 

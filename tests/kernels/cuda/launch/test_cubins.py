@@ -141,7 +141,7 @@ def test_a_kernel_is_compiled_with_those_of_its_kind_or_alone() -> None:
 
 @pytest.mark.parametrize("file", loader.all_sources())
 def test_of_a_source_the_kernels_that_are_wanted_are_compiled(file: str) -> None:
-    """What is not wanted is a template, of which a compiler makes nothing."""
+    """Texts for some kernels of a source: the others are templates without instances."""
     dtype, width = loader.variants(loader.source(file))[-1]
     whole = entries(loader.text_of(file, dtype, width))
     one = min(whole)
