@@ -65,9 +65,6 @@ class StepInParts:
 
     What several steps have in common is then recorded once. A part is known again by its equality, as a bound method
     is.
-
-    Args:
-        parts: what is run, one after the other.
     """
 
     parts: tuple[Callable[[], None], ...]
@@ -79,11 +76,7 @@ class StepInParts:
 
 
 class Engine(ABC):
-    """Runs kernels on every chunk.
-
-    Attributes:
-        partition: the chunks of the finest level.
-    """
+    """Runs kernels on every chunk."""
 
     partition: Partition
 
@@ -91,7 +84,7 @@ class Engine(ABC):
 
     @abstractmethod
     def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> PerChunk:
-        """Objects made by make(backend, chunk number, *items) on the owner of each chunk; it must be picklable.
+        """Objects made by make(backend, chunk number, *items) on the owners; it must be picklable.
 
         Where it has a `label`, people read that on Dask's dashboard.
 
@@ -118,7 +111,6 @@ class Engine(ABC):
         """A halo with room for the values that each chunk's `HaloLayout` receives.
 
         Args:
-            plan: the `HaloLayout` of every chunk.
             senders: the numbers of the chunks that each chunk's plan names, where they are not its neighbors.
         """
 
@@ -280,11 +272,7 @@ class Engine(ABC):
         return tuple(tree_sum(list(parts)) for parts in zip(*self.known(numbers), strict=True))
 
     def global_sums(self, *numbers: PerChunk) -> tuple[float, ...]:
-        """`sums` of numbers that the chunks' devices have.
-
-        Args:
-            numbers: float64 (1,) of every chunk.
-        """
+        """Sums over all chunks of numbers on their devices, float64 (1,) of every chunk: see `sums`."""
         return self.sums(self.per_chunk(_on_host, *numbers))
 
     def decided(self, decide: Callable[..., T], *numbers: PerChunk) -> T:
@@ -292,17 +280,11 @@ class Engine(ABC):
         return decide(*self.global_sums(*numbers))
 
     def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:
-        """Context of a set-up that may go on with the answers of an earlier one of the same key.
-
-        See `Backend.foreseeing`. Most engines foresee nothing.
-        """
+        """Context of a set-up that may go on with an earlier one's answers of that key: see `Backend.foreseeing`."""
         return nullcontext(Foresight())
 
     def deferring(self) -> AbstractContextManager[None]:
-        """Context in which `defer` may put work off: see `Backend.deferring`. Most engines do all at once.
-
-        Of several chunks it is `Backend.in_order`.
-        """
+        """Context in which `defer` may put work off: see `Backend.deferring`; of several chunks `Backend.in_order`."""
         return nullcontext()
 
     def defer(self, work: Callable[[], object]) -> None:
@@ -332,7 +314,6 @@ class Engine(ABC):
 
         Args:
             step: what is run.
-            times: how often.
             watch: the scalars.
             measured: the last one is measured; see `spans`. An engine may need a repetition before.
             ready: nothing is made when the step runs for the first time, so that it may be recorded before.
@@ -357,21 +338,14 @@ class Engine(ABC):
 
     @abstractmethod
     def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
-        """out = blocks of values by chunk number, each of the chunk's shape (nx, ny, nz).
-
-        Raises:
-            InputError: values are not real.
-        """
+        """out = blocks by chunk number, each of the chunk's shape (nx, ny, nz); InputError where they are not real."""
 
     @abstractmethod
     def unload(self, x: Field, layout: PerChunk) -> Mapping[int, Any]:
         """The blocks of x by chunk number, of this engine's chunks; the inverse of `load`."""
 
     def expect_on_host(self, dtype: str | None = None) -> None:  # noqa: B027  # most engines have nothing to prepare
-        """Have memory of the host made ready for the blocks of a vector, with which `on_host` will be called.
-
-        dtype: of the blocks; by default that of vectors.
-        """
+        """Have host memory made ready for blocks that `on_host` will make, by default of the vectors' dtype."""
 
     @abstractmethod
     def on_host(self, blocks: Mapping[int, Any]) -> Mapping[int, Any]:

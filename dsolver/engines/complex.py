@@ -41,14 +41,7 @@ BILINEAR: Final = -1.0
 
 @final
 class ComplexField(Field):
-    """A complex vector.
-
-    Args:
-        re: the real part.
-        im: the imaginary part.
-        both: a field of a batched engine that has the two for columns, of several vectors all real parts first; None
-            where the engine has no batches, and of one of several vectors.
-    """
+    """A complex vector; both: its parts as one field of a batched engine, of several vectors all real parts first."""
 
     def __init__(self, re: Field, im: Field, both: Field | None) -> None:
         self.re, self.im, self.both = re, im, both
@@ -88,12 +81,9 @@ def _of_real(method: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenat
 class ComplexEngine(Engine):
     """Runs kernels on complex vectors, part after part, on an engine that runs them on real ones.
 
-    Args:
-        real: that engine.
-
     Attributes:
-        real: as given.
-        wide: it with fields of twice as many columns, which reads matrices once for both parts; None where it has none.
+        wide: the real engine with twice as many columns, which reads matrices once for both parts; None where it has
+            none.
     """
 
     def __init__(self, real: Engine) -> None:

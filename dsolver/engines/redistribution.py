@@ -30,12 +30,7 @@ AT_ONCE: Final = 1 << 23
 @final
 @dataclass(frozen=True, kw_only=True)
 class OtherCut:
-    """Boxes that an array comes in.
-
-    Attributes:
-        boxes: that cover the grid once.
-        holders: the chunk by whose owner each one is taken.
-    """
+    """Boxes that cover a grid once, in which an array comes, and the chunk by whose owner each is taken."""
 
     boxes: tuple[Box, ...]
     holders: tuple[int, ...]
@@ -59,10 +54,8 @@ class BlocksInBoxes(Mapping[int, Any]):
     """Blocks by chunk number of an array that comes in other boxes: of those, where a program takes them as they are.
 
     Args:
-        boxes: that cover the grid once.
         in_boxes: makes the arrays of the boxes, or Dask futures of such. Either this is called or the other one: what
             both compute would be computed twice.
-        in_chunks: makes the blocks by chunk.
     """
 
     def __init__(
@@ -93,24 +86,14 @@ class BlocksInBoxes(Mapping[int, Any]):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Redistributed:
-    """A command that is given the blocks of a rank's chunks where the rank gets those of another cut.
-
-    Attributes:
-        command: command(program, blocks by chunk, ...).
-        cut: the boxes.
-    """
+    """A command(program, blocks by chunk, ...) that is given a rank's blocks where they come in another cut."""
 
     command: Callable[..., Any]
     cut: OtherCut
 
 
 def redistributed(engine: Engine, cut: OtherCut, blocks: Blocks) -> Blocks:
-    """The blocks of a rank's chunks, float64 on their devices.
-
-    Args:
-        engine: of the chunks.
-        cut: the boxes that the array comes in.
-        blocks: arrays of the boxes that this rank takes, or `LentArray`s, by the number of their box.
+    """Blocks of a rank's chunks, float64 on their devices, from arrays or `LentArray`s of the boxes that it takes.
 
     Raises:
         InputError: one is masked, not real, or of another shape than its box.

@@ -29,15 +29,7 @@ Blocks = Mapping[int, Any]
 
 @final
 class PartsOfArray(Mapping[int, Any]):
-    """Blocks by chunk number that are parts of one array of the grid, of NumPy.
-
-    Args:
-        partition: the chunks.
-        dtype: of the array.
-
-    Attributes:
-        whole: the array.
-    """
+    """Blocks by chunk number that are parts of one array of the grid, of NumPy."""
 
     def __init__(self, partition: Partition, dtype: np.dtype[Any]) -> None:
         self.whole = np.empty(partition.grid, dtype)
@@ -82,15 +74,7 @@ class RunningProgram(ABC, Generic[P_co]):
         *args: Q.args,
         **named: Q.kwargs,
     ) -> R:
-        """Result of command(program, blocks, ...), where a rank is given the blocks of its own chunks.
-
-        Args:
-            name: of what the blocks are of, for messages.
-            blocks: of all chunks.
-            command: what takes them.
-            args: its other arguments.
-            named: those by keyword.
-        """
+        """Result of command(program, blocks, ...), where ranks get their chunks' blocks; name: for messages."""
 
     @abstractmethod
     def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
@@ -191,11 +175,7 @@ class LocalProgram(RunningProgram[P_co]):
         return self._program
 
     def _run(self, work: Callable[[], R]) -> R:
-        """Result of work in the engine's scope. A GPU that is short of memory ends the program: the next one needs it.
-
-        Raises:
-            DeviceMemoryError: the memory of the GPU has run out.
-        """
+        """Result of work in the engine's scope; DeviceMemoryError ends the program: the next one needs the memory."""
         try:
             with self._engine.scope():
                 return work()

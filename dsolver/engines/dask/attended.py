@@ -33,7 +33,6 @@ async def attended(client: Client, request: Awaitable[T], *, silence: float = ma
     """The result of a request that waits for tasks, in the client's event loop.
 
     Args:
-        client: of the cluster.
         request: what is waited for; canceled when this raises.
         silence: seconds after which a worker that does not answer counts as hung; infinite for tasks of users, which
             may keep Python's lock as long as they like.

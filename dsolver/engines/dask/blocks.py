@@ -30,9 +30,7 @@ async def scatter(client: Client, data: Any, workers: Sequence[str], direct: boo
     """Futures of data in the memory of one of the workers, in the client's event loop.
 
     Args:
-        client: holds the futures.
         data: as `Client.scatter` takes it, without hashing.
-        workers: their addresses.
         direct: whether data travels straight from this process; None for what the client does by itself.
 
     Raises:
@@ -47,13 +45,7 @@ async def scatter(client: Client, data: Any, workers: Sequence[str], direct: boo
 async def scatter_to_owners(
     client: Client, by_owner: Mapping[str, dict[str, Any]], direct: bool
 ) -> dict[str, Future[Any]]:
-    """Futures by key of data in the memory of their owners, which all get theirs at the same time.
-
-    Args:
-        client: holds the futures.
-        by_owner: values by key, for each worker.
-        direct: as of `scatter`, which raises as this does.
-    """
+    """Futures by key of data in their owners' memory, which all get theirs at once. Raises as `scatter` does."""
     await _ready(client, list(by_owner), len(by_owner))
     each = [_scattered(client, data, [owner], direct) for owner, data in by_owner.items()]
     return {key: future for sent in await asyncio.gather(*each) for key, future in sent.items()}
@@ -82,16 +74,7 @@ async def _ready(client: Client, workers: list[str], enough: int) -> None:
 
 
 async def register(client: Any, where: Mapping[Any, str], sizes: Mapping[Any, int]) -> dict[Any, Future[Any]]:
-    """Futures of data that workers have put into their own memory, as `Client.scatter` makes them at its end.
-
-    Args:
-        client: holds the futures.
-        where: the worker address of each key.
-        sizes: bytes of each key's value.
-
-    Raises:
-        KeyError: the scheduler does not know a worker.
-    """
+    """Futures of data in workers' memory, given by key its worker and bytes; KeyError where a worker is unknown."""
     from distributed import Future
 
     holders = {key: [worker] for key, worker in where.items()}
@@ -114,9 +97,7 @@ def wait_for_blocks(client: Client, name: str, blocks: Mapping[int, Any]) -> dic
     They are waited for before a program gets them, so that bad ones do not end it.
 
     Args:
-        client: whose futures they are.
         name: of the field, for messages.
-        blocks: by chunk number.
 
     Raises:
         ClusterError: one was canceled or lost, or the connection to the scheduler broke.
@@ -147,16 +128,7 @@ def wait_for_blocks(client: Client, name: str, blocks: Mapping[int, Any]) -> dic
 
 
 def gather_blocks(client: Client | None, blocks: Mapping[int, Any], workers: Sequence[str]) -> Mapping[int, Any]:
-    """Blocks by chunk number as arrays in this process, all at once.
-
-    Args:
-        client: of the cluster; None where there is none.
-        blocks: arrays, or futures of arrays.
-        workers: those that may have them.
-
-    Raises:
-        WorkerLostError: a block is lost.
-    """
+    """Blocks (arrays, or futures that these workers may have) as arrays here; WorkerLostError where one is lost."""
     if client is None or not any(hasattr(block, "key") for block in blocks.values()):
         return blocks
     try:

@@ -52,7 +52,6 @@ async def wait_for(client: Client, request: Awaitable[T], seconds: float) -> T:
     what it held on the cluster was forgotten the moment that the connection broke.
 
     Args:
-        client: of the cluster.
         request: what is waited for; canceled when this raises.
         seconds: the longest wait, in which this process runs; may be infinite.
 

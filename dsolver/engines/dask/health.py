@@ -34,7 +34,6 @@ class Heartbeat:
 
     Args:
         ask: a coroutine that ends when the worker has answered, or raises.
-        workers: their addresses.
         timeout: seconds that an answer may take, in which this process runs.
     """
 
@@ -70,13 +69,7 @@ class Heartbeat:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Heard:
-    """Answers of workers, and those that gave none.
-
-    Attributes:
-        answers: by address.
-        silent: those that did not answer in time.
-        lost: those that left the cluster meanwhile, or were cut off.
-    """
+    """Answers of workers by address, those that were silent, and those that left the cluster or were cut off."""
 
     answers: dict[str, Any]
     silent: list[str]
@@ -89,17 +82,7 @@ class Heard:
 
 
 def ask_each(client: Client, question: Callable[[], Any], workers: Iterable[str], seconds: float = TIMEOUT) -> Heard:
-    """The answer of each worker.
-
-    Args:
-        client: of the cluster.
-        question: a function, which runs on each.
-        workers: their addresses.
-        seconds: that answers may take, in which this process runs.
-
-    Raises:
-        Exception: what the question raised on a worker, or what the connection to the scheduler did.
-    """
+    """Each worker's answer, in so many seconds of this process. Raises what the question or the connection raised."""
     heard: Heard = client.sync(ask_each_async, client, question, tuple(workers), seconds)
     return heard
 

@@ -37,12 +37,7 @@ NEITHER: Final = (False, False)
 @final
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """Workers by whose memory this process is connected.
-
-    Attributes:
-        readers: read its arrays.
-        lenders: have arrays that it reads.
-    """
+    """Workers by whose memory this process is connected: readers read its arrays, it reads those of lenders."""
 
     readers: frozenset[str]
     lenders: frozenset[str]

@@ -77,9 +77,6 @@ class GraphRecorder:
     The first time a step runs as it is: kernels are compiled, NCCL connects, scratch memory is made. Then, or before if
     nothing of that is left to do, it is captured, and from then on an iteration costs the host one graph launch and one
     small copy for each watched scalar; the host looks at the results only after the last one.
-
-    Args:
-        transport: asked whether the other ranks still live while the host waits.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -171,13 +168,9 @@ class GraphRecorder:
         self._refused.clear()
 
     def instrument(self, step: Callable[[], None], timed_by: Callable[[Timer], AbstractContextManager[None]]) -> None:
-        """Record a step, one that has been recorded before, once more with events in it.
+        """Record a step, one that has been recorded before, once more with events of a timer in it.
 
         Where CUDA refuses, a warning says so and the step is not measured: it has its ordinary graph.
-
-        Args:
-            step: what is recorded.
-            timed_by: makes the engine use a timer meanwhile.
         """
         for part in parts_of(step):
             if part not in self._graphs or part in self._instrumented or part in self._refused:
@@ -202,11 +195,7 @@ class GraphRecorder:
         return [span for part in parts_of(step) for span in self._instrumented[part][1].read()]
 
     def wait(self) -> None:
-        """Wait for the stream.
-
-        Raises:
-            PeerError: another rank has failed meanwhile.
-        """
+        """Wait for the stream; PeerError where another rank has failed meanwhile."""
         end = cupy.cuda.Event(disable_timing=True)
         end.record(self.stream)
         began = looked = time.monotonic()
@@ -240,14 +229,7 @@ def parts_of(step: Callable[[], None]) -> tuple[Callable[[], None], ...]:
 
 @final
 class _Watched:
-    """Scalars on their way to the host: in one copy where they lie close to each other, since each takes 2 us.
-
-    Args:
-        scalars: float64 (1,) arrays.
-
-    Attributes:
-        width: numbers that arrive.
-    """
+    """Scalars, float64 (1,), on their way to the host: in one copy where they lie close, since each takes 2 us."""
 
     def __init__(self, scalars: Sequence[Any]) -> None:
         places = [int(scalar.data.ptr) for scalar in scalars]

@@ -29,11 +29,7 @@ _TRIES: Final = 5
 
 @final
 class EventTimer(SpanTimer):
-    """Events that are placed while a graph is captured and read after the graph has run.
-
-    Args:
-        main: the stream that is captured. What runs on another one is on the halo lane.
-    """
+    """Events placed while a graph is captured and read after it has run; off the `main` stream is the halo lane."""
 
     def __init__(self, main: Any) -> None:
         self._main = main
@@ -152,11 +148,7 @@ class EventTimer(SpanTimer):
 
 
 def call_driver(name: str, *arguments: Any) -> None:
-    """Call a function of CUDA's driver that CuPy does not offer.
-
-    Raises:
-        cupy.cuda.driver.CUDADriverError: it returned an error.
-    """
+    """Call a function of CUDA's driver that CuPy does not offer; CUDADriverError where it returned an error."""
     status = getattr(driver(), name)(*arguments)
     if status != 0:
         raise cupy.cuda.driver.CUDADriverError(status)

@@ -72,8 +72,6 @@ class EagerEngine(Engine):
     items, in one message. Sums over ranks are made one column after the other.
 
     Args:
-        partition: the chunks of the finest level.
-        backend: the kernels.
         owned: the chunks of this process; all by default.
         transport: how to reach the owners of the others; by default there are none.
         hosts: the first chunk of every process; by default this one's alone.

@@ -27,9 +27,6 @@ class ResidentEngine(EagerEngine):
     recorded as a CUDA graph and replayed.
 
     Args:
-        partition: the chunks of the finest level.
-        kernels: the backend's name.
-        threads: CPU threads that share the loops of one chunk.
         owned: the chunks of this rank; all by default.
         transport: how to reach the other ranks; by default there are none.
         hosts: the first chunk of every rank; by default this one's alone.

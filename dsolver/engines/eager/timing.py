@@ -88,11 +88,7 @@ class SpanTimer(Timer):
 
 @final
 class HostTimer(SpanTimer):
-    """Spans by this machine's clock, for operations that are done when they return.
-
-    Args:
-        synchronize: waits until they are, where they are not.
-    """
+    """Spans by this machine's clock; synchronize: waits until operations are done."""
 
     def __init__(self, synchronize: Callable[[], None]) -> None:
         self._synchronize = synchronize

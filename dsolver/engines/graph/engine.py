@@ -64,10 +64,6 @@ class GraphEngine(Engine):
     """Runs every operation as Dask tasks.
 
     Args:
-        partition: the chunks of the finest level.
-        client: a synchronous client of the cluster.
-        owners: the worker address of each chunk.
-        kernels: the name of the kernels' backend.
         batch: how many steps `repeat` submits at a time.
         neighbors: the chunks whose values a chunk may read; by default all that touch it. To name only those that the
             stencil reaches saves messages.

@@ -16,14 +16,7 @@ Key = tuple[str, int, int]
 
 
 class Version(NamedTuple):
-    """One value of a handle: the results of an operation's tasks, one for each chunk.
-
-    Attributes:
-        group: the first part of the keys.
-        serial: the second.
-        path: into the tasks' results.
-        place: the chunk at whose owner the only result is, when there is one for all chunks.
-    """
+    """One value of a handle: tasks' keys begin with (group, serial); `place` is the only chunk that has it, if any."""
 
     group: str
     serial: int

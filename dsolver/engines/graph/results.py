@@ -30,13 +30,7 @@ POLL: Final = 0.5
 
 @final
 class Results:
-    """Results that the cluster holds or computes for an engine. Every wait ends.
-
-    Args:
-        client: a synchronous client.
-        owners: the worker address of each chunk.
-        name: distinguishes this engine's graphs.
-    """
+    """Results that the cluster holds or computes for an engine. Every wait ends."""
 
     def __init__(self, client: Client, owners: Sequence[str], name: str) -> None:
         self.owners = tuple(owners)
@@ -116,11 +110,7 @@ class Results:
             _release(self._retired)
 
     def rename(self, sources: Mapping[Key, tuple[Key, Path]]) -> None:
-        """Hold parts of finished results under new keys, on their owners, with no past: as a scatter would.
-
-        Args:
-            sources: for each new key, the old one and the path into its value.
-        """
+        """Hold parts of results, (key, path) by new key, on their owners, with no past: as a scatter would."""
         by_owner: dict[str, list[tuple[Key, Path, Key]]] = {}
         for new, (old, path) in sources.items():
             by_owner.setdefault(self.owners[old[2]], []).append((old, path, new))

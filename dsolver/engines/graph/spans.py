@@ -27,10 +27,8 @@ def spans_of(records: Iterable[Mapping[str, Any]], name: str, serials: range, ow
     Dask's next message. It bears the level of the task that ended it.
 
     Args:
-        records: of the scheduler's task stream.
         name: the end of the first part of the engine's keys.
         serials: the second part of the keys that are wanted.
-        owners: the worker address of each chunk.
     """
     ranks = {worker: rank for rank, worker in enumerate(dict.fromkeys(owners))}
     threads: dict[str, dict[Any, str]] = defaultdict(dict)

@@ -26,18 +26,7 @@ Node = tuple[int, Key, Path]
 
 @final
 class TaskGraph:
-    """Tasks of operations, submitted when a value is asked for.
-
-    Args:
-        results: of the cluster.
-        name: distinguishes this engine's keys.
-        chunks: numbers of the finest level's.
-
-    Attributes:
-        results, name: as given.
-        serials: numbers of operations.
-        variables: handles that are in use.
-    """
+    """Tasks of operations, submitted when a value is asked for."""
 
     def __init__(self, results: Results, name: str, chunks: range) -> None:
         self.results, self.name = results, name

@@ -43,14 +43,7 @@ class Make(Enum):
 
 
 class Argument(NamedTuple):
-    """One argument of a kernel.
-
-    Attributes:
-        make: how it is made.
-        source: which of the task's inputs it is made from, or the float.
-        path: what of the input.
-        dtype: the value type of zeros.
-    """
+    """One argument of a kernel: how it is made, from which input (or float) of the task, by which path into that."""
 
     make: Make
     source: float
@@ -64,16 +57,7 @@ class Argument(NamedTuple):
 
 
 class TaskCall(NamedTuple):
-    """One operation of the engine, the same for all chunks.
-
-    Attributes:
-        label: its name on the dashboard.
-        kernels: the name of the backend.
-        dtype: its value type.
-        kernel: the name of the kernel.
-        arguments: how each argument of the kernel is made.
-        first_output: the arguments from here on are what the task returns.
-    """
+    """One operation of the engine, the same for all chunks; a task returns the arguments from `first_output` on."""
 
     label: str
     kernels: str

@@ -35,15 +35,7 @@ HEAD_START: Final = 0.001
 
 @final
 class RankBlocks:
-    """Blocks that ranks take, and blocks that they have made.
-
-    Args:
-        client: the cluster.
-        partition: the chunks.
-        owners: the worker address of each chunk.
-        kernels: the backend's name.
-        calls: of the ranks.
-    """
+    """Blocks that ranks take, and blocks that they have made."""
 
     def __init__(
         self, client: Client, partition: Partition, owners: Sequence[str], kernels: str, calls: RankCalls
@@ -123,11 +115,7 @@ class RankBlocks:
             told.exception()
 
     def brought(self, replies: Iterable[Mapping[int, Any]]) -> Blocks:
-        """Blocks of ranks in this process: those that they lend are read.
-
-        Raises:
-            WorkerLostError: a worker has gone meanwhile.
-        """
+        """Blocks of ranks in this process: those that they lend are read; WorkerLostError where one has gone."""
         found = {number: block for blocks in replies for number, block in blocks.items()}
         made = PartsOfArray(self._partition, next(iter(found.values())).dtype)
         for number, block in found.items():

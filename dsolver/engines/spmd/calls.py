@@ -40,17 +40,7 @@ Gather = Callable[[bytes, Sequence[Call]], Awaitable[Any]]
 
 @final
 class RankCalls:
-    """Calls of functions on the ranks of a program.
-
-    Args:
-        client: the cluster.
-        workers: of each rank.
-        name: of the program.
-
-    Attributes:
-        workers: as given.
-        directly: whether this process reaches all workers that it calls; they are asked beside the start of ranks.
-    """
+    """Calls of functions on a program's ranks; directly: whether this process reaches all workers that it calls."""
 
     def __init__(self, client: Client, workers: Sequence[str], name: str) -> None:
         self._client, self.workers, self._name = client, tuple(workers), name
@@ -116,13 +106,7 @@ class RankCalls:
     async def _finished(
         self, asked: Sequence[asyncio.Future[Replies]], heartbeat: Heartbeat, replies: Replies
     ) -> str | None:
-        """Wait until all replies are there or the cause of a failure is known. Returns how workers were lost, or None.
-
-        Args:
-            asked: the parts of a call.
-            heartbeat: of its workers.
-            replies: where those that come are put.
-        """
+        """Wait for all replies or the known cause of a failure. Returns how workers were lost, or None."""
         pending: set[asyncio.Future[Replies]] = set(asked)
         loss: str | None = None
         until = float("inf")

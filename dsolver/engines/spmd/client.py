@@ -56,10 +56,6 @@ class SpmdProgram(RunningProgram[P_co]):
     scheduler forgets the key, and the ranks, which look for it from time to time, end.
 
     Args:
-        client: the cluster.
-        partition: the chunks.
-        owners: the worker address of each chunk.
-        kernels: the backend's name.
         program: made on every rank as program(engine, spec).
         spec: what the program needs; picklable.
 
@@ -271,21 +267,13 @@ class SpmdProgram(RunningProgram[P_co]):
 def _packed_call(
     command: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any], cut: OtherCut | None = None
 ) -> bytes:
-    """A command and its arguments, pickled; cut: of the blocks that it comes with, where they are not the chunks'.
-
-    Raises:
-        InputError: that is not possible.
-    """
+    """A command and its arguments, pickled; cut: of its blocks, if not the chunks'; InputError where it cannot be."""
     what = command if cut is None else Redistributed(command=command, cut=cut)
     return _packed(f"the arguments of {command.__name__}", (what, args, named))
 
 
 def _packed(what: str, value: Any) -> bytes:
-    """The value pickled, once for all ranks.
-
-    Raises:
-        InputError: that is not possible.
-    """
+    """The value pickled, once for all ranks; InputError where it cannot be."""
     try:
         packed: bytes = pickle.dumps(value)
     except Exception as error:  # each type fails in its own way

@@ -40,14 +40,7 @@ class Rank:
 
     Everything runs in the rank's thread, except `abort`, which may be called from any.
 
-    Args:
-        spec: what every rank knows.
-        number: of this rank.
-        worker: the worker that it lives in.
-        left: the link that an earlier program's rank has left there, which is this one's from now on.
-
     Attributes:
-        spec, number: as above.
         connections: to the other ranks, where they do not come with a link.
         ending: whether it is being ended.
         link: what it has not taken, or has left, of links with the other ranks.

@@ -18,11 +18,8 @@ class RankSpec:
     """Specification of a program that every rank knows.
 
     Attributes:
-        program: a unique name.
         lease: a key of the cluster that exists as long as the client wants the program.
-        partition: the chunks.
         ranks: the rank that owns each chunk.
-        kernels: the backend's name.
         token: the secret with which ranks recognize each other.
         timeout: seconds of silence after which a rank that is waited for counts as lost.
     """

@@ -61,16 +61,7 @@ def branches(calls: Sequence[T]) -> list[Sequence[T]]:
 
 
 async def relay(what: bytes, calls: Sequence[Call], *, dask_worker: Worker) -> Replies:
-    """Run a function for the first rank, which is this worker's, and pass the call on to the others.
-
-    Args:
-        what: made by `packed`.
-        calls: of this worker's rank, and of those that it is to call.
-        dask_worker: this worker.
-
-    Returns:
-        Their replies, of all ranks; or of some, when one of those is a `Failure`.
-    """
+    """Run what `packed` made for the first rank, this worker's; pass it on. All replies, or some and a `Failure`."""
     function, shared = pickle.loads(what)
     own, rest = calls[0], calls[1:]
     here = asyncio.ensure_future(function(*shared, *own.own, dask_worker=dask_worker))

@@ -23,15 +23,7 @@ REST: Final = 60.0
 @final
 @dataclass(frozen=True, kw_only=True)
 class RestingLink:
-    """A rank's link to the others.
-
-    Attributes:
-        program: the one that has left it.
-        number: of the rank.
-        owners: the rank of each chunk.
-        timeout: seconds of silence after which a rank counts as lost.
-        link: what is left.
-    """
+    """A rank's link to the others, which a program has left."""
 
     program: str
     number: int

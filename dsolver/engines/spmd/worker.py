@@ -47,13 +47,7 @@ _KEEPERS: dict[Rank, asyncio.Task[None]] = {}
 @final
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """A rank that was made.
-
-    Attributes:
-        address: where it listens for the others.
-        unique: of rank 0 on GPUs that are not all connected, NCCL's unique id.
-        left: the program that has left it a link to the other ranks; empty where none has.
-    """
+    """A rank that was made: its address, NCCL's unique id if it has it, and who has left it a link, or ""."""
 
     address: Address
     unique: bytes | None

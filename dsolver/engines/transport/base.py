@@ -20,11 +20,7 @@ class PeerError(RankError):
 
 
 class Channel(ABC):
-    """The halo of the owned chunks, with what fills it.
-
-    Attributes:
-        vectors: the halo vector of each owned chunk.
-    """
+    """The halo vectors of the owned chunks, with what fills them."""
 
     vectors: dict[int, Any]
 
@@ -33,11 +29,7 @@ class Channel(ABC):
         return nullcontext()
 
     def run_after(self, work: Callable[[], None]) -> bool:
-        """Run work beside the current stream, once the halo vectors of an exchange that was begun are full.
-
-        Returns:
-            Whether that was possible. Then waiting for the halo vectors waits for the work, too.
-        """
+        """Run work beside the stream once a begun exchange has filled the halo vectors; waits for them wait for it."""
         return False
 
     @abstractmethod
@@ -81,27 +73,16 @@ class Transport(ABC):
 
     @abstractmethod
     def total(self, own: Any, gathered: Any, out: Any, add: Callable[[Any, Any], None]) -> None:
-        """out = the sum of all ranks' parts.
+        """out = the sum of all ranks' parts, by add(parts, out), which has the order of the fixed tree.
 
         Args:
             own: the parts of this rank's chunks at their places, zero elsewhere.
             gathered: work space for the parts of all.
-            out: (1,) array.
-            add: add(parts, out) adds them in the fixed tree.
         """
 
     @abstractmethod
     def deliver(self, outgoing: Mapping[Pair, Message], expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
-        """Messages to and from chunks of other ranks; of which lengths, only their senders know.
-
-        Args:
-            outgoing: the messages of own chunks.
-            expected: those that will come.
-            kinds: the value types of a message's arrays.
-
-        Returns:
-            what was expected.
-        """
+        """Messages to and from chunks of other ranks: those expected. Of which lengths, only their senders know."""
 
     @abstractmethod
     def known(self, own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:

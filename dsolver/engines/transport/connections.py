@@ -45,10 +45,8 @@ class Connections:
     One thread, the rank's, connects, sends, receives and closes. `abort` alone may be called from any thread.
 
     Args:
-        rank: this rank.
         host: the address on which the other ranks can reach this one.
         timeout: seconds of silence after which a peer that is waited for counts as lost.
-        encryption: of the sockets; None for none.
     """
 
     def __init__(self, rank: int, host: str, timeout: float, encryption: Encryption | None = None) -> None:
@@ -73,7 +71,6 @@ class Connections:
         """Connect to lower ranks and accept higher ones; all ranks do so at the same time.
 
         Args:
-            addresses: of every rank.
             token: `handshake.TOKEN_BYTES` secret bytes that only this program's ranks know.
             peers: the ranks to connect with, each of which connects with this one; by default all others.
 
@@ -128,11 +125,7 @@ class Connections:
         return future
 
     def receive(self, peer: int, parts: Sequence[memoryview]) -> None:
-        """Wait for the next frame of a peer and fill the parts with it.
-
-        Raises:
-            PeerError: the peer failed, closed, or stayed silent for longer than the timeout.
-        """
+        """Fill the parts with a peer's next frame; PeerError where it failed, closed, or was silent for too long."""
         link, expected = self._connections[peer].into, sum(map(len, parts))
         try:
             begun = self._first_bytes.pop(peer, b"")
@@ -147,20 +140,12 @@ class Connections:
             raise self._lost(peer, error) from error
 
     def raise_if_aborted(self) -> None:
-        """Raise the reason of an `abort`, if there was one; costs nothing.
-
-        Raises:
-            PeerError: this rank was told to stop.
-        """
+        """Raise PeerError with the reason of an `abort`, if there was one; costs nothing."""
         if self._reason is not None:
             raise PeerError(self._reason)
 
     def check(self) -> None:
-        """Raise the reason of a peer that has failed, if one has; only when no data frame can be under way.
-
-        Raises:
-            PeerError: a peer failed or closed, or this rank was told to stop.
-        """
+        """Raise PeerError if a peer failed or this rank was told to stop; only when no data frame can be under way."""
         self.raise_if_aborted()
         for peer, link in self._connections.items():
             if peer not in self._first_bytes:
@@ -249,11 +234,7 @@ def tree(rank: int, size: int) -> list[int]:
 
 
 def sent(futures: Iterable[Future[None]]) -> None:
-    """Wait until all frames have been handed to the system.
-
-    Raises:
-        PeerError: a peer could not take its frame.
-    """
+    """Wait until all frames have been handed to the system; PeerError where a peer could not take its own."""
     for future in futures:
         try:
             future.result()
@@ -278,13 +259,7 @@ def exchanged(
 def known_numbers(
     connections: Connections, owners: Sequence[int], own: Mapping[int, Sequence[float]]
 ) -> list[tuple[float, ...]]:
-    """Numbers of the chunks of all ranks, which are connected each with each, in the order of the chunks.
-
-    Args:
-        connections: of this rank.
-        owners: the rank that owns each chunk.
-        own: equally many numbers of each chunk of this rank.
-    """
+    """Equally many numbers of all chunks, in the order of the chunks; every rank is connected with every other one."""
     chunks = {rank: [n for n, owner in enumerate(owners) if owner == rank] for rank in set(owners)}
     count = len(next(iter(own.values())))
     mine = np.array([own[number] for number in chunks[connections.rank]], dtype="<f8").tobytes()

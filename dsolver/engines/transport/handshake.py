@@ -34,12 +34,7 @@ STRANGERS: Final = 64
 @final
 @dataclass(frozen=True, kw_only=True)
 class Encryption:
-    """TLS contexts of connections.
-
-    Attributes:
-        client: for the side that connects.
-        server: for the side that listens.
-    """
+    """TLS contexts of connections, for the side that connects and the side that listens."""
 
     client: ssl.SSLContext
     server: ssl.SSLContext
@@ -53,12 +48,7 @@ class Encryption:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """Two sockets to one peer, one for each direction.
-
-    Attributes:
-        out: what this rank sends on.
-        into: what it receives on.
-    """
+    """Two sockets to one peer, one for each direction."""
 
     out: socket.socket
     into: socket.socket
@@ -82,11 +72,7 @@ class Connector:
     """Connects to the lower ranks, which have to accept at the same time.
 
     Attributes:
-        rank: this rank.
-        token: the secret that it shows.
         timeout: seconds in which a rank must have accepted, and that a connection may then be silent.
-        encryption: of the sockets; None for none.
-        check: raises when this rank was told to stop.
     """
 
     rank: int
@@ -96,11 +82,7 @@ class Connector:
     check: Callable[[], None]
 
     def connect(self, address: Address) -> Connection:
-        """The connections to a lower rank.
-
-        Raises:
-            OSError: that failed.
-        """
+        """The connections to a lower rank; OSError where that failed."""
         out = self._side(address, sends=True)
         try:
             return Connection(out=out, into=self._side(address, sends=False))
@@ -145,11 +127,7 @@ class Acceptor:
     Where many are silent, the one that came first is hung up on: they would take all the files that a process can open.
 
     Args:
-        listener: where they connect.
-        awaited: those that must come.
-        token: the secret that they must show.
         timeout: seconds in which all must have come, and that a connection may then be silent.
-        encryption: of the sockets; None for none.
     """
 
     def __init__(
@@ -169,11 +147,7 @@ class Acceptor:
         self._selector = selectors.DefaultSelector()
 
     def accept(self, check: Callable[[], None]) -> dict[int, Connection]:
-        """The connections to those that are awaited; `check` raises when this rank was told to stop.
-
-        Raises:
-            TimeoutError: some have not come in time.
-        """
+        """Connections to those awaited, or TimeoutError; `check` raises when this rank was told to stop."""
         self._listener.setblocking(False)
         with self._selector:
             self._selector.register(self._listener, selectors.EVENT_READ)

@@ -37,12 +37,7 @@ class _Outbox:
 
 @final
 class Mailbox:
-    """Outboxes of this rank for each peer, and what it fetches from theirs.
-
-    Args:
-        connections: to the peers.
-        arena: this rank's memory for others, and theirs as it is seen from here.
-    """
+    """Outboxes of this rank for each peer, and what it fetches from theirs."""
 
     def __init__(self, connections: Connections, arena: Arena) -> None:
         self._connections, self._arena = connections, arena

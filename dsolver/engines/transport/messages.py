@@ -47,13 +47,7 @@ class PeerMessages:
 
 
 def by_peer(outgoing: Iterable[Pair], expected: Iterable[Pair], owners: Sequence[int]) -> dict[int, PeerMessages]:
-    """The messages of one rank by the peers that they go to and come from, ascending.
-
-    Args:
-        outgoing: of own chunks to others.
-        expected: of others to own chunks.
-        owners: the rank that owns each chunk.
-    """
+    """Messages of one rank by the peers they go to and come from, ascending; owners: the rank of each chunk."""
     sends: dict[int, list[Pair]] = {}
     receives: dict[int, list[Pair]] = {}
     for pair in sorted(outgoing):

@@ -55,13 +55,7 @@ def told_id(connections: Connections) -> bytes:
 
 @final
 class NcclTransport(PackedTransport):
-    """The transport of GPUs. Every call only enqueues: nothing waits on the host, so a CUDA graph can capture it.
-
-    Args:
-        connections: to the same ranks; they carry errors, never data.
-        owner_ranks: the rank that owns each chunk.
-        unique: made by `unique_id` on one of the ranks.
-    """
+    """The transport of GPUs. Every call only enqueues: nothing waits on the host, so a CUDA graph can capture it."""
 
     name = "NCCL"
 
@@ -146,11 +140,7 @@ class NcclTransport(PackedTransport):
             self._arrive(self._under_way)
 
     def check(self) -> None:
-        """Raise what a peer has failed with, if one has.
-
-        Raises:
-            PeerError: a peer failed or closed, or NCCL reports an asynchronous error.
-        """
+        """Raise what a peer has failed with (PeerError), or an asynchronous error of NCCL."""
         self._connections.check()
         try:
             self._comm.check_async_error()

@@ -48,19 +48,13 @@ class PeerLink(TransportLink):
     """Connections between GPUs, and what each may write to of the others.
 
     Args:
-        connections: to the same ranks; they carry addresses and errors, never data.
-        owner_ranks: the rank that owns each chunk.
         arena: this rank's memory for the others, with what all programs use taken.
         sums: pointers to the words for sums, this rank's and then the peers'.
 
     Attributes:
-        connections: as above.
-        owners: the rank of each chunk.
-        memory: that of the arena.
         begin: what is free of it, as of `Arena`.
         alarm: uint32 (1,), page-locked; kernels end their waiting once it is not 0.
         address: of the alarm.
-        sum: sums over ranks.
         side: the stream of exchanges that run beside the current stream's next work.
     """
 
@@ -85,11 +79,7 @@ class PeerLink(TransportLink):
 
 @final
 class PeerTransport(Transport):
-    """The transport of GPUs that reach each other's memory. Every call only enqueues, so a CUDA graph can capture it.
-
-    Args:
-        link: between them.
-    """
+    """Transport of GPUs that reach each other's memory. Every call only enqueues, so a CUDA graph can capture it."""
 
     name = "peer GPU memory"
 
@@ -153,11 +143,7 @@ class PeerTransport(Transport):
 
 
 def connect(connections: Connections, owner_ranks: Sequence[int]) -> PeerTransport | None:
-    """The transport if every rank reaches every other one's memory; None, on all of them, if any does not.
-
-    Raises:
-        PeerError: a peer failed.
-    """
+    """The transport if every rank reaches every other's memory; None, on all, if not; PeerError where a peer failed."""
     arena, reason = Arena(PeerMemory()), ""
     ranks = len(connections.peers) + 1
     marks = IpcAddress(handle=b"", block=0, offset=0)

@@ -34,9 +34,6 @@ class PeerHalos:
     """Halos of a rank, linked with the peers' before they are exchanged.
 
     Args:
-        connections: to the peers.
-        owner_ranks: the rank that owns each chunk.
-        arena: this rank's memory for others, and theirs as it is seen from here.
         alarm: address of a uint32 that ends all waiting once it is not 0.
         side: the stream of exchanges that run beside the current stream's next work.
     """
@@ -70,11 +67,7 @@ class PeerHalos:
     def _targets(
         self, channels: Sequence[_PeerChannel], places: Sequence[IpcAddress]
     ) -> list[dict[int, tuple[int, int, list[int]]]]:
-        """Tell each peer where to write, and learn where to write there.
-
-        Returns:
-            for each channel by peer the pointer to its room, bytes of a slot, and the offsets of its segments.
-        """
+        """Exchange with peers where to write: by channel and peer a room's pointer, a slot's bytes, parts' offsets."""
         frames: dict[int, bytes] = {}
         sizes: dict[int, int] = {}
         for channel, place in zip(channels, places, strict=True):
@@ -103,19 +96,7 @@ def _told_bytes(segments: PeerSegments) -> int:
 
 @final
 class _PeerChannel(Channel):
-    """A halo whose copies are listed once, when it is linked.
-
-    Args:
-        plans: of the owned chunks.
-        backend: makes the halo vectors.
-        peers: the segments exchanged with each peer.
-        side: the stream of exchanges that run beside the current stream's next work.
-        link: links this halo, among others.
-
-    Attributes:
-        peers: as above.
-        room: where values arrive.
-    """
+    """A halo whose copies are listed once, when `link` links it among others; values arrive in the `room`."""
 
     def __init__(
         self,
@@ -138,13 +119,7 @@ class _PeerChannel(Channel):
         self._side, self._link = side, link
 
     def copies(self, arena: Arena, place: IpcAddress, targets: Mapping[int, tuple[int, int, list[int]]]) -> HaloCopies:
-        """The copies of an exchange.
-
-        Args:
-            arena: where the room is.
-            place: the room's.
-            targets: by peer the pointer to its room, bytes of a slot, and the offsets of its segments.
-        """
+        """The copies of an exchange; targets: by peer its room's pointer, bytes of a slot, offsets of segments."""
         room, base = self.room, arena.local(place)
         outgoing = [
             self._copy(segment, base + room.offset(neighbor, to), room.slot)

@@ -62,11 +62,7 @@ class IpcAddress:
 
 @final
 class PeerMemory:
-    """Blocks of this rank's memory for others, zeros at first, and the others' blocks as they are seen from here.
-
-    Attributes:
-        sizes: bytes of each block of this rank.
-    """
+    """Blocks of this rank's memory for others, zeros at first, and the others' blocks as they are seen from here."""
 
     def __init__(self) -> None:
         self._cuda: Any = importlib.import_module("cupy").cuda
@@ -85,22 +81,14 @@ class PeerMemory:
         return self._blocks[address.block] + address.offset
 
     def remote(self, peer: int, address: IpcAddress) -> int:
-        """The pointer, valid on this GPU, to an address of another rank.
-
-        Raises:
-            cupy.cuda.runtime.CUDARuntimeError: its memory cannot be reached from here.
-        """
+        """The pointer on this GPU to another rank's address; CUDARuntimeError where it cannot be reached from here."""
         key = peer, address.block
         if key not in self._opened:
             self._opened[key] = int(self._cuda.runtime.ipcOpenMemHandle(address.handle))
         return self._opened[key] + address.offset
 
     def add(self, size: int) -> None:
-        """A further block of so many bytes.
-
-        Raises:
-            cupy.cuda.runtime.CUDARuntimeError: there is no memory left, or none that others could open.
-        """
+        """A further block of so many bytes; CUDARuntimeError where none is left, or none that others could open."""
         runtime = self._cuda.runtime
         try:
             pointer = int(runtime.malloc(size))
@@ -136,13 +124,8 @@ class PeerMemory:
 class Arena:
     """Places in peer memory that a program takes and gives back.
 
-    Args:
-        memory: where they are. It may have blocks of an earlier program, which are used again.
-        begin: number of the block from which on it is free, and the first free byte there.
-
     Attributes:
-        memory: as above.
-        begin: the same, of what has never been taken.
+        memory: where they are. It may have blocks of an earlier program, which are used again.
     """
 
     def __init__(self, memory: PeerMemory, begin: tuple[int, int] = (0, 0)) -> None:
@@ -152,11 +135,7 @@ class Arena:
         self._room: dict[tuple[int, int], int] = {}  # of what has been taken from there, by block and offset
 
     def allocate(self, size: int) -> IpcAddress:
-        """Room for so many bytes, with whatever was there before.
-
-        Raises:
-            cupy.cuda.runtime.CUDARuntimeError: as of `PeerMemory.add`.
-        """
+        """Room for so many bytes, with whatever was there before; raises as `PeerMemory.add`."""
         size = _aligned(size)
         return self._released_before(size) or self._unused(size) or self._added(size)
 
@@ -164,9 +143,6 @@ class Arena:
         """Room for so many bytes each, of zeros. It waits where places were used before, and nothing is left beside.
 
         What may still read there was enqueued on the current stream, or that waits for it.
-
-        Raises:
-            cupy.cuda.runtime.CUDARuntimeError: as of `PeerMemory.add`.
         """
         places, used = [], False
         stream = self._cuda.get_current_stream()
@@ -232,11 +208,6 @@ class ReceiveLayout:
 
     A value arrives in a word, which holds a sequence number beside it. A peer that sends no values sends a flag, a word
     without a value, for its exchange has to be waited for too. There are two slots, used in turn.
-
-    Args:
-        plans: of the owned chunks.
-        peers: the segments exchanged with each peer.
-        word: bytes of a word.
 
     Attributes:
         flags: the peers that send a flag, with the number of its word.

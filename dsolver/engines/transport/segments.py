@@ -31,11 +31,7 @@ class PeerSegments:
 
 @final
 class SegmentCache:
-    """The segments of each halo, by peer, worked out once.
-
-    Args:
-        owner_ranks: the rank that owns each chunk.
-    """
+    """The segments of each halo, by peer, worked out once; owner_ranks: the rank that owns each chunk."""
 
     def __init__(self, owner_ranks: Sequence[int]) -> None:
         self._owners = tuple(owner_ranks)

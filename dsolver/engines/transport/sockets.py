@@ -20,12 +20,7 @@ from dsolver.kernels.formats.layout import HaloLayout
 
 @final
 class SocketTransport(PackedTransport):
-    """The transport of CPUs: halo values go from the packed buffer to a socket and from there into the halo vector.
-
-    Args:
-        connections: to the same ranks.
-        owner_ranks: the rank that owns each chunk.
-    """
+    """The transport of CPUs: halo values go from the packed buffer to a socket and from there into the halo vector."""
 
     name = "sockets"
 
