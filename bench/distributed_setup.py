@@ -2,12 +2,14 @@
 
     python bench/distributed_setup.py --chunks 1 2 4 8 --size 64
     python bench/distributed_setup.py --workers 1 2 --grid 256 256 512 --M amg mg --csr 160
+    python bench/distributed_setup.py --workers 1 2 --weak 256 256 256 --M amg --elements 271
 
 With --chunks: processor seconds of set-up of M="amg" for compressed rows of 7 points on size³ cells, cut into so many
 chunks, in this process; ratios to the first count. With --workers: through Dask on GPUs, κ a smooth
-function and b a NumPy array on --grid, and compressed rows of SciPy on csr³ cells from the client: seconds of set-up,
-of the first solve with all that comes before it, and of a later one. The best of --runs, each set up anew; the kernels
-are compiled before. All to a relative residual of 1e-8.
+function and b a NumPy array on --grid, or on --weak cells for each worker; compressed rows of SciPy on csr³ cells from
+the client; and rows of linear elements between elements³ nodes that lie on the workers, b with them, a block on each.
+Seconds of set-up, of the first solve with all that comes before it, and of a later one. The best of --runs, each set up
+anew; the kernels are compiled before. All to a relative residual of 1e-8.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -61,19 +64,43 @@ def in_chunks(counts: list[int], size: int, runs: int) -> None:
 
 
 def on_workers(workers: int, what: str, make: Callable[[], Any], m: str, b: Any, runs: int) -> None:
-    found = []
     with open_client(ClusterOptions(workers=workers, device="cuda")) as client:
-        for _ in range(1 + runs):
-            began = time.perf_counter()
-            with dsolver.Solver(make(), M=m, client=client, device="cuda") as solver:
-                first = solver.solve(b, rtol=1e-8)
-                done = time.perf_counter()
-                solver.solve(b, rtol=1e-8)
-                found.append((first.timings["setup"], done - began, time.perf_counter() - done, first.iterations))
+        solved_anew(client, f"{what} {m}, {workers} workers", make, m, b, runs)
+
+
+def from_blocks(workers: int, points: int, runs: int) -> None:
+    """A matrix of linear elements of which each worker has the rows of a block, and so b."""
+    import cupy
+    import dask.array as da
+    from amg_csr import linear
+
+    rows = linear(cupy, points + 1).rows.get()
+    cupy.get_default_memory_pool().free_all_blocks()
+    cuts = np.linspace(0, rows.shape[0], workers + 1).astype(int)
+    b = np.random.default_rng(0).standard_normal(rows.shape[0])
+    with open_client(ClusterOptions(workers=workers, device="cuda")) as client:
+        there = list(client.scheduler_info()["workers"])
+        parts = list(zip(pairwise(cuts), there, strict=True))
+        blocks = [client.scatter(rows[i:j], workers=[at], hash=False) for (i, j), at in parts]
+        lying = [client.scatter(b[i:j], workers=[at], hash=False) for (i, j), at in parts]
+        arrays = [da.from_delayed(f, (j - i,), np.float64) for f, ((i, j), _) in zip(lying, parts, strict=True)]
+        what = f"{rows.shape[0]} rows of elements, {workers} workers"
+        solved_anew(client, what, lambda: dsolver.matrix_from_blocks(blocks), "amg", da.concatenate(arrays), runs)
+
+
+def solved_anew(client: Any, what: str, make: Callable[[], Any], m: str, b: Any, runs: int) -> None:
+    """Print seconds of the best of some runs, the first of which is not counted."""
+    found = []
+    for _ in range(1 + runs):
+        began = time.perf_counter()
+        with dsolver.Solver(make(), M=m, client=client, device="cuda") as solver:
+            first = solver.solve(b, rtol=1e-8)
+            done = time.perf_counter()
+            solver.solve(b, rtol=1e-8)
+            found.append((first.timings["setup"], done - began, time.perf_counter() - done, first.iterations))
     setup, first_solve, later = (min(run[place] for run in found[1:]) for place in range(3))
     print(
-        f"{what} {m}, {workers} workers: set-up {setup:.4f} s, first solve {first_solve:.4f}, later {later:.4f}, "
-        f"{found[-1][3]} iterations",
+        f"{what}: set-up {setup:.4f} s, first solve {first_solve:.4f}, later {later:.4f}, {found[-1][3]} iterations",
         flush=True,
     )
 
@@ -85,23 +112,33 @@ def main() -> None:
     options.add_argument("--workers", type=int, nargs="+", default=())
     options.add_argument("--grid", type=int, nargs=3)
     options.add_argument("--M", nargs="+", default=("amg", "mg"))
+    options.add_argument("--weak", type=int, nargs=3)
     options.add_argument("--csr", type=int)
+    options.add_argument("--elements", type=int)
     options.add_argument("--runs", type=int, default=3)
     arguments = options.parse_args()
     if arguments.chunks:
         in_chunks(arguments.chunks, arguments.size, arguments.runs)
-    rng = np.random.default_rng(0)
+    rng, runs = np.random.default_rng(0), arguments.runs
     for workers in arguments.workers:
         if arguments.grid:
             grid = tuple(arguments.grid)
             b = rng.standard_normal(grid)
             for m in arguments.M:
                 problem = dsolver.problems.diffusion(grid, smooth)
-                on_workers(workers, "x".join(map(str, grid)), lambda of=problem: of, m, b, arguments.runs)
+                on_workers(workers, "x".join(map(str, grid)), lambda of=problem: of, m, b, runs)
+        if arguments.weak:
+            nx, ny, nz = arguments.weak
+            grid = (nx, ny, nz * workers)
+            problem = dsolver.problems.diffusion(grid, smooth)
+            for m in arguments.M:
+                on_workers(workers, "x".join(map(str, grid)), lambda of=problem: of, m, rng.standard_normal(grid), runs)
+        if arguments.elements:
+            from_blocks(workers, arguments.elements, runs)
         if arguments.csr:
             a = seven_points(arguments.csr)
             b = rng.standard_normal(a.shape[0])
-            on_workers(workers, f"CSR {arguments.csr}³", lambda of=a: of, "amg", b, arguments.runs)
+            on_workers(workers, f"CSR {arguments.csr}³", lambda of=a: of, "amg", b, runs)
 
 
 if __name__ == "__main__":
