@@ -78,10 +78,7 @@ def lattice_inverse(
 
 
 def rows_inverse(backend: Backend, _: int, layout: Layout, rows: LevelRows, *, depth: int, singular: bool) -> AtLevel:
-    """The `DenseInverse` of a level without a lattice that is one chunk.
-
-    singular: whether constants are in its null space, where rows bring no vectors of it.
-    """
+    """The `DenseInverse` of a level of one chunk; singular: constants are in its null space, where rows say nothing."""
     dense, symmetric = backend.dense.of_rows(rows.a), rows.full is None
     if rows.near.shape[1]:
         if symmetric:
@@ -104,9 +101,6 @@ def regularized(matrix: Any) -> Any:
     and conjugate gradients would end far from what float64 can reach.
 
     Rows without couplings, of cells that are left out, have no part in that.
-
-    Args:
-        matrix: float64 (n, n), of NumPy or CuPy.
     """
     diagonal = matrix.diagonal()
     coupled = abs(matrix).sum(axis=1) - abs(diagonal) > NEGLIGIBLE * abs(diagonal)
@@ -123,7 +117,6 @@ def surely_definite(matrix: Any, inverse: Any) -> bool:
     longer. The sum is believed as long as rounding cannot be much of it.
 
     Args:
-        matrix: float64 (n, n), symmetric, of NumPy or CuPy.
         inverse: (n, n) of `dsolver.kernels.formats.dense.DenseInverse`, where the matrix lies. Zero in rows of which
             that made nothing.
     """
@@ -136,9 +129,6 @@ def without_null_vectors(matrix: Any) -> Any:
 
     The inverse acts on what A reaches as that of A does. Vectors whose eigenvalues are less than `NULL` count as null:
     the sum gives them 1 instead, and conjugate gradients find each of them in an iteration.
-
-    Args:
-        matrix: float64 (n, n), of NumPy, with a positive diagonal.
     """
     root = np.sqrt(matrix.diagonal())
     scaled = matrix / root[:, None] / root

@@ -20,9 +20,7 @@ class ChunkTransfer:
     """Restriction and prolongation of one chunk.
 
     Attributes:
-        restriction: R; its columns are fine points.
         prolongation: P; its columns are coarse points, all of them where the coarser level lives whole on every owner.
-        columns: the lattice order of P's own columns.
         weights: float64 (K coarse rows,), the coarser level's matrix rows, offset after offset; None once they have
             been used.
     """
@@ -41,12 +39,7 @@ class ChunkTransfer:
 @final
 @dataclass(frozen=True, kw_only=True)
 class StoredTransfer(Transfer):
-    """R and P that are stored: chunks are of `ChunkTransfer`.
-
-    Attributes:
-        restricted: the chunks whose fine points each chunk's R reads, where there is no lattice that says so.
-        prolonged: those whose coarse points its P reads, too.
-    """
+    """R and P that are stored, `ChunkTransfer`s; the chunks whose points R and P read, where no lattice says so."""
 
     restricted: Sequence[Sequence[int]] | None = None
     prolonged: Sequence[Sequence[int]] | None = None
@@ -109,14 +102,7 @@ class CorrectionStep(Step):
 class CoarseVectors:
     """The next coarser level's right-hand side and solution, as a level writes and reads them.
 
-    Args:
-        transfer: between the two levels.
-        engine: of the finer level.
-        coarse: the coarser one.
-
     Attributes:
-        rc: the right-hand side.
-        xc: the solution.
         restricted: what the residual is restricted to: rc, or the chunks' parts of it where that is replicated.
         distributed: whether xc has parts that other chunks own.
     """

@@ -23,7 +23,6 @@ class MultigridCycle:
     solved.
 
     Args:
-        levels: of `dsolver.multigrid.hierarchy.build`, finest first.
         sweeps: 1, or 2 for a forward and a backward sweep both before and after on the finest level; on coarser ones
             more brings nothing (docs/decisions/interpolation-from-the-matrix.md). Where nothing of the finest level is
             stored it keeps to 1.

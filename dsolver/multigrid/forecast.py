@@ -36,12 +36,7 @@ Descent = tuple[tuple[Partition, Triple | None, bool], ...]
 
 
 def levels_of(part: Part, sweeps: int | None = None) -> list[MatrixForecast]:
-    """The levels, finest first, coarsened along every axis. Along fewer they are more, and larger by a sixth.
-
-    Args:
-        part: the chunk.
-        sweeps: of the finest level, where that is known.
-    """
+    """The levels, finest first, coarsened along every axis. Along fewer they are more, and larger by a sixth."""
     first, offsets, number = part.partition, part.problem.offsets, part.number
     levels: list[MatrixForecast] = []
     whole = False

@@ -52,9 +52,7 @@ def build(
     """All levels, finest first.
 
     Args:
-        engine: of the finest level's chunks, in float64.
         take: gives the rows of that level; once more where set-up has foreseen what is not so.
-        dtype: the value type of what is built. Coarse rows are computed in float64 all the same.
         sweeps: of the finest level before and after the coarse correction; None for 1 where it is not rough, else for 1
             or 2.
     """
@@ -73,11 +71,7 @@ def _levels(engine: Engine, take: Callable[[], FinestRows], dtype: str, sweeps: 
 
 @final
 class _Coarsening:
-    """A hierarchy under way: the levels that are there, and the rows that the next one is made from.
-
-    Attributes:
-        levels: finest first. All but the last one have their transfer.
-    """
+    """A hierarchy under way: the levels that are there, finest first, and the rows that the next one is made from."""
 
     def __init__(self, engine: Engine, rows: FinestRows, dtype: str, sweeps: int | None, foresight: Foresight) -> None:
         self.levels: list[Level] = []

@@ -30,15 +30,11 @@ class Level:
     """One level of a multigrid hierarchy, however it was made.
 
     Attributes:
-        engine: runs the kernels of its chunks.
-        partition: its chunks.
         offsets: what its rows read of a lattice.
         layout: the `Layout` of every chunk.
-        chunks: the `ChunkMatrix` of every chunk.
         original: the problem's own matrix on the finest level, where `chunks` have a raised diagonal or values of
             another type; else None.
         make_smoother: makes its smoother of an engine, its matrix and a number of sweeps.
-        transfer: to the next coarser level; None on the coarsest.
         inverse: the `DenseInverse` of every chunk on the coarsest level, else None.
         algebraic: whether it has no lattice, because strong couplings chose its points.
         rough: of the finest level, whether its coefficients jump from point to point.
@@ -115,12 +111,7 @@ class Transfer(ABC):
 
 
 class Step(ABC):
-    """A level's part in a cycle: down to the next coarser level, and back up.
-
-    Attributes:
-        rc: the coarser level's right-hand side.
-        xc: its solution.
-    """
+    """A level's part in a cycle: down to the coarser level, with right-hand side rc and solution xc, and back up."""
 
     rc: Field
     xc: Field

@@ -23,9 +23,6 @@ class Renewal:
     after √(2 `WORTH` / g) steps, at which a step costs least on average; however they grow, the cost is at most about
     twice that of the best choice in hindsight. It is decided by iterations and residuals, which are the same for any
     number of workers, and not by the clock.
-
-    Attributes:
-        kept: whether M is that of an earlier matrix.
     """
 
     kept: bool = False

@@ -29,8 +29,6 @@ class Replication:
     Attributes:
         plan: the `HaloLayout` of every chunk by which owners get the other chunks' parts.
         senders: the chunks that each chunk's plan names.
-        own: the `Route` of an owner's part into the whole, on the engine for the whole.
-        others: that of the parts that it gets.
     """
 
     plan: PerChunk
@@ -40,15 +38,7 @@ class Replication:
 
 
 def replication(engine: Engine, alone: Engine, below: CoarseGrid, parts: PerChunk, whole: PerChunk) -> Replication:
-    """The replication of a level's vectors.
-
-    Args:
-        engine: of the chunks.
-        alone: of the whole.
-        below: the level's grid.
-        parts: the `Layout` of every chunk's part.
-        whole: that of the whole.
-    """
+    """The replication of a level's vectors; parts and whole: the `Layout`s of every chunk's part, and of the whole."""
     places = partial(_rows_of_boxes, below.boxes, below.partition.grid)
     return _replication(engine, alone, [box.points for box in below.boxes], places, parts, whole)
 
@@ -56,15 +46,7 @@ def replication(engine: Engine, alone: Engine, below: CoarseGrid, parts: PerChun
 def row_replication(
     engine: Engine, alone: Engine, bounds: Sequence[int], parts: PerChunk, whole: PerChunk
 ) -> Replication:
-    """The replication of vectors of a level without a lattice.
-
-    Args:
-        engine: of the chunks.
-        alone: of the whole.
-        bounds: the first row of each chunk, and behind them the number of rows.
-        parts: the `Layout` of every chunk's part.
-        whole: that of the whole.
-    """
+    """The replication of vectors of a level without a lattice; arguments as of `replication`."""
     sizes = [last - first for first, last in pairwise(bounds)]
     return _replication(engine, alone, sizes, partial(_ranges, tuple(bounds)), parts, whole)
 

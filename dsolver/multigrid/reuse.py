@@ -20,12 +20,7 @@ M is that of the matrix before; "anew": that was wanted, and cannot be."""
 @final
 @dataclass
 class Reuse:
-    """Remains of set-ups for those that follow, on every rank.
-
-    Attributes:
-        kept: by the last one; None for nothing.
-        outcome: what the last one has used of the one before.
-    """
+    """Remains of the last set-up on every rank, None for nothing, and what that has used of the one before."""
 
     kept: Any = None
     outcome: Outcome = "none"
@@ -40,8 +35,6 @@ class KeptLevels:
 
     Attributes:
         levels: finest first. The finest matrix of M stays beside the new A, unless M is stored in a smaller type.
-        layout: the `Layout` of every chunk of A.
-        closed: number of regions that nothing fixes.
     """
 
     levels: Sequence[Level]

@@ -44,8 +44,6 @@ class GaussSeidel(Smoother):
     Sweeps are local to a chunk and see its neighbors as they were before.
 
     Args:
-        engine: runs the kernels.
-        matrix: A.
         sweeps: 1, or 2 for a forward and a backward sweep both before and after.
     """
 
@@ -83,12 +81,7 @@ class GaussSeidel(Smoother):
 @final
 @dataclass(frozen=True, kw_only=True)
 class SweptGhosts:
-    """The ghost part of a chunk as sweeps of Jacobi add it: with the diagonal D in its entries.
-
-    Attributes:
-        first: -A D⁻¹, for `JACOBI_FIRST`: the columns of ghosts over their diagonal. It multiplies r.
-        sweep: -D⁻¹ A, for `JACOBI_SWEEP`: each row over its diagonal. It multiplies x.
-    """
+    """The ghost part of a chunk as sweeps of Jacobi add it: -A D⁻¹ times r in the first, -D⁻¹ A times x in others."""
 
     first: Any
     sweep: Any
@@ -102,9 +95,6 @@ class JacobiSmoother(Smoother):
     after the diagonal has been divided by, so it has that in its entries.
 
     Args:
-        engine: runs the kernels.
-        matrix: A.
-        sweeps: how many before and after, 1 or 2.
         scaled: of every chunk, A's local part with D for its diagonal.
         ghosts: of every chunk, the `SweptGhosts` of A and D; None where no row reads other chunks' columns.
     """
@@ -162,12 +152,7 @@ class JacobiSmoother(Smoother):
 @final
 @dataclass(frozen=True, kw_only=True)
 class SweptPoints:
-    """Diagonals of a sweep of Jacobi over some of the points.
-
-    Attributes:
-        scaled: of every chunk, A's local part with its diagonal, and infinity for the points that keep their values.
-        ghosts: of every chunk, the `SweptGhosts` of A and that diagonal; None where no row reads others' columns.
-    """
+    """Diagonals of a sweep of Jacobi over some of the points, infinite for others; `ghosts`: with that diagonal."""
 
     scaled: PerChunk
     ghosts: PerChunk | None = None
@@ -179,13 +164,6 @@ class PostSmoother(Smoother):
 
     For coarse corrections that leave little but what fine points solve: see
     `dsolver.multigrid.algebraic.classical.ideal_restriction`. Before them nothing is done, so a cycle is not symmetric.
-
-    Args:
-        engine: runs the kernels.
-        matrix: A.
-        sweeps: how often all this is done.
-        fine: sweeps over fine points.
-        coarse: sweeps over coarse points.
     """
 
     def __init__(
@@ -232,8 +210,6 @@ class ChebyshevSmoother(Smoother):
     iterations, and as many launches a sweep as this takes in all.
 
     Args:
-        engine: runs the kernels.
-        matrix: A.
         sweeps: disregarded: only the finest level takes more than one, and that has a coloring.
         scaled: of every chunk, A's local part with a diagonal D for which no eigenvalue of D⁻¹A is larger than 1.
     """

@@ -26,13 +26,10 @@ class LevelSummary:
     """A level of a hierarchy in numbers.
 
     Attributes:
-        rows: of the matrix.
         entries: of the matrix; of a lattice's rows at all their offsets inside of it, zeros too.
-        chunks: that share it; 1 where it lives whole on every owner.
         matrix_bytes: of the stored matrix, all chunks together.
         transfer_bytes: of restriction and prolongation to the next coarser level.
         format: of the stored matrix; of several chunks all that there are.
-        values: the type of its values.
     """
 
     rows: int
@@ -47,11 +44,7 @@ class LevelSummary:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Hierarchy:
-    """The levels of a multigrid hierarchy in numbers: print it.
-
-    Attributes:
-        levels: finest first.
-    """
+    """The levels of a multigrid hierarchy in numbers, finest first: print it."""
 
     levels: tuple[LevelSummary, ...]
 

@@ -28,11 +28,7 @@ BY_NAME: Final[Mapping[str, Callable[[], Condition]]] = {
 @final
 @dataclass(frozen=True, eq=False)
 class Boundary:
-    """The conditions of all faces. Make it with `boundary_of`.
-
-    Attributes:
-        conditions: by face, in the order of `FACES`.
-    """
+    """The conditions of all faces, in the order of `FACES`. Make it with `boundary_of`."""
 
     conditions: tuple[Condition, ...]
 
@@ -62,8 +58,6 @@ def boundary_of(space: Embedding, bc: Any, cells: Cells) -> Boundary:
     """The conditions that a user has named. Nothing flows through faces across an axis that the grid does not have.
 
     Args:
-        space: the grid.
-        cells: of the grid, of which coordinates of a face's values have to be.
         bc: None for u = 0 on all faces; one condition, or its name, for all faces; or a mapping from faces ("x-") and
             axes ("x", for both ends) to conditions; nothing flows through faces that it does not name.
 
@@ -104,10 +98,7 @@ def other_values(space: Embedding, boundary: Boundary, bc: Any, cells: Cells) ->
     """Conditions of the same kinds with other values.
 
     Args:
-        space: the grid.
-        boundary: the conditions.
         bc: as of `boundary_of`; faces that a mapping does not name keep their values.
-        cells: of the grid.
 
     Raises:
         InputError: as of `boundary_of`, or a condition is of another kind, or has another alpha.
@@ -136,11 +127,7 @@ def _condition(bc: Any) -> Condition:
 
 
 def check_unmasked(name: str, values: Any) -> None:
-    """Refuse a masked array, which NumPy would take with what its mask hides.
-
-    Raises:
-        InputError: something is masked.
-    """
+    """Refuse a masked array, which NumPy would take with what its mask hides; raises InputError."""
     if np.ma.is_masked(values):
         raise InputError(f"{name}: a masked array, and what it hides would be taken for values: pass .filled(VALUE)")
 

@@ -53,11 +53,8 @@ def check_values(patch: Patch, name: str, must: str, good: Array, solid: Array |
     """Refuse values of a chunk that are not good, but in cells that are left out; raises InputError.
 
     Args:
-        patch: the chunk.
-        name: of the values, for messages.
         must: what they must be, for messages.
         good: which are; those of a face have another shape than the chunk.
-        solid: the cells that are left out.
     """
     wrong = ~good if solid is None else ~good & ~solid
     bad = int(wrong.sum())

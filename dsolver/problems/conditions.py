@@ -73,7 +73,6 @@ class Condition(ABC):
         """Additions to the diagonal and to the right-hand side of cells.
 
         Args:
-            xp: the array module.
             resistance: (h/2) / κ of each cell, infinite where κ is zero.
             area: of each cell's face.
             values: the condition's numbers at each.
@@ -88,11 +87,7 @@ class Condition(ABC):
         """The condition in words, such as "u = 1"."""
 
     def check(self, face: str) -> None:  # noqa: B027  # most conditions allow any number
-        """Look at what depends on more than one number.
-
-        Raises:
-            InputError: the condition makes no sense.
-        """
+        """Look at what depends on more than one number; InputError where the condition makes no sense."""
 
 
 @final

@@ -40,11 +40,7 @@ class Centers:
         return bool((abs(at - self.at) <= self.slack).all())
 
     def sizes(self) -> F64:
-        """Sizes of the cells that have these centers: all equal, or each larger than the last by the same factor.
-
-        Raises:
-            InputError: they are neither, and n centers do not tell n sizes; or they do not increase.
-        """
+        """Sizes of cells with these centers, equal or growing by one factor; InputError where they tell no sizes."""
         self.check_increasing()
         steps, count = np.diff(self.at), len(self.at)
         if not len(steps):
@@ -72,18 +68,9 @@ class Centers:
 
 
 def check_order(name: str, values: Any, dimensions: int, *, several: bool = False) -> None:
-    """Refuse a DataArray whose dimensions are called x, y and z, and stand in another order, or not at the end.
+    """Refuse (InputError) a DataArray whose dimensions x, y and z stand in another order, or not at the end.
 
-    Of several right-hand sides they stand in front.
-
-    Args:
-        name: of the argument, for messages.
-        values: of any kind.
-        dimensions: of the grid: in a plane x and y are looked at.
-        several: whether it is several right-hand sides.
-
-    Raises:
-        InputError: they do.
+    Of several right-hand sides they stand in front. dimensions: of the grid: in a plane x and y are looked at.
     """
     dims, axes = tuple(getattr(values, "dims", ())), tuple(AXES[:dimensions])
     others = [dim for dim in dims if dim not in axes]
@@ -96,14 +83,11 @@ def check_order(name: str, values: Any, dimensions: int, *, several: bool = Fals
 
 
 def check_agreement(arrays: Mapping[str, Any], dimensions: Mapping[str, int]) -> None:
-    """Refuse DataArrays that have a dimension in common, each along another axis of the grid.
+    """Refuse (InputError) DataArrays that have a dimension in common, each along another axis of the grid.
 
     Args:
         arrays: with the grid's axes, or with one axis more in front, by the names of their arguments.
         dimensions: how many axes those of a name have.
-
-    Raises:
-        InputError: two of them have.
     """
     found: dict[Any, tuple[int, str]] = {}
     for name, values in arrays.items():
@@ -124,13 +108,7 @@ def centers(sizes: F64) -> F64:
 
 
 def centers_of(name: str, values: Any, axes: Sequence[int]) -> dict[int, Centers]:
-    """Numeric coordinates of an array by axis of the grid; empty where it is none of xarray.
-
-    Args:
-        name: of the argument, for messages.
-        values: of any kind.
-        axes: of the grid that the array's last axes are.
-    """
+    """Numeric coordinates of an array of any kind by axis of the grid, whose last axes are these; or none."""
     if not (hasattr(values, "dims") and hasattr(values, "coords")):
         return {}
     found: dict[int, Centers] = {}
@@ -146,11 +124,7 @@ def centers_of(name: str, values: Any, axes: Sequence[int]) -> dict[int, Centers
 
 
 def agreed(arrays: Iterable[Mapping[int, Centers]]) -> dict[int, Centers]:
-    """The coordinates along each axis that arrays have in common.
-
-    Raises:
-        InputError: two arrays have different ones.
-    """
+    """The coordinates along each axis that arrays have in common; InputError where two have different ones."""
     found: dict[int, Centers] = {}
     for each in arrays:
         for axis, mine in each.items():

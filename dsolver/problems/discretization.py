@@ -25,9 +25,6 @@ class Patch:
     """The coefficients of one chunk.
 
     Attributes:
-        backend: whose arrays these are.
-        partition: the chunks.
-        number: of this chunk.
         own: the coefficients at the chunk's cells, float64 (nz, ny, nx), by name.
         halos: those of the cells around it, in slot order, by name.
         offsets: which cells around it they are of.
@@ -57,12 +54,7 @@ class Patch:
         return nz, ny, nx
 
     def padded(self, name: str, outside: float) -> Array:
-        """A coefficient with one layer of cells around the chunk: float64 (nz + 2, ny + 2, nx + 2).
-
-        Args:
-            name: of the coefficient.
-            outside: the value where there is no cell, or none at an offset.
-        """
+        """A coefficient with a layer of cells around: float64 (nz + 2, ny + 2, nx + 2), `outside` where none are."""
         out: Array = self.xp.full([n + 2 for n in self.shape], outside)
         out[self.box.around(self.box)] = self.own[name]
         self.partition.fill_around(self.number, self.offsets, out, self.halos[name])
@@ -123,11 +115,7 @@ class Source:
 
 
 class Rule(ABC):
-    """Discretization rule: matrix rows from coefficients. Small and picklable: it goes to every owner.
-
-    Attributes:
-        offsets: of the rows' columns.
-    """
+    """Discretization rule: matrix rows from coefficients. Small and picklable: it goes to every owner."""
 
     offsets: Offsets
 
@@ -152,20 +140,12 @@ class Rule(ABC):
         return False
 
     def prepared(self, patch: Patch, name: str) -> Array:
-        """The values of a coefficient before they are exchanged, from own values alone: (nz, ny, nx).
-
-        Raises:
-            InputError: a value makes no sense.
-        """
+        """Own values of a coefficient before they are exchanged: (nz, ny, nx). InputError: a value makes no sense."""
         return patch.own[name]
 
     @abstractmethod
     def weights(self, patch: Patch) -> Array:
-        """The values at each offset: float64 (K, rows).
-
-        Raises:
-            InputError: a coefficient makes no sense.
-        """
+        """The values at each offset: float64 (K, rows). InputError: a coefficient makes no sense."""
 
     @abstractmethod
     def grounded(self, patch: Patch) -> Array:
@@ -215,11 +195,7 @@ class CellRule(Rule):
 
     @abstractmethod
     def fed(self, backend: Backend, box: Box, source: Source) -> Source:
-        """A chunk's right-hand side with the values of this rule's boundary conditions in place of others.
-
-        Raises:
-            InputError: a value makes no sense.
-        """
+        """A chunk's right-hand side with this rule's boundary values in place of others; InputError for a bad one."""
 
     @abstractmethod
     def solid(self, patch: Patch) -> Array | None:
@@ -236,11 +212,7 @@ class CellRule(Rule):
 
     @abstractmethod
     def held_values(self, patch: Patch, held: Any) -> Any:
-        """The `held_cells.HeldValues` of a chunk's `HeldCells`; the patch may be that of `holding`.
-
-        Raises:
-            InputError: a value makes no sense.
-        """
+        """`held_cells.HeldValues` of a chunk's `HeldCells`; the patch may be of `holding`. InputError: a bad value."""
 
     @abstractmethod
     def linked(self, patch: Patch) -> tuple[Array, Array, Array]:
@@ -251,11 +223,7 @@ class CellRule(Rule):
 
 
 def evaluated(xp: Any, what: str, function: Callable[..., Any], points: Sequence[Array], shape: Sequence[int]) -> Array:
-    """Values of a user's function of x, y, z at points, in its own dtype, broadcast to a shape.
-
-    Raises:
-        InputError: it raises, or does not return real numbers that broadcast to that; `what` is for the message.
-    """
+    """Values of a user's function at points, in its dtype, broadcast to a shape. InputError (of `what`): it fails."""
     try:
         values = xp.asarray(function(*points))
     except Exception as error:

@@ -27,21 +27,13 @@ WORDS: Final = {1: "one", 2: "two", 3: "three"}
 @final
 @dataclass(frozen=True, kw_only=True)
 class Embedding:
-    """A grid as its user wrote it, and as one of three axes.
-
-    Attributes:
-        shape: points along x, or along x and y, or along x, y and z.
-    """
+    """A grid as its user wrote it, points along one, two or three axes, and as one of three axes."""
 
     shape: tuple[int, ...]
 
     @classmethod
     def of(cls, grid: Any) -> Self:
-        """The embedding of one, two or three integers; of one that stands by itself, a line.
-
-        Raises:
-            InputError: they are not.
-        """
+        """The embedding of one, two or three integers; of one that stands by itself, a line. InputError for others."""
         try:
             shape = (index(grid),) if isinstance(grid, Integral) else tuple(index(n) for n in grid)
         except TypeError:
@@ -75,22 +67,14 @@ class Embedding:
         return three("grid", (*self.shape, *self._more(1)))
 
     def cut(self, chunks: Any) -> Cut | None:
-        """Chunk counts, or extents of the chunks, along all three axes; None stays.
-
-        Raises:
-            InputError: they are not one for each axis of the grid.
-        """
+        """Chunk counts, or extents, along all three axes; None stays. InputError: not one for each axis."""
         if chunks is None or self.dimensions == 3:
             return None if chunks is None else cut_of(chunks)
         along = self._each("chunks", chunks)
         return cut_of((*along, *self._more(1 if hasattr(along[0], "__index__") else (1,))))
 
     def periodic(self, flags: Any) -> Flags:
-        """One flag for all axes, or one for each, along all three axes; False along the missing ones.
-
-        Raises:
-            InputError: they are neither.
-        """
+        """One flag for all axes, or for each, along all three; False along missing ones. InputError for others."""
         every = isinstance(flags, bool | np.bool_)
         try:
             found = [bool(flag) for flag in ([flags] * self.dimensions if every else flags)]
@@ -102,11 +86,7 @@ class Embedding:
         return x, y, z
 
     def offset(self, values: Any) -> Triple:
-        """A step along the grid's axes as one along all three.
-
-        Raises:
-            InputError: it is not one integer for each axis.
-        """
+        """A step along the grid's axes as one along all three. InputError: it is not one integer for each axis."""
         try:
             steps = tuple(index(value) for value in values)
         except TypeError:

@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True)
 class ByChunk:
-    """A function of a chunk and its halo. Make it with `dsolver.by_chunk`.
-
-    Attributes:
-        function: y = function(x, where).
-        halo: layers of points around a chunk that it is given.
-    """
+    """A function of a chunk and so many layers of points around it. Make it with `dsolver.by_chunk`."""
 
     function: Callable[[Any, tuple[slice, ...]], Any]
     halo: int = 0
@@ -97,11 +92,7 @@ class UserFunction:
         self.host = self.host if self.fixed else host
 
     def of_whole(self, values: Any) -> Any:
-        """y = function(x) of arrays of the grid's shape.
-
-        Raises:
-            InputError: the function returns something else than y.
-        """
+        """y = function(x) of arrays of the grid's shape. InputError: the function returns something else than y."""
         self.kind = np.empty_like(values, shape=0)
         flat = values.reshape(-1)
         if self.numbers is not None:
@@ -124,15 +115,7 @@ class UserFunction:
         return abs(complex((x * f_y).sum()) - complex((y * f_x).sum())) / size if size else 0.0
 
     def of_chunk(self, padded: Any, where: tuple[slice, slice, slice]) -> Any:
-        """y = function(x, where) of a chunk's block (nx, ny, nz).
-
-        Args:
-            padded: the block with the layers around it along every axis.
-            where: its place in the grid.
-
-        Raises:
-            InputError: as of `of_whole`.
-        """
+        """y = function(x, where) of a chunk's block (nx, ny, nz) with layers around it. Raises as `of_whole`."""
         own, width, dimensions = where[: len(self.shape)], self.halo or 0, len(self.shape)
         padded = padded[(..., *[width] * (3 - dimensions))]  # without the axes that the user's grid does not have
         expected = tuple(each.stop - each.start for each in own)
@@ -156,12 +139,7 @@ class UserFunction:
 
 
 def function_for(name: str, function: Any, problem: Problem) -> UserFunction:
-    """A function as an argument has it, for the vectors of a problem.
-
-    Args:
-        name: of the argument.
-        function: of arrays, `ByChunk`, or an object of SciPy's or CuPy's kind.
-        problem: the system.
+    """A function (of arrays, `ByChunk`, or an object of SciPy's kind) as an argument has it, for a problem's vectors.
 
     Raises:
         InputError: it cannot be called with these vectors.

@@ -30,27 +30,13 @@ class Link:
 @final
 @dataclass(frozen=True, kw_only=True)
 class HeldCells:
-    """The held cells of a chunk.
-
-    Attributes:
-        cells: their numbers in lattice order.
-        links: what couples other cells of the chunk to held ones, which may be in other chunks.
-    """
+    """The held cells of a chunk, numbers in lattice order, and what couples others to held ones, of any chunk."""
 
     cells: Array
     links: tuple[Link, ...]
 
     def fed(self, patch: Patch, name: str, number: float | None) -> HeldValues:
-        """The values with their effect on right-hand sides.
-
-        Args:
-            patch: has the values, exchanged, unless they are one number.
-            name: of their field.
-            number: in place of a field.
-
-        Raises:
-            InputError: a value is NaN or infinite.
-        """
+        """The values, a field of the patch or one number, and what they add to b. InputError: one is not finite."""
         if number is not None:
             values: Array = patch.xp.full(len(self.cells), number)
             return HeldValues(cells=self.cells, values=values, feeds=self._feeds(lambda link: number * link.couplings))
@@ -72,8 +58,6 @@ class HeldValues:
     """Values of the held cells of a chunk.
 
     Attributes:
-        cells: as of `HeldCells`.
-        values: of each.
         feeds: numbers of cells, different ones in each pair, and what is added to their right-hand sides.
     """
 

@@ -253,10 +253,6 @@ class Problem:
     def values(self, xp: Any, patch: Patch | None = None) -> Any:
         """The weights of a chunk's rows: float64 (K, rows), or (K,) for a constant stencil.
 
-        Args:
-            xp: the array module.
-            patch: the chunk's coefficients; where all rows have the same weights there are none.
-
         Raises:
             InputError: a coefficient makes no sense.
         """

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 def rows_of(problem: Problem) -> Any:
-    """Rows of A, a CSR array of SciPy.
-
-    Raises:
-        InputError: a coefficient makes no sense.
-    """
+    """Rows of A, a CSR array of SciPy. InputError: a coefficient makes no sense."""
     if problem.by_fluxes:
         return flux_rows(problem).matrix
     if problem.rule is None:

@@ -168,11 +168,7 @@ def _folded(grid: Triple, periodic: Flags, weights: dict[Triple, float], *, symm
 
 
 def _constant_weights(space: Embedding, weights: Any) -> dict[Triple, float]:
-    """The weight at each offset of `BOX_OFFSETS`, the same in all rows, from numbers by offset or an array of them.
-
-    Raises:
-        InputError: they are none.
-    """
+    """The weight at each offset of `BOX_OFFSETS`, by offset or as an array of them. InputError: they are none."""
     cube = (3,) * space.dimensions
     if isinstance(weights, Mapping):
         given, weights = {space.offset(o): value for o, value in weights.items()}, np.zeros(cube)

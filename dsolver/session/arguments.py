@@ -40,7 +40,6 @@ def problem_of(
     Anything else stays as it is.
 
     Args:
-        A: a matrix, a function, or a problem.
         gpu: whether it is solved on the GPU of this process, where a matrix, or a grid as one, is then looked at.
         near: of a function, the matrix of which M is made; None for none.
         b: whose shape A has where nothing else tells it; None for none.
@@ -74,8 +73,8 @@ def client_of(setup: Setup, *, everywhere: bool = True) -> Any:
     """The client of the cluster on which a system is set up; None for this process.
 
     Args:
-        setup: where no client is named, the open one is taken, unless the engine is that of this process.
-        everywhere: whether M can be on a cluster; if not, the open client is left alone.
+        everywhere: whether M can be on a cluster; if not, or if the engine is that of this process, no open client is
+            taken.
     """
     if everywhere and setup.engine != "reference":
         return default_client.meant(setup.client)
@@ -83,11 +82,7 @@ def client_of(setup: Setup, *, everywhere: bool = True) -> Any:
 
 
 def check_sendable(m: Preconditioner, problem: Problem) -> None:
-    """Refuse functions for M and A that cannot be sent to workers.
-
-    Raises:
-        InputError: one has what cannot be pickled.
-    """
+    """Refuse functions for M and A that cannot be pickled, and so not sent to workers; raises InputError."""
     kinds = Function | FunctionByChunk
     functions = [("A", problem.operator), *(("M", each) for each in (m, *getattr(m, "parts", ())))]
     for name, function in functions:
@@ -114,11 +109,7 @@ def likely_device(setup: Setup) -> str:
 
 
 def prepared(problem: Any, sides: RightHandSides, setup: Setup) -> Wishes:
-    """Look at all that needs no device and no cluster; returns what the set-up says of the system.
-
-    Raises:
-        InputError: an argument cannot be right.
-    """
+    """Look at all that needs no device or cluster: what the set-up says of the system. InputError: a bad argument."""
     wishes = setup.wishes(problem, likely_device(setup))
     check_matrix(wishes.m, problem)
     check_sides(wishes.m, problem, sides)

@@ -73,11 +73,7 @@ class Checkpoint:
             raise InputError(f"the folder {self.path.absolute().parent} of the checkpoint does not exist")
 
     def of(self, column: int) -> Checkpoint:
-        """The store of one of several right-hand sides: a folder in this one, which is made.
-
-        Raises:
-            InputError: as of the class; or it is a link.
-        """
+        """The store of one of several right-hand sides: a folder in this one, which is made. Raises as the class."""
         self.path.mkdir(exist_ok=True)
         path = self.path / f"column-{column}"
         if path.is_symlink():
@@ -100,10 +96,7 @@ class Checkpoint:
     ) -> None:
         """Save an iterate, given as NumPy blocks of this dtype by chunk number, each asked for once.
 
-        A save that fails, as on a full disk, leaves the ones before it as they were.
-
-        Raises:
-            OSError: it could not be written.
+        A save that fails (OSError), as on a full disk, leaves the ones before it as they were.
         """
         self.path.mkdir(exist_ok=True)
         with opened(self.path) as folder:
@@ -127,11 +120,7 @@ class Checkpoint:
             keep(newest, folder)
 
     def check(self, grid: Triple) -> None:
-        """Look at what is saved, but for the values.
-
-        Raises:
-            InputError: it belongs to another grid, or cannot be read.
-        """
+        """Look at what is saved, but for the values. InputError: it belongs to another grid, or cannot be read."""
         for saved in self._index():
             if saved.grid != grid:
                 raise InputError(
@@ -140,10 +129,6 @@ class Checkpoint:
 
     def newest(self, grid: Triple, dtype: str = "float64") -> tuple[Saved, np.ndarray[Any, np.dtype[Any]]] | None:
         """The newest iterate that can be read, shape `grid`; None where nothing was saved.
-
-        Args:
-            grid: of the problem.
-            dtype: of its vectors.
 
         Raises:
             InputError: it belongs to another grid, or nothing that was saved can be read any more.

@@ -12,11 +12,7 @@ from dsolver.session.session import Session
 
 
 def closed_regions(session: Session) -> int:
-    """Number of regions that have a constant of their own, which nothing fixes; the whole grid may be one.
-
-    Raises:
-        InputError: the session is closed, or in use; so it is below.
-    """
+    """Number of regions with a constant that nothing fixes; the whole grid may be one. InputError as of `in_use`."""
     return session.used(lambda: 0 if session.problem.singular is False else session.program.call(Solve.closed_regions))
 
 
@@ -26,11 +22,7 @@ def chosen(session: Session) -> Preconditioner:
 
 
 def hierarchy(session: Session) -> Hierarchy:
-    """The levels of multigrid in numbers.
-
-    Raises:
-        InputError: M has no levels.
-    """
+    """The levels of multigrid in numbers. InputError: M has no levels."""
     levels, m = session.used(lambda: (session.program.call(made.hierarchy), session.program.call(Solve.chosen)))
     if not levels:
         raise InputError(f"M={m.asked} has no levels to show: M='mg' and M='amg' have")

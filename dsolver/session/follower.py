@@ -118,8 +118,6 @@ class Follower:
     """Follows the solves of a program to their ends, in time slices.
 
     Args:
-        program: has begun with every column.
-        controls: of each column.
         seconds: of iterations in a slice; with 0 each is one superstep, for those who save iterates.
         callback: called after each iteration, of a single column whose control is interruptible.
         progress: called after each slice with the state of the slowest column.

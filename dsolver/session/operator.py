@@ -60,11 +60,7 @@ class PreconditionerOperator:
         return stacked([self.matvec(values[:, column]) for column in range(values.shape[1])], values)
 
     def rmatvec(self, _: Any) -> NoReturn:
-        """Refuse the product with Mᵀ, which methods such as SciPy's `bicg` and `qmr` need.
-
-        Raises:
-            InputError: in any case.
-        """
+        """Refuse (InputError) the product with Mᵀ, which methods such as SciPy's `bicg` and `qmr` need."""
         raise InputError("Mᵀ cannot be applied: use a method that needs M alone, such as cg, minres, gmres or bicgstab")
 
     def __matmul__(self, r: Any) -> Any:
@@ -74,11 +70,7 @@ class PreconditionerOperator:
         raise InputError("an operator of a Solver is neither copied nor pickled: devices hold what it applies")
 
     def _array(self, r: Any) -> Any:
-        """Vectors as an array with a shape.
-
-        Raises:
-            InputError: they are none.
-        """
+        """Vectors as an array with a shape. InputError: they are none."""
         if type(r).__module__.partition(".")[0] in ("xarray", "pandas"):
             raise InputError(f"r is a {type(r).__name__} with labels, which M has not: pass r.values")
         if isinstance(r, np.matrix) or not hasattr(r, "shape") or hasattr(r, "toarray"):
@@ -88,12 +80,7 @@ class PreconditionerOperator:
 
 @final
 class Residual:
-    """b - A x of a solve, by its session while that is open, else by one that is set up for it without M.
-
-    Args:
-        session: of the solve; it is not kept alive.
-        b: the right-hand side as it was given.
-    """
+    """b - A x of a solve, by its session while that is open (not kept alive), else by one set up for it without M."""
 
     def __init__(self, session: Session, b: Any) -> None:
         self._session, self._b = weakref.ref(session), b

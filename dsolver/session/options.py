@@ -143,7 +143,6 @@ class Setup:
         """Wishes about a system, with the preconditioner that M stands for.
 
         Args:
-            problem: the system.
             device: where it is solved, "cpu" or "cuda"; what "auto" stands for depends on it, and nothing else.
 
         Raises:

@@ -30,10 +30,6 @@ from dsolver.session.user_arrays import container_of
 class RunningSystem:
     """A system's program on the devices or workers that there are.
 
-    Args:
-        kind: of program.
-        runtime: where it runs.
-
     Attributes:
         runtime: as given. After a loss, without the workers that are lost.
         plan: of the system; swapped whole once the program has another one.
@@ -56,11 +52,7 @@ class RunningSystem:
 
     @property
     def program(self) -> RunningProgram[Solve]:
-        """The program, which is running.
-
-        Raises:
-            InputError: the session is closed.
-        """
+        """The program, which is running. InputError: the session is closed."""
         if self._program is None:
             raise InputError("this Solver is closed: open a new one")
         return self._program
@@ -116,11 +108,7 @@ class RunningSystem:
     # -- start and end -------------------------------------------------------------------------------------------------
 
     def launch(self, announce: Callable[[], None] | None = None) -> None:
-        """Claim a cluster's GPUs and start the program; when a worker is lost meanwhile, on those that are left.
-
-        Args:
-            announce: tells of the first start, before which memory is looked at; None for later ones.
-        """
+        """Claim a cluster's GPUs and start the program; announce: tells of the first start, before a look at memory."""
         while True:
             if self.runtime.client is not None:
                 claim(self, self.runtime)

@@ -100,11 +100,7 @@ def commit(saves: list[Saved], folder: int) -> None:
 
 
 def read(array: int, grid: Triple, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
-    """The iterate in the open folder of a save.
-
-    Raises:
-        ValueError: no save has written it, or a chunk is missing.
-    """
+    """The iterate in the open folder of a save. ValueError: no save has written it, or a chunk is missing."""
     sizes = _sizes(array)
     if any(size > LARGEST for name, size in sizes.items() if "/" not in name):
         raise ValueError("its description is too long")
@@ -125,11 +121,7 @@ def read(array: int, grid: Triple, dtype: str) -> np.ndarray[Any, np.dtype[Any]]
 
 
 def _sizes(array: int) -> dict[str, int]:
-    """Bytes of the files in the open folder of a save, by their names there.
-
-    Raises:
-        ValueError: there is a link, or something that is neither file nor folder.
-    """
+    """Bytes of the files in a save's open folder, by name. ValueError: there is a link, or no file and no folder."""
     sizes = {}
     for name, found in entries(array):
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
@@ -140,11 +132,7 @@ def _sizes(array: int) -> dict[str, int]:
 
 
 def load_zarr() -> Any:
-    """The zarr package.
-
-    Raises:
-        InputError: it is not installed.
-    """
+    """The zarr package. InputError: it is not installed."""
     try:
         return importlib.import_module("zarr")
     except ImportError as error:

@@ -33,20 +33,16 @@ class Session:
     """A system, set up for any number of solves. Close it, or use it in a ``with`` statement.
 
     Args:
-        problem: the system.
-        setup: where and how.
         wishes: what the set-up says of the system, where that is known already.
         program: the kind of program that is set up.
 
     Attributes:
-        setup: as given.
         first: what was asked for. What is in force, as a slow solve may have changed it, is `wishes`.
         system: the program, where it runs.
         unnamed: address of its cluster, where no argument has named one; else "".
         refused: why M stays as it is, however slow, as another one has failed; "" where none has.
         factored: why M has become factors of the matrix; "" where it has not.
         reserve: factors, where M has taken the place of a slow one and may be slow, too; else None.
-        feed: events of its solves.
         solving: the right-hand side of the solve that is running, or None.
         took: seconds that the set-up took; 0 once a solve has begun, which has accounted for it.
         lift: exponent of two by which right-hand sides were multiplied before they came.
@@ -134,12 +130,7 @@ class Session:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """For one solve, or one update, at a time.
-
-        Raises:
-            InputError: another one is going on, or the session is closed.
-            ClusterError: its client is closed.
-        """
+        """For one solve or update at a time. InputError: it is in use or closed; ClusterError: its client is closed."""
         program = self.program  # raises if it is closed
         client = self.runtime.client
         if client is not None and client.status == "closed":
@@ -170,11 +161,7 @@ class Session:
             return self.with_recovery(attempt)
 
     def with_recovery(self, attempt: Callable[[], T]) -> T:
-        """Result of an attempt, which is made again on the workers that are left when one is lost.
-
-        Raises:
-            ClusterError: the cluster failed, and beginning anew cannot help.
-        """
+        """Result of an attempt, made again on the workers left when one is lost. ClusterError: that cannot help."""
         self.system.losses, self.lost = 0, 0.0
         began, set_up = time.perf_counter(), self.took
         while True:
@@ -207,12 +194,7 @@ class Session:
     # -- other systems -------------------------------------------------------------------------------------------------
 
     def cut(self, problem: Problem) -> Problem:
-        """Another problem, cut into as many chunks as the one that is set up, if it is not yet.
-
-        Raises:
-            InputError: a solve is going on, the session is closed, or the problem cannot be cut so.
-            ClusterError: the cluster failed.
-        """
+        """Another problem, cut into as many chunks as the one set up, if it is not yet. InputError as of `in_use`."""
         return self.used(lambda: self.system.cut(self.first, problem, len(self.partition)))
 
     def may_keep(self) -> bool:
@@ -224,7 +206,6 @@ class Session:
         """Set up another matrix of the same structure in place of this one.
 
         Args:
-            problem: the system.
             reuse: whether M may keep its interpolation, and is to keep it for the next update.
             keep: whether all of M is to stay, where it can.
 

@@ -48,11 +48,7 @@ def solution(session: Session, right: Container, column: int = 0) -> Any:
 
 
 def scaled(session: Session, right: Container, blocks: Blocks) -> Any:
-    """x of the matrix that was given, from blocks of the program's, in a right-hand side's kind of array.
-
-    Raises:
-        InputError: A is so small, or b so large, that x has numbers that are none.
-    """
+    """x of the given matrix from blocks, in a right-hand side's kind of array. InputError: x has no finite numbers."""
     with np.errstate(over="ignore"):
         x = times(_like(session, right, blocks), shift(session))
     if shift(session) > 0 and right.here and not abs(x).max() < math.inf:
@@ -61,23 +57,14 @@ def scaled(session: Session, right: Container, blocks: Blocks) -> Any:
 
 
 def iterate(session: Session) -> Any:
-    """Newest iterate of the solve that is running, like its b.
-
-    Raises:
-        InputError: none is running.
-    """
+    """Newest iterate of the solve that is running, like its b. InputError: none is running."""
     if session.solving is None:
         raise InputError("no solve is running: call this in a callback")
     return solution(session, session.solving)
 
 
 def preconditioned(session: Session, right: Container) -> Any:
-    """M r for a vector r, in r's kind of array.
-
-    Raises:
-        InputError: a solve is going on, or the session is closed.
-        ClusterError: the cluster failed.
-    """
+    """M r for a vector r, in r's kind of array. Raises as `product`."""
 
     def applied() -> Any:
         session.program.load("r", right.blocks(), products.precondition_vector)
@@ -107,12 +94,7 @@ def product(session: Session, x: Any) -> Any:
 
 
 def residual(session: Session, b: Any, x: Any) -> Any:
-    """b - A x, in b's kind of array, less the part of b that no x can reach, and with what boundaries add to it.
-
-    Raises:
-        InputError: as of `product`.
-        ClusterError: the cluster failed.
-    """
+    """b - A x like b, less the part of b that no x can reach, and with what boundaries add. Raises as `product`."""
     if is_complex(b) and not session.problem.complex:
         return residual(session, b.real, x.real) + 1j * residual(session, b.imag, x.imag)
     where: Any = session.partition, session.runtime.client, session.given

@@ -13,17 +13,7 @@ from dsolver.multigrid.algebraic.rows.window import Bounds
 @final
 @dataclass(frozen=True, kw_only=True)
 class FineLevel:
-    """A level that is to be coarsened.
-
-    Attributes:
-        engine: of its chunks, in float64.
-        rows: the `LevelRows` of every chunk.
-        exchange: of their ghosts.
-        senders: the chunks whose rows each chunk reads.
-        bounds: the first row of each chunk, and behind them the number of rows.
-        depth: its number.
-        measures: the `Measures` of every chunk.
-    """
+    """A level that is to be coarsened, in float64."""
 
     engine: Engine
     rows: PerChunk

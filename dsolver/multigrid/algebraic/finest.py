@@ -31,18 +31,12 @@ class FinestLevel:
     """The finest level of a hierarchy.
 
     Attributes:
-        rows: the `LevelRows` of every chunk, or of every range of a grid's rows.
-        layout: the `Layout`.
         chunks: gives the `ChunkMatrix`, in the value type of the levels, which may not be made yet.
-        bounds: the first row of each chunk or range, and behind them the number of rows.
-        senders: the chunks or ranges whose rows each one reads.
         singular: whether constants are in the null space.
         grid: what is between the boxes of a grid and ranges of its rows, and of the level what follows from the grid;
             None where chunks are ranges.
         size: unknowns of a node, for a near-null space of constants where none was given; 0 where none is needed.
-        symmetric: whether A is.
         positive: whether it is known that the diagonal is.
-        depth: its number: not 0 where it is the last level of a lattice.
         measures: the `Measures` of every chunk, where A is symmetric and they are known.
     """
 
@@ -63,13 +57,7 @@ class FinestLevel:
 @final
 @dataclass(frozen=True, kw_only=True)
 class FinestGrid:
-    """The grid of a finest level.
-
-    Attributes:
-        rows: the way of its rows from boxes to ranges, and of transfers back.
-        partition: the boxes.
-        offsets: of the columns of its rows.
-    """
+    """The grid of a finest level, its boxes and columns, and the way of its rows from boxes to ranges, and back."""
 
     rows: LatticeRows
     partition: Partition
@@ -77,14 +65,7 @@ class FinestGrid:
 
 
 def rows_of_blocks(engine: Engine, blocks: PerChunk, bounds: Bounds, senders: Senders) -> PerChunk:
-    """The `LevelRows` of every chunk of a matrix that has come in the `RowBlock` of every chunk.
-
-    Args:
-        engine: of the chunks.
-        blocks: the `RowBlock` of every chunk, wherever its arrays lie.
-        bounds: the first row of each chunk, and behind them the number of rows.
-        senders: the chunks whose rows each chunk reads.
-    """
+    """The `LevelRows` of every chunk of a matrix that has come in the `RowBlock` of every chunk, wherever that lies."""
     make = partial(_finest_rows, bounds=bounds)
     if not engine.coupled:
         return engine.per_chunk(make, blocks)
@@ -94,13 +75,7 @@ def rows_of_blocks(engine: Engine, blocks: PerChunk, bounds: Bounds, senders: Se
 
 
 def with_constants(engine: Engine, rows: PerChunk, size: int) -> PerChunk:
-    """The `LevelRows` of every chunk, with a near-null space: what was given, or constants of each unknown of a node.
-
-    Args:
-        engine: of the chunks.
-        rows: the `LevelRows` of every chunk.
-        size: unknowns of a node.
-    """
+    """The `LevelRows` of every chunk, with a near-null space: what was given, or constants of a node's unknowns."""
     return engine.per_chunk(partial(_with_constants, size=size), rows)
 
 

@@ -39,7 +39,6 @@ class Coarsened:
     Attributes:
         restriction: R, own coarse rows; columns are own fine rows from 0, then halo slots.
         restriction_plan: the exchange of a fine vector for it.
-        prolongation: own rows of P.
         prolongation_plan: the exchange of a coarse vector for it.
         coarse: own rows of the coarser level; in a single chunk their columns do not ascend.
         products: what makes them again of other values; None where that is not wanted.
@@ -59,7 +58,6 @@ class CoarserLevel:
     """A coarser level.
 
     Attributes:
-        chunks: the `Coarsened` of every chunk.
         restricted: the chunks whose fine rows each chunk restricts.
         prolonged: those whose coarse rows each one's P reads.
         halves: whether coarse rows are `HalfRows`.
@@ -89,16 +87,9 @@ def coarsened(
     """The coarser level of one.
 
     Args:
-        engine: of the level.
-        rows: the `LevelRows` of every chunk.
-        diagonal: float64 on every chunk, of its rows.
         p: `SentRows` of every chunk, the rows of P.
         origin: int64 on every chunk, the finest row that each own coarse row stems from.
-        near: float64 on every chunk, the near-null space at own coarse rows.
-        senders: the chunks whose rows each chunk reads.
-        bounds: of the coarser level.
         keep: whether coarse rows will be made again of other values.
-        symmetric: whether A is.
         blocks: of A and P, where their rows come in such.
         restriction: `DistributedRows` of every chunk, the rows of Rᵀ; None where R is Pᵀ.
     """
@@ -163,14 +154,11 @@ class _ApRows:
     """A chunk's rows of A P, columns not ascending, and what others get of them.
 
     Attributes:
-        window: of their columns.
         made: the rows; where halves are made of them, what `AmgKernels.begun_galerkin` has made.
         own: entries of Rᵀ in own coarse points, which are numbered from 0.
         lists: for each owner of coarse points that own rows are restricted to a message: these rows of Rᵀ, of A P, and
             their diagonal.
         sent: for each of them, the numbers of the rows within this chunk, ascending.
-        named: these chunks, ascending.
-        factor: P with columns as places in the window.
     """
 
     window: Window
@@ -300,14 +288,9 @@ def _half(
     """R, columns in the order of all fine rows, and the half of the coarse rows.
 
     Args:
-        amg: of the chunk.
-        bounds: of the coarser level.
-        ap: own rows of A P.
         fine: the rows of P that are restricted to own coarse points, with these from 0 as columns.
         sums: rows of A P of chunks before this one, and behind it.
         diagonal: of A, of all these rows.
-        origin: of coarse rows.
-        near: of coarse rows.
     """
     window = ap.window.joined_with(amg, [part.columns for parts in sums for part in parts])
     before, after = ([part.csr for part in parts] for parts in sums)

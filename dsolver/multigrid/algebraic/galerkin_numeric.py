@@ -30,18 +30,12 @@ class Products:
 
     Attributes:
         p: P of the window of the chunk's rows; columns are places in a window of the coarser level.
-        columns: of that window.
-        ap: A P, without values.
         wanted: for each other chunk that gets rows of A P, which of the chunk's rows, int64.
         counts: for each chunk that sends some, how many.
-        r: R; its columns are the rows of A P of all these chunks.
         sums: these rows, without values.
-        width: number of their columns.
         below: of these, those before the first own coarse row's diagonal.
-        galerkin: R A P, without values.
         ascending: whether its columns ascend in each row.
         coarse: the rows of the coarser level, without values.
-        blocks: of A and P, where their rows come in such.
         of_ap: where products find the sums of A P, once that is known.
         of_galerkin: the same, of R A P.
     """
@@ -66,26 +60,14 @@ class Products:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Again:
-    """Recipe for a coarser level's rows of other values of A.
-
-    Attributes:
-        products: the `Products` of every chunk; None where that is not wanted.
-        restricted: the chunks whose rows of A P each chunk reads.
-    """
+    """Recipe for a coarser level's rows: `Products` of every chunk, or None, and whose rows of A P each chunk reads."""
 
     products: PerChunk | None
     restricted: Senders
 
 
 def coarse_again(engine: Engine, rows: PerChunk, diagonal: PerChunk, again: Again) -> PerChunk:
-    """The coarse rows of every chunk, `BroughtRows`, before mirrored entries are made equal.
-
-    Args:
-        engine: of the finer level.
-        rows: the `LevelRows` of every chunk.
-        diagonal: float64 on every chunk, of its rows.
-        again: what was kept.
-    """
+    """The coarse rows of every chunk, `BroughtRows`, before mirrored entries are made equal."""
     assert again.products is not None
     ap = engine.per_chunk(_ap_again, rows, diagonal, again.products)
     around = engine.deliver(ap.at("lists"), again.restricted, ("float64", "float64"))

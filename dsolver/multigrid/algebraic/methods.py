@@ -47,10 +47,6 @@ class CoarseSpace:
 
     Attributes:
         p: the rows of P of every chunk, `SentRows`.
-        bounds: the first coarse row of each chunk, and behind them the number of all.
-        origin: int64 on every chunk, the finest row that each own coarse row stems from.
-        near: float64 (own coarse rows, k) on every chunk, the near-null space there.
-        blocks: of A and P, where their rows come in such.
         restriction: `DistributedRows` of every chunk, the rows of Rᵀ; None where R is Pᵀ.
     """
 
@@ -71,7 +67,6 @@ class TurnedPoints:
         coarse: bool on every chunk, which own rows are coarse points.
         numbers: int64 on every chunk, the numbers of the coarse points of its window, -1 for fine ones; None where
             transfers are there already.
-        bounds: the first coarse point of each chunk, and behind them their number.
     """
 
     coarse: PerChunk
@@ -117,9 +112,7 @@ class CoarsePoints(Method):
     """Coarse points by PMIS, and interpolation "extended+i" from them.
 
     Attributes:
-        theta: a coupling is strong if it is larger than this part of its row's largest one.
         max_elements: entries of a row of P, at most.
-        aggressive_levels: levels that are coarsened twice at once.
     """
 
     theta: float = STRONG
@@ -153,11 +146,7 @@ class CoarsePoints(Method):
 @final
 @dataclass(frozen=True, kw_only=True)
 class IdealRestriction(Method):
-    """Coarse points by PMIS, nearly ideal restriction to them, and interpolation from one each: for flows.
-
-    Attributes:
-        theta: a coupling of the symmetric part is strong if it is larger than this part of its row's largest one.
-    """
+    """Coarse points by PMIS, nearly ideal restriction to them, and interpolation from one each: for flows."""
 
     theta: float = FLOWS
 
@@ -193,7 +182,6 @@ class Aggregation(Method):
         theta: nodes i and j are coupled strongly if |a_ij| > theta √(a_ii a_jj) on the finest level; half of it on each
             further one.
         omega: damping of the smoother of P, times the largest eigenvalue of D⁻¹A; 0 for none.
-        size: unknowns of a node on the finest level.
         vectors: of the near-null space, and so unknowns of a node on the others.
     """
 

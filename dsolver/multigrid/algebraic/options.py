@@ -25,9 +25,7 @@ class HierarchyOptions:
     """Options of a hierarchy.
 
     Attributes:
-        method: of coarsening.
         smoother: "jacobi", "l1-jacobi" or "chebyshev".
-        coarse_rows: most rows of a level that is solved by its inverse.
         gathered_rows: most rows of a coarse level that every owner has whole; at least `coarse_rows`.
     """
 

@@ -19,14 +19,9 @@ from dsolver.multigrid.algebraic.storage import plain_layout
 @final
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Place of the rows of a coarser level.
+    """Place of the rows of a coarser level; `view` is its engine in the value type of the levels.
 
     Attributes:
-        engine: of its chunks, in float64.
-        view: in the value type of the levels.
-        layout: the `Layout` of every chunk.
-        bounds: the first row of each chunk, and behind them the number of rows.
-        senders: the chunks whose rows each chunk reads.
         gather: makes one chunk's rows, on every owner, of those of all chunks; None where they stay.
     """
 
@@ -49,11 +44,6 @@ def place_of(
     """The place of a coarser level, and the `Layout` of what each chunk has made of it.
 
     Args:
-        engine: of the finer level, in float64.
-        view: in the value type of the levels.
-        made: the coarser level.
-        bounds: of the coarser level.
-        dtype: the value type of the levels.
         gathered_rows: most rows of a level that every owner has whole; so has one of which a chunk would have none.
     """
     parts = view.per_chunk(partial(plain_layout, bounds=bounds))

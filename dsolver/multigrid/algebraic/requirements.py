@@ -10,11 +10,7 @@ ONE_SIDED: Final = "M='amg' needs A[j, i] stored wherever A[i, j] is: use (A + A
 
 
 def check_diagonal(wrong: int) -> None:
-    """Refuse a matrix with so many diagonal entries that are not positive.
-
-    Raises:
-        InputError: there are some.
-    """
+    """Refuse a matrix with so many diagonal entries that are not positive; raises InputError unless it is none."""
     if wrong:
         raise InputError(
             f"A has {wrong} diagonal entries that are not positive: algebraic multigrid is for positive definite "

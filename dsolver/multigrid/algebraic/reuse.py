@@ -24,12 +24,7 @@ from dsolver.multigrid.correction import StoredTransfer
 @final
 @dataclass(frozen=True, kw_only=True)
 class Mirrors:
-    """Rows of a level in one chunk, and where their entries come from.
-
-    Attributes:
-        rows: the rows, without values.
-        sources: of each entry, the place of its value in R A P: its own, or its mirror image's below the diagonal.
-    """
+    """Rows of a level in one chunk without values, and of each entry the place in R A P: its own, or its image's."""
 
     rows: LevelRows
     sources: Any
@@ -41,10 +36,6 @@ class KeptLevel:
     """A level's transfer to its coarser one, and what makes coarse rows of other values.
 
     Attributes:
-        transfer: R and P.
-        place: of the coarser level.
-        again: the recipe for its rows.
-        mirrors: the `Mirrors` of its rows where they are one chunk and symmetric; else None.
         choices: of every chunk's format there; None before they are made.
         coarse: of every chunk's own rows which are coarse points, where sweeps go over those and others in turn.
     """
@@ -60,13 +51,7 @@ class KeptLevel:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """Parts of a hierarchy that are kept for a matrix with new values.
-
-    Attributes:
-        first: the finest `LevelRows` of every chunk, without values.
-        layout: the `Layout` there.
-        steps: from level to level.
-    """
+    """Parts of a hierarchy kept for new values: the finest `LevelRows` without values, their layout, the steps."""
 
     first: PerChunk
     layout: PerChunk
@@ -84,13 +69,7 @@ def same_places(engine: Engine, rows: PerChunk, layout: PerChunk, before: Kept) 
 
 
 def mirrors_of(engine: Engine, made: PerChunk, rows: PerChunk) -> PerChunk:
-    """The `Mirrors` of a level in one chunk.
-
-    Args:
-        engine: of the level.
-        made: an object with `rows`, R A P.
-        rows: the `LevelRows` that were made of it.
-    """
+    """The `Mirrors` of a level in one chunk: `made` has R A P, of which the rows were made."""
     return engine.per_chunk(_mirrors, made, rows)
 
 

@@ -65,9 +65,6 @@ class HierarchySetup:
     """A hierarchy under way: `descend` until there is no coarser level.
 
     Args:
-        engine: of the finest level's chunks, in float64.
-        first: its rows.
-        options: of the hierarchy.
         dtype: the value type of what is stored.
         reuse: where it leaves what a matrix with new values needs, and finds what the one before has left: then P and
             R of that one serve, if entries are in the same places. None where no other matrix is expected.
@@ -123,11 +120,7 @@ class HierarchySetup:
         return self._stored()
 
     def descend(self) -> bool:
-        """Add the level of the rows that are there; whether they were coarsened. After the last one all is ready.
-
-        Raises:
-            InputError: the diagonal is not positive.
-        """
+        """Add the level of the rows that are there; whether they were coarsened. InputError for a bad diagonal."""
         if self._descend():
             return True
         self._finish()
@@ -221,10 +214,7 @@ class HierarchySetup:
         return self._grid is None and self._total >= LATE * (len(self._bounds) - 1)
 
     def _put_off(self, make: Callable[[], T], *, first: bool = False) -> Deferred[T]:
-        """Work that is done in the order in which it was put off: while a device is waited for, or by `_catch_up`.
-
-        first: before all that still waits.
-        """
+        """Put work off: done in order, while a device is waited for or by `_catch_up`; first: before all others."""
         work = Deferred(make)
         (self._later.appendleft if first else self._later.append)(work)
         if not self._late:
@@ -232,15 +222,7 @@ class HierarchySetup:
         return work
 
     def _ask_ahead(self, p: PerChunk, bounds: Bounds) -> Deferred[PerChunk] | None:
-        """Ask a GPU for the sizes of what will be stored, before R A P, behind which a host would wait for them.
-
-        Args:
-            p: the `SentRows` of P of every chunk.
-            bounds: of the coarser level.
-
-        Returns:
-            what storing P takes; None where it is not waited for.
-        """
+        """Ask a GPU what storing P takes, before R A P, behind which a host would wait; None where it does not wait."""
         if self._ahead is not None:
             self._ahead()
         if self._grid is not None or not self._waits or len(self._bounds) > 2:
@@ -364,12 +346,8 @@ class HierarchySetup:
         """Go from the level of this number to the rows of the coarser one.
 
         Args:
-            number: of the level.
-            place: of the coarser one.
-            made: its rows.
             step: the transfer, made when it is called for.
             last: whether that waits for a device, so that what does not is done before.
-            halves: whether rows are `HalfRows`.
         """
         if last:
             self._last = lambda: self._connect(number, step())
@@ -397,15 +375,7 @@ class HierarchySetup:
         *,
         halves: bool = False,
     ) -> PerChunk:
-        """Go to a place with the rows of a coarser level, which are returned as they come there.
-
-        Args:
-            place: of the level.
-            made: its rows.
-            mirrors: as of `KeptLevel`.
-            choices: as of `KeptLevel`.
-            halves: whether rows are `HalfRows`.
-        """
+        """Go to a place with the rows of a coarser level (`HalfRows` if so), which are returned as they come there."""
         made = made if place.gather is None else place.gather(made)
         self._engine, self._view, self._layout = place.engine, place.view, place.layout
         self._bounds, self._senders = place.bounds, place.senders

@@ -45,12 +45,7 @@ DOMINANT: Final = 1.05
 @final
 @dataclass(frozen=True, kw_only=True)
 class StoredRows:
-    """A chunk's rows of a level, stored.
-
-    Attributes:
-        matrix: the rows.
-        scaled: their local part with a diagonal for which no eigenvalue of D⁻¹A is larger than 2, or 1.
-    """
+    """A chunk's rows of a level, stored; scaled: with a diagonal for which D⁻¹A has no eigenvalue above 2, or 1."""
 
     matrix: ChunkMatrix
     scaled: Any
@@ -62,8 +57,8 @@ class TurnedRows:
     """A chunk's rows of a level, for sweeps over fine and coarse points in turn.
 
     Attributes:
-        fine: the rows' local part with infinity on the diagonal of coarse points, which keep their values then.
-        coarse: the same, of fine points.
+        fine: the rows' local part with infinity on the diagonal of coarse points, which keep their values then;
+            `coarse`: of fine ones.
     """
 
     fine: Any
@@ -73,12 +68,7 @@ class TurnedRows:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Ahead:
-    """Answers that storing a chunk's rows would wait for, asked for before.
-
-    Attributes:
-        known: their statistics; None where they are not needed.
-        measured: as of `GeneralSetup.matrix`.
-    """
+    """Answers that storing a chunk's rows would wait for: statistics if needed, and as of `GeneralSetup.matrix`."""
 
     known: Statistics | None
     measured: Any
@@ -105,12 +95,7 @@ def stored_rows(
     Rows have blocks where nodes have several unknowns, of which vectors of the near-null space tell: one each.
 
     Args:
-        backend: where it is stored.
-        _: its number.
-        rows: its rows.
-        layout: of its vectors.
         found: the choice of its format, where one was made before, or what storing would wait for; of the only chunk.
-        depth: number of the level.
     """
     matrix = Csr(rows.matrix.start, rows.window.slots(backend.amg, rows.matrix.columns), rows.a.values)
     more: dict[str, Any] = {"choice": found}
@@ -141,10 +126,6 @@ def with_smoother(
 
     Args:
         backend: where it is stored.
-        _: its number.
-        matrix: its rows.
-        share: as of `dsolver.multigrid.algebraic.rows.measures.Measures`.
-        depth: number of the level.
         factor: of the diagonal, which is (a_ii + Σ_j |a_ij|) / 2.
         lessened: whether it is that one in place of this: a_ii / `DAMPING`, or more where that might not damp. With
             D > Σ_j |a_ij| / 2, 2 D - A is diagonally dominant, so sweeps converge. Where Σ_j |a_ij| is 2 a_ii, as in
@@ -181,14 +162,7 @@ def _scaled(backend: Backend, matrix: ChunkMatrix, factors: Any) -> Any:
 
 
 def swept_ghosts(matrix: Matrix, scaled: PerChunk, engine: Engine, depth: int) -> PerChunk:
-    """The `SweptGhosts` of every chunk of a level, whose ghosts' diagonals are exchanged.
-
-    Args:
-        matrix: of the level, with ghosts.
-        scaled: as of `StoredRows`, of every chunk, ready to be read.
-        engine: of the level.
-        depth: its number.
-    """
+    """The `SweptGhosts` of every chunk of a level, whose ghosts' diagonals are exchanged; scaled: of `StoredRows`."""
     ghost, ones, weights = matrix.ghost, engine.field(matrix.layout), engine.field(matrix.layout)
     engine.fill(matrix.layout, 1.0, ones)
     engine.run(JACOBI, scaled, ones, -1.0, weights)  # -D⁻¹
@@ -223,19 +197,7 @@ def stored_transfer(
     bounds: Bounds,
     replicated: bool,
 ) -> AtLevel:
-    """The `ChunkTransfer` of a chunk.
-
-    Args:
-        backend: where it is stored.
-        number: of the chunk.
-        fine: the storage order of its rows.
-        coarse: that of its rows of the coarser level.
-        made: R and P.
-        measured: of P, as of `measured_prolongation`, of the only chunk.
-        depth: number of the level.
-        bounds: of the coarser level.
-        replicated: whether that lives whole on every owner.
-    """
+    """The `ChunkTransfer` of a chunk; measured: of the only chunk's P; replicated: the coarser level is everywhere."""
     several = len(bounds) > 2
     distributed = several and not replicated
     plan = made.restriction_plan

@@ -37,15 +37,7 @@ def fits(partition: Partition) -> bool:
 
 
 def star_of(engine: Engine, partition: Partition, stencil: PerChunk) -> ConstantStencil | None:
-    """The star on the whole grid, or None where its passes cannot lead to a level with all axes coarsened.
-
-    The same on every rank.
-
-    Args:
-        engine: of the finest level, in float64.
-        partition: its chunks.
-        stencil: the `ConstantStencil` of every chunk, or None.
-    """
+    """The star on the whole grid, the same on every rank; None without passes to a level halved along all axes."""
     if not fits(partition):
         return None
     made = engine.per_chunk(partial(_numbers, partition=partition), stencil)
@@ -71,11 +63,7 @@ def _all(*numbers: float) -> tuple[float, ...]:
 def _numbers(
     backend: Backend, number: int, stencil: ConstantStencil | None, *, partition: Partition
 ) -> tuple[Any, ...]:
-    """A chunk's contribution to a star on the whole grid, float64 (1,) each.
-
-    Whether it has a stencil, its weights, of the first chunk, and what the diagonal gains at the grid's faces; else
-    zeros.
-    """
+    """A chunk's contribution to a star, float64 (1,) each: whether it has one, its weights, the gain at faces; or 0."""
     numbers = [0.0] * (len(WEIGHTS) + 6)
     if stencil is not None:
         place = partition.place(own_number(partition, number))
@@ -135,16 +123,7 @@ class ChunkPasses:
 def chunk_passes(
     backend: Backend, number: int, layout: Layout, *, partition: Partition, below: CoarseGrid, star: ConstantStencil
 ) -> tuple[ChunkPasses]:
-    """The `ChunkPasses` of a chunk whose rows have this layout, at the finest level's number.
-
-    Args:
-        backend: of the chunk.
-        number: its number.
-        layout: the storage order of its rows.
-        partition: the chunks of the star.
-        below: the coarser level.
-        star: on the whole grid.
-    """
+    """The `ChunkPasses` of a chunk whose rows have this layout, at the finest level's number; star: on all the grid."""
     number = own_number(partition, number)
     coarse_number = own_number(below.partition, number)
     offsets = layer_offsets(partition, LAYERS), layer_offsets(below.partition, COARSE_LAYERS)

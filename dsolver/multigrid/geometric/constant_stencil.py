@@ -39,12 +39,7 @@ FEW: Final = 4096
 @final
 @dataclass(frozen=True, kw_only=True)
 class Finest:
-    """The finest level's rows of a chunk.
-
-    Attributes:
-        layout: their storage order: the lattice's for a constant stencil.
-        stencil: that, or None if they are none.
-    """
+    """Storage order of the finest level's rows of a chunk, the lattice's for a constant stencil, which they may be."""
 
     layout: Layout
     stencil: ConstantStencil | None
@@ -65,12 +60,8 @@ def look_at_rows(
     The order is the same whatever the value type, since a solve may go on with another one.
 
     Args:
-        backend: of the chunk.
-        number: its number.
         weights: (K, rows) in any shape, or (K,).
         closed: bool (rows,), cells that are left out; None for none.
-        partition: the chunks.
-        offsets: of the rows' columns.
         stored: whether rows are to be stored even if they are all the same.
     """
     box = partition[number].box

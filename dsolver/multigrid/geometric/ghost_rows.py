@@ -24,10 +24,6 @@ def ghosted_rows(
     """The rows in and around every chunk, float64 (K, nz + 4, ny + 4, nx + 4).
 
     Args:
-        engine: of the chunks.
-        partition: the chunks.
-        weights: float64 (K rows,) of every chunk, offset after offset.
-        offsets: the K offsets of the rows' columns.
         factors: by which axes are made coarser, where that is what rows are wanted for. Rows of a chunk alone are
             themselves, (K rows,), where that needs no ghost layers.
     """

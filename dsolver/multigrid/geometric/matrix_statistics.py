@@ -27,14 +27,7 @@ def is_rough(engine: Engine, offsets: Offsets, weights: PerChunk, found: float |
 
 
 def dominates(engine: Engine, offsets: Offsets, weights: PerChunk, part: float) -> bool:
-    """Whether the couplings of each row are together at most a part of its diagonal; the same on every rank.
-
-    Args:
-        engine: of the chunks.
-        offsets: of the rows' columns.
-        weights: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil.
-        part: of the diagonal.
-    """
+    """Whether the couplings of each row are together at most a part of its diagonal; the same on every rank."""
     outweighed = engine.per_chunk(partial(_outweighed, offsets=offsets, part=part), weights)
     return engine.decided(lambda found: bool(found == 0.0), outweighed)
 
@@ -46,9 +39,6 @@ def jumping(engine: Engine, offsets: Offsets, weights: PerChunk, decide: Callabl
     boundaries and masked cells, where one of the couplings is zero.
 
     Args:
-        engine: of the chunks.
-        offsets: of the rows' columns.
-        weights: float64 (K rows,) of every chunk, offset after offset.
         decide: what is concluded of it; set-up may foresee that: see `Engine.decided`.
     """
     counts = engine.per_chunk(partial(_jumps, offsets=offsets), weights)
@@ -72,9 +62,6 @@ def turning(
     A lattice is made coarser along the axes that suit most rows, on each level.
 
     Args:
-        engine: of the chunks.
-        offsets: of the rows' columns.
-        weights: float64 (K rows,) of every chunk, offset after offset.
         decide: what is concluded, from a fraction for each ratio.
         ratios: between how strongly such a row prefers an axis to another and how strongly rows do in the geometric
             mean, at least.

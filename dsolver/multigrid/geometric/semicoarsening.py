@@ -21,12 +21,6 @@ def coarsening_factors(engine: Engine, partition: Partition, offsets: Offsets, w
 
     At least one axis of several points is: the strongest, or all where rows are hardly coupled at all. Far down in a
     porous medium what is left of couplings may even have the other sign, which makes no axis better than another.
-
-    Args:
-        engine: of the chunks, in float64.
-        partition: the chunks.
-        offsets: of the rows' columns.
-        weights: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil.
     """
     sums = engine.per_chunk(partial(_couplings, offsets=offsets), weights)
     return engine.decided(partial(_factors, partition.grid), *(sums.at(axis) for axis in range(3)))

@@ -16,11 +16,7 @@ from dsolver.problems.embedding import Embedding
 
 
 def left_out(space: Embedding, mask: Any, active: Any) -> Any:
-    """The cells to leave out as numbers, which is what fields hold, or a function; None for none.
-
-    Raises:
-        InputError: they are given in both senses, or by no flags.
-    """
+    """The cells to leave out as numbers, for fields, or a function; None for none. InputError: no flags, or both."""
     if mask is not None and active is not None:
         raise InputError("mask and active were given: leave out one of them, for each is what the other is not")
     if active is None:
@@ -29,11 +25,7 @@ def left_out(space: Embedding, mask: Any, active: Any) -> Any:
 
 
 def fixed_cells(space: Embedding, fixed: Any) -> tuple[Any, Any]:
-    """The cells where u is held, as those that are left out, and the values; None and zero for no such cells.
-
-    Raises:
-        InputError: it is no pair of flags and values.
-    """
+    """Cells where u is held, as those left out, and the values; None and 0 for none. InputError for no such pair."""
     if fixed is None:
         return None, 0.0
     if not (isinstance(fixed, tuple | list) and len(fixed) == 2) or fixed[0] is None or fixed[1] is None:
@@ -42,18 +34,7 @@ def fixed_cells(space: Embedding, fixed: Any) -> tuple[Any, Any]:
 
 
 def _flags(space: Embedding, name: str, flags: Any, cells: str, *, negated: bool = False) -> Any:
-    """Flags as numbers, or a function of them; None for none.
-
-    Args:
-        space: of the grid.
-        name: for messages.
-        flags: as they were given.
-        cells: that they are true at, for messages.
-        negated: whether the others are meant.
-
-    Raises:
-        InputError: they are no flags.
-    """
+    """Flags as numbers, or a function of them (negated if so); None for none. InputError: they are no flags."""
     if flags is None:
         return None
     check_computed(name, flags)

@@ -40,11 +40,7 @@ def holds_complex(value: Any) -> bool:
 
 
 def diagonal_and_cross(space: Embedding, kappa: Any) -> tuple[Any, list[Any]]:
-    """κ along the axes, and the rest of a full tensor, embedded, in the order of `CROSS`; nothing if it is none.
-
-    Raises:
-        InputError: a tensor is not symmetric.
-    """
+    """κ along the axes, and the rest of a full tensor in the order of `CROSS`. InputError: it is not symmetric."""
     check_computed("kappa", kappa)
     count = space.dimensions
     rows = _rows_of_tensor(space, kappa)
@@ -93,11 +89,7 @@ def per_axis(space: Embedding, kappa: Any) -> list[tuple[str, Any]]:
 
 
 def on_axes(space: Embedding, name: str, value: Any) -> Any:
-    """A coefficient on three axes: a number, an array or a function.
-
-    Raises:
-        InputError: it is none of them, or an array of another shape.
-    """
+    """A coefficient on three axes: number, array or function. InputError: it is none, or of another shape."""
     check_computed(name, value)
     if isinstance(value, Number) or (value is None and name not in ("kappa", *KAPPA)):
         return value

@@ -24,12 +24,8 @@ def face_flow(
     """Volume that flows through each face along an axis, in its direction: of the grid's shape with one more.
 
     Args:
-        rule: has the velocities that are numbers.
-        xp: as of `FluxForm`, like `asarray` and `field`.
-        asarray: makes an array of it.
+        xp, asarray, field: as of `FluxForm`.
         sizes: of the cells along each axis, to broadcast.
-        axis: along which it flows.
-        field: a coefficient by its name.
     """
     number, n = rule.velocity[axis], rule.grid[axis]
     first, second = (size for other, size in enumerate(sizes) if other != axis)

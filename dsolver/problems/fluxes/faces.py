@@ -70,11 +70,7 @@ class FaceFluxes:
         ]
 
     def through(self, face: str) -> float | complex:
-        """Flux out of the grid through one of its faces.
-
-        Raises:
-            InputError: there is no such face.
-        """
+        """Flux out of the grid through one of its faces; InputError: there is no such face."""
         faces = [face for face in FACES if face[0] in "xyz"[: self._problem.dimensions]]
         if face not in faces:
             raise InputError(f"flux names {in_a_line(face)}: the faces are {', '.join(faces)}")
@@ -93,14 +89,7 @@ class FaceFluxes:
             return _number(self._form.flux_across(self._kappa, self._u, axis, face).sum())
 
     def into(self, cells: Any) -> float | complex:
-        """Flux into cells from all others.
-
-        Args:
-            cells: an array of the grid's shape that is true at them.
-
-        Raises:
-            InputError: it is none.
-        """
+        """Flux into cells from all others; cells: an array of the grid's shape, true at them, or InputError."""
         flags = without_package("flux", cells.data if hasattr(cells, "dims") else cells)
         if np.dtype(getattr(flags, "dtype", object)).kind not in "biu" or flags.shape != self._problem.shape:
             raise InputError(

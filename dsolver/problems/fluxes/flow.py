@@ -20,11 +20,7 @@ F64 = npt.NDArray[np.float64]
 
 
 def velocities_of(space: Embedding, cells: Cells, velocity: Any) -> Sequence[float | F64]:
-    """Velocities along x, y, z: numbers, or arrays of three axes at centers of cells or of faces; () for none.
-
-    Raises:
-        InputError: there is not one for each axis, or one is no number, array or function, or not finite.
-    """
+    """Velocities along x, y, z, numbers or arrays at centers or faces; () for none. InputError: one cannot be right."""
     if velocity is None:
         return ()
     check_computed("velocity", velocity)

@@ -84,9 +84,7 @@ class FluxForm:
         """leftᵀ A right, but for σ, summed over pairs of vectors.
 
         Args:
-            kappa: along x, y, z, each a number or an array of the grid's shape.
             left: of the grid's shape, or with one axis more in front; zero where cells are left out.
-            right: as `left`.
         """
         total = 0.0 * left.sum()  # where nothing is coupled, it is what is differentiated
         for low, high, faces in self.faces(kappa):

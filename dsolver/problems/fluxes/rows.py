@@ -83,11 +83,7 @@ class FluxRows:
 
 
 def flux_rows(problem: Problem) -> FluxRows:
-    """The rows of a problem on a grid.
-
-    Raises:
-        InputError: a coefficient makes no sense.
-    """
+    """The rows of a problem on a grid. InputError: a coefficient makes no sense."""
     assert isinstance(problem.rule, Diffusion)
     form, kappa, sigma = FluxForm(problem, np, np.asarray), kappa_of(problem), problem.rule.sigma
     sigma = field_of(problem, SIGMA) if sigma is None else sigma
@@ -132,13 +128,7 @@ def flux_rows(problem: Problem) -> FluxRows:
 @final
 @dataclass(frozen=True, kw_only=True)
 class _Couplings:
-    """Entries of rows.
-
-    Attributes:
-        rows: of entries beside the diagonal.
-        columns, entries: the same.
-        diagonal: of the grid's shape, zero in cells that are left out or closed all around.
-    """
+    """Entries of rows beside the diagonal, which is of the grid's shape, 0 in cells left out or closed all around."""
 
     rows: npt.NDArray[np.int64]
     columns: npt.NDArray[np.int64]
@@ -202,12 +192,7 @@ def _star_rows(form: FluxForm, kappa: Any, diagonal: Any) -> Any:
 
 
 def _of_tensors(problem: Problem, added: Any) -> tuple[_Couplings, npt.NDArray[np.float64]]:
-    """Couplings of full tensors, and what faces add to right-hand sides.
-
-    Args:
-        problem: on a grid.
-        added: what σ adds to the diagonal; becomes what does not cancel in a row's sum.
-    """
+    """Couplings of full tensors, and what faces add to b; `added` by σ becomes what does not cancel in a row's sum."""
     found = tensor_couplings(problem)
     numbers = np.arange(added.size).reshape(added.shape)
     parts = []
@@ -226,12 +211,6 @@ def _rows(problem: Problem, held_at: Any, couplings: _Couplings, right: Any) -> 
     """Rows of A, a CSR array of SciPy, and what is added to right-hand sides, None for nothing.
 
     Cells that are left out, held or closed all around have a row of their diagonal alone.
-
-    Args:
-        problem: on a grid.
-        held_at: cells where u is held; None for none.
-        couplings: of all cells, whose diagonal becomes that of the rows.
-        right: what faces add to right-hand sides; None for nothing.
     """
     numbers, diagonal = np.arange(math.prod(problem.grid)).reshape(problem.grid), couplings.diagonal
     diagonal[diagonal == 0.0] = 1.0

@@ -28,9 +28,6 @@ class Slab:
     """A range of layers of cells.
 
     Attributes:
-        grid: cells along x, y, z.
-        first: the first layer.
-        last: behind the last one.
         below: layers of others that come with it before the first: 0 or 1.
         above: the same, behind the last.
     """

@@ -52,11 +52,7 @@ class TensorCouplings:
 
 
 def tensor_couplings(problem: Problem) -> TensorCouplings:
-    """The couplings of a problem with a full tensor.
-
-    Raises:
-        InputError: a tensor is not positive definite.
-    """
+    """The couplings of a problem with a full tensor. InputError: a tensor is not positive definite."""
     return _Vertices(problem).summed()
 
 
@@ -64,10 +60,6 @@ def tensor_fluxes(problem: Problem, u: F64) -> list[F64]:
     """Fluxes through all faces along each axis, in its direction: arrays with one more along the axis.
 
     There is none through faces of the domain at cells where u is held, nor between two of these.
-
-    Args:
-        problem: one with a full tensor.
-        u: of the problem's shape.
     """
     return _Vertices(problem).fluxes(u)
 

@@ -26,18 +26,11 @@ MULTIGRID: Final = ("mg", "amg", "auto", "hpcg")
 @final
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A solve at its end.
+    """A solve at its end; b_norm is ‖b‖.
 
     Attributes:
-        status: how it has ended.
-        problem: the system.
-        method: by name.
         used: the preconditioners, one after the other.
         restart: vectors of a basis that were asked for; None for as many as it takes.
-        residuals: of its iterations.
-        true_residual: of its x.
-        b_norm: ‖b‖.
-        limit: the residual at which it would have been finished.
         attained: whether the residual is what rounding makes of it, whatever M and the method.
     """
 

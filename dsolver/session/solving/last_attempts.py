@@ -37,12 +37,7 @@ def needs_factors(solution: Solution, options: Options) -> bool:
 
 
 def take_factors(session: Session, why: str) -> bool:
-    """Take factors of the whole matrix for M from now on, where "auto" may and there is room; whether it does.
-
-    Args:
-        session: whose solve has ended badly.
-        why: for notes of the solves that follow.
-    """
+    """Take factors of the matrix for M where "auto" may and there is room; whether it does; why: for notes."""
     with session.in_use():
         given, first = session.given, session.first
         done = isinstance(session.wishes.m, Direct) and session.spec.method == FOR_FACTORS
@@ -72,7 +67,6 @@ def take_least_squares(session: Session, *, fine: bool) -> bool:
     """Take factors for least squares from now on, where M has factors and there is room; whether M has them.
 
     Args:
-        session: whose solve has ended badly.
         fine: whether they are to leave out less of x, where "auto" may take them: others have led to no end, so that
             the singular values of A have no gap where these leave out what is smaller.
     """

@@ -63,11 +63,7 @@ class StartedSolve:
 
 
 def given_column(session: Session, b: Any, x0: Any) -> GivenColumn:
-    """A right-hand side and a first guess as users give them, in containers.
-
-    Raises:
-        InputError: one is no array that it can be, or has values in this process that are NaN or infinite.
-    """
+    """A user's right-hand side and guess in containers. InputError: no such arrays, or NaN or infinite values here."""
     partition, client = session.partition, session.runtime.client
     dtype = np.dtype(session.spec.dtype)
     right = container_of("b", b, partition, client, session.given, dtype=dtype)
@@ -85,11 +81,7 @@ def given_column(session: Session, b: Any, x0: Any) -> GivenColumn:
 
 
 def start(session: Session, given: Sequence[GivenColumn], terms: Terms, seconds: float) -> StartedSolve:
-    """Bring columns to the program; what brings the last of them also runs the first time slice of all.
-
-    Raises:
-        InputError: values are NaN, infinite, too large, or so small that b's norm is zero.
-    """
+    """Bring columns; the load of the last runs the first time slice, too. InputError: values make no sense."""
     *before, last = given
     program, width, loads = session.program, len(given), []
     for column, each in enumerate(before):

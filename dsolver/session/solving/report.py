@@ -85,14 +85,7 @@ def asymmetric(session: Session, ends: Sequence[Status]) -> tuple[str, ...]:
 
 
 def for_all_of_b(status: Status, inconsistency: float, b_norm: float, options: Options) -> Status:
-    """Status of a solve for the b that was given, of which a part may be out of A's reach.
-
-    Args:
-        status: for the rest of b.
-        inconsistency: the length of that part over that of b.
-        b_norm: the length of the rest.
-        options: of the solve.
-    """
+    """Status of a solve for the b that was given: its part out of A's reach has `inconsistency` times the length."""
     if inconsistency <= CONSISTENT:
         return status
     rest = math.sqrt(max(0.0, 1.0 - inconsistency * inconsistency))

@@ -88,8 +88,6 @@ def _alternatives(
     """Preconditioners in place of one that is slow, the best one first, and factors for where that is slow, too.
 
     Args:
-        session: theirs.
-        chosen: the one that is slow.
         further: iterations that are still needed, as far as is known.
         factors: whether there may be factors.
     """

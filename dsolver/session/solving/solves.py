@@ -50,11 +50,7 @@ FLOAT32_RTOL: Final = 1e-5
 
 
 def solved(session: Session, sides: RightHandSides, options: Options) -> Solution | Solutions:
-    """The solution of one right-hand side, or those of several.
-
-    Raises:
-        InputError, ClusterError: as of `solve_all`.
-    """
+    """The solution of one right-hand side, or those of several; raises as `solve_all`."""
     found = solve_all(session, sides.pairs, options)
     if not sides.several:
         return found[0]
@@ -64,12 +60,7 @@ def solved(session: Session, sides: RightHandSides, options: Options) -> Solutio
 
 
 def solve_all(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
-    """Solutions for right-hand sides and first guesses that `dsolver.session.arguments` has seen.
-
-    Raises:
-        InputError: values cannot be right, or the session is closed or in use.
-        ClusterError: the cluster failed during the solve.
-    """
+    """Solutions for right-hand sides and guesses that were looked at; raises as `dsolver.solve`."""
     notes: tuple[str, ...] = ()
     if session.spec.dtype == "float32" and options.rtol < LEAST_RTOL and not options.atol:
         notes = (f"rtol={options.rtol:g} is out of reach in float32: {FLOAT32_RTOL:g} was taken",)

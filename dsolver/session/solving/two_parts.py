@@ -28,11 +28,7 @@ def in_parts(values: Any) -> tuple[Any, Any]:
 def solved_in_parts(
     solve: Callable[[Pairs, Options], list[Solution]], pairs: Pairs, options: Options
 ) -> list[Solution]:
-    """Solutions for complex right-hand sides by those for their parts.
-
-    Raises:
-        InputError: an option looks into one solve.
-    """
+    """Solutions for complex right-hand sides by those of their parts. InputError: an option looks into one solve."""
     asked = [name for name in LOOKING if getattr(options, name) is not None]
     if asked:
         raise InputError(

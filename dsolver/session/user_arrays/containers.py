@@ -33,9 +33,6 @@ class Container(ABC):
     """The kind of array that a right-hand side came in.
 
     Args:
-        name: of the argument, for messages.
-        values: the array.
-        partition: how it is cut.
         dtype: of vectors: float64, or complex128, whose values may be real.
 
     Attributes:
@@ -64,18 +61,10 @@ class Container(ABC):
         return self.blocks()
 
     def check(self) -> None:  # noqa: B027  # values that are not here yet are looked at by their norm
-        """Look at the values that are in this process.
-
-        Raises:
-            InputError: one is NaN or infinite.
-        """
+        """Look at the values that are in this process. InputError: one is NaN or infinite."""
 
     def examine(self) -> None:  # noqa: B027  # likewise
-        """Look at all values, of which something is wrong.
-
-        Raises:
-            InputError: one is NaN or infinite.
-        """
+        """Look at all values, of which something is wrong. InputError: one is NaN or infinite."""
 
     @property
     def host(self) -> bool:

@@ -114,11 +114,7 @@ def as_promised(name: str, values: Any) -> Any:
 
 
 def _block_as_promised(block: Any, name: str, dtype: Any) -> Any:
-    """A block that is neither masked nor in less than the array's precision.
-
-    Raises:
-        InputError: it is one.
-    """
+    """A block as it is. InputError: it is masked, or in less than the array's precision."""
     check_block(block, "fiubc" if np.dtype(dtype).kind == "c" else "fiub")
     if block.dtype.kind in "fc" and block.dtype.itemsize < np.dtype(dtype).itemsize:
         raise InputError(

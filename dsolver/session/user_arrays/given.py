@@ -32,10 +32,6 @@ def container_of(
     """The container of an argument.
 
     Args:
-        name: of the argument, for messages.
-        values: the array.
-        partition: how it is cut.
-        client: of a cluster that is to have it, or None.
         problem: whose right-hand side it is; None for arrays of the grid's shape in any case.
         dtype: of vectors, where there is no problem that tells it.
 
@@ -70,11 +66,7 @@ def container_of(
 def vector_of(
     name: str, values: Any, partition: Partition, client: Client | None
 ) -> tuple[Container, Callable[[Any], Any]]:
-    """A vector of a user in chunks, and what makes arrays of NumPy, CuPy or Dask arrays of its kind.
-
-    Raises:
-        InputError: it is no vector of this length.
-    """
+    """A user's vector in chunks, and what makes NumPy, CuPy or Dask arrays of its kind. InputError: it is none."""
     size = partition.grid[0]
     if is_complex(values):
         raise InputError(f"{name} is complex and A real: pass {name}.real and {name}.imag, each by itself")
@@ -126,11 +118,7 @@ def _contained(name: str, array: Any, partition: Partition, client: Client | Non
 
 
 def array_of(name: str, values: Any, shape: tuple[int, ...]) -> Any:
-    """An array of NumPy, CuPy or Dask, of this shape if it is right.
-
-    Raises:
-        InputError: it is masked, or no array.
-    """
+    """An array of NumPy, CuPy or Dask, of this shape if it is right. InputError: it is masked, or no array."""
     module = type(values).__module__.partition(".")[0]
     if module == "dask":
         check_dask(name, values)

@@ -56,10 +56,8 @@ class RightHandSides:
         """Right-hand sides and guesses as users give them.
 
         Args:
-            problem: whose vectors they are.
             b: an array of the problem's shape, or with one more axis, the last; or a list of such of its shape.
             x0: the same; or None, or a name, for all.
-            client: of the cluster where Dask arrays are turned; None for this process.
 
         Raises:
             InputError: there are no right-hand sides, not as many guesses, or arrays whose last axis does not count
@@ -83,11 +81,7 @@ class RightHandSides:
 
 
 def paired(right: Sequence[Any], guesses: Sequence[Any]) -> Pairs:
-    """Right-hand sides, each with its first guess.
-
-    Raises:
-        InputError: there are not as many guesses.
-    """
+    """Right-hand sides, each with its first guess. InputError: there are not as many guesses."""
     if len(guesses) != len(right):
         raise InputError(f"x0 must be {len(right)} guesses like b: a list, or an array whose last axis counts them")
     return list(zip(right, guesses, strict=True))
@@ -113,13 +107,7 @@ def _shape(values: Any) -> tuple[int, ...]:
 
 
 def columns(problem: Problem, name: str, values: Any, client: Client | None = None) -> list[Any]:
-    """Vectors of a problem, each of the kind of array that all were given in.
-
-    Args:
-        problem: whose they are.
-        name: of the argument, for messages.
-        values: of which `are_several` is true.
-        client: of the cluster where a Dask array is turned; None for this process.
+    """Vectors of a problem, each of the kind of array that all were given in; values: `are_several`.
 
     Raises:
         InputError: an array whose last axis does not count them, or that holds something else than numbers.
@@ -219,16 +207,10 @@ def _slabs(rows: Any) -> list[slice]:
 
 
 def check_axes(name: str, values: Any, one: tuple[int, ...], *, rows: bool) -> None:
-    """Refuse an array whose last axis does not count vectors, such as one whose first axis does.
+    """Refuse (InputError) an array whose last axis does not count vectors, such as one whose first axis does.
 
     Args:
-        name: of the argument, for messages.
-        values: an array.
-        one: the shape of a vector.
         rows: whether it has an item for each row of a matrix, else for each point of a grid.
-
-    Raises:
-        InputError: it does not.
     """
     shape = tuple(values.shape)
     if shape[:-1] == one:

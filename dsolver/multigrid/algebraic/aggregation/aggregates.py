@@ -37,7 +37,6 @@ class NodeGraph:
         window: of nodes, what its own are coupled to.
         graph: a row for each own node; columns are places in the window, values squares of norms.
         origin: int64 (rows,), the finest row that each own node stems from.
-        plan: the exchange of a value of each node.
     """
 
     window: Window
@@ -70,29 +69,13 @@ class Roots:
 def node_graph(
     engine: Engine, rows: PerChunk, diagonal: PerChunk, exchange: GhostExchange, size: int, theta: float
 ) -> PerChunk:
-    """The `NodeGraph` of every chunk.
-
-    Args:
-        engine: of the level.
-        rows: the `LevelRows` of every chunk, which has whole nodes.
-        diagonal: float64 on every chunk, of its rows.
-        exchange: of the rows' ghosts.
-        size: unknowns of a node.
-        theta: the strength threshold.
-    """
+    """The `NodeGraph` of every chunk, which has whole nodes of `size` unknowns; theta: the strength threshold."""
     scales = engine.per_chunk(_scales, rows, diagonal)
     return engine.per_chunk(partial(_node_graph, size=size, theta=theta), rows, exchange.in_window(scales))
 
 
 def leaders(engine: Engine, graph: PerChunk, senders: Senders, level: int) -> PerChunk:
-    """The number of the root whose aggregate each own node belongs to, int64 (nodes,); -1 for none.
-
-    Args:
-        engine: of the level.
-        graph: of `node_graph`.
-        senders: the chunks whose rows each chunk reads.
-        level: the level's number.
-    """
+    """The number of the root whose aggregate each own node belongs to, int64 (nodes,); -1 for none."""
     exchange = GhostExchange(engine, graph.at("plan"), graph, senders)
     first = _roots(engine, graph, exchange, engine.per_chunk(partial(_coupled, level=level), graph))
     found = engine.per_chunk(_joined, graph, first, exchange.in_window(first.at("own")))

@@ -41,15 +41,7 @@ def smoothed(
     """The rows of P of every chunk: `SentRows` with messages for those that have them as ghosts.
 
     Args:
-        engine: of the level.
-        rows: the `LevelRows` of every chunk.
-        measures: their `Measures`.
-        p: of `tentative`.
         graph: the `NodeGraph` whose couplings A_F has, where nodes are rows; None for all of A.
-        exchange: of the rows' ghosts.
-        senders: the chunks whose rows each chunk reads.
-        omega: ω.
-        blocks: of A and P.
     """
     around = ghost_rows(engine, senders, p)
     near = engine.per_chunk(_first_near, rows)

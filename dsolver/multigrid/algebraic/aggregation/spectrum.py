@@ -26,15 +26,6 @@ def largest_eigenvalue(
     """The largest eigenvalue of D⁻¹A, from below: `STEPS` steps of the power method in the norm of D.
 
     Terms of the two sums become integers of a scale that follows from the largest: their sum is the same in any order.
-
-    Args:
-        engine: of the level.
-        rows: the `LevelRows` of every chunk.
-        measures: their `Measures`.
-        exchange: of the rows' ghosts.
-        level: the level's number.
-        total: rows of all chunks.
-        size: unknowns of a node.
     """
     sought = engine.per_chunk(partial(_sought, size=size), rows)
     diagonal = engine.per_chunk(_diagonal, measures)

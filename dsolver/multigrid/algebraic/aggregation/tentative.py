@@ -54,7 +54,6 @@ class Members:
         own: the nodes whose roots are own ones.
         at: for each other chunk that owns roots of own nodes, which of these they are, int64, ascending.
         lists: the same, the roots and the nodes' rows of the near-null space.
-        named: those chunks, ascending.
     """
 
     roots: I64
@@ -90,17 +89,9 @@ def tentative(
 ) -> tuple[PerChunk, PerChunk, Bounds] | None:
     """The tentative prolongation; None where there is no aggregate.
 
-    Args:
-        engine: of the level.
-        rows: the `LevelRows` of every chunk.
-        leaders: of every chunk, as of `aggregates.leaders`.
-        size: unknowns of a node.
-        vectors: of the near-null space.
-        bounds: of the level.
-
     Returns:
-        of every chunk its rows, `SentRows` with messages for those that have them as ghosts; its `AggregateBlocks`; the
-        bounds of the coarser level.
+        its rows, `SentRows` with messages for those that have them as ghosts; its `AggregateBlocks`; the coarser
+        bounds.
     """
     nodes = tuple(bound // size for bound in bounds)
     members = engine.per_chunk(partial(_members, bounds=nodes), rows, leaders)

@@ -60,15 +60,7 @@ SALT: Final = 1 << 20
 @final
 @dataclass(frozen=True, kw_only=True)
 class SecondGraph:
-    """Couplings among a chunk's coarse points of the first pass.
-
-    Attributes:
-        matrix: a row for each; columns are places in the window of `seen`.
-        graph: bits and counts.
-        points: int64, the rows of the level that they are.
-        origin: int64, the finest row that each stems from.
-        seen: the coarse points that they are coupled with.
-    """
+    """Couplings among a chunk's coarse points of the first pass: a row for each of `points`, columns as of `seen`."""
 
     matrix: Csr
     graph: StrongCouplings
@@ -83,10 +75,6 @@ def aggressive(
     """A second pass, and interpolation in two stages; None where the second pass leaves too many points, or would.
 
     Args:
-        level: which has had its first pass.
-        bits: of the `StrongCouplings`.
-        numbers: int64, of the first pass's coarse points in every window, -1 for others.
-        bounds: of the coarse points of the first pass.
         most: entries of a row of P₁, P₂ and P.
         couplings: of all points to these coarse points, in both directions.
 
@@ -122,8 +110,6 @@ def _second_pass(
     level: FineLevel, bits: PerChunk, numbers: PerChunk, bounds: Bounds, couplings: Couplings
 ) -> tuple[PerChunk, Bounds, PerChunk, PerChunk] | None:
     """The coarse points that a second pass leaves; None where these are too many.
-
-    The graph of the first pass's points ends with it.
 
     Returns:
         numbers and bounds of the points that are left, the rows of the level that the first pass's points are, and of

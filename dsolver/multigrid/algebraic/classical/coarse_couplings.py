@@ -27,7 +27,6 @@ class CoarseCouplings:
 
     Attributes:
         rows: of the chunk; their window is of coarse points, those of the window of all points.
-        lists: for each chunk that gets some, a message.
         numbers: int64, of every point of the window of all points the number among coarse ones, -1 for fine ones.
         states: int8, of these points.
         places: int32, of these points the place in the window of coarse ones, -1 for fine ones.
@@ -59,12 +58,7 @@ class CouplingsAround:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Couplings:
-    """Strong couplings of all points of a level to coarse ones.
-
-    Attributes:
-        own: the `CoarseCouplings` of every chunk.
-        around: the `CouplingsAround`.
-    """
+    """Strong couplings of a level to coarse points: `CoarseCouplings` of own points, `CouplingsAround` of all."""
 
     own: PerChunk
     around: PerChunk
@@ -76,10 +70,6 @@ def couplings_to(
     """The `Couplings` of a level.
 
     Args:
-        level: with fine and coarse points.
-        bits: of the `Graph`.
-        numbers: int64, of the coarse points of every window, -1 for fine ones.
-        bounds: of the coarse points.
         every: whether couplings are wanted in both directions, which values tell: see
             `dsolver.kernels.cpu.amg.couplings.coded`.
     """

@@ -29,9 +29,7 @@ class Splitting:
     """Coarse and fine points of a chunk, decided or not.
 
     Attributes:
-        key: uint64, of every point of the window.
-        origin: int64, of every point of the window.
-        state: int8, of every point of the window.
+        key: uint64; like `origin`, int64, and `state`, int8, of every point of the window.
         own: the state of own points, for an exchange.
         opened: what `dsolver.kernels.cpu.amg.setup.AmgKernels.settled` takes where it goes on.
     """
@@ -46,12 +44,7 @@ class Splitting:
 @final
 @dataclass(frozen=True, kw_only=True)
 class PointCounts:
-    """Counts of a chunk's own points.
-
-    Attributes:
-        numbers: of points that are undecided, and of coarse ones.
-        before: int64 (rows + 1,), the number of own coarse points before each own one, and of all.
-    """
+    """Numbers of undecided and coarse points; before: int64 (rows + 1,), coarse ones before each own one, and all."""
 
     numbers: tuple[float, float]
     before: I64
@@ -66,16 +59,11 @@ def coarse_numbers(
     decided; a single one decides all by itself.
 
     Args:
-        engine: of the chunks.
-        rows: the `LevelRows` of every chunk.
-        graph: the `Graph`.
-        exchange: of the rows' ghosts.
-        salt: a number that makes hashes different from those of other levels.
         lone: the state of points that no other depends on.
 
     Returns:
-        of every chunk int64, for every point of its window the number, -1 for fine points; the first number of each
-        chunk, and behind them how many there are.
+        of every chunk int64, the number of every point of its window, -1 for fine ones; the first of each chunk, and
+        all.
     """
     counts = exchange.in_window(graph.at("counts"), "int64")
     origin = exchange.in_window(engine.per_chunk(_origins, rows), "int64")

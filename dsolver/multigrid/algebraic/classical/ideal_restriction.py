@@ -57,8 +57,6 @@ class _RestrictionFactors:
     Attributes:
         series: I - D⁻¹ (Aᵀ)_FF, own rows; columns are places in the window.
         first: `SentRows` of the other factor: -D⁻¹ (Aᵀ)_FC, and ones for coarse points.
-        lists: its messages.
-        p: `SentRows` of P.
     """
 
     series: Csr
@@ -70,16 +68,7 @@ class _RestrictionFactors:
 def ideal_transfers(
     engine: Engine, rows: PerChunk, measures: PerChunk, numbers: PerChunk, senders: Senders, bounds: Bounds
 ) -> IdealTransfers:
-    """The transfers of a level.
-
-    Args:
-        engine: of the level.
-        rows: the `LevelRows` of every chunk.
-        measures: their `Measures`.
-        numbers: int64, of the coarse points of every window, -1 for fine ones.
-        senders: the chunks whose rows each chunk reads.
-        bounds: of the coarse points.
-    """
+    """The transfers of a level to coarse points of these numbers (int64, of every window; -1 for fine ones)."""
     made = engine.per_chunk(partial(_factors, bounds=bounds), rows, measures, numbers)
     restriction = engine.per_chunk(_multiplied, made, ghost_rows(engine, senders, made))
     return IdealTransfers(p=made.at("p"), restriction=restriction)

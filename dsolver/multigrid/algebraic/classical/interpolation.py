@@ -21,15 +21,7 @@ from dsolver.multigrid.algebraic.rows.window import I64
 def interpolated(
     level: FineLevel, bits: PerChunk, most: int, couplings: Couplings, points: PerChunk | None = None
 ) -> PerChunk:
-    """The rows of P of every chunk, `DistributedRows`.
-
-    Args:
-        level: with fine and coarse points.
-        bits: of the `Graph`.
-        most: entries of a row.
-        couplings: to coarse points.
-        points: int64, the own points whose rows are wanted, ascending, if not all.
-    """
+    """The rows of P of every chunk, `DistributedRows`, at most so many entries each; points: own ones if not all."""
     wanted = () if points is None else (points,)
     return level.engine.per_chunk(partial(_interpolated, most=most), level.rows, bits, couplings.around, *wanted)
 

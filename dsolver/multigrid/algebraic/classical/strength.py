@@ -16,12 +16,7 @@ from dsolver.multigrid.algebraic.rows.window_values import for_exchange
 @final
 @dataclass(frozen=True, kw_only=True)
 class StrongCouplings:
-    """Strong couplings of a chunk's rows.
-
-    Attributes:
-        bits: uint8 (entries,), see `dsolver.kernels.cpu.amg.couplings`.
-        counts: the rows that depend on each, for an exchange.
-    """
+    """Strong couplings: uint8 (entries,), see `dsolver.kernels.cpu.amg.couplings`; the rows that depend on each row."""
 
     bits: Any
     counts: Any

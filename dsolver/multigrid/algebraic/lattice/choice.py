@@ -48,11 +48,6 @@ def follows_couplings(
     So it does where `leaves_lattice_at_once` says so, where many cells are left out, and where `JUMPS` does.
 
     Args:
-        engine: of the finest level.
-        partition: its chunks.
-        offsets: of its rows' columns.
-        weights: float64 (K rows,) of every chunk.
-        left_out: part of the cells that are.
         jumps: of the rows, see `jumping`; None for text-book kernels.
     """
     if left_out >= LEFT_OUT or (jumps is not None and jumps > JUMPS[engine.kernels]):
@@ -61,13 +56,7 @@ def follows_couplings(
 
 
 def leaves_lattice(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
-    """Whether a rough problem leaves its lattice below a level; the same on every rank.
-
-    Args:
-        engine: of the level.
-        offsets: of its rows' columns.
-        weights: float64 (K rows,) of every chunk.
-    """
+    """Whether a rough problem leaves its lattice below a level; the same on every rank."""
     blocky = jumping(engine, offsets, weights, lambda found: found > BLOCKY)
     return blocky and _positive(engine, offsets, weights)
 
@@ -78,13 +67,6 @@ def leaves_lattice_at_once(
     """Whether a problem is coarsened by couplings from its finest level on; the same on every rank, for any cut.
 
     So are media of whose cells many are left out, and rows whose anisotropy differs from place to place.
-
-    Args:
-        engine: of the finest level.
-        partition: its chunks.
-        offsets: of its rows' columns.
-        weights: float64 (K rows,) of every chunk.
-        masked: whether cells are left out.
     """
     found = _porous(engine, partition, offsets, weights, masked=masked) or _turns(engine, partition, offsets, weights)
     return found and _positive(engine, offsets, weights)

@@ -39,14 +39,7 @@ def finest_of_grid(
     """The `FinestLevel` of a hierarchy that begins with a level of a grid.
 
     Args:
-        engine: of the grid's chunks, in float64.
-        partition: the chunks; an axis of one point is not periodic.
-        offsets: of the rows' columns.
         weights: the rows, float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil.
-        layout: the `Layout` of every chunk.
-        chunks: gives the `ChunkMatrix`, in the value type of the levels.
-        singular: whether constants are in the null space.
-        depth: its number.
     """
     rows = LatticeRows(engine, partition, offsets, weights)
     return FinestLevel(
@@ -70,12 +63,7 @@ def below_lattice(
     chunks side by side leave what coarse points that follow couplings cannot take over.
 
     Args:
-        engine: in float64, as the rows are.
-        level: that level.
         weights: its rows, float64 (K rows,) of every chunk, of a symmetric matrix but for rounding.
-        depth: its number.
-        dtype: the value type of the levels.
-        singular: whether constants are in the null space.
     """
     partition, offsets = level.partition, level.offsets
     if depth:

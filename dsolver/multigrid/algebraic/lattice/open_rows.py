@@ -40,11 +40,7 @@ class OpenRows:
     """Rows of the open cells of a grid.
 
     Attributes:
-        rows: the `LevelRows` of every chunk.
-        blocks: the `RowBlock` of every chunk, of the same rows.
         layouts: the `OpenLayouts` of every chunk.
-        bounds: the first row of each chunk, and behind them the number of rows.
-        senders: the chunks whose rows each chunk reads.
         cells: int32 (rows,) of every chunk, the numbers of the open cells in its box; None where none is left out.
     """
 
@@ -59,12 +55,7 @@ class OpenRows:
 @final
 @dataclass(frozen=True, kw_only=True)
 class OpenLayouts:
-    """The storage order of a chunk's open cells, which is that of their rows.
-
-    Attributes:
-        box: of a block of the grid.
-        rows: of the rows, twice: as of `dsolver.distributed.loaded_rows.chunk_layouts`.
-    """
+    """Storage order of a chunk's open cells, of a block of the grid and of rows: as of `loaded_rows.chunk_layouts`."""
 
     box: Layout
     rows: tuple[Layout, Layout]
@@ -87,11 +78,7 @@ def open_rows(
     """The rows of a grid's open cells.
 
     Args:
-        engine: of the grid's chunks, in float64.
-        partition: the chunks; an axis of one point is not periodic.
-        offsets: of the rows' columns.
         weights: float64 (K rows,) of every chunk, offset after offset, of a symmetric matrix.
-        closed: bool (rows,) of every chunk, the cells that are left out.
         bounds: of `open_bounds`; each chunk has an open cell.
 
     Raises:
@@ -122,9 +109,6 @@ def all_rows(engine: Engine, partition: Partition, offsets: Offsets, weights: Pe
     """The rows of a grid none of whose cells is left out, in slabs.
 
     Args:
-        engine: of the grid's chunks, in float64.
-        partition: the chunks; an axis of one point is not periodic.
-        offsets: of the rows' columns.
         weights: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil, of a symmetric
             matrix.
 

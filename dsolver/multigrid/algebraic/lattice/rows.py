@@ -51,10 +51,6 @@ class BoxRows:
 
     Attributes:
         rows: with columns by their numbers in the grid.
-        numbers: int64, of the rows.
-        share: float64, as of `dsolver.multigrid.algebraic.rows.measures.Measures`.
-        lists: for each other range that has some of the rows, a message.
-        named: these ranges, ascending.
         mirrored: whether the rows are those of the only chunk, and mirrored entries are known to be equal.
     """
 
@@ -71,15 +67,9 @@ class LatticeRows:
     """Rows of a grid on their way to ranges of rows, and transfers on their way back.
 
     Args:
-        engine: of the grid's chunks, in float64.
-        partition: the chunks; an axis of one point is not periodic.
-        offsets: of the rows' columns.
         weights: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil.
 
     Attributes:
-        bounds: the first row of each range, and behind them the number of rows.
-        rows: the `LevelRows` of every range.
-        senders: the ranges whose rows each range reads.
         boxes: the `BoxRows` of every chunk.
     """
 
@@ -96,12 +86,7 @@ class LatticeRows:
         self.rows = symmetric_rows(engine, made, self.senders, self.bounds, ascending=True)
 
     def transfer(self, made: CoarserLevel, bounds: Bounds) -> CoarserLevel:
-        """The coarser level with R and P between boxes of the grid and ranges of coarse rows.
-
-        Args:
-            made: the coarser level of the ranges.
-            bounds: of its rows.
-        """
+        """The coarser level of ranges, with R and P between boxes of the grid and ranges of coarse rows."""
         if not self._moves:
             return made
         engine, boxes = self._engine, self.boxes
@@ -169,10 +154,7 @@ class _BoxP:
     """Rows of P by their numbers in the coarser level, and what others get of them.
 
     Attributes:
-        rows: of a range, or of a box.
-        lists: for each chunk that gets some, a message.
         sent: for each of them, the numbers of the rows within this box, ascending.
-        named: these chunks, ascending.
     """
 
     rows: Rows

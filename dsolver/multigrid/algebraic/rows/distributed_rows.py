@@ -24,12 +24,7 @@ from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, owners_
 @final
 @dataclass(frozen=True, kw_only=True)
 class DistributedRows:
-    """Rows of a chunk.
-
-    Attributes:
-        window: of their columns.
-        matrix: the rows; columns are places in the window.
-    """
+    """Rows of a chunk, with columns that are places in the window."""
 
     window: Window
     matrix: Csr

@@ -25,13 +25,7 @@ KINDS: Final = (*ROWS, "int64", "float64")
 
 
 def gathering(engine: Engine, bounds: Bounds, *, halves: bool = False) -> Callable[[PerChunk], PerChunk]:
-    """A function that makes the `BroughtRows` of a whole level, on every owner, of those of every chunk.
-
-    Args:
-        engine: of the chunks.
-        bounds: of the level.
-        halves: whether chunks have `HalfRows` in place of these.
-    """
+    """A function that makes `BroughtRows` (of `HalfRows` if so) of a whole level, on every owner, of every chunk's."""
     hosts, chunks = tuple(engine.hosts), len(engine.partition)
     senders = [tuple(range(chunks)) if number in hosts else () for number in range(chunks)]
     send, join = partial(_to_hosts, hosts=hosts), partial(_joined, bounds=bounds, halves=halves)

@@ -18,12 +18,7 @@ from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 @final
 @dataclass(frozen=True, kw_only=True)
 class SentRows:
-    """Rows of a matrix that a chunk has made, and what others get of them.
-
-    Attributes:
-        rows: of the chunk.
-        lists: for each chunk that gets some, a message.
-    """
+    """Rows of a matrix that a chunk has made, and messages for the chunks that get some."""
 
     rows: DistributedRows
     lists: Mapping[int, Message]
@@ -40,13 +35,7 @@ def sent_rows(engine: Engine, rows: PerChunk, own: PerChunk) -> PerChunk:
 
 
 def ghost_rows(engine: Engine, senders: Senders, made: PerChunk) -> PerChunk:
-    """Rows of the ghosts of every chunk, `Message`s by their owners.
-
-    Args:
-        engine: of the chunks.
-        senders: the chunks whose rows each chunk reads.
-        made: of every chunk an object with `lists`, such as `SentRows`.
-    """
+    """Rows of the ghosts of every chunk, `Message`s by their owners; made: of every chunk an object with `lists`."""
     return engine.deliver(made.at("lists"), senders, ROWS)
 
 

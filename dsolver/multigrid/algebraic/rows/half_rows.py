@@ -36,9 +36,6 @@ class HalfRows:
     Attributes:
         window: own numbers, and those of columns behind them.
         half: what `dsolver.kernels.cpu.amg.setup.AmgKernels.completed` makes rows of.
-        origin, near: as of `dsolver.multigrid.algebraic.rows.level_rows.LevelRows`.
-        lists: for each chunk that has rows behind, a message with the entries that it lacks.
-        named: these chunks, ascending.
         sends: for each of them, the own rows that it reads, ascending.
     """
 
@@ -57,13 +54,7 @@ class HalfRows:
         """The rows that a half has.
 
         Args:
-            amg: of the chunk.
-            bounds: of the level.
-            half: of the rows.
             columns: int64, the numbers of columns behind own rows; those without entries are left out.
-            first: number of the first own row.
-            origin: of own rows.
-            near: of own rows.
         """
         half, used = amg.tight(half)
         window, found = Window(first=first, rows=len(origin), ghosts=columns[used], lower=0), amg.behind(half)
@@ -89,14 +80,7 @@ class HalfRows:
 
 
 def completed_rows(engine: Engine, made: PerChunk, senders: Senders, bounds: Bounds) -> PerChunk:
-    """The `LevelRows` of every chunk of a coarser level, symmetric to the bit.
-
-    Args:
-        engine: of the chunks.
-        made: the `HalfRows` of every chunk.
-        senders: the chunks whose rows each chunk reads.
-        bounds: of the level.
-    """
+    """The `LevelRows` of every chunk of a coarser level, symmetric to the bit."""
     before = [tuple(c for c in names if c < number) for number, names in enumerate(senders)]
     around = engine.deliver(made.at("lists"), before, ENTRIES)
     return engine.per_chunk(partial(_completed, bounds=bounds), made, around)

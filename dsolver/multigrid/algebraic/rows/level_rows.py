@@ -22,10 +22,6 @@ class BroughtRows:
     """A chunk's rows of a level that were brought from elsewhere, before their mirrored entries are known to be equal.
 
     Attributes:
-        rows: with columns of the level.
-        origin: int64, the finest row that each one stands for.
-        near: as of `LevelRows`.
-        named: the other chunks whose rows the columns name, ascending.
         mirrored: whether columns ascend, and mirrored entries are equal.
     """
 
@@ -46,12 +42,9 @@ class LevelRows:
     """One chunk's rows of a level.
 
     Attributes:
-        window: what its rows read.
         matrix: its rows, columns as places in the window, ascending; the symmetric part where A is not symmetric.
-        origin: int64 (rows,), the row of the finest level that each stems from.
         near: float64 (rows, k), vectors of the near-null space; k is 0 where they are not needed.
         plan: the exchange of a vector of the level, its ghosts in ascending order.
-        bounds: the first row of each chunk on the level, and behind them the number of rows.
         full: A where it is not symmetric, with the columns of `matrix`; else None.
     """
 

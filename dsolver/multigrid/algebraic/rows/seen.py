@@ -21,9 +21,7 @@ class Seen:
     """Coarse points that a chunk sees; the owners of those that are not its own have to be told.
 
     Attributes:
-        window: of their numbers.
-        wanted: for each other chunk that owns some of them, their numbers.
-        named: these chunks, ascending.
+        window: of their numbers; `wanted` has those of other chunks, by chunk.
     """
 
     window: Window

@@ -44,15 +44,7 @@ class HalfMirrored:
 def symmetric_rows(
     engine: Engine, made: PerChunk, senders: Senders, bounds: Bounds, *, ascending: bool = False
 ) -> PerChunk:
-    """The `LevelRows` of every chunk of a coarser level, symmetric to the bit.
-
-    Args:
-        engine: of the chunks.
-        made: the `BroughtRows` of every chunk.
-        senders: the chunks whose rows each chunk reads.
-        bounds: of the level.
-        ascending: whether columns ascend in each row.
-    """
+    """The `LevelRows` of every chunk of a coarser level of `BroughtRows`, symmetric to the bit."""
     make = partial(_half_mirrored, bounds=bounds, senders=tuple(map(tuple, senders)), ascending=ascending)
     half = engine.per_chunk(make, made)
     if not engine.coupled:
@@ -101,11 +93,7 @@ def _half_mirrored(
 
 
 def _mirrored(backend: Backend, number: int, half: HalfMirrored, around: Mapping[int, Message]) -> LevelRows:
-    """Rows whose entries in columns of chunks before this one are those that their owners have.
-
-    Raises:
-        InputError: one of them has entries that the other one has not.
-    """
+    """Rows whose entries in chunks before are those of their owners; InputError where one has some that are missing."""
     rows = half.rows
     matrix = rows.matrix._replace(values=rows.matrix.values.copy())
     backend.amg.symmetrize(matrix, rows.window.below)

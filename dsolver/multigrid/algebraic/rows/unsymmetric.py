@@ -31,12 +31,7 @@ ENTRIES: Final = ("int64", "int64", "float64")
 @final
 @dataclass(frozen=True, kw_only=True)
 class Turned:
-    """Entries that a chunk has in others' columns: entries of Aᵀ in the rows of these.
-
-    Attributes:
-        lists: for each other chunk a message.
-        named: these chunks, ascending.
-    """
+    """Entries that a chunk has in others' columns: entries of Aᵀ in the rows of these, a message for each."""
 
     lists: Mapping[int, Message]
     named: tuple[int, ...]
@@ -45,13 +40,8 @@ class Turned:
 def with_symmetric_part(engine: Engine, made: PerChunk, bounds: Bounds) -> tuple[PerChunk, Senders]:
     """The `LevelRows` of every chunk: `matrix` is the symmetric part, `full` is A with zeros where Aᵀ has entries.
 
-    Args:
-        engine: of the chunks.
-        made: the `BroughtRows` of every chunk.
-        bounds: of the level.
-
     Returns:
-        them, and the chunks whose rows each chunk reads.
+        they, and the chunks whose rows each chunk reads.
     """
     turned = engine.per_chunk(partial(_turned, bounds=bounds), made)
     named = senders_of(engine, turned.at("named"))

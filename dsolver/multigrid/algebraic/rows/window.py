@@ -32,8 +32,6 @@ class Window:
     """Numbers that a chunk sees of a level, ascending.
 
     Attributes:
-        first: the first own one.
-        rows: how many are its own, one after the other.
         ghosts: int64, all others.
         whole: whether the chunk is the only one: global numbers are places in the window.
         lower: number of ghosts before the own rows where it is known, so that a device is not asked; else None.
