@@ -207,11 +207,7 @@ def _cells(problem: Problem) -> Cells:
 
 
 def _axis(dimensions: int, axis: Any) -> int:
-    """The number of an axis.
-
-    Raises:
-        InputError: the grid has none such.
-    """
+    """The number of an axis. InputError: the grid has none such."""
     names = "xyz"[:dimensions]
     if isinstance(axis, str) and len(axis) == 1 and axis in names:
         return names.index(axis)

@@ -82,21 +82,13 @@ def installing(extra: str) -> str:
 
 
 def check_compiler() -> None:
-    """Refuse loops of CPUs that numba would leave to Python: integers in them overflow, and some cannot run so.
-
-    Raises:
-        DeviceError: NUMBA_DISABLE_JIT is set.
-    """
+    """Refuse (DeviceError) loops that numba would leave to Python: integers overflow, and some cannot run so."""
     if not compiles():
         raise DeviceError("the kernels of CPUs have to be compiled: unset the environment variable NUMBA_DISABLE_JIT")
 
 
 def check_computed(name: str, value: object) -> None:
-    """Refuse what Dask has not computed: it passes for a function, and for whatever has an attribute.
-
-    Raises:
-        InputError: it is a Delayed.
-    """
+    """Refuse what Dask has not computed: it passes for a function, and has any attribute. Raises InputError."""
     if type(value).__module__ == "dask.delayed":
         raise InputError(
             f"{name} is a {type(value).__name__} of Dask: pass what it computes, or an array, as "
@@ -113,16 +105,7 @@ def float_of(number: Any) -> float:
 
 
 def check_real(name: str, dtype: Any, kinds: str = "fiu") -> None:
-    """Refuse numbers that are not real.
-
-    Args:
-        name: of what holds them, for the message.
-        dtype: theirs, of NumPy.
-        kinds: of dtypes that are taken, by NumPy's letters.
-
-    Raises:
-        InputError: they are complex, or no numbers.
-    """
+    """Refuse numbers of a NumPy dtype that are not real, but for `kinds` by NumPy's letters; raises InputError."""
     if dtype.kind in kinds:
         return
     hint = "take float64"
@@ -134,15 +117,7 @@ def check_real(name: str, dtype: Any, kinds: str = "fiu") -> None:
 
 
 def check_block(block: Any, kinds: str = "fiub") -> None:
-    """Refuse a block that is masked or not real, as one of a Dask array may be whatever the array says.
-
-    Args:
-        block: of an array.
-        kinds: as of `check_real`.
-
-    Raises:
-        InputError: it is one.
-    """
+    """Refuse a block that is masked or not real, as one of a Dask array may be whatever the array says (InputError)."""
     mask = getattr(block, "mask", None)
     if mask is not None and mask.any():
         raise InputError(
@@ -153,21 +128,13 @@ def check_block(block: Any, kinds: str = "fiub") -> None:
 
 
 def check_tolerance(name: str, value: Any) -> None:
-    """Refuse what is no tolerance.
-
-    Raises:
-        InputError: it is no finite number >= 0.
-    """
+    """Refuse what is no finite number >= 0 as a tolerance; raises InputError."""
     if not (isinstance(value, Real) and 0.0 <= float_of(value) < math.inf):
         raise InputError(f"{name} must be a finite number >= 0, not {in_a_line(value)}")
 
 
 def check_path(path: Path) -> None:
-    """Refuse a name that no file can have, or that may not be looked at.
-
-    Raises:
-        InputError: the system says so, as of names that are too long.
-    """
+    """Refuse a name that no file can have, or that may not be looked at; raises InputError."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

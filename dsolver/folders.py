@@ -34,11 +34,7 @@ def path_of(folder: int) -> Path:
 
 @contextmanager
 def plain_file(name: str, at: int) -> Iterator[BinaryIO]:
-    """A plain file in an open folder, to be read.
-
-    Raises:
-        OSError: it is none, or a link.
-    """
+    """A plain file in an open folder, to be read. OSError: it is none, or a link."""
     with os.fdopen(os.open(name, _READ, dir_fd=at), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(f"{name} is no plain file")

@@ -25,11 +25,8 @@ class CellCoefficients(ParametricSystem):
     """Diffusion as a function of κ, along all axes or each, and σ.
 
     Args:
-        problem: of `dsolver.problems.diffusion`.
         kappas: how many κ there are among the parameters: 0 (that of the problem), 1 or 3.
         sigma: whether σ is the last of them.
-        xp: the package that differentiates.
-        asarray: makes an array of it of one of NumPy's.
     """
 
     def __init__(self, problem: Problem, kappas: int, *, sigma: bool, xp: Any, asarray: Callable[[Any], Array]) -> None:
@@ -115,11 +112,7 @@ class CellCoefficients(ParametricSystem):
 def cells_of(
     problem: Any, kappa: Any, sigma: Any, xp: Any, asarray: Callable[[Any], Array]
 ) -> tuple[ParametricSystem, list[Any]]:
-    """The system of a problem, and its parameters.
-
-    Raises:
-        InputError: it is no problem, or has no such parameters.
-    """
+    """The system of a problem, and its parameters. InputError: it is no problem, or has no such parameters."""
     check_problem(problem)
     if isinstance(problem.rule, Diffusion):
         if problem.rule.fixed or problem.rule.velocity or problem.rule.cross:

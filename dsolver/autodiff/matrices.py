@@ -14,11 +14,7 @@ from dsolver.problems import Problem
 
 @final
 class MatrixEntries(ParametricSystem):
-    """A sparse matrix as a function of its entries; its parameters are their values, rows and columns.
-
-    Args:
-        rows: of A.
-    """
+    """A sparse matrix as a function of its entries; its parameters are their values, rows and columns."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -49,11 +45,7 @@ class MatrixEntries(ParametricSystem):
 
 
 def entries_of(A: Any) -> tuple[ParametricSystem, list[Any]]:
-    """The system of a matrix of SciPy, and its parameters.
-
-    Raises:
-        InputError: it is not square.
-    """
+    """The system of a matrix of SciPy, and its parameters. InputError: it is not square."""
     check_form("A", A, complex_too=True)
     places = A.tocoo()
     return MatrixEntries(A.shape[0]), [places.data, places.row, places.col]

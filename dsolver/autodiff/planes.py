@@ -10,11 +10,7 @@ from dsolver.session.user_arrays.several import with_first_axis_last
 
 
 def in_space(problem: Any, b: Any, kappa: Any, sigma: Any) -> tuple[Any, Any, Any, Any]:
-    """The problem with three axes, and b, κ and σ for it; as they are where it has them, or is a matrix.
-
-    Raises:
-        InputError: b has another shape, or κ not one entry for each axis.
-    """
+    """The problem, b, κ and σ with three axes; as they are where they have them, or of a matrix; or InputError."""
     if not isinstance(problem, Problem) or problem.flat or problem.dimensions == 3:
         return problem, b, kappa, sigma
     count, shape, grid = problem.dimensions, problem.shape, problem.grid

@@ -48,11 +48,7 @@ class Setups:
     def solver(
         self, system: ParametricSystem, values: Sequence[Array], arguments: SetupArguments, *, transposed: bool
     ) -> Iterator[Solver]:
-        """A `Solver` for a system, set up with values for its parameters; it is its caller's alone meanwhile.
-
-        Raises:
-            InputError: a value or an argument cannot be right.
-        """
+        """A `Solver` with values for a system's parameters, its caller's alone meanwhile. InputError: a bad value."""
         client = arguments.get("client")
         if default_client.meant(client) is not None:
             with Solver(system.problem(values, transposed=transposed), **arguments) as solver:
@@ -103,8 +99,6 @@ class DifferentiatedSolve:
     """The solve x = A⁻¹ r and its tolerances.
 
     Attributes:
-        system: A as a function of its parameters.
-        arguments: of a `Solver`, by name.
         options: "rtol" and "maxiter" of its solves.
     """
 
@@ -116,9 +110,6 @@ class DifferentiatedSolve:
         """x, of r's shape, in float64 or complex128.
 
         Args:
-            values: of the parameters, arrays of NumPy or CuPy.
-            r: the right-hand side, likewise, or several.
-            transposed: whether Aᵀ x = r is meant.
             gradient: whether r is a gradient, of which the part that no x can reach is zero by definition.
 
         Raises:

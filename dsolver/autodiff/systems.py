@@ -47,10 +47,6 @@ class ParametricSystem(ABC):
     def problem(self, values: Sequence[Any], *, transposed: bool) -> Problem:
         """The problem with values for the parameters, or with its transpose, whose x = A⁻¹ b.
 
-        Args:
-            values: of the parameters, arrays of NumPy or CuPy.
-            transposed: whether Aᵀ is meant; not asked where A is symmetric.
-
         Raises:
             InputError: they cannot be right.
         """
@@ -73,14 +69,7 @@ class ParametricSystem(ABC):
 
 @final
 class Fixed(ParametricSystem):
-    """A problem without parameters, whose right-hand side is b itself.
-
-    Args:
-        problem: a stencil, or a matrix that is its own transpose.
-
-    Raises:
-        InputError: it is a matrix that is not.
-    """
+    """A problem without parameters, whose right-hand side is b itself. InputError: a matrix unlike its transpose."""
 
     def __init__(self, problem: Problem) -> None:
         if problem.unsymmetric or problem.hermitian:
@@ -121,11 +110,7 @@ class Fixed(ParametricSystem):
 
 
 def array_of(name: str, value: Any, asarray: Callable[[Any], Array]) -> Any:
-    """An argument as an array of the package that differentiates.
-
-    Raises:
-        InputError: it is none, and becomes none.
-    """
+    """An argument as an array of the package that differentiates. InputError: it is none, and becomes none."""
     try:
         values = asarray(value)
     except InputError:
@@ -142,11 +127,7 @@ def in_double(values: Array) -> Array:
 
 
 def check_shape(b: Any, system: ParametricSystem) -> None:
-    """Refuse a right-hand side, or several, that do not fit a system.
-
-    Raises:
-        InputError: b has another shape.
-    """
+    """Refuse a right-hand side, or several, that do not fit a system; raises InputError."""
     one, shape = system.shape, tuple(b.shape)
     if shape[: len(one)] != one or len(shape) > len(one) + 1:
         several = f"({', '.join(map(str, one))}, k)"
@@ -155,11 +136,7 @@ def check_shape(b: Any, system: ParametricSystem) -> None:
 
 
 def check_unused(name: str, kappa: Any, sigma: Any) -> None:
-    """Refuse coefficients where there are none.
-
-    Raises:
-        InputError: there are.
-    """
+    """Refuse coefficients where there are none; raises InputError."""
     for given, value in (("kappa", kappa), (SIGMA, sigma)):
         if value is not None:
             raise InputError(f"{name} has no {given}: only problems of dsolver.problems.diffusion have")

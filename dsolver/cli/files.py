@@ -31,12 +31,7 @@ ZARR_MARKS: Final = ("zarr.json", ".zarray")
 
 
 def check_output(path: Path | None, *, force: bool, suffixes: tuple[str, ...] = ()) -> None:
-    """Refuse an output that could not be written at the end, before any work.
-
-    Raises:
-        OutputExistsError: it exists and is not to be replaced, or must not be.
-        InputError: its folder does not exist, or its name has an unknown ending.
-    """
+    """Refuse an output that could not be written at the end: OutputExistsError, or InputError (folder, ending)."""
     if path is None:
         return
     if suffixes:
@@ -73,21 +68,13 @@ def _check_ending(path: Path, suffixes: tuple[str, ...]) -> None:
 
 
 def check_kind(path: Path | None, shape: tuple[int, ...]) -> None:
-    """Refuse an output of x that cannot hold an array of its shape.
-
-    Raises:
-        InputError: it is a file of vectors, and x has more axes.
-    """
+    """Refuse an output of x that cannot hold an array of its shape; raises InputError."""
     if path is not None and path.suffix in VECTORS and len(shape) > 1:
         raise InputError(f"cannot write {path}: it would hold a vector, but x has the shape {shape}; use a .npy file")
 
 
 def check_apart(*paths: Path | None) -> None:
-    """Refuse one name for two outputs, of which the one written first would be lost.
-
-    Raises:
-        InputError: two of them are the same.
-    """
+    """Refuse one name for two outputs, of which the one written first would be lost; raises InputError."""
     given = [path.resolve() for path in paths if path is not None]
     for path in given:
         if given.count(path) > 1:
@@ -121,7 +108,6 @@ def check_input(path: Path, expected: tuple[int, ...]) -> None:
     """Refuse a right-hand side that cannot be right, before any work.
 
     Args:
-        path: of the file.
         expected: the shape of one: of a grid, or (rows,). With one axis more, the last, it is several.
 
     Raises:
@@ -149,13 +135,7 @@ def read_array(path: Path, client: Client | None) -> Any:
 
 
 def write_array(path: Path, x: Any, dimensions: int) -> None:
-    """Write a NumPy or Dask array; a Dask array goes to zarr block by block, from the workers.
-
-    Args:
-        path: of the file.
-        x: a vector, or several, which have one axis more.
-        dimensions: axes of one.
-    """
+    """Write a NumPy or Dask array with so many axes, or one more; Dask's goes to zarr by blocks, from the workers."""
     with _replacing(path) as partial:
         if path.suffix == ".npy":
             with partial.open("wb") as file:
@@ -179,11 +159,7 @@ def write_array(path: Path, x: Any, dimensions: int) -> None:
 
 
 def opened(path: Path) -> Any:
-    """The array of a file: NumPy's, mapped from a .npy file, or zarr's.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """The array of a file: NumPy's, mapped from a .npy file, or zarr's. InputError: it cannot be read."""
     if ".mtx" in path.suffixes[-2:]:
         from dsolver.matrices.io import read_vectors
 
@@ -220,11 +196,7 @@ def _zarr() -> Any:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """The path where a file or a zarr array is written before it gets its name; if that fails, nothing of it is left.
-
-    Raises:
-        InputError: the folder does not take it, as on a full disk.
-    """
+    """The path where a file is written before it gets its name, or nothing is left. InputError: a full disk."""
     partial = _partial(path)
     _remove(partial)
     try:

@@ -89,11 +89,7 @@ def submit(*, scheduler: str, send: tuple[Path, ...], command: tuple[str, ...]) 
 
 
 def sent(send: Sequence[Path], command: Sequence[str]) -> list[Path]:
-    """Files of this folder that travel with a command: those that it names, and what cases among them name.
-
-    Raises:
-        InputError: one that was asked for is not there, or lies elsewhere.
-    """
+    """Files of this folder that travel with a command: those named, also by its cases. InputError: one is not there."""
     for path in send:
         if not path.exists() or not _here(path):
             raise InputError(f"--send {path}: name a file of this folder")
@@ -135,12 +131,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def check(command: tuple[str, ...]) -> None:
-    """Refuse a command that could only fail there.
-
-    Raises:
-        InputError: it cannot be submitted, or chooses a cluster.
-        click.UsageError: an option is wrong.
-    """
+    """Refuse (InputError, click.UsageError) a command that could only fail there, or chooses a cluster."""
     if command[0] == jobs.PYTHON:
         script = Path(command[1]) if len(command) > 1 else None
         if script is None or not (command[1].startswith("-") or script.is_absolute() or script.is_file()):

@@ -28,11 +28,7 @@ def is_labeled(path: Path) -> bool:
 
 
 def read(path: Path) -> Any:
-    """A variable as a DataArray, in memory; axes that are called x, y and z are brought into this order, to the front.
-
-    Raises:
-        InputError: xarray, h5netcdf or h5py is not installed, it cannot be read, or it is not clear what is meant.
-    """
+    """A variable as a DataArray, in memory; axes x, y, z come in this order, to the front. InputError: unreadable."""
     xarray, found = library(), FILE.fullmatch(path.name)
     assert found is not None
     file = path.with_name(found["file"])
@@ -50,13 +46,7 @@ def read(path: Path) -> Any:
 
 
 def write(path: Path, x: Any, dimensions: int) -> None:
-    """Write a solution, or several: a DataArray with its coordinates, any other array with the axes x, y and z.
-
-    Args:
-        path: of the file.
-        x: the array.
-        dimensions: axes of a solution.
-    """
+    """Write a solution, or several: a DataArray with its coordinates, any other with the axes x, y and z."""
     dims = (*AXES[:dimensions], COLUMNS)[: x.ndim]
     array = x if hasattr(x, "dims") else library().DataArray(np.asarray(x), dims=dims)
     array = array.rename(SOLUTION)
@@ -68,11 +58,7 @@ def write(path: Path, x: Any, dimensions: int) -> None:
 
 
 def library() -> Any:
-    """The xarray package, with h5netcdf and h5py to read and write files.
-
-    Raises:
-        InputError: one of them is not installed.
-    """
+    """The xarray package, with h5netcdf and h5py to read and write files. InputError: one is not installed."""
     try:
         for package in ("h5py", "h5netcdf"):  # which reads without the other, too, but writes nothing
             importlib.import_module(package)

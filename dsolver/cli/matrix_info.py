@@ -29,11 +29,6 @@ CSR_BYTES = 12
 def facts(path: Path, workers: int, device: DeviceName) -> Iterator[tuple[str, str]]:
     """Names and values of what there is to know of a matrix before it is solved with.
 
-    Args:
-        path: of its file, as for `dsolver.read_matrix`.
-        workers: how many would solve with it.
-        device: theirs.
-
     Raises:
         InputError: the file cannot be read, or holds no square matrix of real and finite numbers.
     """

@@ -135,12 +135,7 @@ precond_dtype_option = click.option(
 
 
 def json_option(what: str, example: str) -> Callable[[F], F]:
-    """The option --json, which writes something to a file or to stdout.
-
-    Args:
-        what: is written, in words.
-        example: a file.
-    """
+    """The option --json, which writes something (in words) to a file, for `example`, or to stdout."""
     return click.option(
         "--json",
         "json_file",
@@ -173,11 +168,7 @@ volume_options = with_options(
 
 
 def set_volume(*, quiet: bool, verbose: bool) -> None:
-    """Show this package's log on stderr: everything, warnings, or errors alone.
-
-    Raises:
-        InputError: both were asked for.
-    """
+    """Show this package's log on stderr: everything, warnings, or errors alone. InputError: both were asked for."""
     if quiet and verbose:
         raise InputError("--quiet and --verbose exclude each other")
     handler = logging.StreamHandler()  # to stderr
@@ -214,12 +205,7 @@ force_option = click.option(
 @final
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """The cluster, engine and device of a command, from its options.
-
-    Attributes:
-        engine, device, kernels: see `dsolver.cluster.runtime.connect`.
-        workers, scheduler, wait: see `dsolver.cluster.local.ClusterOptions`.
-    """
+    """The cluster, engine and device of a command: see `cluster.runtime.connect` and `cluster.local.ClusterOptions`."""
 
     engine: EngineName
     device: DeviceName

@@ -31,12 +31,7 @@ Report = Callable[[str, int, int], None]
 
 @contextmanager
 def announced(text: str, *, unless: object = None) -> Iterator[None]:
-    """Say on stderr what is waited for, if it takes longer than `STARTED`; with --quiet nothing.
-
-    Args:
-        text: what is said.
-        unless: what tells of it itself, such as a bar.
-    """
+    """Say on stderr what is waited for beyond `STARTED`; not with --quiet, or where `unless`, as a bar, tells of it."""
     if unless is not None or not talks():
         yield
         return

@@ -20,12 +20,10 @@ from dsolver.matrices.matrix import is_matrix
 @final
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """Findings about a block, for the client.
+    """Findings about a block, for the client; of `empty` and `hollow` rows how many, and the first one.
 
     Attributes:
         ghosts: int64, other chunks' columns that it reads, unique and ascending.
-        empty: rows without an entry: how many, and the first one.
-        hollow: rows with a zero on the diagonal: how many, and the first one.
         indefinite: whether the diagonal has a number that is not positive.
         negative: whether all its numbers are negative.
         closed: whether the entries of every row add up to zero.

@@ -25,11 +25,7 @@ T = TypeVar("T")
 
 
 def answering(client: Client, wanted: int) -> tuple[list[str], list[str]]:
-    """The workers that answer, and those that do not, as soon as so many do or `RETURN` is over.
-
-    Raises:
-        OSError: the scheduler does not answer.
-    """
+    """The workers that answer, once so many do or `RETURN` is over, and the others. OSError: no scheduler answers."""
     until = time.monotonic() + RETURN
     heard: set[str] = set()  # also of those that are late for once
     while True:
@@ -42,11 +38,7 @@ def answering(client: Client, wanted: int) -> tuple[list[str], list[str]]:
 
 
 def chosen(client: Client, choose: Callable[[tuple[str, ...]], T]) -> T:
-    """The choice of `choose` among the cluster's workers, which it asks; among the rest where one is lost meanwhile.
-
-    Raises:
-        ClusterError: the cluster does not answer, or has no workers, or loses one after the other.
-    """
+    """The choice of `choose` among the workers, asked again where one is lost. ClusterError: there are no workers."""
     workers = devices.workers_of(client)
     wanted = len(workers)
     for _ in range(ATTEMPTS):

@@ -26,9 +26,7 @@ class Gpu:
     """The GPU that a process uses by default.
 
     Attributes:
-        name: as the driver calls it.
         bus: its PCI address, which is equal where two processes share it.
-        memory: bytes.
         bandwidth: of the memory by the driver's clock and width, bytes per second; 0 where not known.
     """
 
@@ -96,13 +94,10 @@ def reclaimed_memory() -> int:
 
 
 def copy_bandwidth() -> float:
-    """Bytes a second that the GPU of this process reads and writes in a copy of its memory.
+    """Bytes a second that the GPU of this process reads and writes in a copy of its memory. DeviceError: there is none.
 
     Measured once for each model of device and driver, in about 30 ms, and kept in the user's folder for caches
     (`dsolver.kernels.device_cache`). To be called while the GPU is idle.
-
-    Raises:
-        DeviceError: there is no GPU.
     """
     gpu = find_gpu()
     if isinstance(gpu, str):
@@ -113,11 +108,7 @@ def copy_bandwidth() -> float:
 
 
 def free_memory_of(client: Client | None, workers: Sequence[str], *, reclaim: bool = False) -> tuple[int, ...]:
-    """`free_memory` of each worker's GPU, or of this process's; with `reclaim`, `reclaimed_memory`.
-
-    Raises:
-        ClusterError: a worker does not answer.
-    """
+    """`free_memory` of each worker's GPU, or of this process's; with `reclaim`, `reclaimed_memory`."""
     question = reclaimed_memory if reclaim else free_memory
     if client is None:
         return (question(),)
@@ -141,11 +132,7 @@ def _bandwidth(runtime: Any, device: int) -> float:
 
 
 def of_process(wanted: str) -> str:
-    """The device of this process: "cpu" or "cuda".
-
-    Raises:
-        DeviceError: "cuda" was asked for and there is no GPU.
-    """
+    """The device of this process: "cpu" or "cuda". DeviceError: "cuda" was asked for and there is no GPU."""
     if wanted == "cpu":
         return "cpu"
     gpu = find_gpu()
@@ -160,8 +147,6 @@ def of_cluster(client: Client, wanted: str, workers: Sequence[str] = ()) -> tupl
     """Worker addresses in rank order, and "cpu" or "cuda" for all of them.
 
     Args:
-        client: of the cluster.
-        wanted: "cpu", "cuda" or "auto".
         workers: which to take; all by default.
 
     Ranks are ordered by host, then GPU, then address, so that neighbors in rank share the fastest links.
@@ -185,11 +170,7 @@ def of_cluster(client: Client, wanted: str, workers: Sequence[str] = ()) -> tupl
 
 
 def workers_of(client: Client) -> tuple[str, ...]:
-    """The addresses of the cluster's workers, of which there is one or more.
-
-    Raises:
-        ClusterError: the cluster does not answer, or has no workers.
-    """
+    """The addresses of the cluster's workers. ClusterError: it does not answer, or has none."""
     if client.status != "running":
         raise ClusterError(f"the client is {client.status}: connect a new one with Client(address)")
     try:
@@ -203,11 +184,7 @@ def workers_of(client: Client) -> tuple[str, ...]:
 
 
 def present(client: Client) -> tuple[str, ...]:
-    """The addresses of the cluster's workers.
-
-    Raises:
-        OSError: the scheduler does not answer.
-    """
+    """The addresses of the cluster's workers. OSError: the scheduler does not answer."""
     scheduler: Any = client.scheduler
 
     async def asked() -> Any:
@@ -217,12 +194,7 @@ def present(client: Client) -> tuple[str, ...]:
 
 
 def ask_all(client: Client, question: Callable[[], Any], workers: Sequence[str]) -> dict[str, Any]:
-    """The answer of each worker, by address.
-
-    Raises:
-        WorkerLostError: a worker left the cluster meanwhile.
-        ClusterError: a worker does not answer, or cannot run this package.
-    """
+    """The answer of each worker, by address. WorkerLostError: one left; ClusterError: one cannot answer."""
     try:
         heard = ask_each(client, question, workers, TIMEOUT)
     except (OSError, TimeoutError) as error:

@@ -73,17 +73,7 @@ def read_matrix(path: str | Path, *, client: Client | None = None, chunks: int |
 
 
 def blocks_of_file(path: Path, client: Client, chunks: int | None = None) -> list[Future[Any]]:
-    """Blocks of rows of a matrix from a file, each a future of a `scipy.sparse` matrix on the worker that read it.
-
-    Args:
-        path: as the workers see it.
-        client: the cluster's.
-        chunks: how many blocks; by default as many as workers.
-
-    Raises:
-        InputError: as of `read_matrix`.
-        ClusterError: the cluster does not answer, or has no workers.
-    """
+    """Blocks of rows of a matrix from a file, each a future of a `scipy.sparse` matrix on the worker that read it."""
     workers = sorted(workers_of(running(client)))
     asked: Any = chunks
     if not isinstance(asked, Integral | None):

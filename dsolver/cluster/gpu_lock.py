@@ -13,11 +13,7 @@ _CLAIMS: WeakKeyDictionary[object, tuple[int, frozenset[str]]] = WeakKeyDictiona
 
 
 def claim(holder: object, runtime: Runtime) -> None:
-    """Note that a holder has the GPUs of a cluster, if its runtime uses them, until `release`.
-
-    Raises:
-        ClusterError: this thread has opened another holder of one of them, and not closed it.
-    """
+    """Note that a holder has a cluster's GPUs until `release`. ClusterError: another of this thread has one of them."""
     if runtime.engine != "resident" or runtime.device != "cuda":
         return
     mine = threading.get_ident(), frozenset(runtime.workers)

@@ -30,8 +30,6 @@ def matrix_of(problem: Any, client: Client | None, chunks: int | None = None, *,
     """`as_matrix`, where the workers of a cluster make rows of a grid with a flow or a full tensor, if there is one.
 
     Args:
-        problem: any.
-        client: of the cluster, or None.
         chunks: how many chunks of rows there are to be; by default one for each worker, or as many as the problem has.
         gpu: as of `as_matrix`.
 

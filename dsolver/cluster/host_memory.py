@@ -39,7 +39,6 @@ class Supply:
     Attributes:
         what: the bytes are, for messages: "free on the machine".
         identity: equal for those processes that share it.
-        free: bytes.
     """
 
     what: str
@@ -50,12 +49,7 @@ class Supply:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """Memory that a process may take.
-
-    Attributes:
-        free: bytes.
-        what: the supply is that it comes from, as `Supply.what`.
-    """
+    """Memory that a process may take, in bytes, and the supply that it comes from, as `Supply.what`."""
 
     free: int
     what: str
@@ -80,11 +74,7 @@ def supplies(dask_worker: Any = None) -> list[Supply]:
 
 
 def supplies_of(client: Client | None, workers: Sequence[str]) -> list[list[Supply]]:
-    """The `supplies` of each worker, or of this process.
-
-    Raises:
-        ClusterError: a worker does not answer.
-    """
+    """The `supplies` of each worker, or of this process. ClusterError: a worker does not answer."""
     if client is None:
         return [supplies()]
     found = devices.ask_all(client, supplies, workers)
@@ -92,13 +82,7 @@ def supplies_of(client: Client | None, workers: Sequence[str]) -> list[list[Supp
 
 
 def shares(of_workers: Sequence[Sequence[Supply]], needs: Sequence[int], held: Sequence[int] = ()) -> list[Share]:
-    """The share of each worker when those with the same supply divide it in proportion to their needs.
-
-    Args:
-        of_workers: the supplies of each worker.
-        needs: bytes that each worker needs.
-        held: bytes that each worker has of it already.
-    """
+    """The share of each worker where those with one supply divide it by their needs; held: bytes they have already."""
     more = [max(0, need - has) for need, has in zip_longest(needs, held, fillvalue=0)]
     wanted: dict[str, int] = defaultdict(int)
     left: dict[str, int] = {}
@@ -116,12 +100,7 @@ def shares(of_workers: Sequence[Sequence[Supply]], needs: Sequence[int], held: S
 
 
 def _limited(process: str, root: Path) -> Iterator[tuple[Path, int]]:
-    """The folder of each cgroup that limits the memory of a process, and the bytes that are left below its limit.
-
-    Args:
-        process: the text of `PROCESS`.
-        root: where cgroups are mounted.
-    """
+    """The folder of each cgroup that limits a process (text of `PROCESS`), and the bytes left below its limit."""
     for line in process.splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":

@@ -62,7 +62,6 @@ class ClusterOptions:
             to, ending in ".json"; None for none.
         wait: begin only when that scheduler has so many workers; None to take those that are there.
         device: "cpu", "cuda", or "auto" for GPU workers where this machine has a GPU for each.
-        engine: that will run there.
 
     Raises:
         InputError: the choices exclude each other or are out of range.
@@ -97,12 +96,7 @@ class ClusterOptions:
 
 @contextmanager
 def open_client(options: ClusterOptions) -> Iterator[Client | None]:
-    """A client of the cluster that the options name, closed at the end together with what was started for it.
-
-    Raises:
-        ClusterError: the scheduler cannot be reached.
-        DeviceError: GPU workers were asked for and cannot be started here.
-    """
+    """A client of the cluster named, closed at the end with what was started. ClusterError, DeviceError: no such."""
     if options.scheduler is not None:
         # Current, so that a Dask array is computed there and not in this process.
         with _silent(*OF_A_CLIENT), _connected(options.scheduler) as client, client.as_current():
@@ -145,12 +139,7 @@ def _connected(address: str) -> Client:
 
 
 def _written(file: Path) -> str:
-    """The address in the file of a scheduler, which Dask would read again and again where it is none.
-
-    Raises:
-        ClusterError: there is no such file.
-        InputError: a scheduler has not written it.
-    """
+    """The address in a scheduler's file. ClusterError: there is no such file; InputError: no scheduler wrote it."""
     try:
         return str(json.loads(file.read_text(encoding="utf-8"))["address"])
     except OSError as error:
@@ -179,7 +168,6 @@ def start_local(workers: int, device: str, **scheduler: Any) -> Any:
     """A cluster on this machine: one worker a GPU, or so many CPU workers.
 
     Args:
-        workers: how many.
         device: "cpu", "cuda", or "auto" for GPU workers where this machine has a GPU for each.
         scheduler: further arguments of `distributed.LocalCluster`, such as host, scheduler_port, dashboard_address.
 

@@ -28,12 +28,7 @@ from dsolver.cluster.block_tasks import Findings, compressed_block, findings_of,
 
 @final
 class PlacedRows(ChunkRows):
-    """Row blocks on a cluster, and what they are made from: a lost one is made again.
-
-    Args:
-        blocks: futures of the `RowBlock` of each chunk.
-        sources: futures that they follow from.
-    """
+    """Row blocks on a cluster, futures, and those that they are made from: a lost one is made again."""
 
     def __init__(self, blocks: Sequence[Future[RowBlock]], sources: Sequence[Future[Any]]) -> None:
         self._blocks, self._sources = tuple(blocks), tuple(sources)
@@ -111,12 +106,7 @@ def matrix_from_blocks(
 
 
 def running(client: Client | None) -> Client:
-    """The client, or the newest one, of a cluster that has workers, for one who is going to wait for its tasks.
-
-    Raises:
-        InputError: it is no client.
-        ClusterError: there is none, or its cluster does not answer or has no workers.
-    """
+    """The client, or the newest one, of a cluster with workers. InputError: it is none; ClusterError: there is none."""
     from distributed import default_client
 
     check_client(client)
@@ -131,11 +121,7 @@ def running(client: Client | None) -> Client:
 
 
 def _listed(blocks: Iterable[Any] | dask.array.Array) -> list[Any]:
-    """The blocks one by one: a Dask array itself would be taken apart row by row.
-
-    Raises:
-        InputError: they are no list of blocks, or the array is cut along its columns, too.
-    """
+    """The blocks one by one: of a Dask array, not row by row. InputError: it is cut along columns, or no list."""
     from dask.base import is_dask_collection
     from distributed import Future
 
@@ -166,11 +152,7 @@ def _future(client: Client, number: int, block: Any) -> Future[Any]:
 
 
 def _check_apart(blocks: Sequence[Future[Any]]) -> None:
-    """Refuse a block that is there twice.
-
-    Raises:
-        InputError: one is.
-    """
+    """Refuse a block that is there twice; raises InputError."""
     first: dict[Any, int] = {}
     for number, block in enumerate(blocks):
         other = first.setdefault(block.key, number)
@@ -187,9 +169,6 @@ def results_of(
     """Results of tasks, which may follow from blocks of users.
 
     Args:
-        client: of the cluster.
-        asked: the tasks.
-        blocks: of users.
         silence: as of `dsolver.engines.dask.attended`.
 
     Raises:
@@ -225,11 +204,7 @@ def results_of(
 
 
 def _places(client: Client, rows: Sequence[Future[Any]]) -> tuple[str, ...]:
-    """The worker that has each block of rows; any, where one is made again.
-
-    Raises:
-        ClusterError: the cluster does not answer, or has no workers.
-    """
+    """The worker that has each block of rows; any, where one is made again. ClusterError: there are none."""
     there, scheduler = workers_of(client), cast("Any", client.scheduler)
 
     async def asked() -> Any:
@@ -240,11 +215,7 @@ def _places(client: Client, rows: Sequence[Future[Any]]) -> tuple[str, ...]:
 
 
 def _partition(shapes: Sequence[tuple[int, int]]) -> RowPartition:
-    """Row ranges of blocks with these shapes.
-
-    Raises:
-        InputError: they are not those of one square matrix.
-    """
+    """Row ranges of blocks with these shapes. InputError: they are not those of one square matrix."""
     size = sum(rows for rows, _ in shapes)
     for number, (rows, _) in enumerate(shapes):
         if rows == 0:

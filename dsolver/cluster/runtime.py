@@ -34,10 +34,8 @@ class Runtime:
 
     Attributes:
         engine: "reference", "graph" or "resident".
-        device: "cpu" or "cuda".
         kernels: the backend's name, "numpy", "cpu" or "cuda".
         client: the Dask cluster, or None to stay in this process.
-        workers: worker addresses in rank order; empty without a client.
     """
 
     engine: str
@@ -47,11 +45,7 @@ class Runtime:
     workers: tuple[str, ...]
 
     def chunks_for(self, grid: Triple, divisor: int = 1, *, slabs: bool = False) -> Triple:
-        """A cut with one chunk for each worker: see `dsolver.grid.cut.chunks_for`.
-
-        Raises:
-            InputError: the grid has no multiple of the divisor along an axis.
-        """
+        """A cut with one chunk for each worker: see `dsolver.grid.cut.chunks_for`."""
         return chunks_for(grid, max(1, len(self.workers)), divisor, slabs=slabs)
 
     def workers_used(self, chunks: int) -> str:
@@ -79,9 +73,6 @@ class Runtime:
         """Start a program for a partition: program(engine, spec), in this process or on every rank.
 
         Args:
-            program: made on the engine, or on every rank's.
-            spec: what it needs; picklable.
-            partition: the chunks.
             offsets: what the rows read; a task graph then links only those chunks that exchange.
             places: workers that have the chunks' data; empty where that is to be brought.
         """
@@ -158,20 +149,12 @@ def connect(
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that there is not.
-
-    Raises:
-        InputError: its name is unknown.
-    """
+    """Refuse a device with an unknown name; raises InputError."""
     _check("device", device, ("auto", "cpu", "cuda"))
 
 
 def check_client(client: Any) -> None:
-    """Refuse what is no client that waits for answers; None stands for no cluster.
-
-    Raises:
-        InputError: it is none.
-    """
+    """Refuse what is no client that waits for answers; None stands for no cluster. Raises InputError."""
     if client is None:
         return
     if not hasattr(client, "submit"):

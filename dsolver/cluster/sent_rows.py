@@ -46,7 +46,6 @@ class GivenRows:
     """Consecutive rows of a matrix, as they lie in its user's arrays.
 
     Attributes:
-        span: the first row, and behind the last one.
         start: integers (rows + 1,), where rows begin, from any number on.
         columns: integers, global numbers, of their entries alone.
         values: of these.
@@ -63,13 +62,7 @@ class GivenRows:
 @final
 @dataclass(frozen=True, kw_only=True)
 class PlacedPiece:
-    """Rows of a chunk on its owner, before their columns have numbers there.
-
-    Attributes:
-        rows: on the device; columns are global numbers.
-        ghosts: of `ghost_columns`, on the host.
-        span, near: as of `GivenRows`.
-    """
+    """Rows of a chunk on its owner with global columns; ghosts: of `ghost_columns`, on the host; see `GivenRows`."""
 
     rows: Csr
     ghosts: npt.NDArray[np.int64]
@@ -82,11 +75,7 @@ class SentMatrix(CutRows):
     """A matrix of this process, whose rows were sent to the owners of its chunks.
 
     Args:
-        runtime: where its chunks are.
         matrix: of `dsolver.matrices.checked.checked`, on the host.
-        partition: rows of each chunk.
-        formats: as of `dsolver.matrix`.
-        near: float64 (rows, k), the near-null space of all rows, or None.
         blocks: sizes of blocks of which statistics are wanted.
 
     Raises:

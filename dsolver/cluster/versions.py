@@ -41,13 +41,7 @@ def installed() -> dict[str, str | None]:
 def disagreement(
     here: Mapping[str, str | None], there: Mapping[str, Mapping[str, str | None]], *, gpus: bool
 ) -> str | None:
-    """The difference of versions that prevents a program of this process on these workers; None if there is none.
-
-    Args:
-        here: versions of this process, as `installed` tells them.
-        there: the same of each worker by address.
-        gpus: whether the workers will use GPUs.
-    """
+    """The difference of versions, `here` and by worker `there`, that prevents a program on these workers, or None."""
     first = next(iter(there), "")
     for name in MUST_AGREE + (MUST_AGREE_ON_GPUS if gpus else ()):
         known, holder = here.get(name), "this process"

@@ -44,12 +44,7 @@ def measured(threads: int, size: int, rounds: int) -> float:
 
 
 def of_workers(client: Client, workers: Sequence[str], device: str) -> float:
-    """Bytes a second of these workers' devices together, all measured at the same time; asked once for each client.
-
-    Raises:
-        ClusterError: a worker does not answer.
-        DeviceError: device is "cuda", and a worker has no GPU.
-    """
+    """Bytes a second of workers' devices together, measured at once, once for a client. ClusterError, DeviceError."""
     known = _KNOWN.setdefault(client, {})
     key = device, *workers
     if key not in known:

@@ -167,13 +167,10 @@ def of_spec(
     """The estimate for a system on the workers of a runtime.
 
     Args:
-        spec: the system.
-        runtime: whose workers they are.
         available: bytes that each GPU has free.
         supplies: of each worker's memory, on CPUs.
         held: bytes that each of these workers has of it already.
         together: right-hand sides with room of their own beside that of one.
-        rtol: the tolerance of the solve.
         bandwidth: of each device's memory, bytes per second.
     """
     owners = owners_of(spec.partition, runtime.workers, spec.problem.places)

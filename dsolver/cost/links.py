@@ -23,7 +23,6 @@ class GpuLink:
         latency: seconds of an exchange of a few bytes between two GPUs.
         bandwidth: bytes per second of each GPU.
         boundary: seconds for the kernel that multiplies what has arrived, which has to be started late.
-        launch: seconds of a sum beside its hops.
         crowded: whether the latency grows with the GPUs of a host that exchange at the same time, as log2 of them.
     """
 
@@ -56,8 +55,6 @@ class Fabric:
     """The GPUs of a cluster and what joins them.
 
     Attributes:
-        per_host: GPUs of a host.
-        network: between hosts.
         within: inside a host, where there are several hosts; of one host alone GPUs write into each other's memory.
     """
 

@@ -101,9 +101,6 @@ def of_chunk(spec: SolveSpec, number: int, *, cuda: bool, first: bool = True, to
     """Bytes of one chunk on the `resident` and `reference` engines.
 
     Args:
-        spec: the system and its preconditioner.
-        number: of the chunk.
-        cuda: whether it lies on a GPU.
         first: whether it is its worker's first chunk, with which levels count that live whole on every worker.
         together: right-hand sides that have vectors and halos of their own beside those of one, to be solved at once.
     """
@@ -134,14 +131,7 @@ def of_chunk(spec: SolveSpec, number: int, *, cuda: bool, first: bool = True, to
 
 
 def of_workers(spec: SolveSpec, owners: Sequence[int], *, cuda: bool, together: int = 0) -> tuple[Bytes, ...]:
-    """Bytes of each worker, in rank order.
-
-    Args:
-        spec: the system and its preconditioner.
-        owners: the rank of each chunk's worker.
-        cuda: whether they are GPUs.
-        together: right-hand sides with room of their own, as of `of_chunk`.
-    """
+    """Bytes of each worker, in rank order, of chunks that these ranks own; arguments as of `of_chunk`."""
     found: dict[int, Bytes] = {}
     known: dict[tuple[Any, ...], Bytes] = {}
     lattice = spec.problem.lattice  # else chunks of as many rows may have any numbers of entries

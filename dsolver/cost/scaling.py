@@ -43,7 +43,6 @@ class Seconds:
     """Seconds of an iteration, by what takes them.
 
     Attributes:
-        work: of the largest chunk.
         halo: exchanges that nothing hides.
         sums: over all GPUs.
         small: levels that live whole on every GPU: their launches, and the exchange that brings them there.
@@ -68,9 +67,6 @@ class Point:
     """An iteration on a number of GPUs.
 
     Attributes:
-        gpus: how many.
-        grid: points along x, y, z.
-        seconds: of the iteration.
         efficiency: the work of one GPU alone over that of this many, each counted by its seconds; 1 at best.
     """
 
@@ -89,12 +85,7 @@ class Point:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
-    """Curves of an iteration's time.
-
-    Attributes:
-        weak: with as many points on each GPU as at the end of the other curve.
-        strong: of one grid.
-    """
+    """Curves of an iteration's time: weak, with as many points on each GPU as at the end of the strong one."""
 
     weak: tuple[Point, ...]
     strong: tuple[Point, ...]
@@ -108,17 +99,7 @@ class Scaling:
 
 
 def of_spec(spec: SolveSpec, workers: int, fabric: Fabric, bandwidth: float) -> Scaling:
-    """The curves up to a number of GPUs.
-
-    Args:
-        spec: the system on all of them.
-        workers: how many.
-        fabric: what joins them.
-        bandwidth: of each one's memory, bytes per second.
-
-    Raises:
-        InputError: the system is not on a grid, so that it has no smaller or larger likeness.
-    """
+    """The curves up to a number of GPUs with this bandwidth each. InputError: a matrix has no larger likeness."""
     if not spec.problem.lattice:
         raise InputError("curves of scaling are for grids: a matrix cannot be made larger or smaller")
     local = three("chunk", map(max, spec.partition.sizes))

@@ -62,8 +62,6 @@ def description(runtime: Runtime, spec: SolveSpec, moved: Callable[[SolveSpec], 
     """Arguments of `dsolver.monitor.events.SolveEvents.start`: where a system is solved and what an iteration moves.
 
     Args:
-        runtime: where.
-        spec: the system.
         moved: `of_iteration`, or a function that knows what this has counted.
 
     The copy bandwidth is measured where it is not known, so no device should work meanwhile. Where nobody listens

@@ -17,18 +17,7 @@ from dsolver.problems.held_cells import HeldCells, HeldValues
 
 @final
 class CellSides:
-    """Right-hand sides and solutions of cells.
-
-    Args:
-        engine: runs the kernels.
-        partition: the chunks.
-        coefficients: of the rule, prepared; not kept.
-        rule: of the cells.
-        layout: the `Layout` of every chunk.
-
-    Raises:
-        InputError: a value of a held cell makes no sense.
-    """
+    """Right-hand sides and solutions of cells; InputError: a held value makes no sense. Coefficients are not kept."""
 
     def __init__(
         self, engine: Engine, partition: Partition, coefficients: Coefficients, rule: CellRule, layout: PerChunk

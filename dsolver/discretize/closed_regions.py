@@ -36,7 +36,6 @@ class ClosedRegions:
     """All closed regions of a problem.
 
     Args:
-        engine: runs the kernels.
         members: the `RegionCells` of every chunk.
         free: how many cells are neither in one of them nor left out.
         inside: counts couplings within chunks.
@@ -45,7 +44,6 @@ class ClosedRegions:
     Attributes:
         count: how many there are.
         alone: how many of them are a single cell, whose row is not zero by construction but a positive diagonal.
-        free: as given.
         whole: whether there is one alone, of all cells that are not left out, some of which are coupled within a chunk:
             then no diagonal need be raised. See `dsolver.multigrid.coarse_solve.regularized`.
         cells: float64 (regions,) of every chunk, the cells of each region.
@@ -117,16 +115,7 @@ class ClosedRegions:
 def closed_cells(
     engine: Engine, coefficients: Coefficients, rule: CellRule, links: PerChunk, labels: Field, free: int
 ) -> ClosedRegions:
-    """The closed regions of a grid.
-
-    Args:
-        engine: runs the kernels.
-        coefficients: prepared.
-        rule: of the rows.
-        links: of `dsolver.discretize.components.links_of`.
-        labels: of `dsolver.discretize.components.labelled`.
-        free: cells that are neither in one of them nor left out.
-    """
+    """The closed regions of a grid; links, labels: as of `components`; free: cells not in one of them or left out."""
     make = partial(_members, rule=rule, several=len(engine.partition) > 1)
     members = coefficients.per_chunk(make, {LABELS: labels}, operands=(links,))
 
@@ -246,12 +235,7 @@ def _raising(backend: Backend, _: int, members: RegionCells, counts: Any, layout
 @final
 @dataclass(frozen=True, kw_only=True)
 class Merging:
-    """The addition of sums over the parts of regions in several chunks.
-
-    Attributes:
-        order: int64 (parts,), region after region, the chunks of each in their order.
-        groups: which region they are of; its keys are the labels.
-    """
+    """Addition of sums over parts of regions in several chunks: order by region, then by chunk; groups by label."""
 
     order: Any
     groups: Groups
@@ -310,13 +294,7 @@ def _joined(xp: Any, numbers: list[Any]) -> Any:
 @final
 @dataclass(frozen=True, kw_only=True)
 class BegunRegions:
-    """The regions that begin in a chunk, in memory of the host.
-
-    Attributes:
-        here: float64 (regions,), 1 for those of the chunk's regions that do, else 0.
-        counts: float64 (regions,), the cells of each.
-        labels: float64 (regions,).
-    """
+    """Regions that begin in a chunk: 1 for those of its regions, else 0; their cells and labels; float64, on hosts."""
 
     here: F64
     counts: F64

@@ -31,12 +31,7 @@ FLAGS: Final = {MASK: "to leave out", FIXED: "where u is held"}
 @final
 @dataclass(frozen=True, kw_only=True)
 class Lattice:
-    """A chunk's cells in lattice order.
-
-    Attributes:
-        layout: their storage order.
-        halo: what is exchanged of them.
-    """
+    """Storage order of a chunk's cells in lattice order, and what is exchanged of them."""
 
     layout: Layout
     halo: HaloLayout
@@ -68,8 +63,6 @@ class WithPatch:
     """Calls make(backend, number, patch, *operands) with a chunk's coefficients.
 
     Attributes:
-        make: what is called; picklable.
-        partition: the chunks.
         own: names of the coefficients whose fields are among the operands.
         halos: names of those whose halos follow them.
         offsets: what the halos hold.
@@ -104,13 +97,7 @@ class WithPatch:
 
 @final
 class Coefficients:
-    """The coefficients of one problem.
-
-    Args:
-        engine: holds them, in float64.
-        rule: says which there are.
-        partition: the chunks.
-    """
+    """The coefficients of one problem, which a rule names, held in float64."""
 
     def __init__(self, engine: Engine, rule: Rule, partition: Partition) -> None:
         self.engine = engine
@@ -126,11 +113,7 @@ class Coefficients:
         self.engine.load(blocks, self.lattice.at("layout"), self._field(name))
 
     def prepare(self) -> None:
-        """Evaluate functions, check values, and exchange what rows need of neighbors.
-
-        Raises:
-            InputError: a value makes no sense.
-        """
+        """Evaluate functions, check values, and exchange what rows need of neighbors. InputError: a bad value."""
         rule = self._rule
         if isinstance(rule, CellRule):
             for name in rule.functions:
@@ -154,11 +137,9 @@ class Coefficients:
         """make(backend, number, patch, *operands) on the owner of each chunk.
 
         Args:
-            make: picklable.
             fields: more of what the patch holds, by name, in lattice order.
             halos: of these fields, by name.
             engine: a view of the engine, whose backend is to make it.
-            operands: more that it takes.
         """
         own, around = self._fields | dict(fields or {}), self._halos | dict(halos or {})
         wrapped = WithPatch(

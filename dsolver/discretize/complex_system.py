@@ -14,13 +14,7 @@ from dsolver.engines.complex import ComplexEngine, ComplexField
 
 @final
 class ComplexSystem:
-    """A `System` for complex vectors, as solves ask it. Null vectors are real: those that A and Aᵀ have in common.
-
-    Args:
-        system: of the matrix that stands for both parts of A.
-        engine: of complex vectors.
-        layout: the finest level's `Layout` of every chunk.
-    """
+    """A `System` for complex vectors; `system` is of the matrix for both parts. Null vectors are common to A and Aᵀ."""
 
     def __init__(self, system: System, engine: ComplexEngine, layout: PerChunk) -> None:
         self._system, self._engine, self._layout = system, engine, layout

@@ -42,14 +42,7 @@ def links_of(coefficients: Coefficients, rule: CellRule) -> PerChunk:
 
 
 def labelled(engine: Engine, coefficients: Coefficients, rule: CellRule, links: PerChunk) -> Field:
-    """The label of every cell, in lattice order: of closed regions, the number of their first cell plus one.
-
-    Args:
-        engine: runs the kernels.
-        coefficients: prepared.
-        rule: of the rows.
-        links: of `links_of`.
-    """
+    """The label of every cell, in lattice order: of closed regions, the number of their first cell plus one."""
     labels = coefficients.field()
     coefficients.fill(labels, coefficients.per_chunk(partial(_first_labels, rule=rule), operands=(links,)))
     alone = len(engine.partition) == 1 and not any(engine.partition.periodic)

@@ -26,13 +26,7 @@ from dsolver.matrices.chunks.row_block import RowBlock
 
 
 def closed_pieces(engine: Engine, blocks: PerChunk, senders: Senders) -> ClosedRegions:
-    """The pieces that nothing fixes.
-
-    Args:
-        engine: of the chunks.
-        blocks: the `RowBlock` of every chunk of a matrix that is symmetric.
-        senders: the chunks whose rows each chunk reads.
-    """
+    """The pieces of a symmetric matrix, in `RowBlock`s, that nothing fixes."""
     graphs = engine.per_chunk(partial(_graph, partition=engine.partition), blocks)
     labels = graphs.at("labels")
     if engine.coupled:
@@ -56,12 +50,9 @@ class _Graph:
     """The rows of a chunk as a graph, in A's order, and in memory of the host unless told otherwise.
 
     Attributes:
-        rows: how many there are.
-        first: the first of them.
         part: int32 (rows,), which rows are connected within the chunk.
         across: int64 (ghost entries,), rows with entries in ghosts' columns.
         slots: int64 (ghost entries,), these ghosts.
-        inside: couplings within the chunk.
         labels: float64 (rows + 1,) on the device: one for each part, see `components`; the last one stands for nothing.
     """
 

@@ -15,13 +15,7 @@ from dsolver.kernels.contract import LESS_MEANS
 
 @final
 class RegionConstants(NullSpace):
-    """The vectors of ones on each closed region.
-
-    Args:
-        engine: runs the kernels.
-        regions: the regions.
-        layout: of vectors.
-    """
+    """The vectors of ones on each closed region."""
 
     def __init__(self, engine: Engine, regions: ClosedRegions, layout: PerChunk) -> None:
         self._engine, self._regions = engine, regions

@@ -32,11 +32,6 @@ class System:
 
     First its coefficients are loaded, then `prepare`d; `per_chunk` builds what needs them; once vectors have a layout,
     `settle` finds what right-hand sides and solutions need, and the coefficients are let go.
-
-    Args:
-        engine: runs the kernels.
-        problem: what is solved; of its coefficients only the names matter here.
-        partition: the chunks.
     """
 
     def __init__(self, engine: Engine, problem: Problem, partition: Partition) -> None:
@@ -82,11 +77,7 @@ class System:
         self._coefficients.load(name, blocks)
 
     def prepare(self) -> None:
-        """Check the coefficients that are loaded, exchange what rows need of neighbors, and see what nothing fixes.
-
-        Raises:
-            InputError: a value makes no sense.
-        """
+        """Check loaded coefficients, exchange what rows need, and see what nothing fixes. InputError: a bad value."""
         coefficients = self._coefficients
         if isinstance(coefficients, Coefficients):
             coefficients.prepare()
@@ -94,12 +85,7 @@ class System:
         self._ones, self._closed, self._sealed = found.ones, found.closed, found.sealed
 
     def per_chunk(self, make: Callable[..., Any], engine: Engine | None = None) -> PerChunk:
-        """make(backend, number, patch) on the owner of each chunk; the patch is None where rows need none.
-
-        Args:
-            make: picklable.
-            engine: a view of the engine, whose backend is to make it.
-        """
+        """make(backend, number, patch) on the owner of each chunk; patch is None where rows need none. Picklable."""
         if self._coefficients is None:
             return (engine or self._engine).per_chunk(make)
         return self._coefficients.per_chunk(make, engine=engine or self._engine)
@@ -126,10 +112,8 @@ class System:
     def take_values(self, problem: Problem) -> None:
         """Begin to take other values of boundary conditions and held cells, of a problem that is the same otherwise.
 
-        If those of held cells are an array, that is loaded next; then they are `held`.
-
-        Raises:
-            InputError: a value makes no sense.
+        If those of held cells are an array, that is loaded next; then they are `held`. InputError: a value makes no
+        sense.
         """
         rule, engine = problem.rule, self._engine.lowered("float64")
         assert isinstance(rule, CellRule)
@@ -140,11 +124,7 @@ class System:
             self._coefficients = Coefficients(engine, rule.holding, self._partition)
 
     def hold(self) -> None:
-        """Have the values that were taken stand in held cells, for right-hand sides that are assembled from now on.
-
-        Raises:
-            InputError: a value is NaN or infinite.
-        """
+        """Have taken values stand in held cells, for right-hand sides from now on. InputError: one is not finite."""
         rule, coefficients = self._problem.rule, self._coefficients
         if coefficients is None:
             return

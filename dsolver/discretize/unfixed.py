@@ -26,7 +26,6 @@ class Unfixed:
 
     Attributes:
         ones: blocks with ones on all cells that are not left out, where one constant is open; else None.
-        closed: regions with constants of their own, where there are several; else None.
         sealed: whether a mask keeps all cells from the conditions that would fix the constant.
     """
 
@@ -38,11 +37,7 @@ class Unfixed:
 def unfixed(
     engine: Engine, problem: Problem, partition: Partition, coefficients: Coefficients | LoadedRows | None
 ) -> Unfixed:
-    """Constants that nothing fixes in a problem whose coefficients are prepared.
-
-    Raises:
-        InputError: every cell is left out.
-    """
+    """Constants that nothing fixes in a problem whose coefficients are prepared. InputError: every cell is left out."""
     rule, singular = problem.rule, problem.singular
     if rule is not None and isinstance(coefficients, Coefficients):
         view = coefficients.engine

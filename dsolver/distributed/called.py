@@ -38,13 +38,7 @@ class _Held:
 
 @final
 class CalledFunction:
-    """A function of the user's as an operation on distributed vectors.
-
-    Args:
-        engine: of the vectors, real or complex.
-        layout: the `Layout` of every chunk.
-        function: what is called.
-    """
+    """A function of the user's as an operation on distributed vectors, real or complex, of a layout."""
 
     def __init__(self, engine: Engine, layout: PerChunk, function: UserFunction) -> None:
         self._engine = engine.real if isinstance(engine, ComplexEngine) else engine
@@ -83,14 +77,7 @@ class CalledFunction:
 
 @final
 class FunctionOperator:
-    """A matrix that is a function of the user's.
-
-    Args:
-        engine: of the vectors, real or complex.
-        layout: the `Layout` of every chunk.
-        function: what is called.
-        scale: what its results are multiplied by.
-    """
+    """A matrix that is a function of the user's, whose results are multiplied by `scale`."""
 
     def __init__(self, engine: Engine, layout: PerChunk, function: UserFunction, scale: float = 1.0) -> None:
         self._engine, self._scale = engine, scale
@@ -160,17 +147,7 @@ def _called(backend: Backend, held: _Held, whole: list[Any]) -> VectorBlocks:
 def _called_by_chunk(
     backend: Backend, number: int, held: _Held, layout: Layout, *operands: Any, partition: Partition, count: int
 ) -> VectorBlocks:
-    """The function of a chunk and its halo.
-
-    Args:
-        backend: of the chunk.
-        number: the chunk's.
-        held: the function.
-        layout: of the vector.
-        operands: the parts of the vector, and those of its halo, if there is one.
-        partition: the chunks.
-        count: of the parts.
-    """
+    """The function of a chunk and its halo; operands: `count` parts of the vector, and those of its halo, if any."""
     function, box, guard = held.function, partition[number].box, backend.guard
     width, padded = function.halo or 0, []
     for part in range(count):

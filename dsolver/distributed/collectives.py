@@ -20,7 +20,6 @@ class AllGather:
     are.
 
     Args:
-        engine: of the chunks.
         size: items of every chunk's vector, at least one; or a vector of as many numbers on every chunk.
     """
 

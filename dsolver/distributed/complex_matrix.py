@@ -13,13 +13,7 @@ from dsolver.kernels.contract import WAXPBY
 
 @final
 class ComplexMatrix:
-    """A distributed complex matrix, B + i C.
-
-    Args:
-        engine: of the vectors.
-        re: B, on `ComplexEngine.wide`, or on `ComplexEngine.real` where there is none.
-        im: C, on the engine of B.
-    """
+    """A distributed complex matrix, B + i C, on `ComplexEngine.wide`, or `ComplexEngine.real` where there is none."""
 
     def __init__(self, engine: ComplexEngine, re: Matrix, im: Matrix) -> None:
         self._engine, self._re, self._im = engine, re, im
@@ -56,12 +50,7 @@ class ComplexMatrix:
 
 @final
 class OnBothParts:
-    """A real preconditioner, applied to both parts of complex vectors.
-
-    Args:
-        inner: M.
-        wide: whether it is on `ComplexEngine.wide`, and takes both at once.
-    """
+    """A real M, applied to both parts of complex vectors; at once where it is on `ComplexEngine.wide`."""
 
     def __init__(self, inner: Any, *, wide: bool) -> None:
         self.inner, self._wide = inner, wide

@@ -51,10 +51,7 @@ class Part:
     """A chunk whose bytes are forecast.
 
     Attributes:
-        problem: the system.
-        partition: its chunks.
         order: in which smoothers visit the rows.
-        number: of the chunk.
         cuda: whether it lies on a GPU.
         value: bytes of a value of the preconditioner.
         first: whether it is its worker's first chunk, with which levels count that live whole on every worker.
@@ -121,13 +118,7 @@ class Part:
         return MatrixForecast(self, counts)
 
     def exact(self, finest: MatrixForecast, *, compact: bool = False, shared: bool = False) -> int:
-        """Bytes of A in float64 beside a finest level in another value type.
-
-        Args:
-            finest: that level.
-            compact: whether A is stored in less, if it can be.
-            shared: whether it has the same columns and storage order.
-        """
+        """Bytes of A in float64 beside a finest level, in less if compact, or with its columns and order if shared."""
         if self.value == F64:
             return 0
         if shared:
@@ -143,12 +134,10 @@ class Counts:
     """Counts of a matrix in one chunk.
 
     Attributes:
-        rows: of the chunk.
         padded: rows with the padding of each color to whole slices.
         entries: stored values off the diagonal, or all of them, holes included; None where nothing is stored.
         share: of slices that store every column.
         boundary: rows that read a halo.
-        slots: of the halo.
         read: entries of a boundary row that read the halo, in the longest row of a slice.
         column: bytes of such an entry's column.
         place: bytes of a boundary row's place, and of what else it has beside its entries.
@@ -174,7 +163,6 @@ class MatrixForecast:
     """Bytes of a matrix in one chunk.
 
     Attributes:
-        rows: of the chunk.
         size: of a vector.
         entries: stored values off the diagonal.
         share: of slices that store every column.
@@ -255,13 +243,7 @@ def stencil_counts(
 
 
 def row_counts(counts: ChunkCounts, formats: str | None, cuda: bool) -> Counts:
-    """Counts of a chunk of a general matrix, whose rows have the format that they will get.
-
-    Args:
-        counts: of its rows.
-        formats: as of `dsolver.matrix`.
-        cuda: whether the format is chosen for a GPU.
-    """
+    """Counts of a chunk of a general matrix, whose rows have the format that they will get, on a GPU if `cuda`."""
     choices = [chosen(formats, counts.local, gpu=cuda)] if formats != MEASURE else candidates(counts.local, gpu=cuda)
     stored = max((storage(choice, counts.local) for choice in choices), key=_size)
     return Counts(

@@ -47,8 +47,6 @@ def gather_layout(
     """An exchange by which every host gets what all other chunks have, in the order of their numbers.
 
     Args:
-        backend: where the plan is made.
-        number: of the chunk.
         hosts: the chunks that receive.
         sizes: how many items each chunk has.
         rows: the storage order of its vector, whose items go in lattice order; None where it holds nothing else.

@@ -23,7 +23,6 @@ class LoadedRows:
     """The `RowBlock` of every chunk, with the interface of coefficients.
 
     Args:
-        engine: of the chunks.
         order: of the rows in each chunk: a name of `dsolver.distributed.row_order.ORDERS`, or None for A's.
 
     Attributes:
@@ -93,9 +92,6 @@ def chunk_matrix(
     The format follows from the chunk's own rows: the same one, and the same bits, on every owner.
 
     Args:
-        backend: where it is stored.
-        number: of the chunk.
-        block: its rows.
         layouts: their `chunk_layouts`, where they are known.
         measured: their `measured_chunk`, where it is known.
         diagonal: float64 (rows,) in A's order, where it is known.
@@ -112,12 +108,7 @@ def chunk_matrix(
 @final
 @dataclass(frozen=True, kw_only=True)
 class ChunkMatrices:
-    """A chunk's matrix for the finest level in two value types.
-
-    Attributes:
-        exact: in float64.
-        narrow: in that of a preconditioner.
-    """
+    """A chunk's matrix for the finest level in float64 and in the value type of a preconditioner."""
 
     exact: ChunkMatrix
     narrow: ChunkMatrix
@@ -162,12 +153,9 @@ def stored_matrix(
     """A chunk's matrix, whose arrays may be those of its rows.
 
     Args:
-        backend: where it is stored.
         rows: on the device; columns are own ones from 0, then halo slots.
         layout: the storage order of the rows.
         stored: theirs in the order that they have.
-        plan: of the exchange.
-        given: other arguments of `GeneralSetup.matrix`.
     """
     general = backend.general
     parts = general.split(rows) if plan.slots else None

@@ -38,7 +38,6 @@ class ChunkMatrix:
     """One chunk's rows of a distributed matrix.
 
     Attributes:
-        layout: the storage order of the rows.
         local: the entries in own columns, in the backend's form.
         ghost: the entries in the columns of other chunks, in the backend's form; its columns are halo slots.
         halo: what is exchanged of the vector that is multiplied.
@@ -52,12 +51,7 @@ class ChunkMatrix:
 
 @final
 class GhostPart:
-    """Ghost part of a distributed matrix, with the halo that it multiplies. Without ghosts its operations do nothing.
-
-    Args:
-        engine: runs the kernels.
-        parts: the entries in columns of other chunks, of every chunk, and the halo; None where no row has such.
-    """
+    """Ghost part of a distributed matrix, of every chunk, and its halo; None without ghosts: nothing is done then."""
 
     def __init__(self, engine: Engine, parts: tuple[PerChunk, Halo] | None) -> None:
         self._engine, self._parts = engine, parts
@@ -127,15 +121,8 @@ class Matrix:
     """A distributed matrix on an engine.
 
     Args:
-        engine: runs the kernels.
-        chunks: the `ChunkMatrix` of every chunk.
         senders: the chunks whose columns each chunk reads, where they are not its neighbors: see `Engine.halo`.
         ghosts: whether rows read other chunks' columns; by default where there are several chunks.
-
-    Attributes:
-        layout: the rows' `Layout` of every chunk.
-        local: the local part of every chunk.
-        ghost: the ghost part.
     """
 
     def __init__(

@@ -69,14 +69,7 @@ class NullSpace(Protocol):
 
 @final
 class Constants(NullSpace):
-    """The vector of ones on the whole grid.
-
-    Args:
-        engine: runs the kernels.
-        ones: n.
-        volumes: of the cells.
-        work: a field like them for this alone.
-    """
+    """The vector of ones on the whole grid; volumes: of the cells; work: a field for this alone."""
 
     def __init__(self, engine: Engine, ones: Field, volumes: Field, work: Field) -> None:
         self._engine = engine
@@ -110,13 +103,7 @@ class Constants(NullSpace):
 
 @final
 class NullVectors(NullSpace):
-    """Given vectors.
-
-    Args:
-        engine: runs the kernels.
-        vectors: orthonormal.
-        work: two fields like them for this alone.
-    """
+    """Given orthonormal vectors; work: two fields like them for this alone."""
 
     def __init__(self, engine: Engine, vectors: Sequence[Field], work: tuple[Field, Field]) -> None:
         self._engine, self.vectors, self._work = engine, tuple(vectors), work

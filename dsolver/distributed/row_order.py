@@ -17,13 +17,7 @@ from dsolver.matrices.chunks.row_block import RowBlock
 
 
 def own_part(xp: Any, rows: Csr, plan: HaloPlan) -> Csr:
-    """The entries of a chunk's rows in columns that it owns.
-
-    Args:
-        xp: the array module of the rows.
-        rows: their columns are own ones, then halo slots.
-        plan: the chunk's halo exchange.
-    """
+    """The entries of a chunk's rows, whose columns are own ones and then halo slots, in columns that it owns."""
     return split(xp, rows).local if plan.slots else rows
 
 
@@ -49,10 +43,6 @@ def in_order(_: Backend, __: int, block: RowBlock, *, name: str) -> RowBlock:
     """A block with its rows, and the columns that its chunk owns, in another order.
 
     Halo slots and the halo plan, which knows rows by their numbers in A, stay as they are.
-
-    Args:
-        block: in A's order.
-        name: of the order: see `ORDERS`.
     """
     block = block.here
     return reordered(block, ORDERS[name](own_part(np, block.csr, block.plan)))

@@ -23,10 +23,7 @@ class GhostExchange:
     """Exchange of one value a row, for the ghosts of every chunk.
 
     Args:
-        engine: of the chunks.
-        plans: the `HaloPlan` of every chunk.
         rows: an object of every chunk with `rows`, how many it has, and for `in_window` its `window`.
-        senders: the chunks that each chunk's plan names.
     """
 
     def __init__(self, engine: Engine, plans: PerChunk, rows: PerChunk, senders: Senders) -> None:
@@ -38,11 +35,7 @@ class GhostExchange:
             self._halo = self._engine.halo(engine.per_chunk(_vector_layout, plans, rows), senders)
 
     def __call__(self, values: PerChunk) -> PerChunk:
-        """The ghosts' values on every chunk's device, float64 in the order of its slots; None where there is one chunk.
-
-        Args:
-            values: arrays in the rows' order, with one more item at the end.
-        """
+        """The ghosts' values, float64 by slot; None for one chunk. Values: in the rows' order, with one more item."""
         if self._alone:
             return self._none
         self._engine.exchange(self._engine.field_of(values), self._halo)
@@ -54,7 +47,6 @@ class GhostExchange:
         Args:
             values: of own points, as `dsolver.multigrid.algebraic.rows.window_values.for_exchange` makes them; those of
                 the only chunk may be what is returned.
-            kind: "float64", "int64" or "int8".
         """
         if self._alone:
             return self._engine.per_chunk(partial(_of_type, kind=kind), values)
@@ -63,12 +55,7 @@ class GhostExchange:
 
 
 def senders_of(engine: Engine, named: PerChunk) -> list[tuple[int, ...]]:
-    """The chunks that each chunk has named, ascending, known to every rank.
-
-    Args:
-        engine: of the chunks, in float64.
-        named: a tuple of chunk numbers on every chunk.
-    """
+    """The chunks that each chunk has named (a tuple on every chunk), ascending, known to every rank."""
     chunks = len(engine.partition)
     if chunks == 1:
         return [()]

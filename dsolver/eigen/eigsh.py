@@ -114,14 +114,7 @@ def eigsh(
 @final
 @dataclass(frozen=True, kw_only=True)
 class _Seeker:
-    """Searches with the same options.
-
-    Attributes:
-        setup: where, and with which M.
-        guesses: of vectors.
-        like: an array of the kind that they are wanted in.
-        began: when the call began.
-    """
+    """Searches with the same options, for vectors in the kind of the array `like`."""
 
     setup: Setup
     guesses: Sequence[Any]
@@ -246,11 +239,7 @@ def _count(name: str, value: Any) -> int:
 
 
 def _guesses(pencil: GivenPencil, A: Any, v0: Any, client: Any) -> tuple[list[Any], Any]:
-    """First guesses, and an array of the kind that vectors are wanted in.
-
-    Raises:
-        InputError: v0 has another shape than right-hand sides.
-    """
+    """First guesses, and an array of the kind that vectors are wanted in. InputError: v0 has another shape."""
     problem = pencil.problem
     if v0 is None:
         if type(A).__module__.startswith("cupyx"):

@@ -80,11 +80,7 @@ class GivenPencil:
         return sign * float(((sign * diagonal + around - abs(diagonal)) / mass).max())
 
     def shifted(self, shift: float) -> GivenPencil:
-        """The problem of A - shift B, with the same B.
-
-        Raises:
-            InputError: A is no matrix in this process.
-        """
+        """The problem of A - shift B, with the same B. InputError: A is no matrix in this process."""
         found = self.matrices
         if found is None:
             raise InputError("sigma= is for a sparse matrix of SciPy or CuPy in this process, given as it is")
@@ -98,11 +94,6 @@ class GivenPencil:
 
 def given_pencil(A: Any, B: Any, *, gpu: bool) -> GivenPencil:
     """The pencil that was given as A and B.
-
-    Args:
-        A: a sparse matrix, or a problem.
-        B: a sparse matrix, an array, a number, or None.
-        gpu: whether it is solved on the GPU of this process.
 
     Raises:
         InputError: A is complex or not symmetric, or B does not fit.
@@ -182,11 +173,7 @@ def _with_matrix(problem: Problem, B: Any) -> GivenPencil:
 
 
 def _diagonal(problem: Problem, B: Any) -> Any:
-    """B as an array like a right-hand side.
-
-    Raises:
-        InputError: it has another shape, or values that are not positive.
-    """
+    """B as an array like a right-hand side. InputError: another shape, or values that are not positive."""
     if isinstance(B, Real):
         B = np.full(problem.shape, float(B))
     if not hasattr(B, "shape"):

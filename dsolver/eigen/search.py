@@ -58,8 +58,6 @@ class SpectrumEnd:
         vectors: the arrays of their vectors.
         residuals: float64 (count,).
         limits: float64 (count,), of each residual.
-        iterations: that were made.
-        status: how the search ended.
     """
 
     values: Any
@@ -84,9 +82,6 @@ def search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any, 
     """An end of the spectrum.
 
     Args:
-        session: set up with `EigenProgram`.
-        wanted: what is sought.
-        guesses: first guesses of vectors, like right-hand sides.
         mass: the diagonal of B, like a right-hand side; None where B is none, or a matrix beside A.
         like: an array of the kind that vectors are wanted in.
     """
@@ -162,11 +157,7 @@ def _vector(session: Session, kind: Container, column: int, *, known: bool) -> A
 
 
 def check_memory(session: Session, size: int) -> None:
-    """Refuse what a GPU has no room for.
-
-    Raises:
-        DeviceMemoryError: it has not.
-    """
+    """Refuse what a GPU has no room for; raises DeviceMemoryError."""
     if session.runtime.device != "cuda":
         return
     vectors = 6 * size * 8 * math.prod(session.problem.grid) / max(1, len(session.runtime.workers))

@@ -38,11 +38,7 @@ WRONG: Final = 1e-6
 def shift_inverted(
     pencil: GivenPencil, setup: Setup, wanted: Wanted, shift: float, guesses: Sequence[Any], like: Any, began: float
 ) -> Eigenpairs:
-    """Eigenvalues nearest to a number within the spectrum.
-
-    Raises:
-        InputError: A is no matrix in this process, or the number is an eigenvalue.
-    """
+    """Eigenvalues nearest to a number within the spectrum. InputError: it is one, or A is no matrix in this process."""
     found, told = pencil.matrices, f"sigma={shift + pencil.offset:g}"
     if found is None:
         raise InputError(

@@ -80,11 +80,7 @@ class Box:
 
 
 def three(name: str, values: Any) -> Triple:
-    """Three integers of any kind (a list's, NumPy's) as a tuple of Python's.
-
-    Raises:
-        InputError: they are not three, or not integers.
-    """
+    """Three integers of any kind (a list's, NumPy's) as a tuple of Python's. InputError: they are no such."""
     try:
         x, y, z = map(index, values)
     except (TypeError, ValueError) as error:

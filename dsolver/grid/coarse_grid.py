@@ -30,10 +30,9 @@ def partition_of(grid: Triple, sizes: Any, periodic: Sequence[bool]) -> Partitio
 @final
 @dataclass(frozen=True, kw_only=True)
 class CoarseGrid:
-    """The grid of the next coarser level of a partition.
+    """The grid of the next coarser level of a partition, with factor 2 along coarsened axes, else 1.
 
     Attributes:
-        factors: 2 along coarsened axes, else 1.
         partition: of the coarser level; one chunk where it is replicated.
         boxes: the coarse points of each fine chunk; of a replicated level they may be empty.
         replicated: whether the level lives whole on every owner while the finer one is distributed.

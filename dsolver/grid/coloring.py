@@ -69,11 +69,7 @@ class Order:
 
     @classmethod
     def parse(cls, text: str) -> Order:
-        """An order from its name: natural, color8, color2, a coloring's, or the eight classes separated by blanks.
-
-        Raises:
-            InputError: the text is none of these.
-        """
+        """An order by its name: natural, color8, color2, a coloring's, or eight classes with blanks; or InputError."""
         if text == "natural":
             return cls(None)
         if text == "color8":
@@ -105,8 +101,6 @@ class Order:
         """Color of every row of a box: int32 (rows,), made by the array module xp.
 
         Args:
-            xp: the array module.
-            shape: extent of the box.
             wrapped: along which axes the box's last point is followed by its first.
 
         Raises:

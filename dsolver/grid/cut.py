@@ -19,10 +19,7 @@ THIN: Final = 16
 def chunks_for(grid: Triple, workers: int, divisor: int = 1, *, slabs: bool = False) -> Triple:
     """A cut with one chunk for each worker: of any extents, or of equal ones that a divisor divides.
 
-    slabs: whether it is across z, unless a slab had fewer than `THIN` planes.
-
-    Raises:
-        InputError: the grid has no multiple of the divisor along an axis.
+    slabs: whether it is across z, unless a slab had fewer than `THIN` planes. InputError: no multiple of the divisor.
     """
     if slabs and grid[2] >= THIN * workers:
         return (1, 1, workers)
@@ -33,11 +30,6 @@ def cut_for(grid: Triple, count: int, divisor: int) -> Triple:
     """Chunks along x, y, z for a number of workers: the cut with the smallest surface between chunks.
 
     Every extent is divisible by the divisor. When no cut into exactly `count` such chunks exists, fewer are made.
-
-    Args:
-        grid: points along x, y, z.
-        count: chunks wanted.
-        divisor: what the extent of every chunk must be divisible by.
 
     Raises:
         InputError: the grid itself is not divisible.

@@ -18,7 +18,6 @@ def graph_parts(rows: Any, parts: int) -> Indices:
 
     Args:
         rows: a CSR array of SciPy with symmetric columns.
-        parts: how many.
 
     Returns:
         int64 (rows,), numbers from 0. The same matrix has the same parts everywhere.
@@ -39,15 +38,7 @@ def graph_parts(rows: Any, parts: int) -> Indices:
 
 
 def grouped_rows(parts: Any, rows: int) -> tuple[Indices, tuple[int, ...]]:
-    """Rows part after part, each part's in their own order, and the number of rows of each part that has some.
-
-    Args:
-        parts: the part of each row, integers (rows,).
-        rows: how many there are.
-
-    Raises:
-        InputError: they are not so many integers from 0 on.
-    """
+    """Rows part after part, in their own order, and the rows of each part that has some. InputError: bad numbers."""
     numbers = np.asarray(parts)
     if numbers.shape != (rows,) or numbers.dtype.kind not in "iu":
         raise InputError(

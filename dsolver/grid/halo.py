@@ -40,7 +40,6 @@ class HaloPiece:
 
     Attributes:
         source: the chunk that owns the points: a neighbor, or the chunk itself across a periodic axis.
-        box: the points, where they are.
         seen: where the rows find them: the box, moved by whole periods.
     """
 

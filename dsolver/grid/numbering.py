@@ -17,9 +17,7 @@ def with_halo(
     """The numbers of a box's points with those of the points around it.
 
     Args:
-        xp: the array module.
         out: int32 (nz + 2, ny + 2, nx + 2), the numbers of the points and a layer around them; not written to.
-        box: the chunk's points.
         slots: boxes whose points are the halo, in slot order, each with a step: every point or every second one along
             each axis, the first included.
         wrapped: boxes where own points are found across a periodic axis, and which ones; see `Partition.wrapped`.

@@ -25,12 +25,7 @@ MOST: Final = 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """One box of the grid, the unit of work.
-
-    Attributes:
-        number: its place among all chunks, x fastest; dot products are summed in this order.
-        box: its points.
-    """
+    """One box of the grid, the unit of work; number: x fastest, the order in which dot products are summed."""
 
     number: int
     box: Box
@@ -118,7 +113,6 @@ class Partition:
         may meet itself. A point that is met twice is in two pieces.
 
         Args:
-            number: of the chunk.
             offsets: what its rows read. Steps longer than 1 make thicker pieces, which may be of chunks farther away.
         """
         return pieces_around(self._cuts, self.periodic, self.place(number), offsets)
@@ -127,8 +121,6 @@ class Partition:
         """Write the values around a chunk into an array that has its own in the middle.
 
         Args:
-            number: of the chunk.
-            offsets: what its rows read.
             out: (..., nz + 2 width, ny + 2 width, nx + 2 width).
             halo: the values of other chunks, piece after piece; None where there are none.
             width: layers of points around the chunk.
@@ -163,8 +155,6 @@ class Partition:
         """The halo exchange of a chunk whose rows read these offsets and their opposites.
 
         Args:
-            number: of the chunk.
-            offsets: what its rows read.
             part: the part that is exchanged of a box of a chunk's points, None for nothing; by default all of it.
             lattice: the box in which the parts' points are numbered, for points of this chunk; by default its own.
         """
@@ -197,11 +187,7 @@ class Partition:
 
 
 def cut_of(chunks: Any) -> Cut:
-    """Chunk counts, or extents of the chunks along each axis, of any kind as tuples of Python's integers.
-
-    Raises:
-        InputError: they are neither.
-    """
+    """Chunk counts, or extents along each axis, of any kind as tuples of Python's integers. InputError: no such."""
     chunks = tuple(chunks) if isinstance(chunks, Iterator) else chunks
     try:
         x, y, z = (tuple(map(index, extents)) for extents in chunks)
@@ -218,11 +204,7 @@ def _cuts(grid: Triple, chunks: Cut) -> tuple[tuple[int, ...], tuple[int, ...], 
 
 
 def _bounds(axis: str, n: int, cut: int | tuple[int, ...]) -> tuple[int, ...]:
-    """The ends of the chunks along an axis of n points.
-
-    Raises:
-        InputError: the axis cannot be cut so.
-    """
+    """The ends of the chunks along an axis of n points. InputError: the axis cannot be cut so."""
     if isinstance(cut, int):
         if cut < 1:
             raise InputError(f"{cut} chunks along {axis}: every count must be at least 1")

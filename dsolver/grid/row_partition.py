@@ -48,7 +48,6 @@ class RowPartition:
 
         Args:
             row_pointers: integers (rows + 1,), row i has entries [row_pointers[i], row_pointers[i + 1]).
-            chunks: how many.
 
         Raises:
             InputError: there are more chunks than rows.
@@ -89,11 +88,7 @@ class RowPartition:
         return np.searchsorted(np.asarray(self.bounds[1:], dtype=np.int64), rows, side="right").astype(np.int64)
 
     def halo_plans(self, ghosts: Sequence[Indices]) -> tuple[HaloPlan, ...]:
-        """Halo exchange of every chunk.
-
-        Args:
-            ghosts: for each chunk what `ghost_columns` finds, which is the order of its halo slots.
-        """
+        """Halo exchange of every chunk; ghosts: of each what `ghost_columns` finds, the order of its halo slots."""
         sends: list[list[tuple[int, Indices]]] = [[] for _ in ghosts]
         receives: list[tuple[tuple[int, int], ...]] = []
         for reader, columns in enumerate(ghosts):
@@ -108,12 +103,5 @@ class RowPartition:
 
 
 def ghost_columns(xp: Any, columns: Any, first: int, last: int) -> Any:
-    """Columns of other chunks that a chunk's rows read: int64, unique, ascending.
-
-    Args:
-        xp: the array module.
-        columns: global numbers of the columns of all entries, int64.
-        first: the chunk's first row.
-        last: behind its last row.
-    """
+    """Columns, global int64 numbers, of other chunks that rows first .. last read: int64, unique, ascending."""
     return xp.unique(columns[(columns < first) | (columns >= last)])

@@ -72,8 +72,6 @@ class ConjugateGradient(KrylovMethod):
     rz_old, since r - r_old = -(rz_old/pap) Ap. It costs a dot product and a vector.
 
     Args:
-        engine: runs the kernels.
-        layout: the finest level's `Layout` of every chunk.
         flexible: whether M may change.
     """
 

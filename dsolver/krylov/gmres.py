@@ -48,8 +48,6 @@ class GeneralizedMinimalResidual(KrylovMethod):
     full or the caller asks for an `iterate` or a `residual`.
 
     Args:
-        engine: runs the kernels.
-        layout: the finest level's `Layout` of every chunk.
         restart: vectors of the first basis.
         most: vectors to which one may grow where residuals stall; None for those of the first.
         flexible: whether M may change; then the vectors M v are kept, too.
@@ -219,11 +217,7 @@ class HessenbergLeastSquares:
 
     Numbers are real or complex; with the diagonal a and b > 0 below it, c is a / √(|a|² + b²) and s is real.
 
-    Args:
-        beta: length of the residual.
-
     Attributes:
-        beta: as given.
         norm: the least value, for the columns so far.
     """
 

@@ -13,10 +13,6 @@ class KeptIterate:
     """An iterate that a solve may go back to. Zero takes no memory, and most solves begin from it.
 
     Another one is there from a solve's beginning to its end, while no block of values is: forecasts count one for it.
-
-    Args:
-        engine: runs the kernels of one vector.
-        layout: the finest level's `Layout` of every chunk.
     """
 
     def __init__(self, engine: Engine, layout: PerChunk) -> None:

@@ -50,10 +50,6 @@ class KrylovMethod(ABC):
     or r . r has grown beyond all measure, or the method has broken down, a step no longer changes x and r: steps may
     be launched ahead of knowing whether they are needed, and x is the iterate that the last residual tells of.
 
-    Args:
-        engine: runs the kernels.
-        layout: the finest level's `Layout` of every chunk.
-
     Attributes:
         operator: A, to be set before the first start.
         given: the matrix whose residuals count, where A only stands for it; else None. Its r is what A corrects, as in
@@ -124,13 +120,7 @@ class KrylovMethod(ABC):
         self._begin()
 
     def advance(self, steps: int, *, recorded: bool, measured: bool) -> Sequence[tuple[float, ...]]:
-        """(r . r, *watched) after each of so many steps, or of fewer; each of them for every column.
-
-        Args:
-            steps: how many.
-            recorded: whether the engine may record a step and replay it.
-            measured: whether the last one is measured.
-        """
+        """(r . r, *watched) of every column after each of so many steps, or fewer; the last may be measured."""
         engine, watched = self._engine, (self.rr, *self.watched)
         if recorded:
             ready = self.ready and engine.partition.domain.points <= FEW

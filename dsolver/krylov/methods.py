@@ -140,10 +140,6 @@ def serving_any() -> str:
 
 
 def check_method(name: Any) -> None:
-    """Refuse a name of no method.
-
-    Raises:
-        InputError: it is such a name.
-    """
+    """Refuse a name of no method; raises InputError."""
     if name not in METHODS:
         raise InputError(f"unknown method {in_a_line(name)}: use {', '.join(map(repr, METHODS))}")

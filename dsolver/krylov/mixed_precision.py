@@ -18,9 +18,7 @@ class Lowered:
     the smaller type before it. M is linear, and the scale exact: the same M as without it.
 
     Args:
-        engine: runs the kernels of float64.
         view: ``engine.lowered(dtype)``, on which M was made.
-        inner: M.
         layout: the finest level's `Layout` of every chunk, of the view.
     """
 

@@ -10,12 +10,7 @@ from typing import final
 @final
 @dataclass(kw_only=True)
 class Pace:
-    """Pace of iterations with one matrix and one preconditioner, the same on all ranks.
-
-    Attributes:
-        seconds: that one takes, as far as that was looked at; infinite before.
-        gain: by which one lowers log ‖r‖, in the mean over the last solve that converged; 0 before.
-    """
+    """Pace with one matrix and M, the same on all ranks: seconds of an iteration, and what it takes off log ‖r‖."""
 
     seconds: float = math.inf
     gain: float = 0.0

@@ -40,9 +40,6 @@ def take_unreachable(
     vectors, and x is nearly it: where M is the identity, x is.
 
     Args:
-        engine: runs the kernels of one vector.
-        layout: the finest level's `Layout` of every chunk.
-        method: with r.
         roughened: blocks of a vector with other signs and nearly the same size everywhere: rows of a small scale alone
             make no null vector.
     """

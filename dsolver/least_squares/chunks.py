@@ -40,8 +40,6 @@ def rectangular_chunk(backend: Backend, _: int, block: RowBlock, written: Layout
     """A chunk's rows of a rectangular matrix, in the format of its entries in own columns.
 
     Args:
-        backend: where they are stored.
-        _: the number of the chunk.
         block: its rows; columns are the chunk's own items of the vector that is multiplied, then halo slots.
         written: of the vectors that products are written to.
         read: of those that are multiplied.
@@ -76,10 +74,7 @@ class ScaledMatrix:
     """A D⁻¹ with the diagonal D, or D⁻¹ A.
 
     Args:
-        engine: runs the kernels.
-        matrix: A.
         diagonal: D, the `Diagonal` of every chunk.
-        layout: of the vectors that D multiplies.
         columns: whether A's columns are scaled, else its rows.
     """
 

@@ -28,11 +28,7 @@ ALONE = HaloPlan(sends=(), receives=())
 @final
 @dataclass(frozen=True)
 class RectangularMatrix:
-    """A matrix with any numbers of rows and columns.
-
-    Args:
-        rows: a CSR array of SciPy in the form of `compressed`, or of CuPy in the same form.
-    """
+    """A matrix with any numbers of rows and columns: a CSR array of SciPy, as `compressed` has it, or of CuPy."""
 
     rows: Any
 
@@ -109,11 +105,7 @@ class CutRectangular:
         return self.by_rows.senders, self.by_columns.senders
 
     def blocks(self, *, host: bool) -> Mapping[str, Mapping[int, RowBlock]]:
-        """The `RowBlock` of every chunk by number, of "rows", and where there are several chunks of "columns".
-
-        Args:
-            host: whether they must lie in memory of the host.
-        """
+        """`RowBlock`s by number, of "rows" and, of several chunks, "columns"; host: in memory of the host alone."""
         if self.by_rows is None or self.by_columns is None:
             assert self.whole is not None
             block = RowBlock(**self.whole._asdict(), plan=ALONE, formats=self.formats)
@@ -128,8 +120,6 @@ def rectangular(name: str, A: Any, *, gpu: bool = False) -> RectangularMatrix:
     """A sparse matrix of SciPy or CuPy of any shape.
 
     Args:
-        name: for messages.
-        A: the matrix.
         gpu: whether one of CuPy may stay where it is, if it is in canonical form.
 
     Raises:

@@ -17,12 +17,8 @@ class LeastSquaresMethod(ABC):
     was met, a step no longer changes x: steps may be launched ahead of knowing whether they are needed.
 
     Args:
-        engine: runs the kernels.
         rows: the `Layout` of every chunk of vectors with an item for each row of A.
         columns: that of vectors with an item for each column.
-        forward: A, as an object with `multiply`.
-        backward: Aᵀ.
-        damp: as above.
 
     Attributes:
         b, r: right-hand side; work space of its length.
@@ -56,13 +52,7 @@ class LeastSquaresMethod(ABC):
 
     @final
     def begin(self, atol: float, btol: float, ctol: float) -> tuple[float, float, float]:
-        """Begin from the x and b that are set; ‖b‖², ‖r‖² and ‖Aᵀr - damp² x‖² as the iterations see them.
-
-        Args:
-            atol: as of `dsolver.kernels.contract.SETTLE`.
-            btol: as of `dsolver.kernels.contract.SETTLE`.
-            ctol: as of `dsolver.kernels.contract.SETTLE`.
-        """
+        """Begin from the x and b that are set: ‖b‖², ‖r‖², ‖Aᵀr - damp² x‖². Limits: as of `contract.SETTLE`."""
         engine = self._engine
         self._dot(self.b, self.b, self._bb)
         for scalar, value in zip((self._stop, *self._limits), (0.0, atol, btol, ctol), strict=True):

@@ -43,10 +43,7 @@ class LeastSquaresSpec:
     """Specification of a program for least squares.
 
     Attributes:
-        method: a name of `LEAST_SQUARES`.
-        damp: as of `LeastSquaresMethod`.
         scaled: whether columns of A are divided by their norms.
-        columns: how many A has.
         row_senders: the chunks whose columns of A each chunk's rows read.
         column_senders: the chunks whose rows of A each chunk's columns read.
     """
@@ -62,13 +59,7 @@ class LeastSquaresSpec:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Ends:
-    """Limits at which iterations end.
-
-    Attributes:
-        atol, btol: as of `dsolver.lsmr`, like the others.
-        conlim: the same; 0 for no limit.
-        maxiter: the same.
-    """
+    """Limits at which iterations end, as of `dsolver.lsmr`."""
 
     atol: float
     btol: float
@@ -89,9 +80,6 @@ class Norms:
     Attributes:
         residual: ‖b - A x‖; of LSMR with the damped part.
         normal: ‖Aᵀ(b - A x) - damp² x‖.
-        matrix: ‖A‖, about.
-        condition: of A, about.
-        x: ‖x‖.
     """
 
     residual: float
@@ -104,12 +92,7 @@ class Norms:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """Progress of a solve in a time slice.
-
-    Attributes:
-        norms: after each of its iterations.
-        stop: SciPy's number of the reason why it has ended; None where it goes on.
-    """
+    """Progress in a time slice: norms after each iteration, and SciPy's number of the reason to end, or None."""
 
     norms: tuple[Norms, ...]
     stop: int | None

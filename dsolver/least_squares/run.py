@@ -66,14 +66,7 @@ def _in_units(found: LeastSquaresSolution, of_a: int, of_b: int) -> LeastSquares
 
 @final
 class _Column:
-    """A right-hand side and its first guess, in chunks.
-
-    Args:
-        cut: the matrix.
-        b: the vector.
-        x0: its guess, or None.
-        client: of a cluster that is to have them, or None.
-    """
+    """A right-hand side and its first guess, or None, in chunks."""
 
     def __init__(self, cut: CutRectangular, b: Any, x0: Any, client: Client | None) -> None:
         self.b, self.back = vector_of("b", b, cut.row_partition, client)

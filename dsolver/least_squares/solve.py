@@ -59,11 +59,7 @@ def solve_least_squares(
 
 
 def _each(name: str, values: Any, size: int, client: Any) -> tuple[list[Any], bool]:
-    """Vectors of a user, and whether they are several; (size, 1) is one.
-
-    Raises:
-        InputError: they have another shape, or there is none.
-    """
+    """Vectors of a user, and whether they are several; (size, 1) is one. InputError: another shape, or none."""
     if isinstance(values, list | tuple) and values and all(getattr(each, "shape", ()) for each in values):
         return list(values), True
     shape = getattr(values, "shape", ())

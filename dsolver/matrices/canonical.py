@@ -22,8 +22,6 @@ def canonical(name: str, matrix: Any, *, complex_too: bool = False) -> Any:
     The matrix that is given stays as it is; one that is in this form already is returned without a copy.
 
     Args:
-        name: of the matrix, for messages.
-        matrix: in any format of `scipy.sparse`.
         complex_too: whether values may be complex, and are complex128 then.
 
     Raises:
@@ -35,11 +33,7 @@ def canonical(name: str, matrix: Any, *, complex_too: bool = False) -> Any:
 
 
 def check_form(name: str, matrix: Any, *, complex_too: bool = False) -> None:
-    """Refuse a matrix that is not square, not two-dimensional, empty or not real.
-
-    Raises:
-        InputError: it is one.
-    """
+    """Refuse a matrix that is not square, not two-dimensional, empty or not real; raises InputError."""
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(
             f"{name} has shape {tuple(matrix.shape)}: a system needs as many rows as columns; for the x with least "
@@ -54,10 +48,7 @@ def compressed(name: str, matrix: Any, first: int = 0, *, complex_too: bool = Fa
     """Rows of a SciPy matrix of any format and shape, in the form of `canonical`.
 
     Args:
-        name: for messages.
-        matrix: some rows of a system.
         first: the number of the first one.
-        complex_too: as of `canonical`.
 
     Raises:
         InputError: they are not real, have values that are NaN or infinite, or indices of rows or columns that are
@@ -89,11 +80,7 @@ def _check_real(name: str, matrix: Any, *, complex_too: bool) -> None:
 
 
 def _check_memory(rows: int) -> None:
-    """Refuse rows for whose pointers there is no memory: the system would tell of it too late, by ending this process.
-
-    Raises:
-        MemoryError: there is none.
-    """
+    """Refuse rows for whose pointers there is no memory: the system would end this process. Raises MemoryError."""
     if rows > MANY and 8 * rows > psutil.virtual_memory().available:
         raise MemoryError
 
@@ -101,10 +88,8 @@ def _check_memory(rows: int) -> None:
 def checked_arrays(name: str, matrix: Any) -> Any:
     """A SciPy matrix whose arrays were checked: SciPy's conversions would read and write where they lead.
 
-    One of lists or of a dictionary comes as compressed rows or coordinates, which are checked in its place.
-
-    Raises:
-        InputError: indices, pointers or lengths lead out of the matrix.
+    One of lists or of a dictionary comes as compressed rows or coordinates, which are checked in its place; InputError
+    where indices, pointers or lengths lead out of the matrix.
     """
     if matrix.format == "lil":
         matrix = _lists_flattened(name, matrix)
@@ -191,11 +176,7 @@ def _check_numbers(name: str, numbers: Any, extent: int, shape: Sequence[int]) -
 
 
 def check_pointers(name: str, pointers: Any, count: int, entries: int) -> None:
-    """Refuse pointers, of NumPy or CuPy, to so many rows or columns that lead out of so many entries.
-
-    Raises:
-        InputError: they do.
-    """
+    """Refuse pointers (NumPy, CuPy) to so many rows or columns that lead out of so many entries; raises InputError."""
     if pointers.ndim != 1 or pointers.dtype.kind not in "iu":
         raise InputError(f"{name} has pointers (indptr) of dtype {pointers.dtype}: integers are needed")
     if len(pointers) != count + 1 or pointers[0] != 0 or some(pointers[1:] < pointers[:-1]):

@@ -63,7 +63,6 @@ def checked(name: str, A: Any, *, gpu: bool = False) -> tuple[Any, Look]:
     """A matrix in canonical form, and what its entries tell.
 
     Args:
-        name: for messages.
         A: of SciPy or CuPy, in any format, or `EntriesOnGpu`. Compressed rows and columns, and coordinates, stay on a
             GPU.
         gpu: whether a matrix of SciPy goes to the GPU of this process, and is looked at there.
@@ -167,11 +166,7 @@ def _on_gpu(name: str, A: Any) -> tuple[Any, Look] | None:
 
 
 def _brought(name: str, A: Any) -> Any:
-    """A matrix of CuPy as one of SciPy.
-
-    Raises:
-        InputError: pointers lead out of its arrays: SciPy would have other words for that.
-    """
+    """A matrix of CuPy as one of SciPy. InputError: pointers lead out of its arrays, which SciPy words differently."""
     if A.format in ("csr", "csc"):
         check_pointers(name, A.indptr, A.shape[0], min(len(A.indices), len(A.data)))
     return A.get()

@@ -25,12 +25,7 @@ NEARLY: Final = 1 / 64
 
 @final
 class Elimination:
-    """Elimination of a matrix, on paper.
-
-    Args:
-        rows: the matrix, as `checked` has it.
-        mirrored: whether it has an entry (j, i) for each entry (i, j).
-    """
+    """Elimination of a matrix, as `checked` has it, on paper; mirrored: it has an entry (j, i) for each (i, j)."""
 
     def __init__(self, rows: Any, *, mirrored: bool) -> None:
         self._rows, self._mirrored = rows, mirrored

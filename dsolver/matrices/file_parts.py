@@ -22,11 +22,7 @@ PETSC: Final = (".petsc", ".bin")
 
 
 def header_of(path: Path) -> MarketHeader:
-    """The header of an uncompressed Matrix Market file of coordinates.
-
-    Raises:
-        InputError: there is no such file, or it holds no coordinates of real numbers.
-    """
+    """The header of an uncompressed Matrix Market file of coordinates. InputError: it is none of real numbers."""
     with reading(path, "a sparse matrix"), path.open("rb") as file:
         found = market_header(path, file)
         if found.field == "complex":
@@ -35,11 +31,7 @@ def header_of(path: Path) -> MarketHeader:
 
 
 def all_entries(path: Path) -> Entries:
-    """All entries of a file that cannot be read in parts.
-
-    Raises:
-        InputError: as of `read_matrix`.
-    """
+    """All entries of a file that cannot be read in parts. Raises as `read_matrix`."""
     found = checked_arrays(str(path), as_stored(path)).tocoo()
     check_real(str(path), found.dtype, "fiub")
     return Entries(found.shape, found.row, found.col, found.data.astype(np.float64, copy=False))
@@ -56,11 +48,7 @@ def joined_rows(span: tuple[int, int], parts: Sequence[Entries]) -> Any:
 
 
 def row_pointers(path: Path) -> npt.NDArray[np.int64] | None:
-    """Row pointers of a file that holds rows one after the other, int64 (rows + 1,); None for any other file.
-
-    Raises:
-        InputError: there is no such file, or it is cut short.
-    """
+    """Row pointers of a file of rows in turn, int64 (rows + 1,); None for any other. Raises as `read_matrix`."""
     with reading(path, "a sparse matrix"):
         if path.suffix.lower() == ".npz":
             return npz_pointers(path)
@@ -71,16 +59,7 @@ def row_pointers(path: Path) -> npt.NDArray[np.int64] | None:
 
 
 def rows_of(path: Path, bounds: tuple[int, int], pointers: npt.NDArray[np.int64]) -> Any:
-    """Rows [first, last) of such a file, a `scipy.sparse.csr_array` with all columns.
-
-    Args:
-        path: of the file.
-        bounds: first, last.
-        pointers: where these rows begin, (last - first + 1,).
-
-    Raises:
-        InputError: the file is cut short, or a column is none.
-    """
+    """Rows first .. last of such a file, a CSR array, at pointers (last - first + 1,). InputError: they are no such."""
     begin, end = int(pointers[0]), int(pointers[-1])
     with reading(path, "a sparse matrix"):
         if path.suffix.lower() == ".npz":

@@ -46,32 +46,20 @@ def read_matrix(path: str | Path) -> Any:
 
 
 def as_stored(path: Path) -> Any:
-    """A matrix of `scipy.sparse` as a file has it, of any shape, type and format.
-
-    Raises:
-        InputError: as of `read_matrix`.
-    """
+    """A matrix of `scipy.sparse` as a file has it, of any shape, type and format. Raises as `read_matrix`."""
     reader = _reader_of(path)
     with reading(path, "a sparse matrix"):
         return reader(path)
 
 
 def read_vectors(path: Path) -> npt.NDArray[Any]:
-    """Vectors from a Matrix Market file of an array, or of coordinates in one column; float64 or complex128 (rows, n).
-
-    Raises:
-        InputError: there is no such file, or it holds something else; or SciPy is not installed.
-    """
+    """Vectors from a Matrix Market file, float64 or complex128 (rows, n). InputError: it holds something else."""
     with reading(path, "an array of numbers"):
         return market_vectors(path)
 
 
 def write_vector(path: Path, x: npt.NDArray[Any]) -> None:
-    """A Matrix Market file of an array, from which `read_vectors` gets the same values; x: (n,) or (n, k).
-
-    Raises:
-        InputError: SciPy is not installed.
-    """
+    """A Matrix Market file of x, (n,) or (n, k), for `read_vectors`. InputError: SciPy is not installed."""
     mmwrite = imported("io").mmwrite
     with path.open("wb") as file:
         mmwrite(file, x.reshape(len(x), -1), precision=17)

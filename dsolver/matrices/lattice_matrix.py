@@ -47,7 +47,6 @@ def on_lattice(rows: Any, grid: Any, *, chunks: Any, name: str) -> LatticeMatrix
         rows: a CSR array of SciPy in canonical form.
         grid: points along x, y, z; or along x and y; or along x.
         chunks: as in `dsolver.problems.stencil`.
-        name: for reports.
 
     Raises:
         InputError: the lattice has another number of points than there are rows, or a row has an entry beyond its 26

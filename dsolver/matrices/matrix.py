@@ -163,11 +163,7 @@ def _cut(chunks: Any) -> Any:
 
 
 def _partitioned(problem: MatrixProblem, chunks: Any, partition: Any) -> MatrixProblem:
-    """A problem with the chunks and the partition that were asked for.
-
-    Raises:
-        InputError: it cannot be cut so.
-    """
+    """A problem with the chunks and the partition that were asked for. InputError: it cannot be cut so."""
     if not isinstance(partition, str):
         if chunks is not None:
             raise InputError("partition= gives a part to each row, and so the chunks: leave chunks= out")
@@ -186,11 +182,7 @@ def _partitioned(problem: MatrixProblem, chunks: Any, partition: Any) -> MatrixP
 
 
 def _extents(chunks: Any, rows: int) -> tuple[int, ...]:
-    """Numbers of rows of the chunks, from a list of any kind of integers.
-
-    Raises:
-        InputError: they are none, or not as many as there are rows.
-    """
+    """Numbers of rows of the chunks, from any kind of integers. InputError: they are none, or not as many as rows."""
     try:
         extents = tuple(index(extent) for extent in chunks)
     except TypeError:

@@ -20,7 +20,6 @@ def orthonormal(rows: Any, nullspace: Any, *, constants: bool) -> npt.NDArray[np
     """Orthonormal vectors with the span of a null space, float64 (n, k).
 
     Args:
-        rows: the matrix, a CSR array of SciPy.
         nullspace: (n,) or (n, k), independent vectors N with A N = 0.
         constants: whether constants are in it, too; N need not have them.
 
@@ -50,11 +49,9 @@ def near_null(
     """Near-null space for multigrid, float64 (n, k): null vectors, and of those given what lies beyond them.
 
     Args:
-        count: n.
         given: (n,) or (n, k), independent; None for none.
         nullspace: orthonormal null vectors (n, k), or None.
         constants: whether constants are null vectors, too.
-        asarray: makes an array where the vectors are wanted, of one that may lie elsewhere.
 
     Raises:
         InputError: the vectors have another shape, are not independent or not finite.
@@ -119,10 +116,7 @@ def rigid_body_modes(coordinates: Any) -> Any:
 def _independent(name: str, given: Any, count: int, asarray: Callable[[Any], Any]) -> Any:
     """Vectors times powers of two, so that the largest item of each is less than 1: float64 (n, k).
 
-    Powers of two change no bit of what is made of the vectors, wherever they lie.
-
-    Raises:
-        InputError: they have another shape, are not independent or not finite.
+    Powers of two change no bit of what is made of them. InputError: no such vectors, dependent or not finite.
     """
     try:
         array = _float64(given)
@@ -145,11 +139,7 @@ def _independent(name: str, given: Any, count: int, asarray: Callable[[Any], Any
 
 
 def _beyond(rows: Any) -> npt.NDArray[np.float64]:
-    """Part of each vector beyond those before it: float64 (k,); arbitrary behind the first that has none.
-
-    Args:
-        rows: the vectors, (k, n).
-    """
+    """Part of each vector, (k, n), beyond those before it: float64 (k,); arbitrary behind the first that has none."""
     q, parts = np.zeros_like(rows), np.zeros_like(rows, shape=len(rows))
     with np.errstate(divide="ignore", invalid="ignore"):
         for number, vector in enumerate(rows):

@@ -171,11 +171,7 @@ class MatrixProblem(Problem):
         return self.numbers
 
     def to_scipy(self) -> Any:
-        """A as a CSR array of SciPy, real or complex, as it was given.
-
-        Raises:
-            InputError: A is a function, or lies on a cluster.
-        """
+        """A as a CSR array of SciPy, real or complex, as it was given. InputError: A is a function, or on a cluster."""
         self._check_rows()
         if self.matrix is None:
             raise InputError("this matrix lies on a cluster, in rows of its workers: it is not brought to this process")

@@ -92,11 +92,7 @@ def _has_hubs(rows: Any) -> bool:
 
 
 def check_rows(look: Look) -> None:
-    """Refuse empty rows.
-
-    Raises:
-        InputError: there are some.
-    """
+    """Refuse empty rows; raises InputError."""
     count, first = look.empty
     if count:
         raise InputError(f"A has {count} empty rows, the first is row {first}: take such rows out")

@@ -15,15 +15,7 @@ from dsolver.matrices.canonical import check_pointers, imported
 @final
 @dataclass(frozen=True, kw_only=True)
 class CompressedOnGpu:
-    """Compressed rows or columns on a GPU, with the names of a matrix of SciPy.
-
-    Attributes:
-        format: "csr" or "csc".
-        indptr: integers (rows + 1,), of CuPy like the others.
-        indices: integers.
-        data: values.
-        shape: (rows, columns).
-    """
+    """Compressed rows ("csr") or columns ("csc") on a GPU, of CuPy, with the names of a matrix of SciPy."""
 
     format: str
     indptr: Any
@@ -35,14 +27,7 @@ class CompressedOnGpu:
 @final
 @dataclass(frozen=True, kw_only=True)
 class EntriesOnGpu:
-    """Entries of a square matrix on a GPU in any order, with the names of a COO array of SciPy.
-
-    Attributes:
-        row: of each entry, of CuPy like the others.
-        col: its column.
-        data: its value.
-        shape: (rows, rows).
-    """
+    """Entries of a square matrix on a GPU in any order, of CuPy, with the names of a COO array of SciPy."""
 
     row: Any
     col: Any
@@ -67,12 +52,7 @@ class EntriesOnGpu:
 
 
 def sent(A: Any) -> CompressedOnGpu | EntriesOnGpu | None:
-    """The entries of a matrix of SciPy on the GPU; None where its format is not one of arrays.
-
-    Raises:
-        InputError: pointers to block rows lead out of the blocks.
-        DeviceError: there is no GPU.
-    """
+    """Entries of a SciPy matrix on the GPU; None for no format of arrays. InputError: bad pointers; DeviceError."""
     try:
         up = load("cuda").asarray
     except ImportError as error:

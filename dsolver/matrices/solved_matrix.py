@@ -56,8 +56,6 @@ def solved_matrix(rows: Any, look: Look, symmetric: bool | None = None) -> Solve
     """The matrix that is solved for one of `checked`.
 
     Args:
-        rows: that were given.
-        look: at them.
         symmetric: whether A counts as symmetric, however its entries differ; None to tell by their difference.
 
     Raises:

@@ -29,7 +29,6 @@ def curves(lines: Sequence[Sequence[tuple[int, float]]], limit: float = 0.0, lab
     Args:
         lines: (iteration, residual) of each solve.
         limit: where solves end, as a dashed line; 0 for none.
-        label: of the vertical axis.
     """
     drawn = [[(i, math.log10(r)) for i, r in line if r > 0.0 and math.isfinite(r)] for line in lines]
     points = [point for line in drawn for point in line]

@@ -98,11 +98,7 @@ def has_subscribers() -> bool:
 
 @final
 class SolveEvents:
-    """Publisher of the messages of one solve.
-
-    Args:
-        client: of the cluster that gets them too.
-    """
+    """Publisher of the messages of one solve, here and to the cluster of a client."""
 
     def __init__(self, client: Client | None = None) -> None:
         self.id = uuid.uuid4().hex[:12]
@@ -130,12 +126,7 @@ class SolveEvents:
         self._publish("state", iteration=iteration, residual=residual, limit=limit, most=most, phase=phase, rate=rate)
 
     def spans(self, spans: Sequence[Span], exposed: Exposure | None = None) -> None:
-        """Publish the spans of a measured iteration.
-
-        Args:
-            spans: its spans.
-            exposed: the exposed communication of all that were measured, by default of this one.
-        """
+        """Publish the spans of a measured iteration; exposed: of all that were measured, by default of this one."""
         found = exposed or exposure(spans)
         if found is not None:
             iteration = spans[0].iteration

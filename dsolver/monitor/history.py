@@ -15,13 +15,7 @@ POINTS: Final = 4000
 
 
 class WorkerMemory(NamedTuple):
-    """Memory of one worker.
-
-    Attributes:
-        where: "host" or "GPU".
-        used: bytes.
-        limit: bytes, or 0 for none.
-    """
+    """Memory of one worker, on its "host" or "GPU", in bytes; limit: 0 for none."""
 
     where: str
     used: int

@@ -19,14 +19,7 @@ PRINT_EVERY: Final = 5.0
 
 @final
 class JobProgress:
-    """Progress of one solve.
-
-    Args:
-        name: of the job.
-
-    Attributes:
-        place: keys of the progress in the scheduler's metadata.
-    """
+    """Progress of one solve, for the job of a name, at a place of keys in the scheduler's metadata."""
 
     def __init__(self, name: str) -> None:
         self.place = [ROOT, name, "progress"]

@@ -28,14 +28,7 @@ PANEL_HEIGHT: Final = 3.2
 @final
 @dataclass(kw_only=True)
 class Material:
-    """The content of the files of a report.
-
-    Attributes:
-        runs: of the benchmark, by file name.
-        solves: of `dsolver solve`, by file name.
-        kernels: of `bench/gpu.py`, by file name.
-        spans: measured iterations, by file name.
-    """
+    """The content of the files of a report, by file name, and the spans of measured iterations."""
 
     runs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     solves: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -44,11 +37,7 @@ class Material:
 
 
 def read(paths: Sequence[Path]) -> Material:
-    """The content of files that runs have written.
-
-    Raises:
-        InputError: a file cannot be read, or is none that a report can be made of.
-    """
+    """The content of files that runs have written. InputError: no report can be made of one."""
     found = Material()
     for path in paths:
         try:
@@ -79,11 +68,7 @@ def read(paths: Sequence[Path]) -> Material:
 
 
 def write(material: Material, path: Path) -> None:
-    """The report as a page (.html, one file that needs no other) or a picture (.png).
-
-    Raises:
-        InputError: another ending, or matplotlib is not installed.
-    """
+    """The report as one page (.html) or a picture (.png). InputError: another ending, or there is no matplotlib."""
     if path.suffix not in (".html", ".png"):
         raise InputError(f"cannot write {path}: use a name that ends with .html or .png")
     figure = draw(material)

@@ -39,7 +39,6 @@ class Span:
 
     Attributes:
         kind: what it was spent on.
-        name: the kernel's or the operation's name, for people.
         level: the multigrid level, 0 the finest; None for what belongs to none.
         chunk: the chunk's number; None for what a rank does for all its chunks.
         rank: who ran it: the rank's number, in the graph engine the place of the worker among the chunks' owners.
@@ -110,7 +109,6 @@ class Exposed:
 
     Attributes:
         ms: milliseconds of the iteration, on the rank whose total is largest.
-        mean_ms: mean over the ranks.
         percent: 100 ms / (milliseconds of the iteration).
     """
 

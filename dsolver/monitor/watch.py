@@ -36,11 +36,7 @@ Sink = str | os.PathLike[str] | Callable[[Sequence[Span]], Any]
 
 
 def check_sink(sink: Any) -> None:
-    """Refuse a sink that spans cannot go to.
-
-    Raises:
-        InputError: it is neither a file in a folder that exists nor a function.
-    """
+    """Refuse a sink that is neither a file in a folder that exists nor a function; raises InputError."""
     if sink is None or callable(sink):
         return
     if not isinstance(sink, str | os.PathLike):
@@ -56,9 +52,7 @@ class Watch:
     """Watch over one solve, in a ``with`` statement, a failure included.
 
     Args:
-        client: of the cluster that gets the events, or None.
         sink: where spans go; if it is None, a short solve is not measured.
-        events: of the solve; by default new ones.
     """
 
     def __init__(

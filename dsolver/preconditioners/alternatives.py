@@ -40,9 +40,6 @@ class Alternative:
     """Another preconditioner for a solve that is slow, or another method for one that cannot go on.
 
     Attributes:
-        taken: the name of the preconditioner that it has.
-        name: of the other one.
-        m: the other one.
         further: iterations of the first one that cost as much as to change and to solve with the other.
         method: the other method; None for the one that it has.
     """
@@ -92,9 +89,6 @@ def factors_for(
     where it is slow, too. Neither where it is algebraic multigrid for an elliptic matrix, which takes few iterations.
 
     Args:
-        other: the alternative.
-        problem: the system, with its matrix.
-        device: "cpu" or "cuda".
         further: iterations that are still needed, as far as is known.
     """
     cost = None if _is_sure(other, problem) else in_products(problem, device)

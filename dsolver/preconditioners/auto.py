@@ -146,16 +146,7 @@ def _is_oseen(problem: MatrixProblem) -> bool:
 
 
 def usual_preconditioner(problem: Problem, method: str | None = None, device: str = "cpu") -> str | None:
-    """Name of the preconditioner for a system and a method where none was asked for; None for none.
-
-    Chebyshev polynomials and algebraic multigrid need a positive definite matrix, and a symmetric method a positive
-    definite M. docs/choices.md has a picture of what follows.
-
-    Args:
-        problem: the system.
-        method: of the solve; None for the usual one.
-        device: "cpu" or "cuda", where it is solved.
-    """
+    """Name of the preconditioner for a system and a method (None: the usual one) where none was asked for, or None."""
     if problem.operator is not None and problem.operator.alone:
         return None
     if problem.lattice:

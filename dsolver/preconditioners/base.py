@@ -163,11 +163,7 @@ class Preconditioner(ABC):
         return f"{type(self).__name__}({', '.join(unusual)})"
 
     def check(self, problem: Problem, partition: Partition) -> None:
-        """Refuse a system that it is not made for.
-
-        Raises:
-            InputError: the problem or its chunks are not right for it.
-        """
+        """Refuse a system that it is not made for; raises InputError."""
 
     def asymmetry(self) -> float:
         """Distance from symmetry, as a part of its size: 0 for all that are ours."""

@@ -90,11 +90,7 @@ class _Blocks:
 
 
 def inverses(backend: Backend, number: int, block: RowBlock, *, size: int, partition: Partition) -> tuple[Any]:
-    """Inverses of a chunk's diagonal blocks as a matrix in the backend's form, for the finest level.
-
-    Raises:
-        InputError: a block is singular.
-    """
+    """Inverses of a chunk's diagonal blocks as a matrix, for the finest level. InputError: a block is singular."""
     block = block.here
     rows, first = len(block.start) - 1, partition[number].box.lo[0]
     place = first % size + (np.arange(rows) if block.order is None else block.order.astype(np.int64))

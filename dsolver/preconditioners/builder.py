@@ -54,15 +54,11 @@ def closed(problem: Problem, _: Backend, __: int, patch: Patch) -> Any:
 @final
 @dataclass(frozen=True, kw_only=True)
 class MakeStored:
-    """Makes a chunk's rows of A, all of them stored.
+    """Makes a chunk's rows of A, all of them stored, in the order in which a smoother visits them.
 
     Attributes:
-        problem: the system.
-        partition: its chunks.
-        order: in which a smoother visits the rows.
         diagonal: what the diagonal is multiplied by; None for ones.
         compact: store them in less where that loses nothing: nothing but products is wanted.
-        label: the name of its task in a Dask graph.
     """
 
     label: ClassVar[str] = "setup-levels"
@@ -96,9 +92,6 @@ class Builder:
 
     Attributes:
         engine: of A, in float64.
-        system: the problem on it.
-        problem: what is solved.
-        partition: its chunks.
         order: in which smoothers visit the rows.
         dtype: the preconditioner's value type.
         diagonal: what A's diagonal is multiplied by; None for ones.

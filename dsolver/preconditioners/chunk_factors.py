@@ -30,14 +30,12 @@ LARGEST_SHIFT: Final = 1e3
 @final
 @dataclass(frozen=True, kw_only=True)
 class ChunkFactors:
-    """Factors of one chunk's own part.
+    """Factors of one chunk's own part, and the ways between the order of A's vectors and theirs.
 
     Attributes:
         layout: the rows color after color.
         lower: I + L for forward half sweeps, in the backend's form.
         upper: D + U for backward ones; the same entries.
-        there: from the order of A's vectors to this one.
-        back: from this order to that of A's vectors.
     """
 
     layout: Layout
@@ -55,9 +53,6 @@ class MakeFactors:
     Attributes:
         factors: makes them of the own part and the rows' colors.
         arranged: puts the rows of the own part in another order before: see `Sweeps.arranged`.
-        coloring: its name.
-        name: of the preconditioner, for messages.
-        partition: the chunks.
     """
 
     label: ClassVar[str] = "setup-levels"
@@ -68,11 +63,7 @@ class MakeFactors:
     partition: Partition
 
     def __call__(self, backend: Backend, number: int, block: RowBlock) -> tuple[ChunkFactors]:
-        """The factors, for the finest level.
-
-        Raises:
-            InputError: a pivot vanishes, a row is far longer than the others, or the coloring has too many colors.
-        """
+        """The factors, for the finest level. InputError: a pivot vanishes, a row is far too long, or many colors."""
         a, first = own_part(backend.xp, backend.amg.on_device(block.csr), block.plan), self.partition[number].box.lo[0]
         self._check_lengths(a)
         a, moved = self.arranged(backend, a)

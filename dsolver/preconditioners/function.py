@@ -31,11 +31,7 @@ class _OfUser(Preconditioner):
         """The function, as an argument has it."""
 
     def check(self, problem: Problem, partition: Partition) -> None:
-        """Take notice of what right-hand sides are.
-
-        Raises:
-            InputError: the function is for others.
-        """
+        """Take notice of what right-hand sides are. InputError: the function is for others."""
         self.called = function_for("M", self._given, problem)
 
     def build(self, builder: Builder) -> Built:

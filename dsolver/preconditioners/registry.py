@@ -80,21 +80,13 @@ NAMED: Final[dict[str, Callable[[], Preconditioner]]] = {
 
 
 def register(name: str, make: Callable[[], Preconditioner]) -> None:
-    """Give a preconditioner, which `make` makes with its usual options, a name that ``M=`` takes.
-
-    Raises:
-        InputError: another one has that name.
-    """
+    """Give a preconditioner, made by `make` with its usual options, a name for ``M=``. InputError: that is taken."""
     if NAMED.setdefault(name, make) is not make:
         raise InputError(f"there is a preconditioner {name!r} already: choose another name")
 
 
 def check_matrix(preconditioner: Preconditioner, problem: Problem) -> None:
-    """Refuse a matrix that is not symmetric, or has zeros on its diagonal, for a preconditioner that cannot have that.
-
-    Raises:
-        InputError: it is one.
-    """
+    """Refuse an unsymmetric matrix, or zeros on its diagonal, where a preconditioner cannot have that (InputError)."""
     can = preconditioner.can
     alone = problem.operator is not None and problem.operator.alone
     if alone and not isinstance(preconditioner, Identity | Function | FunctionByChunk):
@@ -112,11 +104,7 @@ def check_matrix(preconditioner: Preconditioner, problem: Problem) -> None:
 
 
 def check_dtype(preconditioner: Preconditioner | None, dtype: str) -> None:
-    """Refuse a value type that preconditioners cannot have, or this one.
-
-    Raises:
-        InputError: there is no such type, or the preconditioner is not for it.
-    """
+    """Refuse a value type that preconditioners, or this one, cannot have; raises InputError."""
     if dtype not in (AUTO, *DTYPES):
         raise InputError(f"precond_dtype must be {', '.join(map(repr, (AUTO, *DTYPES)))}, not {in_a_line(dtype)}")
     if dtype != "float32" or preconditioner is None or isinstance(preconditioner, Identity):
@@ -130,12 +118,6 @@ def value_type(asked: str, preconditioner: Preconditioner, method: str, *, cuda:
 
     Of "auto" it is "float32" for multigrid on GPUs, if a solve can notice there that it does not serve, and the method
     does not (docs/decisions/float32-by-default.md).
-
-    Args:
-        asked: what `precond_dtype` says.
-        preconditioner: M.
-        method: of the solve.
-        cuda: whether it runs on GPUs.
     """
     if asked != AUTO:
         return asked
@@ -145,17 +127,7 @@ def value_type(asked: str, preconditioner: Preconditioner, method: str, *, cuda:
 
 
 def chosen_for(m: Any, problem: Problem, method: str | None, device: str) -> Preconditioner:
-    """The preconditioner that an argument M stands for with a system, "auto" for the usual one.
-
-    Args:
-        m: as of `preconditioner_of`.
-        problem: the system.
-        method: of the solve; None for the usual one.
-        device: "cpu" or "cuda", where it is solved.
-
-    Raises:
-        InputError: it is none.
-    """
+    """The preconditioner that M, as of `preconditioner_of`, stands for with a system, "auto" for the usual one."""
     auto = isinstance(m, str) and m == AUTO
     made = preconditioner_of(usual_preconditioner(problem, method, device) if auto else m)
     if isinstance(made, BlockPreconditioner):
@@ -164,14 +136,7 @@ def chosen_for(m: Any, problem: Problem, method: str | None, device: str) -> Pre
 
 
 def preconditioner_of(m: Any) -> Preconditioner:
-    """The preconditioner that an argument M stands for.
-
-    Args:
-        m: a name, a preconditioner, None, a function z = m(r) or `dsolver.by_chunk`, or an object of SciPy's kind.
-
-    Raises:
-        InputError: it is none of these.
-    """
+    """The preconditioner of an M: a name, an object, None, a function or `by_chunk`. InputError: it is none."""
     if m is None:
         return Identity()
     if isinstance(m, Preconditioner):

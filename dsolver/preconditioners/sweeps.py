@@ -58,11 +58,7 @@ class Sweeps(Preconditioner):
 
     @abstractmethod
     def factors(self, setup: SweepSetup, a: Csr, color: Any) -> TriangularFactors:
-        """Factors of a chunk's own part, in the order of its colors, where it lies.
-
-        Raises:
-            BreakdownError: a pivot vanishes.
-        """
+        """Factors of a chunk's own part, in the order of its colors, where it lies. BreakdownError: a zero pivot."""
 
     def arranged(self, _: Backend, a: Csr) -> tuple[Csr, Any]:
         """A chunk's own part with its rows in the order that is factored, and the row at each place; None for A's."""
@@ -183,11 +179,7 @@ class ILU0(Incomplete):
 
 
 def require_rows(name: str, problem: Problem) -> None:
-    """Refuse a problem on a grid.
-
-    Raises:
-        InputError: it is one.
-    """
+    """Refuse a problem on a grid; raises InputError."""
     if problem.lattice:
         raise InputError(f"M={name!r} is for general matrices (dsolver.matrix); on a grid use M='mg' or 'chebyshev'")
 

@@ -24,10 +24,6 @@ def has_zeros(backend: Backend, a: Csr) -> bool:
 def with_largest_diagonal(backend: Backend, a: Csr) -> tuple[Csr, Any] | None:
     """A matrix with its rows in the order for which the product of the diagonal's entries is largest.
 
-    Args:
-        backend: where it lies.
-        a: square.
-
     Returns:
         it, and the row of a at each place; None where no order has a diagonal without zeros.
     """

@@ -44,15 +44,7 @@ class Batch:
     of x and r while others go on. One column runs on the engine itself, several run on a view of it, and what is asked
     of a single one of them on a view of its vectors.
 
-    Args:
-        engine: runs the kernels of one vector.
-        layout: the finest level's `Layout` of every chunk.
-        spec: tells which method.
-        width: number of columns.
-
     Attributes:
-        layout, width: as given.
-        method: all columns.
         each: each by itself.
         pace: of its iterations with the present matrix and preconditioner.
     """
@@ -67,13 +59,7 @@ class Batch:
         self._kept = [KeptIterate(engine, layout) for _ in range(width)]
 
     def set_up(self, system: Sides, site: Site, spec: SolveSpec) -> None:
-        """Take a matrix and a preconditioner.
-
-        Args:
-            system: knows what no x can reach.
-            site: where the preconditioner is made, for one vector.
-            spec: tells which.
-        """
+        """Take a matrix and a preconditioner, which is made at `site` for one vector."""
         if isinstance(self._engine, ComplexEngine):
             assert isinstance(self._view, ComplexEngine)
             self._set_up_complex(self._engine, self._view, system, site, spec)
@@ -143,12 +129,7 @@ class Batch:
             self._view.copy(old, new)
 
     def laid_out(self, layout: PerChunk, spec: SolveSpec) -> Batch:
-        """These columns in another layout: each b and x, and what is kept of x.
-
-        Args:
-            layout: the `Layout` that every chunk takes.
-            spec: tells which method.
-        """
+        """These columns in another layout: each b and x, and what is kept of x."""
         made, engine, before = Batch(self._engine, layout, spec, self.width), self._engine, self.layout
 
         def bring(old: Field, new: Field) -> None:

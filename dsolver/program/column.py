@@ -35,9 +35,7 @@ class Column:
     """One right-hand side and its solution, by itself.
 
     Attributes:
-        engine: runs the kernels of one vector.
         system: knows what no x can reach.
-        layout: the finest level's `Layout` of every chunk.
         method: its vectors and scalars; all but `KrylovMethod.step` may be asked of it.
         kept: an iterate that its solve may go back to.
         diagonal: the inverse of A's; None on a grid, or where it has zeros.
@@ -125,12 +123,7 @@ class Column:
         self.kept.exchange(self.method.x, self.method.work[1])
 
     def norms(self, *, alone: bool = False, at_zero: bool = False) -> tuple[float, float]:
-        """(‖b‖, ‖x‖). Where x is zero, ‖b‖ is the first residual too; a single column keeps it for that.
-
-        Args:
-            alone: whether this is the only column.
-            at_zero: whether x is zero.
-        """
+        """(‖b‖, ‖x‖). Where x is zero, ‖b‖ is the first residual too; a single column keeps it for that."""
         method = self.method
         scalars, squares = self._squares(method.b) if at_zero else self._squares(method.b, method.x)
         method.known = (scalars[0], squares[0]) if alone and at_zero else None

@@ -22,13 +22,7 @@ def complex_matrix(engine: ComplexEngine, site: Site, spec: SolveSpec) -> Comple
 
 
 def complex_inverse(engine: ComplexEngine, site: Site, spec: SolveSpec) -> ApproximateInverse | None:
-    """M on complex vectors: both parts at once where it can be made for several real ones.
-
-    Args:
-        engine: of the vectors.
-        site: of one real vector.
-        spec: tells which.
-    """
+    """M on an engine's complex vectors: both parts at once where it can be made for several; site: of one real one."""
     m, dtype = spec.preconditioner, spec.precond_dtype
     site = replace(site, method=None)
     if m.can.complex:

@@ -47,7 +47,6 @@ class EigenTerms:
         size: vectors that are iterated on.
         highest: whether the highest are wanted, not the lowest.
         tol: as of `Lobpcg`, as `offset`.
-        maxiter: iterations at most.
         definite: whether a negative value ends the search, for then the lowest are not those of least magnitude.
         plain: whether M is left out.
         probed: iterations after which the search ends where no value is negative; None for no such number.
@@ -73,7 +72,6 @@ class Found:
         values: wanted and other ones, in the order of their vectors.
         residuals: ‖A x - λ B x‖₂ of each, with xᵀBx = 1.
         limits: what each should become.
-        iterations: that were made.
         status: how the search has ended; None where it goes on.
     """
 
@@ -264,10 +262,8 @@ class _InGroups(BlockOperator):
     """An operator that is read once for a group of columns where it can be, by steps that engines record.
 
     Args:
-        engine: runs the kernels of one vector.
         one: the operator on a vector.
         wide: the same on as many columns as a group has; None where there is none.
-        width: columns of a group.
         recorded: whether `one` may be recorded.
     """
 

@@ -20,12 +20,7 @@ UNKNOWN: Final = 700
 
 @final
 class OutOfRangeError(InputError):
-    """Error of a right-hand side whose norm is out of range.
-
-    Args:
-        message: for those who cannot lift it.
-        exponent: of two, by which it comes into range.
-    """
+    """Error of a right-hand side whose norm is out of range, and the exponent of two by which it comes into range."""
 
     def __init__(self, message: str, exponent: int) -> None:
         super().__init__(message)

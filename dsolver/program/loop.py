@@ -25,11 +25,8 @@ class Slice:
         first: the number of the iteration that residuals[0] belongs to: the last of the slice before, since its
             residual may have been computed anew meanwhile.
         residuals: from there on.
-        true_residual: the newest.
         at: after which iteration x is what it is, once the solve has ended.
-        unreachable: the length of a part of b that no x can reach, as the solve has found.
-        by_rows: of the `Control`.
-        attained: of the `Control`.
+        unreachable, by_rows, attained: of the `Control`.
         status: how the solve has ended, or None where it goes on.
     """
 
@@ -50,10 +47,6 @@ class Loop:
     An iteration is one of all columns. A column that has ended is frozen while others go on, and waits for its true
     residual until none goes on, so that one product serves all. Each has the history and the bits that it would have
     alone.
-
-    Args:
-        columns: with b and x.
-        controls: of each.
     """
 
     def __init__(self, columns: Batch, controls: Sequence[Control]) -> None:
@@ -87,7 +80,6 @@ class Loop:
 
         Args:
             seconds: of iterations; at least one superstep is run.
-            measured: the last iteration of the first superstep is measured.
             stop: the answer to a column that has paused.
         """
         paused = self._asking(Pause)

@@ -21,11 +21,8 @@ class Wishes:
     """Choices about a solve that were made by its user, and M.
 
     Attributes:
-        m: the preconditioner.
         free: whether another one may take its place: it was chosen by its system.
-        method: by name; None for the usual one of the system and of M.
         restart: vectors of a basis; None for as many as it takes.
-        order: in which smoothers visit rows.
         dtype: the value type of the system.
         precond_dtype: that of M, or "auto".
     """
@@ -49,9 +46,6 @@ class Wishes:
         """The plan for a system on workers, with a chunk for each by default.
 
         Args:
-            problem: the system, with its arrays.
-            workers: how many.
-            cuda: whether they have GPUs.
             by: cuts matrices; see `MatrixProblem.planned`.
 
         Raises:
@@ -72,12 +66,10 @@ class Wishes:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A system that is planned.
+    """A system that is planned, with the `wishes` that the plan follows.
 
     Attributes:
-        wishes: that the plan follows.
         given: the problem, cut, with its arrays, should the levels have to be made again.
-        spec: for programs.
     """
 
     wishes: Wishes

@@ -38,7 +38,6 @@ class PreparedSystem:
     """A matrix that is set up, with its preconditioner's levels. The old one is given back before another is made.
 
     Attributes:
-        layout: the finest level's `Layout` of every chunk.
         site: where preconditioners are made: the matrix, and the levels.
         sides: deals with right-hand sides and solutions.
         beside: matrices beside A: of an eigenvalue problem its mass matrix.
@@ -69,7 +68,6 @@ class PreparedProgram(ABC):
         """Take another matrix. What belongs to the old one is given back first; b and x are zero again.
 
         Args:
-            spec: of the other matrix.
             reuse: whether set-up may keep what follows from the places of entries. From the first time on it leaves
                 this for the next one.
             keep: whether M is to stay what it is, where that can be.
@@ -137,11 +135,7 @@ class PreparedProgram(ABC):
         self.system.hold()
 
     def set_up(self) -> None:
-        """Build the matrix and its levels from the coefficients.
-
-        Raises:
-            InputError: a coefficient makes no sense.
-        """
+        """Build the matrix and its levels from the coefficients. InputError: one makes no sense."""
         self.system.prepare()
         kept = 1 in self._widths
         if not self._made(kept=kept):
@@ -154,10 +148,7 @@ class PreparedProgram(ABC):
     def _check_null_space(self) -> None:
         """Refuse a function for A that does not make zero what the matrix for M makes zero.
 
-        Right-hand sides and solutions have nothing of that.
-
-        Raises:
-            InputError: it does not.
+        Right-hand sides and solutions have nothing of that. Raises InputError.
         """
         engine, method, sizes = self._vectors, self.method, []
         v, av = method.work

@@ -38,7 +38,6 @@ class Started:
 
     Attributes:
         begun: what was found before the iterations.
-        slices: of each column; none where numbers were not finite.
         seconds: that the slice took, by the clock of the first rank.
     """
 
@@ -79,11 +78,7 @@ class Solve(PreparedProgram):
         numbers that are not finite nothing is run: the right-hand side will be refused.
 
         Args:
-            blocks: of b, as the other arguments up to `width` as of `begin`.
-            guess: as of `begin`.
-            column: as of `begin`.
-            width: as of `begin`.
-            terms: on which solves end.
+            blocks, guess, column, width: as of `begin`.
             seconds: of iterations, as of `Loop.run`.
             host: NumPy arrays are wanted of the solution.
         """
@@ -137,9 +132,7 @@ class Solve(PreparedProgram):
         """Set b and the first guess of a column, and look at them. Where b is zero, x becomes so.
 
         Args:
-            blocks: of b.
             guess: "x" for the x that is there.
-            column: which.
             width: number of columns that are solved together.
         """
         excess = self.set_b(blocks, column, width)
@@ -168,7 +161,6 @@ class Solve(PreparedProgram):
         A solve that goes on afterwards does so with the bits that it had.
 
         Args:
-            column: which.
             host: NumPy arrays are wanted, not the device's.
         """
         x = self.prepared.sides.centered(self.columns.each[column].method.iterate())

@@ -37,11 +37,8 @@ class SolveSpec:
     """A linear system, how it is cut, and how it is preconditioned.
 
     Attributes:
-        problem: the system, without its arrays.
-        partition: its chunks.
         order: in which smoothers visit the rows of matrices that are stored.
         preconditioner: M.
-        dtype: the value type of the system and of M, "float64" or "float32".
         precond_dtype: the value type of M where it is narrower, "float32" beside a float64 `dtype`; else "float64".
         method: the Krylov method, one of `dsolver.krylov.methods.METHODS`.
         restart: vectors of its first basis, where it has one.
@@ -71,12 +68,7 @@ class SolveSpec:
         restart: int | None = None,
         **more: Any,
     ) -> Self:
-        """The specification for a problem cut into chunks, with the preconditioner m, a method and `more` attributes.
-
-        Raises:
-            InputError: the order does not color the problem's stencil, or the preconditioner or the method is not made
-                for the problem or for such chunks.
-        """
+        """Specification of a problem cut so, with `more` attributes. InputError: order, M or method are not for it."""
         partition = Partition(problem.grid, chunks, problem.periodic)
         order = Order.parse(order) if isinstance(order, str) else order
         if order.red_black and not set(problem.offsets) <= set(STAR_OFFSETS):
@@ -131,11 +123,7 @@ def bases(problem: Problem, method: str, restart: int | None) -> dict[str, int]:
 
 
 def method_for(problem: Problem, name: str | None, m: Preconditioner | None = None) -> str:
-    """The method for a system: the one that is asked for, or where none is, the usual one for its matrix and for M.
-
-    Raises:
-        InputError: there is no such method, or it needs a symmetric matrix, and this is none.
-    """
+    """The method for a system: that asked for, or the usual one for A and M. InputError: it needs a symmetric A."""
     if name is None:
         if m is not None and (own := m.usual_method(problem)):
             return own

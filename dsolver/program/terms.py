@@ -46,8 +46,6 @@ class Terms:
 
     Attributes:
         rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
-        atol: as `rtol` says.
-        maxiter: iterations at most.
         interruptible: whether the solve pauses after each iteration, for a callback that may stop it there.
         replaceable: whether another preconditioner may take the place of the one that "auto" has chosen.
         kept: M as it is set up anew, where it is that of an earlier matrix; else None.

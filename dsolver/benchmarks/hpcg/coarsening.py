@@ -18,11 +18,7 @@ from dsolver.problems import Problem
 
 
 def coarsened(partition: Partition) -> Partition:
-    """The partition of every second point.
-
-    Raises:
-        InputError: a chunk's extent is odd, so that its coarse points are not half of it.
-    """
+    """The partition of every second point. InputError: a chunk's extent is odd."""
     for axis, extents in zip("xyz", partition.sizes, strict=True):
         if any(n % 2 for n in extents):
             raise InputError(f"chunks of {sorted(set(extents))} points along {axis} cannot be halved")

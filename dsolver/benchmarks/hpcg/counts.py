@@ -66,9 +66,6 @@ def rating(grid: Triple, iterations: int, sets: int, seconds: float, setup: floa
     """GF/s with what the rules take off: iterations beyond 50, and a tenth of set-up and optimization a set.
 
     Args:
-        grid: points along x, y, z.
-        iterations: of each set.
-        sets: how many.
         seconds: of all sets.
         setup: seconds of the plain set-up.
         optimize: seconds of coloring, reordering and conversion.

@@ -34,10 +34,8 @@ class HpcgLevel:
     """One level of one chunk.
 
     Attributes:
-        layout: the storage order of its rows.
         local: the entries of its rows in own columns, in the backend's form.
         ghost: those in the columns of other chunks.
-        halo: what is exchanged for them.
         transfer: injection to the next coarser level; None on the last.
         correction: what it exchanges of the next coarser level's solution; None on the last.
         correction_matrix: what multiplies that, the columns of `ghost` that are coarse points; None on the last.
@@ -58,11 +56,7 @@ class MakeLevels:
     """Makes the levels of a chunk.
 
     Attributes:
-        problem: the system on the finest level; the coarser ones have the same stencil on every second point.
-        partitions: one per level, finest first.
-        order: in which smoothers visit the rows.
         diagonal: what the finest level's diagonal is multiplied by; None for ones.
-        label: the name of its task in a Dask graph.
     """
 
     label: ClassVar[str] = "setup-levels"

@@ -23,9 +23,6 @@ class HpcgOptions:
     """Options of a run.
 
     Attributes:
-        grid: global points along x, y, z.
-        chunks: how many chunks along x, y, z, or None for one a worker.
-        order: of the smoother.
         seconds: how long the timed sets should take together; at least one set is run.
         iterations: run exactly so many iterations and nothing else; None for the whole procedure.
         precond_dtype: the value type of multigrid in the wanted order. With "float32" no run is valid.

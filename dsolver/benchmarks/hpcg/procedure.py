@@ -53,8 +53,6 @@ def run(
     """Run the benchmark.
 
     Args:
-        runtime: where; see `dsolver.cluster.runtime.connect`.
-        options: what.
         progress: told how far it is.
         spans: where the spans of the measured iterations go; see `dsolver.solve`.
 
@@ -78,11 +76,7 @@ def run(
 
 @final
 class _Bench:
-    """One run: what every phase needs, and the seconds that phases took.
-
-    Attributes:
-        wanted: the system in the wanted order.
-    """
+    """One run: what every phase needs, and the seconds that phases took."""
 
     def __init__(
         self, runtime: Runtime, options: HpcgOptions, chunks: Triple, progress: Progress, watch: Watch

@@ -23,12 +23,7 @@ VARIANCE_LIMIT: Final = 1e-6
 @final
 @dataclass(frozen=True, kw_only=True)
 class CgTest:
-    """TestCG: on a matrix that is nearly diagonal, CG converges in few iterations.
-
-    Attributes:
-        plain: iterations without preconditioner, or None if `CG_LIMIT` were not enough.
-        preconditioned: the same with it.
-    """
+    """TestCG: iterations on a nearly diagonal matrix, with and without M, or None if `CG_LIMIT` were not enough."""
 
     plain: int | None
     preconditioned: int | None
@@ -47,12 +42,7 @@ class CgTest:
 @final
 @dataclass(frozen=True, kw_only=True)
 class SymmetryTest:
-    """TestSymmetry: xᵀA y = yᵀA x up to rounding, and the same for the preconditioner M.
-
-    Attributes:
-        spmv: |xᵀA y - yᵀA x| in units of the bound for rounding.
-        mg: the same for M.
-    """
+    """TestSymmetry: |xᵀA y - yᵀA x| in units of the bound for rounding, and the same for the preconditioner M."""
 
     spmv: float
     mg: float
@@ -90,13 +80,7 @@ class IterationsTest:
 @final
 @dataclass(frozen=True, kw_only=True)
 class VarianceTest:
-    """Sets with the same number of iterations end at the same residual.
-
-    Attributes:
-        sets: how many were run.
-        mean: of their last ‖r‖/‖r0‖.
-        variance: of the same.
-    """
+    """Sets with the same number of iterations end at the same residual: mean and variance of their last ‖r‖/‖r0‖."""
 
     sets: int
     mean: float

@@ -43,10 +43,6 @@ class VCycle:
 
     Chunks are coupled as in block Jacobi: a halo is exchanged before a SymGS and frozen during its two sweeps
     (Dongarra, Heroux, Luszczek, HPCG 3.1; the half sweeps are derived in docs/theory.md).
-
-    Args:
-        engine: runs the kernels.
-        levels: the `HpcgLevel` of every chunk for each level, finest first.
     """
 
     def __init__(self, engine: Engine, levels: Sequence[PerChunk]) -> None:

@@ -34,12 +34,7 @@ Progress = Callable[[str, int, int], None]
 
 @final
 class WatchedRuns:
-    """Runs of CG, and of single operations, on a program, for those who watch.
-
-    Args:
-        progress: told how far a run is.
-        watch: of the benchmark.
-    """
+    """Runs of CG, and of single operations, on a program, for those who watch."""
 
     def __init__(self, progress: Progress, watch: Watch) -> None:
         self._progress, self._watch = progress, watch

@@ -18,11 +18,7 @@ from dsolver.units import amount
 
 
 def check_room(problem: Problem, plan: Callable[..., Estimate]) -> None:
-    """Refuse a system that memory will not hold, before its right-hand side is made in this process.
-
-    Raises:
-        DeviceMemoryError: what is missing where.
-    """
+    """Refuse a system that memory will not hold, before its right-hand side is made; raises DeviceMemoryError."""
     size = 8 * prod(problem.grid)
     if size <= SMALL:
         return
@@ -38,11 +34,7 @@ def check_room(problem: Problem, plan: Callable[..., Estimate]) -> None:
 
 
 def saves(folder: Path | None, every: float | None, *, resume: bool) -> dsolver.Checkpoint | None:
-    """The store of --checkpoint.
-
-    Raises:
-        InputError: another option needs one, or it cannot be one.
-    """
+    """The store of --checkpoint. InputError: another option needs one, or it cannot be one."""
     if folder is None:
         if resume or every is not None:
             raise InputError(f"--{'resume' if resume else 'every'} needs --checkpoint FOLDER, the folder of the saves")

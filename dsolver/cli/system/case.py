@@ -96,11 +96,7 @@ class DiffusionCase:
         return replace(other, **mine, bc={**kept, **self.bc})
 
     def problem(self, chunks: tuple[int, ...] | None, name: str) -> Problem:
-        """The problem.
-
-        Raises:
-            InputError: a file cannot be read, nothing tells the grid, or what is given does not fit it.
-        """
+        """The problem. InputError: a file cannot be read, nothing tells the grid, or what is given does not fit it."""
         kappa, sigma = [opened(value) for value in self.kappa], 0.0 if self.sigma is None else opened(self.sigma)
         active, mask = (None if file is None else opened(file) for file in (self.active, self.mask))
         source = opened(self.source) if isinstance(self.source, Path) else None
@@ -146,11 +142,7 @@ class DiffusionCase:
 def case_of(
     *, kappa: tuple[str, ...], spacing: tuple[str, ...], bc: tuple[str, ...], grid: tuple[int, ...], **more: str | None
 ) -> DiffusionCase:
-    """The case of `case_options`.
-
-    Raises:
-        InputError: a condition cannot be right.
-    """
+    """The case of `case_options`. InputError: a condition cannot be right."""
     conditions = {}
     for text in bc:
         face, equals, condition = text.partition("=")
@@ -164,11 +156,7 @@ def case_of(
 
 
 def case_text(path: Path) -> dict[str, Any]:
-    """Names and values of a case file, as TOML has them.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """Names and values of a case file, as TOML has them. InputError: it cannot be read."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -178,11 +166,7 @@ def case_text(path: Path) -> dict[str, Any]:
 
 
 def read_case(path: Path) -> DiffusionCase:
-    """A case file.
-
-    Raises:
-        InputError: it cannot be read, has a name that is unknown, or a grid or bc of another kind.
-    """
+    """A case file. InputError: it cannot be read, has an unknown name, or a grid or bc of another kind."""
     given = case_text(path)
     known = [each.name for each in fields(DiffusionCase)]
     unknown = [name for name in given if name not in known]

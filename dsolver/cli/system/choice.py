@@ -77,13 +77,7 @@ system_options = with_options(
 @final
 @dataclass(frozen=True, kw_only=True)
 class SystemChoice:
-    """A system as its options describe it.
-
-    Attributes:
-        problem: what is solved.
-        file: of the right-hand side, or None.
-        right: makes it where there is no file, shape ``problem.shape``.
-    """
+    """A system as its options describe it, with the file of its right-hand side, or what makes that in its shape."""
 
     problem: Problem
     file: Path | None
@@ -107,9 +101,6 @@ def system_of(
     Args:
         kind: name of a matrix on a grid, or a case file.
         file: with a matrix.
-        grid: numbers of points.
-        partition: which rows of the matrix a chunk has.
-        chunks: along each axis.
         rhs: file of the right-hand side.
         client: of a cluster whose workers read the matrix; None to read it here.
         gpu: whether a matrix that is read here is checked and kept on the GPU of this process.

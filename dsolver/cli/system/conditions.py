@@ -41,11 +41,7 @@ def values_of(given: Any, folder: Path) -> tuple[Value, ...]:
 
 
 def opened(value: Value, *, small: bool = False) -> Any:
-    """A number, or a file's array: NumPy's, xarray's with coordinates, or Dask's of .zarr, whose blocks workers read.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
+    """A number, or a file's array: NumPy's, xarray's, or Dask's of .zarr, whose blocks workers read; or InputError."""
     if isinstance(value, float):
         return value
     if not value.suffix and not value.exists():
@@ -61,11 +57,7 @@ def opened(value: Value, *, small: bool = False) -> Any:
 
 
 def condition_of(face: str, text: Any, folder: Path) -> Condition:
-    """The condition that a text such as "robin:2:0.5" names.
-
-    Raises:
-        InputError: it names none, or a file that cannot be read.
-    """
+    """The condition that a text such as "robin:2:0.5" names. InputError: it names none, or an unreadable file."""
     kind, *given = str(text).split(":")
     if kind.lower() not in KINDS or len(given) > MOST[kind.lower()] or (kind.lower() == "robin" and not given):
         raise InputError(f"bc {face}={text}: {HOW}")

@@ -40,12 +40,10 @@ class Job:
     """A submitted command.
 
     Attributes:
-        name: by which it is known.
         command: the arguments of ``dsolver``, or "python", a script and its arguments.
         state: "queued", "running", "cancelling", "finished", "failed", "cancelled" or "lost".
         submitted, started, ended: seconds since 1970 by the clocks of client and worker, or None.
         worker: beside which the process runs or ran, or None.
-        code: its exit status, or None.
         progress: the newest state of its newest solve: iteration, residual, limit and, at the end, status; or None.
         begun: how many times it was begun: once, and again for each worker that was lost with it.
     """
@@ -66,8 +64,6 @@ def submit(client: Client, command: Sequence[str], files: Sequence[Path] = ()) -
     """Start ``dsolver COMMAND``, or ``python SCRIPT ...``, on the cluster and return the job's name; the client may go.
 
     Args:
-        client: of the cluster.
-        command: the words.
         files: below this folder, which the command finds under the same names.
 
     Raises:
@@ -96,11 +92,7 @@ def jobs(client: Client) -> list[Job]:
 
 
 def find(client: Client, name: str) -> Job:
-    """The job of a name.
-
-    Raises:
-        InputError: the cluster knows no job of that name.
-    """
+    """The job of a name. InputError: the cluster knows no job of that name."""
     known = {job.name: job for job in jobs(client)}
     if name not in known:
         listed = ", ".join(known) or "none"
@@ -121,10 +113,7 @@ def log_of(client: Client, name: str) -> str:
 def cancel(client: Client, name: str) -> Job:
     """Ask a job to end, wait until it has ended or `CANCEL` seconds have passed, and say how it is then.
 
-    What it has printed so far stays.
-
-    Raises:
-        InputError: it has ended already.
+    What it has printed so far stays. InputError: it has ended already.
     """
     job = find(client, name)
     if job.state not in UNDER_WAY:
@@ -171,11 +160,7 @@ def fetch(client: Client, name: str, folder: Path) -> list[Path]:
 
 
 def _asked(client: Client, question: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """The result of a method of the client.
-
-    Raises:
-        ClusterError: the scheduler does not answer.
-    """
+    """The result of a method of the client. ClusterError: the scheduler does not answer."""
     try:
         return client.sync(question, *args, callback_timeout=ANSWER, **named)
     except OSError as error:  # a TimeoutError is one

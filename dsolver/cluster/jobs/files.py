@@ -22,16 +22,7 @@ class JobFolder(ExitStack):
     """The folder of a job on a worker and its log beside it, until the context ends.
 
     Both are made if they are not there, and held open: the folder may lie below one of another user, who can put
-    anything under its name, but not into it.
-
-    Args:
-        below: where the jobs of all workers of this host lie.
-        name: of the job.
-
-    Attributes:
-        path: where it lies.
-        descriptor: of the open folder.
-        log: the open file.
+    anything under its name, but not into it. `below` lie the jobs of all workers of this host.
 
     Raises:
         ClusterError: it belongs to another user, who could change what the job writes and reads.
@@ -74,10 +65,7 @@ class JobFolder(ExitStack):
 def private(name: str | Path, at: int | None = None) -> Iterator[int]:
     """A folder, open, that only its user can look into: of a path, or of a name in another open folder.
 
-    It is made if it is not there.
-
-    Raises:
-        ClusterError: it belongs to another user, or is no folder.
+    It is made if it is not there. ClusterError: it belongs to another user, or is no folder.
     """
     refusal = f"the folder {name} for jobs belongs to another user or is no folder: give workers a --local-directory"
     with suppress(FileExistsError):

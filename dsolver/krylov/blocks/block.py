@@ -29,11 +29,6 @@ WIDTH: Final = 8
 class Block:
     """Vectors of one layout.
 
-    Args:
-        engine: runs the kernels of one vector.
-        layout: the `Layout` of every chunk.
-        count: how many, two or more.
-
     Attributes:
         columns: each by itself.
         together: all, where the engine has such fields; else None.

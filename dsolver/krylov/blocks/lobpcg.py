@@ -47,7 +47,6 @@ class Pencil:
     """The matrices of an eigenvalue problem, and what is known of them.
 
     Attributes:
-        a: A = Aᵀ.
         b: B, symmetric positive definite; None for the identity.
         m: a preconditioner, near A⁻¹ or the identity; any linear operator will do.
         norm: about ‖A‖.
@@ -86,16 +85,12 @@ class Lobpcg:
     The projected problem is solved with numbers, the same on all ranks.
 
     Args:
-        engine: runs the kernels of one vector.
-        layout: the finest level's `Layout` of every chunk.
-        pencil: A, B and M.
         size: columns of X at most.
         known: number of vectors in Y.
         tol: residuals wanted, as parts of |λ + offset| ‖B x‖; not below what rounding leaves.
         offset: what values are for users that have it added.
 
     Attributes:
-        pencil: as given.
         known: Y, to be filled before `start`; None where there is none.
         x: the iterates, to be filled before `start`; of vectors that depend on each other fewer are left.
         values: the Ritz values that belong to them, ascending; the highest first where those are wanted.
@@ -277,9 +272,6 @@ class Lobpcg:
         """Coefficients of orthonormal vectors with the span of the used columns of `new`, beyond that of old ones.
 
         Args:
-            old: columns that are orthonormal.
-            new: as of `_orthonormal`.
-            used: as of `_orthonormal`.
             products: of all columns up to the last of `new` with B times its columns.
 
         Returns:

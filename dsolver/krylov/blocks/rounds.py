@@ -21,12 +21,7 @@ F64 = npt.NDArray[np.float64]
 @final
 @dataclass(frozen=True, kw_only=True)
 class Numbers:
-    """Numbers of which each chunk has a part, their sum is wanted.
-
-    Attributes:
-        parts: float64 arrays of as many items on the device of each chunk.
-        shape: of the sum.
-    """
+    """Numbers of which each chunk has a part, float64 on its device, and their sum, of this shape, is wanted."""
 
     parts: PerChunk
     shape: tuple[int, ...]
@@ -43,9 +38,6 @@ class Rounds:
     Ranks with the same libraries on the same machine make the same bits of the same numbers, and then need not tell
     each other. Until that was seen, and where it is not so, the first chunk's owner tells them. Each round compares
     digests of all that was made so far.
-
-    Args:
-        engine: of the chunks.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -53,12 +45,7 @@ class Rounds:
         self._digest, self._alike, self._trusted = 0, True, len(engine.partition) == 1
 
     def sums(self, *wanted: Numbers) -> list[F64]:
-        """Sums over all chunks, in one round.
-
-        Raises:
-            RoundedOtherwiseError: ranks have solved small problems otherwise since the last round. From now on they are
-                told.
-        """
+        """Sums over all chunks, in one round. RoundedOtherwiseError: ranks have rounded otherwise, which ends now."""
         numbers = self._engine.per_chunk(partial(_gathered, self._digest), *(each.parts for each in wanted))
         self._engine.read()  # a wait that looks at the other ranks meanwhile
         table = np.array(self._engine.known(numbers))

@@ -15,13 +15,7 @@ to be made again: that takes as long as they took."""
 
 @final
 class BestIterate:
-    """Best x that the recursion began from, or that was kept on the way.
-
-    Attributes:
-        norm: of its true residual.
-        at: its iteration.
-        repeatable: whether the recursion began with it, so that its iterations can be made again.
-    """
+    """Best x that the recursion began from, or that was kept on the way; repeatable: whether it began with it."""
 
     def __init__(self) -> None:
         self.norm, self.at, self.repeatable = math.inf, 0, False

@@ -41,15 +41,12 @@ class Control:
 
     Args:
         limit: the residual at which the solve is finished.
-        b_norm: ‖b‖.
-        maxiter: iterations at most.
         at_zero: whether x is zero at first.
         stagnation: iterations without a new smallest residual after which it is given up.
         fallback: the same until it is resumed, if that is sooner: where there is another preconditioner to go on with,
             for which a residual that grows in the first iteration is a reason as well.
         patience: further iterations beyond which a solve is given up as `Status.SLOW` until it is resumed, where there
             is another preconditioner to go on with; None for any number.
-        interruptible: whether it pauses after each iteration, for a callback that may stop it there.
         singular: whether a part of b is out of A's reach, so that what rounding leaves of it in r is to be taken.
         one_level: whether M has no coarse grid; see `ONE_LEVEL`.
         replaces: whether the recursion can take the true residual on the way; if not, it does so at its end alone.
@@ -60,7 +57,6 @@ class Control:
             be, and which learns from this one; None where that is to be one iteration.
 
     Attributes:
-        limit, maxiter: as given.
         b_norm: ‖b‖, of that part of b which x can reach.
         residuals: ‖b - A x‖ by the recursion, from the first guess on.
         true_residual: the newest that was computed anew.

@@ -41,11 +41,7 @@ SURE: Final = 100
 
 @final
 class GivingUp:
-    """Reasons to give a solve up. They are fewer once it goes on with another preconditioner, or another method.
-
-    Args:
-        maxiter, stagnation, fallback, patience, one_level, b_norm, breakdown: as of `Control`.
-    """
+    """Reasons to give a solve up; fewer once it goes on with another preconditioner, or another method."""
 
     def __init__(
         self,

@@ -21,12 +21,7 @@ in the first one, and no other row counts then."""
 class ResidualNorms:
     """‖b - A x‖ by the recursion, from the first guess on, and since it last began from the true residual.
 
-    Args:
-        target: the norm at which the recursion has ended.
-
     Attributes:
-        target: as given.
-        history: all of them.
         begun, begun_at: the one that the recursion began with, and its iteration.
         best, best_at: the smallest since then that counts.
     """

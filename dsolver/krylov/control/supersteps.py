@@ -19,12 +19,7 @@ are needed: what is launched past the last one costs as much as what is needed."
 
 @final
 class Supersteps:
-    """Lengths of a solve's supersteps.
-
-    Args:
-        pace: of earlier solves with this matrix and this M, which learns from this one.
-        single: whether each has one iteration, for a callback that may stop the solve after any.
-    """
+    """Lengths of a solve's supersteps by the pace of earlier ones; single: each has one iteration, for callbacks."""
 
     def __init__(self, pace: Pace, *, single: bool) -> None:
         self._pace, self._single = pace, single

@@ -26,8 +26,6 @@ class CutMatrix(CutRows):
 
     Args:
         matrix: of `checked`; on a GPU if there is one chunk.
-        partition: rows of each chunk.
-        formats: as of `matrix`.
         near: float64 (rows, k), the near-null space of all rows, or None.
         blocks: sizes of blocks of which statistics are wanted.
         columns: columns of each chunk, where the matrix is not square; by default those of its rows' numbers.

@@ -44,15 +44,7 @@ def in_parts(problem: MatrixProblem, chunks: int) -> MatrixProblem:
 
 
 def grouped(problem: MatrixProblem, parts: Any) -> MatrixProblem:
-    """The matrix with its rows part after part, a chunk for each.
-
-    Args:
-        problem: the matrix.
-        parts: the part of each row, integers (rows,).
-
-    Raises:
-        InputError: they are not so many integers from 0 on.
-    """
+    """The matrix with its rows part after part, a chunk for each. InputError: no such integers (rows,) from 0 on."""
     numbers, sizes = grouped_rows(parts, problem.grid[0])
     given = None if problem.given is None else reordered(problem.given, numbers)
     chunks, parts = (sizes, (1,), (1,)), tuple(reordered(part, numbers) for part in problem.parts)
@@ -66,8 +58,6 @@ def planned(
     """The matrix cut into chunks: those that were asked for, or so many with about as many entries each.
 
     Args:
-        problem: the matrix.
-        chunks: how many.
         cuda: whether chunks lie on GPUs, whose formats follow from more statistics; None for all statistics.
         cut: what cuts a matrix; by default `CutMatrix`, in this process.
     """
@@ -134,11 +124,7 @@ def _vectors(problem: MatrixProblem) -> dict[str, npt.NDArray[np.float64]]:
 
 
 def in_fields(problem: MatrixProblem, chunks: int) -> MatrixProblem:
-    """The matrix with so many chunks, each of which has consecutive rows of every field.
-
-    Raises:
-        InputError: a field has fewer rows.
-    """
+    """The matrix with so many chunks, each with consecutive rows of every field. InputError: a field has fewer rows."""
     pointers, first = on_host(problem.matrix).indptr, 0
     parts = []
     for size in problem.fields:
@@ -149,11 +135,7 @@ def in_fields(problem: MatrixProblem, chunks: int) -> MatrixProblem:
 
 
 def _with_fields(problem: MatrixProblem, *, cuda: bool | None, cut: Cutter | None) -> MatrixProblem:
-    """The matrix, which is cut, with those of its fields in chunks of the same owners.
-
-    Raises:
-        InputError: a chunk has no row of a field.
-    """
+    """The cut matrix with its fields' in chunks of the same owners. InputError: a chunk has no row of a field."""
     assert problem.chunks is not None
     (sizes, *_), fields = problem.chunks, len(problem.fields)
     assert isinstance(sizes, tuple)

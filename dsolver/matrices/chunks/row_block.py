@@ -80,13 +80,9 @@ class RowBlock:
 @final
 @dataclass(frozen=True, kw_only=True)
 class ChunkCounts:
-    """Counts of one chunk's rows, for forecasts.
+    """Counts of one chunk's rows, of those that read other chunks' columns, and of these, for forecasts.
 
     Attributes:
-        rows: number of rows.
-        boundary: rows that read other chunks' columns.
-        ghosts: number of these columns.
-        ghost_entries: entries in these columns.
         local: statistics of the entries in own columns.
     """
 
@@ -109,7 +105,6 @@ class ChunkRows(ABC):
         """The `RowBlock` of every chunk of this partition, or its future, by number.
 
         Args:
-            partition: the chunks.
             host: whether they must lie in memory of the host.
             owners: the worker address of each chunk; empty without a cluster.
         """
@@ -118,12 +113,7 @@ class ChunkRows(ABC):
 @final
 @dataclass(frozen=True)
 class RowsOfField(ChunkRows):
-    """Rows of a field's matrix, in chunks of their own.
-
-    Attributes:
-        rows: as they were cut.
-        partition: their chunks, as many as those of the whole system.
-    """
+    """Rows of a field's matrix in chunks of their own, as many as the whole system's; rows: as they were cut."""
 
     rows: ChunkRows
     partition: Partition
@@ -161,11 +151,8 @@ def row_block(
     Args:
         start: int64 (rows + 1,), where rows begin, from 0.
         columns: global numbers.
-        values: of the entries.
         span: the chunk's first column, and behind its last one.
         ghosts: of `ghost_columns`.
-        plan: its halo exchange.
-        formats: as of `matrix`.
     """
     (first, last), amg = span, backend_of(values).amg
     numbers = amg.places(columns, first, last - first, amg.asarray(ghosts), 0)  # own ones from 0, then halo slots

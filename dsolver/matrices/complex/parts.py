@@ -62,15 +62,7 @@ def is_complex(A: Any) -> bool:
 
 
 def complex_parts(name: str, A: Any) -> ComplexParts:
-    """Parts of a complex matrix.
-
-    Args:
-        name: for messages.
-        A: in any format of `scipy.sparse`.
-
-    Raises:
-        InputError: as of `dsolver.matrices.canonical.canonical`.
-    """
+    """Parts of a complex matrix in any format of `scipy.sparse`; raises as `dsolver.matrices.canonical.canonical`."""
     whole = canonical(name, A, complex_too=True)
     check_compiler()
     beside = mirrors(whole.indptr, whole.indices, whole.data)

@@ -13,11 +13,7 @@ from dsolver.matrices.solved_matrix import SolvedMatrix
 
 
 def problem_of_complex(found: ComplexParts, name: str, **options: Any) -> MatrixProblem:
-    """The problem of a complex matrix that is not cut yet; options: further attributes.
-
-    Raises:
-        InputError: rows are empty.
-    """
+    """The problem of a complex matrix that is not cut yet; options: further attributes. InputError: rows are empty."""
     look = look_at(found.stand_in)
     check_rows(look)
     made = problem_of(SolvedMatrix(rows=found.stand_in, look=look), name, **options)

@@ -151,7 +151,6 @@ def field_matrices(problem: MatrixProblem, given: Sequence[Any]) -> tuple[FieldM
     """A matrix for each field of a system of blocks that is not cut.
 
     Args:
-        problem: the system.
         given: for each field a sparse matrix or a problem; "block" for the block on the diagonal; or "diagonal" for the
             Schur complement A_ff - Σ A_fk diag(A_kk)⁻¹ A_kf over the fields k before it. More are of the last field.
 

@@ -128,11 +128,7 @@ def _near(given: Any, shape: tuple[int, ...] | None, *, complex_too: bool) -> Pr
 
 
 def _asymmetry(function: UserFunction, symmetric: bool | None) -> str:
-    """Why A counts as not symmetric; empty where it does not.
-
-    Raises:
-        InputError: `symmetric` is none of True, False and None.
-    """
+    """Why A counts as not symmetric; empty where it does not. InputError: `symmetric` is none of True, False, None."""
     if symmetric not in (None, True, False):
         raise InputError(f"symmetric must be True, False or None, not {in_a_line(symmetric)}")
     if symmetric is not None:

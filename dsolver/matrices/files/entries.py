@@ -21,9 +21,7 @@ class Entries(NamedTuple):
     """Entries of a matrix by coordinates.
 
     Attributes:
-        shape: of the matrix.
         row: (entries,), from 0.
-        column: (entries,), from 0.
         values: float64 or complex128 (entries,).
         lines: of the file that they come from; mirrored ones have none of their own.
         sides: of the entries that were mirrored.
@@ -46,11 +44,7 @@ def joined(parts: Sequence[Entries]) -> Entries:
 
 
 def mirrored(lower: Entries, symmetry: str) -> Entries:
-    """Entries with those that they stand for, too.
-
-    Raises:
-        ValueError: a skew-symmetric matrix has a diagonal, or a Hermitian one a diagonal that is not real.
-    """
+    """Entries with those that they stand for. ValueError: a skew-symmetric or Hermitian matrix has a wrong diagonal."""
     row, column = lower.row, lower.column
     if symmetry == "skew-symmetric" and (lower.values[row == column] != 0.0).any():
         place = int(row[(row == column) & (lower.values != 0.0)][0]) + 1
@@ -75,11 +69,7 @@ def _first(entries: Entries, found: npt.NDArray[np.int64]) -> Place | None:
 
 
 def check_sides(path: Path, symmetry: str, parts: Sequence[Sides]) -> None:
-    """Refuse a file in which entries that stand for two are on both sides of the diagonal.
-
-    Raises:
-        InputError: it is one.
-    """
+    """Refuse a file whose entries that stand for two are on both sides of the diagonal; raises InputError."""
     below, above = (next((sides[k] for sides in parts if sides[k]), None) for k in (0, 1))
     if below and above:
         raise InputError(

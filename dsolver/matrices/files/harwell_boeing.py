@@ -34,9 +34,6 @@ class Fields:
     """Fields of a line of numbers.
 
     Attributes:
-        count: of a line.
-        width: of each, in characters.
-        kind: of the numbers.
         pointed: whether each number must have a point: without one Fortran would divide it by a power of ten.
         exponents: whether each number must have an exponent: without one a scale factor would divide it.
     """
@@ -48,11 +45,7 @@ class Fields:
     exponents: bool
 
     def split(self, line: bytes) -> list[bytes]:
-        """The numbers of a line, without the blanks about them.
-
-        Raises:
-            ValueError: one is none.
-        """
+        """The numbers of a line, without the blanks about them. ValueError: one is none."""
         line = line.rstrip()
         found = [line[k : k + self.width].strip() for k in range(0, len(line), self.width)]
         text, lines = checked_lines(b"\n".join(found), (self.kind,), 0)
@@ -65,12 +58,7 @@ class Fields:
 
 
 def harwell_boeing(path: Path) -> Any:
-    """A matrix of `scipy.sparse` from a file.
-
-    Raises:
-        ValueError: a line, by number, is wrong.
-        InputError: both triangles of a symmetric one are given.
-    """
+    """A matrix of `scipy.sparse` from a file. ValueError: a wrong line; InputError: both triangles are given."""
     with path.open("rb") as file:
         lines = _Lines(file)
         lines.next()  # a title
@@ -109,11 +97,7 @@ def harwell_boeing(path: Path) -> Any:
 
 
 class _Lines:
-    """Lines of a file, counted.
-
-    Attributes:
-        last: the last one that was taken.
-    """
+    """Lines of a file, counted; `last` is the last one that was taken."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._number = file, 0

@@ -28,8 +28,6 @@ def checked_lines(text: bytes, kinds: tuple[Kind, ...], before: int) -> tuple[by
 
     Args:
         text: whole lines; the end of the last one may be missing.
-        kinds: of the numbers of each line.
-        before: lines that go before these, for messages.
 
     Raises:
         ValueError: a line, by number, has something else.
@@ -45,12 +43,7 @@ def checked_lines(text: bytes, kinds: tuple[Kind, ...], before: int) -> tuple[by
 
 
 def plain_lines(file: IO[bytes], kinds: tuple[Kind, ...]) -> int:
-    """Lines of the rest of a file, if SciPy reads each of them as what it says; -1 if it may not.
-
-    Args:
-        file: its text, which is left at its end.
-        kinds: of the numbers of each line.
-    """
+    """Lines of the rest of a file if SciPy reads each as what it says, else -1. The file is left at its end."""
     lines, language = 0, _language(kinds, loose=False)
     while text := file.read(CACHED):
         text += file.readline()
@@ -79,12 +72,7 @@ def _told(text: bytes, place: int, kinds: tuple[Kind, ...], before: int) -> str:
 
 @cache
 def _language(kinds: tuple[Kind, ...], *, loose: bool) -> Automaton:
-    """The automaton of lines of such numbers.
-
-    Args:
-        kinds: of the numbers of a line.
-        loose: whether there may be blank lines, exponents with a D, and numbers with the sign +.
-    """
+    """The automaton of lines of such numbers; loose: with blank lines, exponents with a D, and the sign +."""
     table = _Table()
     begin = table.state()
     end = table.state()  # behind the \r of a line's end

@@ -45,10 +45,8 @@ class MarketHeader:
     """The beginning of a Matrix Market file.
 
     Attributes:
-        field: kind of its values.
         symmetry: which entries stand for two.
         sizes: rows and columns; of coordinates also entries.
-        line: number of its last line.
         begin: the byte where the next one begins.
         size: bytes of the file; of one that is compressed they tell nothing.
     """
@@ -66,15 +64,7 @@ class MarketHeader:
         return self.sizes[0], self.sizes[1]
 
     def check(self, path: Path, parts: Iterable[tuple[int, Sides]]) -> None:
-        """Refuse a file with fewer or more lines than it tells of, or with mirrored entries on both sides.
-
-        Args:
-            path: of the file.
-            parts: `lines` and `sides` of the entries of each part.
-
-        Raises:
-            InputError: it is one.
-        """
+        """Refuse a file with more or fewer lines than it tells of, or mirrored entries on both sides (InputError)."""
         found = list(parts)
         lines = sum(count for count, _ in found)
         if lines != self.sizes[2]:
@@ -93,8 +83,6 @@ def market_header(path: Path, file: IO[bytes], what: str = "coordinate") -> Mark
     """The header of a Matrix Market file, which is left behind it.
 
     Args:
-        path: of the file, for messages.
-        file: its text.
         what: "coordinate" or "array".
 
     Raises:
@@ -127,11 +115,7 @@ def market_header(path: Path, file: IO[bytes], what: str = "coordinate") -> Mark
 
 
 def market_matrix(path: Path) -> Any:
-    """A matrix of `scipy.sparse` from a file of coordinates.
-
-    Raises:
-        InputError: a line, by number, is wrong, or there are more or fewer of them than the file tells of.
-    """
+    """A matrix of `scipy.sparse` from a file of coordinates. InputError: a wrong line, by number, or a wrong count."""
     with opened(path) as file:
         header = market_header(path, file)
         if path.suffix.lower() == ".mtx" and header.symmetry == "general" and header.field in ("real", "pattern"):
@@ -159,11 +143,7 @@ def _whole(path: Path, header: MarketHeader) -> Entries:
 
 
 def market_part(path: Path, header: MarketHeader, first: int, last: int) -> Entries:
-    """The entries whose lines begin in bytes [first, last) of a file, with mirrored ones.
-
-    Raises:
-        InputError: a line of them, by number, is wrong.
-    """
+    """Entries whose lines begin in bytes first .. last of a file, with mirrored ones. InputError: a wrong line."""
     with reading(path, "a sparse matrix"), path.open("rb") as file:
         begin, end = (_line_start(file, header, place) for place in (first, last))
         file.seek(begin)
@@ -175,16 +155,7 @@ def market_part(path: Path, header: MarketHeader, first: int, last: int) -> Entr
 
 
 def market_entries(header: MarketHeader, text: bytes, before: int) -> Entries:
-    """Entries of some lines, with mirrored ones.
-
-    Args:
-        header: of the file.
-        text: of the lines.
-        before: how many lines go before these.
-
-    Raises:
-        ValueError: a line is wrong.
-    """
+    """Entries of some lines, with mirrored ones; before: lines that go before these. ValueError: a line is wrong."""
     text, lines = checked_lines(text, ("index", "index", *FIELDS[header.field]), before)
     field = header.field if header.field in ("pattern", "complex") else "real"
     head = b"%%%%MatrixMarket matrix coordinate %s general\n%d %d %d\n" % (field.encode(), *header.shape, lines)
@@ -194,12 +165,7 @@ def market_entries(header: MarketHeader, text: bytes, before: int) -> Entries:
 
 
 def market_vectors(path: Path) -> npt.NDArray[Any]:
-    """Vectors from a file of an array, or one from coordinates in one column; float64 or complex128 (rows, columns).
-
-    Raises:
-        ValueError: it holds no such array.
-        TypeError: it holds coordinates in several columns.
-    """
+    """Vectors, real or complex (rows, columns), of an array or a column of coordinates; ValueError, TypeError."""
     with opened(path) as file:
         if b"coordinate" in file.readline().lower().split()[2:3]:
             return _column(market_matrix(path))

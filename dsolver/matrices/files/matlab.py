@@ -12,12 +12,7 @@ from dsolver.matrices.canonical import imported
 
 
 def matlab_matrix(path: Path) -> Any:
-    """A matrix of `scipy.sparse` from a file: its only one, or that of a field A, as the SuiteSparse collection has it.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it has none, or several, or SciPy cannot read it.
-    """
+    """A matrix from a file: its only one, or a field A, as the SuiteSparse collection has it. ValueError: none."""
     sparse = imported("sparse")
     if not path.exists():
         raise FileNotFoundError(path)

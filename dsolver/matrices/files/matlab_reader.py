@@ -16,11 +16,7 @@ import scipy.sparse
 
 
 def only_matrix(path: str) -> Any:
-    """The only sparse matrix of a file, or that of a field A, as the SuiteSparse collection has it.
-
-    Raises:
-        ValueError: there is none, or there are several.
-    """
+    """The only sparse matrix of a file, or a field A, as the SuiteSparse collection has it. ValueError for no such."""
     found = {}
     for name, value in scipy.io.loadmat(path, appendmat=False).items():
         if scipy.sparse.issparse(value):

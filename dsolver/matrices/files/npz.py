@@ -17,22 +17,14 @@ INDICES: Final = frozenset(f"{name}.npy" for name in ("shape", "indptr", "indice
 
 
 def npz_matrix(path: Path) -> Any:
-    """A matrix of `scipy.sparse` from a file.
-
-    Raises:
-        TypeError: its indices are no integers.
-    """
+    """A matrix of `scipy.sparse` from a file. TypeError: its indices are no integers."""
     with zipfile.ZipFile(path) as file:
         _check_integers(file)
     return imported("sparse").load_npz(path)
 
 
 def npz_pointers(path: Path) -> npt.NDArray[np.int64] | None:
-    """Row pointers of a matrix in CSR format, int64 (rows + 1,); None for any other.
-
-    Raises:
-        InputError: its arrays are no rows of a matrix.
-    """
+    """Row pointers of a CSR matrix, int64 (rows + 1,); None for any other. InputError: its arrays are no rows."""
     with zipfile.ZipFile(path) as file:
         _check_integers(file)
         if np.load(file.open("format.npy")).item() not in ("csr", b"csr"):
@@ -47,11 +39,7 @@ def npz_pointers(path: Path) -> npt.NDArray[np.int64] | None:
 
 
 def npz_part(path: Path, first: int, last: int) -> tuple[int, npt.NDArray[Any], npt.NDArray[Any]]:
-    """Number of columns, and columns and values of entries [first, last) of a matrix in CSR format.
-
-    Raises:
-        EOFError: an array is cut short.
-    """
+    """Number of columns, and columns and values of entries first .. last in CSR format. EOFError: it is cut short."""
     with zipfile.ZipFile(path) as file:
         _, columns = _shape(file)
         numbers, values = (_member(file, f"{name}.npy", first, last) for name in ("indices", "data"))
@@ -87,11 +75,7 @@ def _member(file: zipfile.ZipFile, name: str, first: int, last: int) -> npt.NDAr
 
 
 def _check_integers(file: zipfile.ZipFile) -> None:
-    """Refuse indices of a matrix in a file of SciPy's that are no integers: SciPy would round them.
-
-    Raises:
-        TypeError: some are.
-    """
+    """Refuse indices in a file of SciPy's that are no integers, which SciPy would round; raises TypeError."""
     for name in INDICES & set(file.namelist()):
         with file.open(name) as member:
             _, dtype = _array_header(member)

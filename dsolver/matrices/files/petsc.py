@@ -38,9 +38,6 @@ class PetscLayout:
     """Layout of a matrix in a file.
 
     Attributes:
-        rows: their number.
-        columns: their number.
-        entries: their number.
         index: dtype of lengths and indices.
         value: dtype of values.
     """
@@ -53,13 +50,7 @@ class PetscLayout:
 
     @classmethod
     def of(cls, file: IO[bytes]) -> Self:
-        """The layout of an open file.
-
-        Raises:
-            ValueError: the file is none, or contradicts itself.
-            EOFError: it is cut short.
-            InputError: its values are in a precision that is not read.
-        """
+        """Layout of an open file. ValueError: it contradicts itself; EOFError: it is cut; InputError: its precision."""
         wide = _words(file, 0, np.dtype(">i4"), 2).tolist() == [0, MATRIX]
         index: np.dtype[Any] = np.dtype(">i8" if wide else ">i4")
         kind, rows, columns, entries = _words(file, 0, index, 4).tolist()
@@ -73,24 +64,14 @@ class PetscLayout:
         )
 
     def pointers(self, file: IO[bytes]) -> npt.NDArray[np.int64]:
-        """Row pointers, int64 (rows + 1,).
-
-        Raises:
-            ValueError: the rows have not as many entries as the header tells of.
-            EOFError: the file is cut short.
-        """
+        """Row pointers, int64 (rows + 1,). ValueError: they do not sum to the entries; EOFError: a file cut short."""
         lengths = _words(file, 4 * self.index.itemsize, self.index, self.rows).astype(np.int64)
         if lengths.min(initial=0) < 0 or lengths.max(initial=0) > self.entries or lengths.sum() != self.entries:
             raise ValueError(f"its rows have {lengths.sum()} entries, but its header tells of {self.entries}")
         return np.concatenate([[0], np.cumsum(lengths)])
 
     def part(self, file: IO[bytes], first: int, last: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Columns, int32 or int64, and values, float64 or complex128, of entries [first, last).
-
-        Raises:
-            EOFError: the file is cut short.
-            ValueError: a column is none, or the values are of 128 bits.
-        """
+        """Columns, int32 or int64, and values, float64 or complex128, of entries first .. last. Raises as `of`."""
         begin = self.index.itemsize * (4 + self.rows)
         numbers = _words(file, begin + self.index.itemsize * first, self.index, last - first)
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self.columns:
@@ -107,13 +88,7 @@ class PetscLayout:
 
 
 def petsc_matrix(path: Path) -> Any:
-    """A matrix of `scipy.sparse` from a file.
-
-    Raises:
-        ValueError: the file is none, or contradicts itself.
-        EOFError: it is cut short.
-        InputError: its values are in a precision that is not read.
-    """
+    """A matrix of `scipy.sparse` from a file; raises as `PetscLayout.of`."""
     with path.open("rb") as file:
         layout = PetscLayout.of(file)
         pointers = layout.pointers(file)

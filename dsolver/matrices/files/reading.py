@@ -11,11 +11,7 @@ from dsolver.errors import DsolverError, InputError
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever a reader finds wrong with a file into one error.
-
-    Raises:
-        InputError: there is no such file, or it is none of what it should be.
-    """
+    """Turn whatever a reader finds wrong with a file into one InputError."""
     try:
         yield
     except DsolverError:

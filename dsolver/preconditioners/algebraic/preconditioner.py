@@ -265,11 +265,7 @@ class Algebraic(Preconditioner):
 
 
 def _check_nodes(problem: MatrixProblem, partition: Partition) -> None:
-    """Refuse chunks that cut nodes.
-
-    Raises:
-        InputError: one does.
-    """
+    """Refuse chunks that cut nodes; raises InputError."""
     size = problem.block
     cut = any(extent % size for extent in partition.sizes[0])
     if not cut and problem.numbers is not None:

@@ -59,11 +59,7 @@ class BlockPreconditioner(Preconditioner):
     made: Any = field(default=None, repr=False, compare=False)
 
     def with_parts(self, problem: Problem, choose: Chooser) -> Self:
-        """The preconditioner with those of the fields of a system.
-
-        Raises:
-            InputError: the system has no fields, others than this is for, or one whose preconditioner is not for it.
-        """
+        """The preconditioner with those of a system's fields. InputError: no fields, or M is not for one of them."""
         if not isinstance(problem, MatrixProblem) or not problem.fields:
             raise InputError(f"M={type(self).__name__} is for systems of real blocks, as dsolver.block makes them")
         matrices = self._matrices(problem)
@@ -207,10 +203,7 @@ class BuiltField:
     """A field's matrix and the levels of its preconditioner.
 
     Attributes:
-        engine: of the field's vectors.
         problem: the matrix, without its arrays.
-        chunks: the `ChunkMatrix` of every chunk.
-        levels: of the preconditioner.
         first: the field's first row in each chunk.
         sign: of its pivot, over that of the matrix.
         exponent: of two, by which its entries were multiplied, over those of A.
@@ -230,8 +223,6 @@ class BlockField:
     """A field of a system: its part of vectors, and its preconditioner.
 
     Args:
-        built: what was built for it.
-        m: the preconditioner.
         whole: the `Layout` of every chunk of the system's vectors.
         positive: whether M is to be as of a positive definite matrix, else it has the sign of the pivot.
         turns: how often M is applied, each time to the residual that is left.
@@ -296,17 +287,7 @@ class BlockField:
 
 @final
 class BlockSystem:
-    """A system of blocks and the preconditioners of its fields, for those that apply them.
-
-    Args:
-        m: the preconditioner.
-        site: where it is made.
-
-    Attributes:
-        engine: of the system's vectors.
-        matrix: A.
-        layout: of the system's vectors.
-    """
+    """A system of blocks and the preconditioners of its fields, for those that apply them; layout: of its vectors."""
 
     def __init__(self, m: BlockPreconditioner, site: Site) -> None:
         self._m, self._site = m, site

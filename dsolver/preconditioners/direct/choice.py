@@ -49,11 +49,7 @@ def entries_of(problem: Problem) -> int:
 
 
 def fill_of(problem: Problem) -> float:
-    """About how many entries the factors have: counted where the matrix is here, else as those of a mesh.
-
-    Without a positive diagonal, or with entries that have no mirror images, rows are exchanged, which makes about twice
-    as many.
-    """
+    """About how many entries the factors have, as those of a mesh where the matrix is not here."""
     rows = math.prod(problem.grid)
     if isinstance(problem, MatrixProblem) and problem.elimination is not None:
         found = problem.elimination.within(MOST)
@@ -69,11 +65,6 @@ def suit_at_once(problem: Problem, method: str | None, device: str) -> bool:
 
     They are cheap, or nothing tells how many iterations are needed, and they are affordable. Methods that are asked for
     are left to iterations.
-
-    Args:
-        problem: the system.
-        method: of the solve; None for the usual one.
-        device: "cpu" or "cuda", where iterations are far quicker.
     """
     if method is not None or not isinstance(problem, MatrixProblem) or problem.null_vectors:
         return False
@@ -98,12 +89,7 @@ def cost_little(problem: MatrixProblem) -> bool:
 
 
 def in_products(problem: Problem, device: str) -> float | None:
-    """Products with A that take about as long as factors of a matrix that is here; None where these are beyond `LAST`.
-
-    Args:
-        problem: the system.
-        device: "cpu" or "cuda".
-    """
+    """Products with A that take as long as factors of a matrix that is here; None where these are beyond `LAST`."""
     if not isinstance(problem, MatrixProblem) or problem.elimination is None:
         return None
     found = problem.elimination.within(LAST)

@@ -89,7 +89,6 @@ class MakePart:
 
     Attributes:
         library: that makes factors; None for the first that is there.
-        sizes: rows of each chunk.
         places: boxes of a grid, where rows come in lattice order and vectors box after box; else None.
         traits: of A.
     """
@@ -106,9 +105,6 @@ class MakePart:
         """The part, for the finest level.
 
         Args:
-            backend: where it lies.
-            number: of the chunk.
-            layout: of its rows.
             gathered: its rows, and what has arrived of the others, of A or of each part of a complex A.
 
         Raises:
