@@ -22,7 +22,7 @@ from dsolver.kernels.cuda.launch import foresight, readback, tables
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.layout_setup import CudaLayoutSetup
 from dsolver.kernels.cuda.stencil.setup import CudaStencils
-from dsolver.kernels.cuda.vectors import vectors
+from dsolver.kernels.cuda.vectors.vectors import vectors
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.lending.arrays import LentArray
 

@@ -16,7 +16,7 @@ from dsolver.kernels.cuda.launch.tables import kept, table
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.layout_setup import LayoutSetup
 
-FILE, DTYPE = "sell/assembly.cu", "float64"
+FILE, DTYPE = "sell/assembly/assembly.cu", "float64"
 THREADS = 256
 
 

@@ -21,8 +21,8 @@ from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.sell import Slices
 
 ASSEMBLY = (
-    "sell/assembly.cu",
-    "sell/assembly.cuh",
+    "sell/assembly/assembly.cu",
+    "sell/assembly/assembly.cuh",
     "range.cuh",
     "slices.cuh",
     "hpcg/assembly.cu",
@@ -181,7 +181,7 @@ def compiled(
     for name in sources:
         text = (resources.files("dsolver.kernels") / "cuda" / name).read_text(encoding="utf-8")
         path = folder / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(edited(text), encoding="utf-8")
     (folder / "host.cpp").write_text(host, encoding="utf-8")
     always = ("-std=c++17", "-w", "-shared", "-fPIC", "-I.")

@@ -14,7 +14,7 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import warps
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.launch.tables import table
-from dsolver.kernels.cuda.vectors import CudaVectors
+from dsolver.kernels.cuda.vectors.vectors import CudaVectors
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.dense import RANK_TOLERANCE, DenseInverse, DenseSetup
 from dsolver.kernels.formats.layout import Array, Layout

@@ -12,11 +12,11 @@ from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.cuda.amg import pmis
 from dsolver.kernels.cuda.amg.aggregation.setup import CudaAggregation
-from dsolver.kernels.cuda.amg.box_rows import box_rows
+from dsolver.kernels.cuda.amg.boxes.box_rows import box_rows
+from dsolver.kernels.cuda.amg.boxes.open_rows import open_rows
 from dsolver.kernels.cuda.amg.couplings import coarse_couplings, couplings, row_measures
-from dsolver.kernels.cuda.amg.extended_interpolation import interpolation, kept_product, renamed
-from dsolver.kernels.cuda.amg.open_rows import open_rows
-from dsolver.kernels.cuda.amg.paths import paths
+from dsolver.kernels.cuda.amg.interpolation.extended_interpolation import interpolation, kept_product, renamed
+from dsolver.kernels.cuda.amg.interpolation.paths import paths
 from dsolver.kernels.cuda.amg.pmis import begun, counted
 from dsolver.kernels.cuda.amg.points import damped, leads, numbered, of_coarse, states_of, through
 from dsolver.kernels.cuda.launch.counters import counters

@@ -15,7 +15,7 @@ from dsolver.kernels.cuda.launch.readback import Sent
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.sparse.finish import NOTHING, Finished, Launch, TogetherColumns
 from dsolver.kernels.cuda.sparse.starts import running_sums
-from dsolver.kernels.cuda.vectors import vectors
+from dsolver.kernels.cuda.vectors.vectors import vectors
 from dsolver.kernels.formats.block_slices import BlockSlices, require
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array

@@ -11,7 +11,7 @@ import numpy as np
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.streams import launch_early
-from dsolver.kernels.cuda.vectors import CudaVectors, vectors
+from dsolver.kernels.cuda.vectors.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.base import SeparateSum
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.lattice.coarsening import Coarsening, Triple

@@ -11,14 +11,14 @@ import cupy
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products
 from dsolver.kernels.cuda.csr.ghosts import CudaGhostRows, CudaShortGhostRows, blocks_of, threads_of
-from dsolver.kernels.cuda.csr.look import look
+from dsolver.kernels.cuda.csr.look.look import look
 from dsolver.kernels.cuda.csr.statistics import asked, statistics
 from dsolver.kernels.cuda.csr.transfer import CudaTransferRows, measured_transfer, transfer
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import type_of
 from dsolver.kernels.cuda.sparse import selection
 from dsolver.kernels.cuda.sparse.products import mirrors
-from dsolver.kernels.cuda.vectors import cast, narrowed
+from dsolver.kernels.cuda.vectors.vectors import cast, narrowed
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice, few_rows
 from dsolver.kernels.formats.compressed import LONGEST

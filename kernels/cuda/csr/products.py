@@ -15,7 +15,7 @@ from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.sparse.finish import NOTHING, Finished, Launch, TogetherColumns
-from dsolver.kernels.cuda.vectors import CudaVectors, vectors
+from dsolver.kernels.cuda.vectors.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.compressed import LONGEST, Chunks, CompressedRows, count_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array

@@ -9,7 +9,7 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.block_slices.products import CudaBlockSlices
 from dsolver.kernels.cuda.csr.products import LANES, OF_BLOCKS, CudaRows, blocks_of_rows
-from dsolver.kernels.cuda.vectors import narrowed
+from dsolver.kernels.cuda.vectors.vectors import narrowed
 from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.choice import FEW_ROWS
 from dsolver.kernels.formats.csr import Csr

@@ -16,7 +16,7 @@ from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.matrix_passes import MatrixPasses
-from dsolver.kernels.cuda.vectors import CudaVectors, cast, vectors
+from dsolver.kernels.cuda.vectors.vectors import CudaVectors, cast, vectors
 from dsolver.kernels.formats.base import SeparateSweeps
 from dsolver.kernels.formats.checkered.corners import Corners
 from dsolver.kernels.formats.checkered.faces import Faces

@@ -2,7 +2,7 @@
 
 #include "slices.cuh"
 #include "range.cuh"
-#include "sell/assembly.cuh"
+#include "sell/assembly/assembly.cuh"
 #include "hpcg/header.cuh"
 
 // The entries of a square matrix with a third section: upper entries at coarse points. `coarse` may be null: there are none.

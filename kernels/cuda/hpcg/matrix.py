@@ -16,11 +16,11 @@ from dsolver.kernels.cuda.hpcg.flow import Flow
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import NARROW, HalfSweep, SweepLaunch, color_launch, warps
 from dsolver.kernels.cuda.launch.streams import launch_early
-from dsolver.kernels.cuda.sell import assembly
+from dsolver.kernels.cuda.sell.assembly import assembly
+from dsolver.kernels.cuda.sell.assembly.slices import ANY, SlicePart
 from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix
 from dsolver.kernels.cuda.sell.slice_widths import widths_of
-from dsolver.kernels.cuda.sell.slices import ANY, SlicePart
-from dsolver.kernels.cuda.vectors import CudaVectors
+from dsolver.kernels.cuda.vectors.vectors import CudaVectors
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.hpcg import HpcgMatrix, Injection, SeparateSmoothers
 from dsolver.kernels.formats.layout import SLICE, Array, Layout

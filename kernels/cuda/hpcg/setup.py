@@ -8,8 +8,8 @@ import cupy
 
 from dsolver.kernels.cuda.hpcg.matrix import CudaHpcgHalo, CudaHpcgMatrix, CudaInjection, matrix
 from dsolver.kernels.cuda.layout_setup import none_of
-from dsolver.kernels.cuda.sell import assembly
-from dsolver.kernels.cuda.vectors import CudaVectors
+from dsolver.kernels.cuda.sell.assembly import assembly
+from dsolver.kernels.cuda.vectors.vectors import CudaVectors
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.hpcg import HpcgBuilder
 from dsolver.kernels.formats.layout import SLICE, Array, Layout

@@ -7,7 +7,8 @@ from typing import Any
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.lattice import halving, semicoarsening
+from dsolver.kernels.cuda.lattice import semicoarsening
+from dsolver.kernels.cuda.lattice.halving import halving
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.layout import Array

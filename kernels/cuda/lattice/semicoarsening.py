@@ -9,7 +9,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.lattice.halving import STAR, places, stored
+from dsolver.kernels.cuda.lattice.halving.halving import STAR, places, stored
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.coarsening import CORNERS, Coarsening, Triple, offsets_below

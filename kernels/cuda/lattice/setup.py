@@ -11,8 +11,9 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.cuda.lattice import galerkin, halving, look, semicoarsening
+from dsolver.kernels.cuda.lattice import galerkin, look, semicoarsening
 from dsolver.kernels.cuda.lattice.components import least_of_connected
+from dsolver.kernels.cuda.lattice.halving import halving
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import kept, table
 from dsolver.kernels.formats.ell import Ell

@@ -249,7 +249,7 @@ def cuts_of(
     slab = cupy.empty(count, dtype=np.int32)
     begins = cupy.asarray(np.full((len(colors), slabs), count, dtype=np.int32))
     dtype = local.values.dtype.name
-    kernel("sell/assembly.cu", "lattice_slabs", dtype)(
+    kernel("sell/assembly/assembly.cu", "lattice_slabs", dtype)(
         *warps(-(-count // SLICE)),
         (layout.row, slab, np.int32(count), np.int64(layout.rows), np.int32(slabs), np.int32(back)),
     )
@@ -257,11 +257,11 @@ def cuts_of(
     for i, color in enumerate(colors):
         first, last = color.first, color.last
         walk = (np.int32(last - 1 if back else first), np.int32(-1 if back else 1), np.int32(last - first))
-        kernel("sell/assembly.cu", "reached_slabs", dtype)(
+        kernel("sell/assembly/assembly.cu", "reached_slabs", dtype)(
             *warps(last - first),
             (headers, local.values, local.columns, slab, begins[i], np.int32(count), np.int32(back), *walk),
         )
-        kernel("sell/assembly.cu", "settle_slabs", dtype)(
+        kernel("sell/assembly/assembly.cu", "settle_slabs", dtype)(
             *warps(-(-(last - first) // SLICE)), (slab, begins[i], np.int32(slabs), *walk)
         )
         lengths.append(last - first)

@@ -14,7 +14,7 @@
 // stands there once this rank was told to stop; what is then received is of no use to anyone.
 
 #include "slices.cuh"
-#include "tree.cuh"
+#include "vectors/tree.cuh"
 
 constexpr int THREADS = 256;    // writes.py says the same
 constexpr int UNROLL = 2;

@@ -10,7 +10,7 @@ import cupy
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import NARROW, HalfSweep
 from dsolver.kernels.cuda.launch.streams import Forks, launch_early
-from dsolver.kernels.cuda.vectors import vectors
+from dsolver.kernels.cuda.vectors.vectors import vectors
 
 
 @final

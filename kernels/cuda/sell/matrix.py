@@ -20,7 +20,7 @@ from dsolver.kernels.cuda.matrix_passes import MatrixPasses
 from dsolver.kernels.cuda.sell.batched import CudaMatrixColumns, HaloColumns, ProductColumns
 from dsolver.kernels.cuda.sell.kernels import SellKernels, sell_kernels
 from dsolver.kernels.cuda.sell.slice_widths import widths_of
-from dsolver.kernels.cuda.vectors import CudaVectors, cast
+from dsolver.kernels.cuda.vectors.vectors import CudaVectors, cast
 from dsolver.kernels.formats.base import SeparateBackward, SeparateSum, SeparateSweeps
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.formats.sell import HaloMatrix, Product, SellMatrix, Slices

@@ -8,9 +8,9 @@ from dsolver.kernels.cuda.checkered.corners import CudaCorners, corners
 from dsolver.kernels.cuda.checkered.parities import CudaParities, parities
 from dsolver.kernels.cuda.faces.matrix import CudaFaces
 from dsolver.kernels.cuda.faces.setup import faces
-from dsolver.kernels.cuda.sell import assembly
+from dsolver.kernels.cuda.sell.assembly import assembly
 from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix, CudaProduct
-from dsolver.kernels.cuda.vectors import CudaVectors
+from dsolver.kernels.cuda.vectors.vectors import CudaVectors
 from dsolver.kernels.formats.base import FormatBuilder
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import Array, Layout

@@ -40,6 +40,8 @@ def widths_of(layout: Layout, local: Slices) -> Widths:
     longest = int(np.diff(begins).max(initial=0))
     most = cupy.zeros((colors + 1, 2), dtype=np.int32)
     arguments = (table(begins), local.start, local.upper, np.int32(colors), most)
-    kernel("sell/assembly.cu", "slice_widths", "float64")((max(1, -(-longest // THREADS)),), (THREADS,), arguments)
+    kernel("sell/assembly/assembly.cu", "slice_widths", "float64")(
+        (max(1, -(-longest // THREADS)),), (THREADS,), arguments
+    )
     found = foreseen_numbers(most)
     return Widths(lower=found[:-1, 0], rest=found[:-1, 1], half=int(found[-1, 0]), both=int(found[-1, 1]))

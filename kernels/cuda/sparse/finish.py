@@ -13,7 +13,7 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.batched import BatchedLaunches
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import launch_early
-from dsolver.kernels.cuda.vectors import vectors
+from dsolver.kernels.cuda.vectors.vectors import vectors
 from dsolver.kernels.formats.layout import Array
 
 NOTHING: Final = np.uint64(0)

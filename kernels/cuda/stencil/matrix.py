@@ -10,7 +10,7 @@ import numpy as np
 from dsolver.kernels.cuda.launch import tma
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import launch_early
-from dsolver.kernels.cuda.vectors import CudaVectors
+from dsolver.kernels.cuda.vectors.vectors import CudaVectors
 from dsolver.kernels.formats.base import Format, SeparateBackward
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.formats.stencil.constant import ConstantStencil

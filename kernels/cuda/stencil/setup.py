@@ -19,7 +19,7 @@ from dsolver.kernels.cuda.stencil.matrix import (
     function,
     star_bytes,
 )
-from dsolver.kernels.cuda.vectors import CudaVectors
+from dsolver.kernels.cuda.vectors.vectors import CudaVectors
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.stencil.constant import ConstantStencil, StencilSetup
 from dsolver.kernels.formats.stencil.rows import CENTER

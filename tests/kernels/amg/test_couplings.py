@@ -131,7 +131,7 @@ def test_equal_keys_and_no_rows_are_no_special_case() -> None:
 @pytest.mark.parametrize("periodic", [(False, False, False), (True, False, True), (True, True, True)])
 @pytest.mark.parametrize("offsets", [STAR, BOX, tuple(reversed(BOX))])
 def test_rows_of_a_box_are_those_of_the_host(offsets: tuple[Any, ...], periodic: Any) -> None:
-    from dsolver.kernels.cuda.amg.box_rows import box_rows as on_gpu
+    from dsolver.kernels.cuda.amg.boxes.box_rows import box_rows as on_gpu
 
     rng = np.random.default_rng(11)
     for grid, lower, shape in (((7, 5, 6), (0, 0, 0), (7, 5, 6)), ((9, 8, 2), (2, 3, 0), (7, 5, 2))):
@@ -256,7 +256,7 @@ def test_whether_mirrored_entries_of_open_cells_are_equal(offsets: tuple[Any, ..
 
 @pytest.mark.gpu
 def test_grids_that_are_too_large_are_refused() -> None:
-    from dsolver.kernels.cuda.amg.box_rows import box_rows as on_gpu
+    from dsolver.kernels.cuda.amg.boxes.box_rows import box_rows as on_gpu
 
     box = LatticeBox((2000, 2000, 2000), (False, False, False), (0, 0, 0), (2, 2, 2))
     with pytest.raises(ValueError, match="no kernel makes rows"):

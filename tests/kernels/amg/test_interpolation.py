@@ -128,7 +128,7 @@ def same(found: Csr, expected: Csr) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("most", [1, MOST, 40, 1000])
 def test_interpolation_has_the_bits_of_the_host(made: Level, most: int) -> None:
-    from dsolver.kernels.cuda.amg.extended_interpolation import interpolation
+    from dsolver.kernels.cuda.amg.interpolation.extended_interpolation import interpolation
 
     points = np.arange(0, made.a.size, 3) if most == 1 else np.arange(made.a.size)
     expected = extended_interpolation.interpolation(
@@ -143,7 +143,7 @@ def test_interpolation_has_the_bits_of_the_host(made: Level, most: int) -> None:
 
 @pytest.mark.gpu
 def test_couplings_in_both_directions_interpolate_as_those_of_one(made: Level) -> None:
-    from dsolver.kernels.cuda.amg.extended_interpolation import interpolation, renamed
+    from dsolver.kernels.cuda.amg.interpolation.extended_interpolation import interpolation, renamed
 
     points, rest = np.arange(made.a.size), (made.coarse, made.count, MOST)
     before = (made.a, points, made.bits, made.state, made.below)
@@ -161,7 +161,7 @@ def test_couplings_in_both_directions_interpolate_as_those_of_one(made: Level) -
 @pytest.mark.gpu
 @pytest.mark.parametrize("least", [1, 2, 3])
 def test_paths_are_those_of_the_host(made: Level, least: int) -> None:
-    from dsolver.kernels.cuda.amg.paths import paths
+    from dsolver.kernels.cuda.amg.interpolation.paths import paths
 
     own = np.flatnonzero(made.coarse[made.below : made.below + made.a.size] >= 0)
     expected = on_host.paths(made.a, own, made.below, made.bits, made.coarse, made.marked, made.count, least, TEAM)
@@ -172,7 +172,7 @@ def test_paths_are_those_of_the_host(made: Level, least: int) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("density", [0.004, 0.02, 0.1])
 def test_kept_products_have_the_bits_of_the_host(density: float) -> None:
-    from dsolver.kernels.cuda.amg.extended_interpolation import kept_product
+    from dsolver.kernels.cuda.amg.interpolation.extended_interpolation import kept_product
 
     rng = np.random.default_rng(8)
     left, right = (
@@ -189,8 +189,8 @@ def test_kept_products_have_the_bits_of_the_host(density: float) -> None:
 
 @pytest.mark.gpu
 def test_no_rows_make_no_rows() -> None:
-    from dsolver.kernels.cuda.amg.extended_interpolation import kept_product
-    from dsolver.kernels.cuda.amg.paths import paths
+    from dsolver.kernels.cuda.amg.interpolation.extended_interpolation import kept_product
+    from dsolver.kernels.cuda.amg.interpolation.paths import paths
 
     none = level(hubs(50, 3, 6, 0.0), part=0.0)
     a, bits, coarse, marked = on_gpu(none.a, none.bits, none.coarse, none.marked)

@@ -241,7 +241,7 @@ def test_slices_round_as_values_that_are_rounded_before(block: int, window: int)
     import cupy
 
     from dsolver.kernels.cuda.block_slices import products as slices
-    from dsolver.kernels.cuda.vectors import narrowed
+    from dsolver.kernels.cuda.vectors.vectors import narrowed
 
     rng, size = np.random.default_rng(block), 12 * 20
     short = sparse.random_array((size, size), density=3.0 / size, rng=rng)
@@ -393,7 +393,7 @@ def test_blocks_between_levels_have_the_bits_of_rows(shape: tuple[int, int]) -> 
     import cupy
 
     from dsolver.kernels.cuda.csr.transfer import transfer
-    from dsolver.kernels.cuda.vectors import vectors
+    from dsolver.kernels.cuda.vectors.vectors import vectors
 
     rng = np.random.default_rng(7)
     matrix = sparse.csr_matrix(sparse.kron(sparse.random_array((50, 40), density=0.2, rng=rng), np.ones(shape)))

@@ -156,7 +156,7 @@ def test_a_gpu_finds_the_same(name: str) -> None:
 def test_mirror_images_are_searched_where_a_matrix_is_not_symmetric(monkeypatch: pytest.MonkeyPatch) -> None:
     import cupy
 
-    from dsolver.kernels.cuda.csr import look as module
+    from dsolver.kernels.cuda.csr.look import look as module
 
     launched: list[str] = []
     launch = module._launch

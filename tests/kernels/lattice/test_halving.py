@@ -36,7 +36,7 @@ KINDS = ("star", "box", "slab_x", "slab_y", "slab_z")
 NAMES = ("galerkin_star", *(f"{name}_{kind}" for name in ("interpolate", "tile") for kind in KINDS))
 
 FOLDER = resources.files("dsolver.kernels") / "cuda" / "lattice"
-TEXTS = [(FOLDER / f"halving_{part}.cu").read_text() for part in ("interpolation", "slabs", "star", "tiles")]
+TEXTS = [(FOLDER / "halving" / f"{part}.cu").read_text() for part in ("interpolation", "slabs", "star", "tiles")]
 HOST = (
     FIBERS
     + """
@@ -45,8 +45,8 @@ static int3 make_int3(int x, int y, int z) { return {x, y, z}; }
 struct double2 { double x, y; };
 static double2 make_double2(double x, double y) { return {x, y}; }
 #include "lattice/lattice.cuh"
-#include "lattice/halving.cuh"
-#include "lattice/halving_cells.cuh"
+#include "lattice/halving/halving.cuh"
+#include "lattice/halving/cells.cuh"
 """
     + "".join(re.sub("#include.*", "", text) for text in TEXTS)
     + """
@@ -90,7 +90,7 @@ LEVELS: list[tuple[Triple, Flags]] = [
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     options, sources = (
         ("-O1", "-ffp-contract=off"),
-        ("lattice/halving.cuh", "lattice/halving_cells.cuh", "lattice/lattice.cuh"),
+        ("lattice/halving/halving.cuh", "lattice/halving/cells.cuh", "lattice/lattice.cuh"),
     )
     return compiled(tmp_path_factory.mktemp("host"), HOST, *options, sources=sources)
 
@@ -121,7 +121,7 @@ def halving(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> ModuleType
 
     fake: Any = SimpleNamespace(empty=empty, zeros=zeros, asarray=np.asarray, ascontiguousarray=np.ascontiguousarray)
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    path = str(resources.files("dsolver.kernels") / "cuda" / "lattice" / "halving.py")
+    path = str(resources.files("dsolver.kernels") / "cuda" / "lattice" / "halving" / "halving.py")
     for name in ("loader", "tables"):
         monkeypatch.setitem(
             sys.modules, f"dsolver.kernels.cuda.launch.{name}", SimpleNamespace(kernel=kernel, table=aligned)

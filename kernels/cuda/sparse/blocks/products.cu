@@ -5,7 +5,7 @@
 // same order. Sums stand in shared memory as they do in the result, whose nodes are known; a hash table tells the place of
 // each. There is one look at the table for R INNER WIDE products.
 #include "sparse/table.cuh"
-#include "sparse/products/stage.cuh"
+#include "sparse/stages/stage.cuh"
 
 constexpr int LENGTH_SHIFT = 40;
 

@@ -16,7 +16,7 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.sparse.blocks.rows import BlockRows, in_blocks
 from dsolver.kernels.cuda.sparse.products import long_rows
 from dsolver.kernels.cuda.sparse.products import product as scalar
-from dsolver.kernels.cuda.sparse.products.stages import SHARED, WARP, Stages
+from dsolver.kernels.cuda.sparse.stages.stages import SHARED, WARP, Stages
 from dsolver.kernels.formats.csr import Csr
 
 FILE, DTYPE = "sparse/blocks/products.cu", "float64"

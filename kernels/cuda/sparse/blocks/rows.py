@@ -10,7 +10,7 @@ import numpy as np
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
-from dsolver.kernels.cuda.sparse.products.stages import MOST_THREADS, WARP
+from dsolver.kernels.cuda.sparse.stages.stages import MOST_THREADS, WARP
 from dsolver.kernels.formats.csr import Csr
 
 FILE, DTYPE = "sparse/blocks/rows.cu", "float64"

@@ -5,7 +5,7 @@
 // A group of G lanes makes a row, in step with the others of its warp. It takes the products with one row of B at a time, whose
 // columns are distinct, so lanes never meet in a sum, and every sum has the order of the row of A.
 #include "sparse/table.cuh"
-#include "sparse/products/stage.cuh"
+#include "sparse/stages/stage.cuh"
 
 constexpr int AT_ONCE = 4;          // rows of B that are asked for together: at most the lanes of a group
 constexpr int LENGTH_SHIFT = 40;

@@ -17,8 +17,8 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.sparse.finish import NOTHING
 from dsolver.kernels.cuda.sparse.products import long_rows
 from dsolver.kernels.cuda.sparse.products import product as scalar
-from dsolver.kernels.cuda.sparse.products.stages import MOST_THREADS, WARP, Stages
 from dsolver.kernels.cuda.sparse.products.tables import LONGEST
+from dsolver.kernels.cuda.sparse.stages.stages import MOST_THREADS, WARP, Stages
 from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array

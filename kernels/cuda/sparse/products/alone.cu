@@ -4,7 +4,7 @@
 // at which place a column is. Most slots are empty, so a column is found after 1.1 looks. What lane l of a warp has stands
 // 32 places apart, so no two lanes meet in a bank of shared memory, wherever they look.
 #include "sparse/table.cuh"
-#include "sparse/products/stage.cuh"
+#include "sparse/stages/stage.cuh"
 #include "sparse/products/sums.cuh"
 
 constexpr int BATCH = 4;    // entries of a row of B that are requested together

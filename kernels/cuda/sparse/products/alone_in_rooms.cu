@@ -2,8 +2,8 @@
 // are in rooms of equal size (rooms.cuh), so a thread asks for all of one at once, before anybody knows its length, and for the
 // next one while it adds up: threads are few, since each has a table, but there are registers enough.
 #include "sparse/table.cuh"
-#include "sparse/products/stage.cuh"
-#include "sparse/products/rooms.cuh"
+#include "sparse/stages/stage.cuh"
+#include "sparse/stages/rooms.cuh"
 #include "sparse/products/sums.cuh"
 
 // A row of B, and the factor of its products.

@@ -29,8 +29,8 @@ from dsolver.kernels.cuda.sparse.products.mirrors import (
     transposed,
 )
 from dsolver.kernels.cuda.sparse.products.product import in_rooms, move, pieces_of, product
-from dsolver.kernels.cuda.sparse.products.stages import COUNTERS, Rooms, Stages
 from dsolver.kernels.cuda.sparse.selection import bordered, selected
+from dsolver.kernels.cuda.sparse.stages.stages import COUNTERS, Rooms, Stages
 from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array

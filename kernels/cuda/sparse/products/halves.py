@@ -17,8 +17,8 @@ from dsolver.kernels.cuda.sparse.products import mirrors
 from dsolver.kernels.cuda.sparse.products.long_rows import sort_long
 from dsolver.kernels.cuda.sparse.products.mirrors import FILE, all_lengths, by_rooms, rank, sort_stages
 from dsolver.kernels.cuda.sparse.products.product import move
-from dsolver.kernels.cuda.sparse.products.stages import MOST_THREADS, Rooms, Stages
 from dsolver.kernels.cuda.sparse.selection import nonempty
+from dsolver.kernels.cuda.sparse.stages.stages import MOST_THREADS, Rooms, Stages
 from dsolver.kernels.cuda.sparse.starts import starts_of, starts_of_halves
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array

@@ -1,8 +1,8 @@
 // Transposes, rows in other orders, and mirror images of entries above the diagonal, with the bits of the host's:
 // kernels/cpu/amg/products.py.
 #include "sparse/table.cuh"
-#include "sparse/products/stage.cuh"
-#include "sparse/products/rooms.cuh"
+#include "sparse/stages/stage.cuh"
+#include "sparse/stages/rooms.cuh"
 
 constexpr int MOST_THREADS = 256;   // of a block
 

@@ -14,7 +14,7 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.sparse.products.long_rows import sort_long
-from dsolver.kernels.cuda.sparse.products.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
+from dsolver.kernels.cuda.sparse.stages.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
 from dsolver.kernels.cuda.sparse.starts import add_up, starts_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array

@@ -7,8 +7,8 @@
 //
 // Passes are made of stages (stage.cuh) with larger and larger tables. What the last stage leaves is for wide_rows.cu.
 #include "sparse/table.cuh"
-#include "sparse/products/stage.cuh"
-#include "sparse/products/rooms.cuh"
+#include "sparse/stages/stage.cuh"
+#include "sparse/stages/rooms.cuh"
 
 constexpr int MOST_THREADS = 256;   // of a block
 constexpr int LENGTH_SHIFT = 40;

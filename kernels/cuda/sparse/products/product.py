@@ -14,8 +14,8 @@ from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.sparse.products import long_rows
 from dsolver.kernels.cuda.sparse.products.expected_columns import EVERY, Expected, expected_of, sampled_of
 from dsolver.kernels.cuda.sparse.products.mirrors import sort_rooms
-from dsolver.kernels.cuda.sparse.products.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
 from dsolver.kernels.cuda.sparse.products.tables import COUNTED, LEAST_BITS, MOST_BITS, SUMMED, Tables, tables_of
+from dsolver.kernels.cuda.sparse.stages.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
 from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from dsolver.kernels.cuda.sparse.products.stages import WARP
+from dsolver.kernels.cuda.sparse.stages.stages import WARP
 
 LEAST_BITS, MOST_BITS = 5, 10
 """Tables have 32 to 1024 slots, three quarters of which are used at most."""

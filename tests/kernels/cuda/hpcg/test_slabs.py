@@ -33,7 +33,7 @@ HOST = (
     FIBERS
     + """
 #define fma std::fma
-#include "sell/assembly.cu"
+#include "sell/assembly/assembly.cu"
 #include "hpcg/assembly.cu"
 static void* given[8];
 static int numbers[8];

@@ -102,8 +102,8 @@ def test_machine_code_of_these_very_sources_is_used(folder: Path, monkeypatch: p
 def test_of_a_source_without_values_all_types_are_one() -> None:
     assert loader.variants(loader.source(SMALL)) == [("float64", None)]
     assert loader.text_of(SMALL, "float32") == loader.text_of(SMALL, "float64") == loader.source(SMALL)
-    assert loader.variants(loader.source("vectors.cu")) == [("float64", None), ("float32", None)]
-    assert loader.text_of("vectors.cu", "float32").startswith("#define REAL float\n")
+    assert loader.variants(loader.source("vectors/vectors.cu")) == [("float64", None), ("float32", None)]
+    assert loader.text_of("vectors/vectors.cu", "float32").startswith("#define REAL float\n")
 
 
 def test_devices_that_differ_have_their_kernels_compiled(cupy: Any) -> None:
@@ -133,7 +133,7 @@ def test_what_every_kind_needs_brings_no_kind() -> None:
 
 
 def test_a_kernel_is_compiled_with_those_of_its_kind_or_alone() -> None:
-    assert loader.program_of("csr/glance.cu", "glance_32", "float64").names == ("glance_32",)
+    assert loader.program_of("csr/look/glance.cu", "glance_32", "float64").names == ("glance_32",)
     for made in EVERY:
         assert made.dtype == "float64" or "REAL" in loader.source(made.file)
         assert {loader.program_of(made.file, name, made.dtype) for name in made.names} == {made}

@@ -24,7 +24,7 @@ HOST = (
     + """
 #include <utility>
 #define fma std::fma
-#include "sell/assembly.cu"
+#include "sell/assembly/assembly.cu"
 #include "hpcg/assembly.cu"
 static long long slots[32];
 template <typename T> struct Slot { static T of(long long value) { return static_cast<T>(value); } };
@@ -70,7 +70,7 @@ def assembly(host: ctypes.CDLL) -> Iterator[ModuleType]:
 
     names = ("empty", "zeros", "full", "ones", "asarray", "ascontiguousarray")
     with gpu_modules(SimpleNamespace(asnumpy=np.asarray, **{name: getattr(np, name) for name in names})):
-        from dsolver.kernels.cuda.sell import assembly, slices
+        from dsolver.kernels.cuda.sell.assembly import assembly, slices
 
         vars(assembly).update(kernel=kernel, none_of=_none_of, set_places=_set_places)
         vars(slices).update(kernel=kernel, table=np.ascontiguousarray, warps=_warps, SCANNED=64)

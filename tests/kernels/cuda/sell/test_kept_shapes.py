@@ -25,7 +25,7 @@ SLAB = offsets_below((1, 1, 2), STAR_OFFSETS)
 def test_values_alone_are_filled_in(
     monkeypatch: pytest.MonkeyPatch, grid: Triple, offsets: Offsets, dtype: str
 ) -> None:
-    from dsolver.kernels.cuda.sell import kept_shapes, slices
+    from dsolver.kernels.cuda.sell.assembly import kept_shapes, slices
 
     backend, partition = kernels.load("cuda", 1, dtype), Partition(grid)
     layout = colored_layout(backend, partition, partition.domain, BOX_OFFSETS)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.gpu
 @pytest.mark.parametrize("size", [0, 1, 255, 5000])
 @pytest.mark.parametrize("part", [0.0, 0.1, 1.0])
 def test_places_ascend(size: int, part: float) -> None:
-    from dsolver.kernels.cuda.sell.assembly import set_places
+    from dsolver.kernels.cuda.sell.assembly.assembly import set_places
 
     backend = load("cuda")
     flags = (np.random.default_rng(size).random(size) < part).astype(np.uint8)
@@ -25,7 +25,7 @@ def test_places_ascend(size: int, part: float) -> None:
 
 @pytest.mark.parametrize("others", [40, 3])
 def test_another_number_than_foreseen_writes_nowhere_else(others: int) -> None:
-    from dsolver.kernels.cuda.sell.assembly import set_places
+    from dsolver.kernels.cuda.sell.assembly.assembly import set_places
 
     backend = load("cuda")
     for count in (20, 20, others):

@@ -16,7 +16,7 @@ HOST = (
     FIBERS
     + """
 #define fma std::fma
-#include "sell/assembly.cu"
+#include "sell/assembly/assembly.cu"
 static const int* ends;
 static const unsigned char* runs;
 static int sections, slices, upper[1 << 12];
@@ -49,7 +49,7 @@ extern "C" void find_widths(const long long* b, long long* s, const int* u, int 
 def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     options, sources = (
         ("-O1", "-ffp-contract=off"),
-        ("sell/assembly.cu", "sell/assembly.cuh", "range.cuh", "slices.cuh"),
+        ("sell/assembly/assembly.cu", "sell/assembly/assembly.cuh", "range.cuh", "slices.cuh"),
     )
     return compiled(tmp_path_factory.mktemp("host"), HOST, *options, sources=sources, edited=without_assembly)
 

@@ -396,7 +396,7 @@ def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(
 ) -> None:
     from dsolver.kernels.cuda.sparse.products import expected_columns, galerkin
     from dsolver.kernels.cuda.sparse.products import product as gpu
-    from dsolver.kernels.cuda.sparse.products.stages import Rooms
+    from dsolver.kernels.cuda.sparse.stages.stages import Rooms
 
     monkeypatch.setattr(gpu, "SPARE", 0)  # as of products that are made in pieces
     a, diagonal = symmetric(lattice(7)), np.random.default_rng(23).random(343)
@@ -573,7 +573,7 @@ def test_the_few_rows_that_find_no_room_are_made_by_blocks(
 ) -> None:
     from dsolver.kernels.cuda.sparse.products import expected_columns
     from dsolver.kernels.cuda.sparse.products import product as gpu
-    from dsolver.kernels.cuda.sparse.products.stages import Rooms
+    from dsolver.kernels.cuda.sparse.stages.stages import Rooms
 
     monkeypatch.setattr(expected_columns, "LARGE", 0)
     monkeypatch.setattr(gpu, "FEW", 0)

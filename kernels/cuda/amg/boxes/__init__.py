@@ -1,0 +1,1 @@
+"""Rows of boxes of grids on a GPU: of all cells, and of the open ones."""

@@ -1,0 +1,51 @@
+// Rows of the open cells of a box of a lattice (dsolver/kernels/cuda/amg/boxes/open_rows.py), a thread a row.
+
+// As `dsolver.kernels.amg.OpenBox`: its cells along x and y, and all of them, open ones, offsets, and which of
+// these is (0, 0, 0).
+struct Open {
+    int nx, ny, cells, rows, offsets, center;
+};
+
+// Calls use(column, weight) for the entries of a row, in the order of the offsets.
+// steps: how far each offset leads in `numbering`, and where its weights are.
+template <typename Use>
+__device__ __forceinline__ void for_entries(
+    const Open& open, const int* numbering, const int* names, const int* cells, const int2* steps, const double* weights,
+    int row, Use use
+) {
+    const int cell = cells[row], line = cell / open.nx;
+    const int place = 1 + cell % open.nx + (open.nx + 2) * (1 + line % open.ny + (open.ny + 2) * (1 + line / open.ny));
+    for (int q = 0; q < open.offsets; ++q) {
+        const int2 step = steps[q];
+        const int seen = numbering[place + step.x];
+        const int column = seen < 0 ? -1 : names[seen];
+        if (column < 0) continue;
+        const double weight = weights[step.y * static_cast<long long>(open.cells) + cell];
+        if (q == open.center || weight != 0.0) use(column, weight);
+    }
+}
+
+extern "C" __global__ void count_open(
+    const Open open, const int* __restrict__ numbering, const int* __restrict__ names, const int* __restrict__ cells,
+    const int2* __restrict__ steps, const double* __restrict__ weights, long long* __restrict__ lengths
+) {
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= open.rows) return;
+    int n = 0;
+    for_entries(open, numbering, names, cells, steps, weights, row, [&](int, double) { ++n; });
+    lengths[row] = n;
+}
+
+extern "C" __global__ void fill_open(
+    const Open open, const int* __restrict__ numbering, const int* __restrict__ names, const int* __restrict__ cells,
+    const int2* __restrict__ steps, const double* __restrict__ weights, const long long* __restrict__ start,
+    int* __restrict__ columns, double* __restrict__ values
+) {
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= open.rows) return;
+    long long k = start[row];
+    for_entries(open, numbering, names, cells, steps, weights, row, [&](int column, double weight) {
+        columns[k] = column;
+        values[k++] = weight;
+    });
+}

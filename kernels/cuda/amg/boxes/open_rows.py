@@ -1,0 +1,45 @@
+"""Rows of the open cells of a box of a grid on a GPU: the same bits as on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.amg import OpenBox, Triple
+from dsolver.kernels.cuda.launch.counters import counters
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.tables import table
+from dsolver.kernels.cuda.sparse.starts import add_up
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
+
+FILE, DTYPE = "amg/boxes/open_rows.cu", "float64"
+THREADS: Final = 256
+
+_OPEN = np.dtype([(name, np.int32) for name in ("nx", "ny", "cells", "rows", "offsets", "center")])
+
+
+def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Array) -> tuple[Csr, bool]:
+    """See `dsolver.kernels.cpu.amg.open_rows.open_rows`. It waits once, for the number of entries.
+
+    Mirrored entries are not compared.
+    """
+    rows, weights = len(box.cells), cupy.ascontiguousarray(weights).reshape(len(offsets), -1)
+    ahead, slots, center = box.steps(offsets)
+    steps = table(np.stack([ahead, slots], axis=1).astype(np.int32))
+    sizes = np.array([(*box.shape[:2], weights.shape[1], rows, len(offsets), center)], dtype=_OPEN)
+    given = (sizes, cupy.ascontiguousarray(box.numbering), box.names, box.cells, steps, weights)
+    grid = (-(-rows // THREADS),)
+    start, found = cupy.empty(rows + 1, dtype=np.int64), counters(1)
+    if rows:
+        kernel(FILE, "count_open", DTYPE)(grid, (THREADS,), (*given, start[1:]))
+    add_up(start, found)
+    (entries,) = map(int, read_back(found))
+    out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+    if rows:
+        kernel(FILE, "fill_open", DTYPE)(grid, (THREADS,), (*given, *out))
+    return out, False

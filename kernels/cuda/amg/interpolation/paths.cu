@@ -1,0 +1,145 @@
+// Couplings of coarse points by at least so many paths of strong couplings: `paths` in kernels/cpu/amg/couplings.py.
+
+#include "sparse/table.cuh"
+#include "amg/interpolation/rows.cuh"
+
+constexpr double LEADING = 67108864.0;   // 2^26: a sum counts paths of the one direction, and this times those of the other
+
+__device__ __forceinline__ double one_path(int bits) { return (bits & 1) + LEADING * (bits >> 1); }
+
+// The bits of a coupling that its value tells, as in kernels/cpu/amg/couplings.py.
+__device__ __forceinline__ int bits_of(double value) { return (value != 0.0) + 2 * (value <= 0.0); }
+
+// Rows are counted where there are no columns to write to. Those of a thread are kept until then: columns times four, plus bits.
+struct Paths {
+    static constexpr bool CENTERED = false;
+    long long* lengths;
+    unsigned* short_rows;
+    const long long* out_start;
+    int* out_columns;
+    double* out_values;
+    const long long *points, *a_start;
+    const int* a_columns;
+    const unsigned char* bits;
+    int below;
+    const int* coarse;
+    const long long* start;   // of the couplings of all points to coarse ones
+    const int* seen;
+    const double* seen_values;
+    int least;
+
+    __device__ __forceinline__ long long first(long long p) const { return __ldg(a_start + __ldg(points + p)); }
+    __device__ __forceinline__ long long last(long long p) const { return __ldg(a_start + __ldg(points + p) + 1); }
+
+    __device__ __forceinline__ bool done(int, long long) const { return false; }
+
+    __device__ __forceinline__ int skipped(long long p) const { return __ldg(coarse + below + __ldg(points + p)); }
+
+    struct Entry {
+        int column, bit;
+    };
+
+    __device__ __forceinline__ Entry entry(long long k) const { return {__ldg(a_columns + k), __ldg(bits + k)}; }
+
+    __device__ __forceinline__ Terms terms(const Entry& of) const {
+        const int bit = of.bit, j = of.column;
+        Terms found;
+        if (bit == 0) return found;
+        found.own = __ldg(coarse + j);
+        found.value = 2.0 * one_path(bit);
+        found.begin = __ldg(start + j);
+        found.length = static_cast<int>(__ldg(start + j + 1) - found.begin);
+        found.factor = bit;
+        return found;
+    }
+
+    __device__ __forceinline__ double product(double factor, long long m) const {
+        return one_path(static_cast<int>(factor) & bits_of(__ldg(seen_values + m)));
+    }
+    __device__ __forceinline__ int column(long long m, double value) const {
+        const int found = __ldg(seen + m);   // requested together with the value
+        return value == 0.0 ? NONE : found;
+    }
+
+    // The directions with paths enough.
+    __device__ __forceinline__ int enough(double sum) const {
+        const double leading = floor(sum / LEADING);
+        return (sum - leading * LEADING >= least) + 2 * (leading >= least);
+    }
+
+    __device__ __forceinline__ void finish_alone(long long p, int* found, double* sums, int n, const Center&) const {
+        int kept = 0;
+        for (int m = 0; m < n; ++m) {
+            const int directions = enough(sums[m * THREADS]);
+            if (!directions) continue;
+            const int entry = static_cast<int>(static_cast<unsigned>(found[m * THREADS]) << 2 | directions);
+            int at = kept++;
+            for (; at > 0 && static_cast<unsigned>(found[(at - 1) * THREADS]) > static_cast<unsigned>(entry); --at)
+                found[at * THREADS] = found[(at - 1) * THREADS];
+            found[at * THREADS] = entry;
+        }
+        for (int m = 0; m < kept; ++m) short_rows[p * ALONE + m] = found[m * THREADS];
+        lengths[p] = kept;
+    }
+
+    template <typename Lanes>
+    __device__ __forceinline__ void finish(
+        const Lanes& group, long long p, const Room& room, int n, const Center&
+    ) const {
+        constexpr int G = Lanes::LANES;
+        const int own = p == NO_ROW ? NONE : skipped(p);
+        const int turns = group.most((n + G - 1) / G);
+        int kept = 0;
+        for (int turn = 0, m = group.lane; turn < turns; ++turn, m += G) {
+            const int column = m < n ? room.columns[m] : own;
+            const double sum = m < n ? room.sums[m] : 0.0;
+            const bool mine = column != own && enough(sum);
+            const unsigned all = group.ballot(mine);
+            group.sync();   // all have read what is overwritten now
+            if (mine) {
+                const int at = kept + __popc(all & group.before());
+                room.columns[at] = column;
+                room.sums[at] = sum;
+            }
+            kept += __popc(all);
+        }
+        group.sync();
+        if (p == NO_ROW) return;
+        if (out_columns == nullptr) {
+            if (group.lane == 0) lengths[p] = kept;
+            return;
+        }
+        const long long to = __ldg(out_start + p);
+        for (int m = group.lane; m < kept; m += G) {
+            const int column = room.columns[m];
+            int at = 0;
+            for (int q = 0; q < kept; ++q) at += room.columns[q] < column;
+            out_columns[to + at] = column;
+            out_values[to + at] = enough(room.sums[m]);
+        }
+    }
+};
+
+ROWS(
+    paths,
+    (Paths{
+        lengths, short_rows, out_start, out_columns, out_values, points, a_start, a_columns, bits, below, coarse, start, seen,
+        seen_values, least,
+    }),
+    long long *lengths, unsigned *short_rows, const long long *out_start, int *out_columns, double *out_values, const long long *points,
+    const long long *a_start, const int *a_columns, const unsigned char *bits, int below, const int *coarse,
+    const long long *start, const int *seen, const double *seen_values, int least
+)
+
+// The rows of threads, at their places. Of other rows there is nothing of use, and they are written later.
+extern "C" __global__ void unpack(
+    const unsigned* __restrict__ short_rows, const long long* __restrict__ start, long long rows,
+    int* __restrict__ out_columns, double* __restrict__ out_values
+) {
+    const long long from = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, row = from / ALONE;
+    if (row >= rows) return;
+    const long long to = start[row] + from % ALONE;
+    if (to >= start[row + 1]) return;
+    out_columns[to] = short_rows[from] >> 2;
+    out_values[to] = short_rows[from] & 3u;
+}

@@ -1,0 +1,392 @@
+// Rows of sums over two matrices, term by term in the host's order: what extended_interpolation.cu and paths.cu share.
+// Needs sparse/table.cuh.
+//
+// A *task* tells of row p which entries of its left matrix it has (`first`, `last`, `entry`), to what one leads (`terms`), columns
+// and values of the right matrix (`column`, `product`), and what becomes of the sums (`finish`). Groups are in step; those
+// that have no row call `finish` with NO_ROW.
+// Rows in which few columns are found are made by a thread each (`finish_alone`), others by 8 lanes and a list of their terms,
+// or by a warp and a hash table. Rows that are too long for a kernel wait for a later one: in an array with short ones in
+// front and long ones at the end. How many there are only the device knows: the host launches all kernels and reads nothing.
+#ifndef DSOLVER_ROWS_CUH
+#define DSOLVER_ROWS_CUH
+
+constexpr int THREADS = 128;        // of a block
+constexpr int ALONE = 16;           // a thread finds fewer columns; a multiple of 4
+constexpr int AT_ONCE = 4;          // entries that it reads together: a power of two
+constexpr int ALONE_BLOCKS = 8;     // on a multiprocessor: nine would have room, but threads too few registers
+constexpr int LIST = 64;            // most terms of rows with 8 lanes
+constexpr int WARP_ROOM = 256;      // columns that a warp finds at most in shared memory
+constexpr int WARP_BITS = 9;        // its table has 1 << WARP_BITS slots
+constexpr long long NO_ROW = -1;
+constexpr int LONG = 1 << 24;       // as good as any number of terms beyond
+
+// Where an entry of the left matrix leads: perhaps to a column of its own, and perhaps to entries of the right matrix.
+struct Terms {
+    int own = NONE;
+    double value = 0.0;                  // in that column
+    long long begin = 0;
+    int length = 0;                      // of a row of the right matrix: less than 2^26
+    double factor = 0.0;
+    double size = 0.0, center = 0.0;     // of a task that adds them up
+
+    __device__ __forceinline__ int count() const { return length + (own != NONE); }
+};
+
+// Sums over the entries of a row of the left matrix.
+struct Center {
+    double size = 0.0, center = 0.0;
+};
+
+// A group's memory.
+struct Room {
+    double *sums, *kept;
+    int *columns, *kept_columns, *after;   // after: behind all of them
+
+    __device__ __forceinline__ Room(char* memory, int most, int most_kept) {
+        sums = reinterpret_cast<double*>(memory);
+        kept = sums + most;
+        columns = reinterpret_cast<int*>(kept + most_kept);
+        kept_columns = columns + most;
+        after = kept_columns + most_kept;
+    }
+};
+
+// Rows that wait: `rows` is the number of all.
+struct Waiting {
+    int* list;
+    unsigned long long* counters;   // of waiting short and long rows, of those without room, and the most terms of these
+    long long rows;
+
+    __device__ __forceinline__ void add(long long p, bool is_long) const {
+        const long long at = static_cast<long long>(atomicAdd(counters + is_long, 1ull));
+        list[is_long ? rows - 1 - at : at] = static_cast<int>(p);
+    }
+};
+
+template <typename Lanes>
+__device__ __forceinline__ void add_in_order(const Lanes& group, const Terms& terms, Center& sums) {
+#pragma unroll
+    for (int l = 0; l < Lanes::LANES; ++l) {   // lanes without an entry have zeros
+        sums.size = __dadd_rn(sums.size, group.from(terms.size, l));
+        sums.center = __dadd_rn(sums.center, group.from(terms.center, l));
+    }
+}
+
+// Writes the terms of a row one after the other; returns their number. If there are more than CAP, the list is of no use.
+template <int CAP, typename Lanes, typename Task>
+__device__ __forceinline__ int list_terms(
+    const Lanes& group, const Task& task, long long first, long long last, const Room& room, Center& sums
+) {
+    constexpr int G = Lanes::LANES;
+    const int turns = group.most(static_cast<int>((last - first + G - 1) / G));
+    int n = 0;
+    long long k = first + group.lane;
+    for (int turn = 0; turn < turns; ++turn, k += G) {
+        const Terms terms = k < last ? task.terms(task.entry(k)) : Terms();
+        const int mine = min(terms.count(), LONG), until = group.scan(mine);
+        int at = n + until - mine;
+        n = min(n + group.from(until, G - 1), LONG);
+        if constexpr (Task::CENTERED) add_in_order(group, terms, sums);
+        if (n > CAP) continue;
+        if (terms.own != NONE) {
+            room.columns[at] = terms.own;
+            room.sums[at++] = terms.value;
+        }
+        for (int m = 0; m < terms.length; ++m, ++at) {
+            const double value = task.product(terms.factor, terms.begin + m);
+            room.columns[at] = task.column(terms.begin + m, value);
+            room.sums[at] = value;
+        }
+    }
+    group.sync();
+    return n;
+}
+
+// Adds up the terms of each column of a list of n; returns how many columns are found. They stand in their order then.
+template <typename Lanes>
+__device__ __forceinline__ int add_list(const Lanes& group, const Room& room, int n) {
+    constexpr int G = Lanes::LANES;
+    unsigned firsts = 0;   // of this lane's terms, turn by turn, which are the first ones of their columns
+    for (int m = group.lane, turn = 0; m < n; m += G, ++turn) {
+        const int column = room.columns[m];
+        bool first = column != NONE;
+        for (int q = 0; q < m && first; ++q) first = room.columns[q] != column;
+        if (!first) continue;
+        double sum = room.sums[m];   // no other lane reads or writes values of this column
+        for (int q = m + 1; q < n; ++q)
+            if (room.columns[q] == column) sum = __dadd_rn(sum, room.sums[q]);
+        room.sums[m] = sum;
+        firsts |= 1u << turn;
+    }
+    group.sync();
+    int found = 0;
+    const int turns = group.most((n + G - 1) / G);
+    for (int turn = 0; turn < turns; ++turn) {
+        const bool mine = firsts >> turn & 1u;
+        const int column = mine ? room.columns[turn * G + group.lane] : NONE;
+        const double sum = mine ? room.sums[turn * G + group.lane] : 0.0;
+        const unsigned all = group.ballot(mine);
+        group.sync();   // all have read what is overwritten now
+        if (mine) {
+            const int at = found + __popc(all & group.before());
+            room.columns[at] = column;
+            room.sums[at] = sum;
+        }
+        found += __popc(all);
+    }
+    group.sync();
+    return found;
+}
+
+// Columns and sums of a row by a table; false if more columns are found than there is room for.
+template <typename Task>
+__device__ __forceinline__ bool add_terms(
+    const Group<WARP>& group, const Task& task, long long first, long long last, const Room& room, int most,
+    const Table& table, int& found, Center& sums
+) {
+    table.clear(group);
+    found = 0;
+    for (long long k = first; k < last; k += WARP) {
+        const Terms terms = k + group.lane < last ? task.terms(task.entry(k + group.lane)) : Terms();
+        if constexpr (Task::CENTERED) add_in_order(group, terms, sums);
+        const int until = group.scan(terms.count()), all = group.from(until, WARP - 1);
+        for (int base = 0; base < all; base += WARP) {
+            if (found + WARP > most) return false;
+            const int term = base + group.lane;
+            int lane = 0;   // whose terms this is one of: so many have only terms before it
+            for (int step = WARP / 2; step > 0; step /= 2)
+                if (group.from(until, lane + step - 1) <= term) lane += step;
+            const int own = group.from(terms.own, lane);
+            const double of_own = group.from(terms.value, lane), factor = group.from(terms.factor, lane);
+            const int m = term - group.from(until - terms.count(), lane) - (own != NONE);
+            const long long at = group.from(terms.begin, lane) + m;
+            double value = 0.0;
+            int column = NONE;
+            if (term < all && m < 0) {
+                column = own;
+                value = of_own;
+            } else if (term < all) {
+                value = task.product(factor, at);
+                column = task.column(at, value);
+            }
+            add_mixed(group, table, room.columns, room.sums, found, column, value);
+        }
+    }
+    return true;
+}
+
+// Adds to the sum of a column, of n that a thread has found: they stand THREADS places from each other.
+__device__ __forceinline__ void add_alone(int* columns, double* sums, int& n, int column, double value) {
+    columns[n * THREADS] = column;   // so that it is found
+    int m = 0;
+    unsigned equal;
+    while (true) {
+        equal = 0;
+#pragma unroll
+        for (int u = 0; u < 4; ++u) equal |= static_cast<unsigned>(columns[(m + u) * THREADS] == column) << u;
+        if (equal) break;
+        m += 4;
+    }
+    m += __ffs(equal) - 1;
+    if (m == n) {
+        sums[m * THREADS] = value;
+        ++n;
+    } else {
+        sums[m * THREADS] = __dadd_rn(sums[m * THREADS], value);
+    }
+}
+
+// -- kernels' bodies ---------------------------------------------------------------------------------------------------
+
+// The next entries of each lane's row, at k .. last - 1, up to AT_ONCE of them, by all lanes of the warp: AT_ONCE lanes read
+// together what one needs, since lanes that read rows of many entries by themselves would meet in no line of memory. They
+// come through `staged`, whose places are exchanged, so that lanes that read theirs meet in no bank.
+template <typename Task>
+__device__ __forceinline__ void read_staged(
+    const Task& task, typename Task::Entry* staged, long long k, long long last, typename Task::Entry* entries
+) {
+    const auto place = [](int row, int n) { return row * AT_ONCE + (n ^ (row * AT_ONCE / 8 & (AT_ONCE - 1))); };
+    const int lane = threadIdx.x % WARP, n = lane % AT_ONCE;
+    __syncwarp();   // all have read what is overwritten now
+#pragma unroll
+    for (int first = 0; first < WARP; first += WARP / AT_ONCE) {
+        const int row = first + lane / AT_ONCE;
+        const long long from = __shfl_sync(0xffffffffu, k, row) + n, end = __shfl_sync(0xffffffffu, last, row);
+        if (from < end) staged[place(row, n)] = task.entry(from);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int q = 0; q < AT_ONCE; ++q)
+        if (k + q < last) entries[q] = staged[place(lane, q)];
+}
+
+// All rows, with a thread each. Where a thread finds too many columns the row waits. STAGED: where rows have many entries.
+template <bool STAGED, typename Task>
+__device__ __forceinline__ void make_alone(const Task& task, const Waiting& others) {
+    extern __shared__ double memory[];
+    double* const sums = memory + threadIdx.x;
+    int* const columns = reinterpret_cast<int*>(memory + ALONE * THREADS) + threadIdx.x;
+    using Entry = typename Task::Entry;
+    Entry* const staged = reinterpret_cast<Entry*>(reinterpret_cast<int*>(memory + ALONE * THREADS) + ALONE * THREADS)
+        + threadIdx.x / WARP * (WARP * AT_ONCE);
+    const long long p = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    const bool mine = p < others.rows && !task.done(0, p);
+    if (!STAGED && !mine) return;
+    Center center;
+    int n = 0, count = 0;
+    const int skipped = mine ? task.skipped(p) : NONE;   // a column that is not kept
+    const long long last = mine ? task.last(p) : 0;
+    long long k = mine ? task.first(p) : 0;
+    while (true) {
+        const bool more = k < last && n < ALONE;
+        if (STAGED ? !__any_sync(0xffffffffu, more) : !more) break;
+        Entry entries[AT_ONCE];
+        if constexpr (STAGED) {
+            read_staged(task, staged, k, more ? last : k, entries);
+        } else {
+#pragma unroll
+            for (int q = 0; q < AT_ONCE; ++q)
+                if (k + q < last) entries[q] = task.entry(k + q);
+        }
+        const long long end = min(last, k + AT_ONCE);
+        for (int turn = 0; k < end && n < ALONE; ++turn, ++k) {
+            Entry entry = entries[0];
+#pragma unroll
+            for (int q = 1; q < AT_ONCE; ++q)
+                if (turn == q) entry = entries[q];
+            const Terms terms = task.terms(entry);
+            count = min(count + terms.count(), LONG);
+            if constexpr (Task::CENTERED) {
+                center.size = __dadd_rn(center.size, terms.size);
+                center.center = __dadd_rn(center.center, terms.center);
+            }
+            if (terms.own != NONE && terms.own != skipped) add_alone(columns, sums, n, terms.own, terms.value);
+            for (int m = 0; m < terms.length && n < ALONE; m += 2) {   // two at a time are on their way
+                const long long at = terms.begin + m, next = at + (m + 1 < terms.length);
+                const double value = task.product(terms.factor, at), other = task.product(terms.factor, next);
+                const int column = task.column(at, value), second = task.column(next, other);
+                if (column != NONE && column != skipped) add_alone(columns, sums, n, column, value);
+                if (next == at || second == NONE || second == skipped || n == ALONE) continue;
+                add_alone(columns, sums, n, second, other);
+            }
+        }
+    }
+    if (!mine) return;
+    if (n < ALONE) {
+        task.finish_alone(p, columns, sums, n, center);
+        return;
+    }
+    for (; k < last; ++k) count = min(count + task.terms(task.entry(k)).count(), LONG);
+    others.add(p, count > LIST);
+}
+
+// Rows of at most CAP terms, with G lanes each. waiting: of the short rows that wait, else of all, of which others are made
+// to wait unless they do already (`again`). stride: bytes of a group's memory.
+template <int G, int CAP, typename Task>
+__device__ __forceinline__ void make_listed(
+    const Task& task, const Waiting& others, bool waiting, bool again, int most_kept, int stride
+) {
+    extern __shared__ double memory[];
+    constexpr int GROUPS = THREADS / G;
+    const Group<G> group;
+    const Room room(reinterpret_cast<char*>(memory) + threadIdx.x / G * stride, CAP, most_kept);
+    const long long count = waiting ? static_cast<long long>(others.counters[0]) : others.rows;
+    for (long long q = static_cast<long long>(blockIdx.x) * GROUPS; q < count; q += gridDim.x * GROUPS) {
+        const long long mine = q + threadIdx.x / G;
+        long long p = mine >= count ? NO_ROW : waiting ? others.list[mine] : mine;
+        if (p != NO_ROW && task.done(group.lane, p)) p = NO_ROW;
+        Center sums;
+        const long long first = p == NO_ROW ? 0 : task.first(p), last = p == NO_ROW ? 0 : task.last(p);
+        int n = list_terms<CAP>(group, task, first, last, room, sums);
+        if (n > CAP) {
+            if (!again && group.lane == 0) others.add(p, n > LIST);
+            n = 0;
+            p = NO_ROW;
+        }
+        task.finish(group, p, room, add_list(group, room, n), sums);
+        group.sync();
+    }
+}
+
+// Rows with a warp each: the long rows that wait, or all. Those without room are counted, and have the length -1.
+template <typename Task>
+__device__ __forceinline__ void make_tabled(
+    const Task& task, const Waiting& others, bool waiting, bool again, int most_kept, int stride
+) {
+    extern __shared__ double memory[];
+    const Group<WARP> group;
+    const Room room(reinterpret_cast<char*>(memory) + threadIdx.x / WARP * stride, WARP_ROOM, most_kept);
+    const Table table{room.after, room.after + (1 << WARP_BITS), WARP_BITS};
+    const long long count = waiting ? static_cast<long long>(others.counters[1]) : others.rows;
+    const long long warps = static_cast<long long>(gridDim.x) * (THREADS / WARP);
+    for (long long q = static_cast<long long>(blockIdx.x) * (THREADS / WARP) + threadIdx.x / WARP; q < count; q += warps) {
+        const long long p = waiting ? others.list[others.rows - 1 - q] : q;
+        if (task.done(group.lane, p)) continue;
+        Center sums;
+        int found;
+        const long long first = task.first(p), last = task.last(p);
+        if (add_terms(group, task, first, last, room, WARP_ROOM, table, found, sums)) {
+            task.finish(group, p, room, found, sums);
+        } else if (!again) {
+            unsigned long long terms = 0;
+            for (long long k = first + group.lane; k < last; k += WARP) terms += task.terms(task.entry(k)).count();
+            terms = group.sum(terms);
+            if (group.lane == 0) {
+                task.lengths[p] = -1;
+                atomicAdd(others.counters + 2, 1ull);
+                atomicMax(others.counters + 3, terms);
+            }
+        }
+        group.sync();
+    }
+}
+
+// Rows of a list with a warp each, whose memory is in global memory: room for `most` columns, 1 << bits slots, which are
+// enough for any of these rows.
+template <typename Task>
+__device__ __forceinline__ void make_far(
+    const Task& task, const long long* list, int count, char* memory, long long stride, int most, int bits, int most_kept
+) {
+    const Group<WARP> group;
+    const Room room(memory + blockIdx.x * stride, most, most_kept);
+    const Table table{room.after, room.after + (1 << bits), bits};
+    for (int q = blockIdx.x; q < count; q += gridDim.x) {
+        Center sums;
+        int found;
+        add_terms(group, task, task.first(list[q]), task.last(list[q]), room, most, table, found, sums);
+        task.finish(group, list[q], room, found, sums);
+        group.sync();
+    }
+}
+
+// The kernels of a task: NAME_1 or NAME_staged, NAME_8, NAME_32 and NAME_far. ARGUMENTS: of its own; TASK: makes it of them.
+#define ROWS(NAME, TASK, ...)                                                                                         \
+    extern "C" __global__ void __launch_bounds__(THREADS, ALONE_BLOCKS) NAME##_1(                                     \
+        int* list, unsigned long long* counters, long long rows, __VA_ARGS__                                          \
+    ) {                                                                                                               \
+        make_alone<false>(TASK, Waiting{list, counters, rows});                                                       \
+    }                                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(THREADS, ALONE_BLOCKS) NAME##_staged(                                \
+        int* list, unsigned long long* counters, long long rows, __VA_ARGS__                                          \
+    ) {                                                                                                               \
+        make_alone<true>(TASK, Waiting{list, counters, rows});                                                        \
+    }                                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_8(                                                   \
+        int* list, unsigned long long* counters, long long rows, int waiting, int again, int kept, int stride,        \
+        __VA_ARGS__                                                                                                   \
+    ) {                                                                                                               \
+        make_listed<8, LIST>(TASK, Waiting{list, counters, rows}, waiting, again, kept, stride);                    \
+    }                                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_32(                                                  \
+        int* list, unsigned long long* counters, long long rows, int waiting, int again, int kept, int stride,        \
+        __VA_ARGS__                                                                                                   \
+    ) {                                                                                                               \
+        make_tabled(TASK, Waiting{list, counters, rows}, waiting, again, kept, stride);                               \
+    }                                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(WARP) NAME##_far(                                                    \
+        const long long* list, int count, char* memory, long long stride, int room, int slots, int kept, __VA_ARGS__  \
+    ) {                                                                                                               \
+        make_far(TASK, list, count, memory, stride, room, slots, kept);                                               \
+    }
+
+#endif

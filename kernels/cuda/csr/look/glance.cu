@@ -1,0 +1,82 @@
+// A look at a matrix that searches nothing.
+
+#include "csr/look/look.cuh"
+
+// Everything, where the sums of mixed entries tell of mirror images. Instructions take the time, so an entry has few: what few
+// matrices have in their rows is only noticed, and if a block has noticed anything it goes through its rows once more.
+template <int T>
+__device__ __forceinline__ void glance(Rows a, double canceled, Firsts& firsts, int* out) {
+    constexpr int FLIGHT = 4, PARTS = T == 1 ? 2 : 1;   // of a row's two shares, that a thread adds up
+    Mixed mixed = {};
+    Sum shares[PARTS] = {};
+    unsigned long long largest = 0;   // its bits, which ascend with it
+    unsigned coupled = 0, lower = 0, opened = 0, last_column = 0;
+    int least_step = 1;   // from a column to the next one; wrong where one of them is none, which the largest one tells
+    bool odd = blockIdx.x == 0 && threadIdx.x == 0 && a.start[0] != 0;
+    for_rows<T, FLIGHT, SignedSums>(
+        a,
+        [&](SignedSums& sums, const Entry& entry) {
+            const unsigned long long size = __double_as_longlong(entry.value) & ~0ull >> 1;
+            const unsigned row = static_cast<unsigned>(entry.row), column = static_cast<unsigned>(entry.column);
+            largest = size > largest ? size : largest;
+            last_column = max(last_column, column);
+            if (entry.offset > 0) least_step = min(least_step, entry.column - entry.before);
+            sums.add(entry.value, column == row);
+            if (column == row) return;
+            const unsigned below = column < row ? ~0u : 0u;
+            ++coupled;
+            lower -= below;
+            mixed.add(row, column, entry.value, below);
+        },
+        [&](long long, long long, long long, const SignedSums& signed_sums, int lane) {
+            if (lane >= (T == 1 ? 1 : 2)) return;   // of a long row there are other lanes, too
+            const RowSums sums = signed_sums.of_row();
+            odd |= !(sums.diagonal > 0.0);
+            opened += lane == 0 && !sums.cancel(canceled);
+#pragma unroll
+            for (int n = 0; n < PARTS; ++n) shares[n].add(share(sums, PARTS == 1 ? lane : n));
+        },
+        [&](long long) { odd = true; });
+    odd |= largest >= INFINITE || last_column >= a.rows || least_step < 1;
+    Found found = {};
+    mixed.settle(lower);
+    found.mixed = mixed;
+    found.largest = __longlong_as_double(largest);
+    found.lower = lower;
+    found.upper = coupled - lower;
+    found.opened = opened;
+    if (PARTS == 2 || threadIdx.x % T == 0) found.positive = shares[0];
+    if (PARTS == 2 || threadIdx.x % T == 1) found.dominance = shares[PARTS - 1];
+    __shared__ bool some_odd;
+    if (threadIdx.x == 0) some_odd = false;
+    __syncthreads();
+    if (odd) some_odd = true;
+    __syncthreads();
+    if (some_odd) {
+        found.pointers = blockIdx.x == 0 && threadIdx.x == 0 && a.start[0] != 0;
+        for_rows<T, 1, RowSums>(
+            a,
+            [&](RowSums& sums, const Entry& entry) {
+                sums.add(entry.value, entry.column == entry.row);
+                look_at_entry(found, firsts, a, entry);
+            },
+            [&](long long row, long long first, long long last, const RowSums& sums, int lane) {
+                if (lane == 0) look_at_diagonal(found, firsts, row, first, last, sums.diagonal);
+            },
+            [&](long long) { ++found.pointers; });
+    }
+    report(found, out + static_cast<long long>(blockIdx.x) * WORDS);
+}
+
+// out: `Firsts`, and behind it what each block has found.
+#define GLANCE(T)                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) glance_##T(CSR, double canceled, Firsts* out) { \
+        glance<T>({start, columns, values, rows, entries}, canceled, *out, reinterpret_cast<int*>(out + 1));      \
+    }
+
+GLANCE(1)
+GLANCE(2)
+GLANCE(4)
+GLANCE(8)
+GLANCE(16)
+GLANCE(32)

@@ -1,0 +1,96 @@
+// Looks at a matrix that searches mirror images, and what few matrices need.
+
+#include "csr/look/look.cuh"
+
+// A column that is in the matrix and on no diagonal.
+__device__ __forceinline__ void look_for_mirror(Found& found, const Rows& a, const Entry& entry) {
+    found.lower += entry.column < entry.row;
+    if (entry.column < entry.row) return;
+    const long long at = a.mirror(entry.column, entry.row, entry.offset);
+    ++found.upper;
+    found.unmatched += at < 0;
+    found.difference = fmax(found.difference, fabs(at < 0 ? entry.value : entry.value - a.values[at]));
+}
+
+// Everything, with mirror images that are searched.
+template <int T>
+__device__ __forceinline__ void look(Rows a, double canceled, Firsts& firsts, int* out) {
+    Found found = {};
+    if (blockIdx.x == 0 && threadIdx.x == 0 && a.start[0] != 0) ++found.pointers;
+    for_rows<T, 1, RowSums>(
+        a,
+        [&](RowSums& sums, const Entry& entry) {
+            sums.add(entry.value, entry.column == entry.row);
+            found.largest = fmax(found.largest, fabs(entry.value));
+            if (look_at_entry(found, firsts, a, entry) && entry.column != entry.row) look_for_mirror(found, a, entry);
+        },
+        [&](long long row, long long first, long long last, const RowSums& sums, int lane) {
+            if (lane) return;
+            look_at_diagonal(found, firsts, row, first, last, sums.diagonal);
+            found.opened += !sums.cancel(canceled);
+            found.positive.add(share(sums, 0));
+            found.dominance.add(share(sums, 1));
+        },
+        [&](long long) { ++found.pointers; });
+    report(found, out + static_cast<long long>(blockIdx.x) * WORDS);
+}
+
+// out: `Firsts`, and behind it what each block has found.
+#define LOOK(T)                                                                                                   \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) look_##T(CSR, double canceled, Firsts* out) {   \
+        look<T>({start, columns, values, rows, entries}, canceled, *out, reinterpret_cast<int*>(out + 1));        \
+    }
+
+LOOK(1)
+LOOK(2)
+LOOK(4)
+LOOK(8)
+LOOK(16)
+LOOK(32)
+
+// -- what few matrices need: rows are in canonical form ----------------------------------------------------------------------
+
+constexpr int USUAL = 8;
+
+// The largest magnitude of an entry below the diagonal without a mirror image, as the bits of a double, which ascend with it.
+extern "C" __global__ void __launch_bounds__(THREADS) widest_below(CSR, unsigned long long* widest) {
+    const Rows a = {start, columns, values, rows, entries};
+    double largest = 0.0;
+    for_rows<USUAL, 1, RowSums>(
+        a,
+        [&](RowSums&, const Entry& entry) {
+            if (entry.column < entry.row && a.find(entry.column, entry.row) < 0) largest = fmax(largest, fabs(entry.value));
+        },
+        [](long long, long long, long long, const RowSums&, int) {}, [](long long) {});
+    if (largest > 0.0) atomicMax(widest, static_cast<unsigned long long>(__double_as_longlong(largest)));
+}
+
+// The first pair (i, j), i < j, whose entries differ by so much, as i rows + j.
+extern "C" __global__ void __launch_bounds__(THREADS) find_difference(CSR, double difference, unsigned long long* place) {
+    const Rows a = {start, columns, values, rows, entries};
+    unsigned long long first_place = ~0ull;
+    for_rows<USUAL, 1, RowSums>(
+        a,
+        [&](RowSums&, const Entry& entry) {
+            const long long row = entry.row, column = entry.column;
+            if (column == row) return;
+            const long long at = a.find(entry.column, row);
+            if (fabs(at < 0 ? entry.value : entry.value - a.values[at]) != difference) return;
+            const unsigned long long here = min(row, column) * rows + max(row, column);
+            first_place = min(first_place, here);
+        },
+        [](long long, long long, long long, const RowSums&, int) {}, [](long long) {});
+    if (first_place != ~0ull) atomicMin(place, first_place);
+}
+
+// How many columns do not add up to zero, where each entry has a mirror image.
+extern "C" __global__ void __launch_bounds__(THREADS) count_open_columns(CSR, double canceled, unsigned long long* opened) {
+    const Rows a = {start, columns, values, rows, entries};
+    unsigned long long count = 0;
+    for_rows<USUAL, 1, RowSums>(
+        a,
+        [&](RowSums& sums, const Entry& entry) { sums.add(a.values[a.find(entry.column, entry.row)], false); },
+        [&](long long, long long, long long, const RowSums& sums, int lane) { count += lane == 0 && !sums.cancel(canceled); },
+        [](long long) {});
+    if (count) atomicAdd(opened, count);
+}

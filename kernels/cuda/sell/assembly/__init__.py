@@ -1,0 +1,1 @@
+"""Assembly of sliced ELL on a GPU."""

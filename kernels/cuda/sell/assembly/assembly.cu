@@ -1,0 +1,290 @@
+// Set-up of a chunk: storage order, slices, and where half sweeps are cut.
+
+#include "slices.cuh"
+#include "range.cuh"
+#include "sell/assembly/assembly.cuh"
+
+extern "C" __global__ void measure_local(
+    SOURCE, ROWS, SHAPES, int runs_wanted, Found* found, real* diagonal, const long long* __restrict__ order
+) {
+    measure(Square(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, diagonal, found, order);
+}
+
+extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) fill_local(
+    SOURCE, ROWS, PLACES, ROOM, const long long* __restrict__ order
+) {
+    if (FITS) fill(Square(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns, order);
+}
+
+extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) refill_local(
+    SOURCE, ROWS, const Header* __restrict__ headers, real* values, real* diagonal, Found* found
+) {
+    refill(SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, headers, values, diagonal, found);
+}
+
+extern "C" __global__ void measure_halo(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found) {
+    measure(Halo(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, nullptr, found);
+}
+
+extern "C" __global__ void fill_halo(SOURCE, ROWS, PLACES, ROOM) {
+    if (FITS) fill(Halo(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns);
+}
+
+extern "C" __global__ void measure_rectangle(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found) {
+    measure(Rectangle(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, nullptr, found);
+}
+
+extern "C" __global__ void fill_rectangle(SOURCE, ROWS, PLACES, ROOM) {
+    if (FITS) fill(Rectangle(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns);
+}
+
+// Which storage positions, from the first after the guard on, hold a row that reads the halo: 4 bytes a candidate entry,
+// mostly from L2.
+extern "C" __global__ void find_boundary(
+    SOURCE, const int* __restrict__ stored, int count, int rows, unsigned char* reads_halo
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count || stored[i] < 0) return;
+    const long long place = SOURCE_OF_ARGUMENTS.place(stored[i]);
+    bool found = false;
+    for (int k = 0; k < candidates; ++k) found |= __ldg(numbering + place + steps[k]) >= rows;
+    reads_halo[SLICE + i] = found;
+}
+
+// The places of flags that are set, ascending, as many as there is room for. start: how many are set before each place.
+extern "C" __global__ void list_set(
+    const unsigned char* __restrict__ flags, const long long* __restrict__ start, int count, int room, int* places
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count && flags[i] && start[i] < room) places[start[i]] = i;
+}
+
+// How many entry columns and column numbers slices have.
+struct Counts {
+    long long width, columns;
+};
+
+constexpr int SCANNED = 1024;   // threads of a block at most
+
+// The counts of all items of a block up to each one, itself included.
+__device__ __forceinline__ Counts counted_to(Counts own) {
+    __shared__ Counts sums[SCANNED];
+    const int me = threadIdx.x, count = blockDim.x;
+    sums[me] = own;
+    __syncthreads();
+    for (int distance = 1; distance < count; distance *= 2) {
+        const Counts before = me < distance ? Counts{0, 0} : sums[me - distance];
+        __syncthreads();
+        sums[me].width += before.width;
+        sums[me].columns += before.columns;
+        __syncthreads();
+    }
+    const Counts found = sums[me];
+    __syncthreads();
+    return found;
+}
+
+__device__ __forceinline__ Counts counts_of(const int* ends, const unsigned char* runs, int sections, int s) {
+    const int width = ends[(s + 1) * sections - 1];
+    return {width, runs[s] ? width : width * SLICE};
+}
+
+// Where a slice's upper part begins, the counts of each block of slices, and the widest slice: 17 bytes a slice.
+extern "C" __global__ void shapes(
+    const int* __restrict__ ends, const unsigned char* __restrict__ runs, int sections, int slices, int* upper,
+    Counts* blocks, Found* found
+) {
+    const int s = blockIdx.x * blockDim.x + threadIdx.x;
+    Counts own = {0, 0};
+    if (s < slices) {
+        upper[s] = ends[s * sections];
+        own = counts_of(ends, runs, sections, s);
+    }
+    const int widest = __reduce_max_sync(ALL_LANES, static_cast<int>(own.width));
+    if (lane_number() == 0 && found->widest < widest) atomicMax(&found->widest, widest);
+    own = counted_to(own);
+    if (threadIdx.x == blockDim.x - 1) blocks[blockIdx.x] = own;
+}
+
+// Where the values and columns of each slice begin: 25 bytes a slice, and every block adds up those before it, which are
+// a thousandth of the slices.
+extern "C" __global__ void begins(
+    const int* __restrict__ ends, const unsigned char* __restrict__ runs, const Counts* __restrict__ blocks,
+    int sections, int slices, long long* __restrict__ start, long long* __restrict__ column_start, Found* found
+) {
+    const int s = blockIdx.x * blockDim.x + threadIdx.x;
+    __shared__ Counts before;
+    Counts part = {0, 0};
+    for (unsigned b = threadIdx.x; b < blockIdx.x; b += blockDim.x) {
+        part.width += blocks[b].width;
+        part.columns += blocks[b].columns;
+    }
+    part = counted_to(part);
+    if (threadIdx.x == blockDim.x - 1) before = part;
+    __syncthreads();
+    const Counts own = s < slices ? counts_of(ends, runs, sections, s) : Counts{0, 0};
+    const Counts to = counted_to(own);
+    if (s >= slices) return;
+    const long long width = before.width + to.width, columns = before.columns + to.columns;
+    start[s] = (width - own.width) * SLICE;
+    column_start[s] = columns - own.columns;
+    if (s == slices - 1) {
+        start[slices] = width * SLICE;
+        column_start[slices] = columns;
+        found->values = width;
+        found->columns = columns;
+    }
+}
+
+// What the matrix passes know of a slice, in the order in which a pass visits the slices.
+extern "C" __global__ void pack_headers(
+    const long long* __restrict__ order, const long long* __restrict__ start, const long long* __restrict__ column_start,
+    const int* __restrict__ upper, int slices, Header* headers
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= slices) return;
+    const int s = order == nullptr ? i : static_cast<int>(order[i]);
+    const unsigned width = static_cast<unsigned>((start[s + 1] - start[s]) / SLICE);
+    const unsigned run = column_start[s + 1] - column_start[s] == width;
+    const unsigned shape = upper[s] | width << 15 | run << 30;   // as `Header` reads it
+    headers[i] = {static_cast<unsigned>(start[s] / SLICE), static_cast<unsigned>(column_start[s]), s, shape};
+}
+
+// The rows that a pass over a rectangular matrix visits, -1 for padding, and where each one's result belongs: the rows in
+// the order of their numbers, or of the vector that is written, whose guards are left out.
+extern "C" __global__ void rows_to_visit(
+    const int* __restrict__ row, const int* __restrict__ position, int rows, int in_order, int count,
+    int* __restrict__ stored, int* __restrict__ target
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    const int number = !in_order ? row[SLICE + i] : i < rows ? i : -1;
+    stored[i] = number;
+    target[i] = number < 0 ? -1 : position[number];
+}
+
+// Each thread takes the n-th slice of every color. most (colors + 1, 2), which was zero: the most entry columns that a slice
+// of a color has before its upper part begins, and from there on; and the most that one thread finds in one of these halves
+// and in both. begins (colors + 1): storage slices, the guard being slice 0. 20 bytes a slice.
+extern "C" __global__ void slice_widths(
+    const long long* __restrict__ begins, const long long* __restrict__ start, const int* __restrict__ upper, int colors,
+    int* __restrict__ most
+) {
+    const long long n = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
+    int lower = 0, rest = 0;
+    for (int c = 0; c <= colors; ++c) {
+        int found[2] = {max(lower, rest), lower + rest};   // behind the last color
+        if (c < colors) {
+            const long long s = begins[c] - 1 + n;
+            const bool there = s < begins[c + 1] - 1;
+            found[0] = there ? upper[s] : 0;
+            found[1] = there ? static_cast<int>((start[s + 1] - start[s]) / SLICE) - found[0] : 0;
+            lower += found[0];
+            rest += found[1];
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int largest = __reduce_max_sync(ALL_LANES, found[half]);
+            // Most find as much there already: without looking all of them would wait here.
+            if (lane_number() == 0 && most[2 * c + half] < largest) atomicMax(most + 2 * c + half, largest);
+        }
+    }
+}
+
+// position and row from the rows sorted by color; shift[c] leads from the place of a row of color c in the sorted list
+// to its storage position. 20 bytes a row.
+extern "C" __global__ void storage_order(
+    const long long* __restrict__ sorted, const int* __restrict__ color, const long long* __restrict__ shift,
+    int* __restrict__ position, int* __restrict__ row, int rows
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= rows) return;
+    const int number = static_cast<int>(sorted[i]);
+    const int p = static_cast<int>(i + shift[color[number]]);
+    position[number] = p;
+    row[p] = number;
+}
+
+// color, position and row of a lattice whose points' colors follow from a class along each axis: 12 bytes a row written.
+// Tables: the storage position of each color's first row; how many points of each color a plane of each class of z has;
+// likewise a line of each class of y and z (class of z slower); the color of each class; and for each place along x, then
+// y, then z its class and how many places of each class are before it. `row` was -1.
+extern "C" __global__ void lattice_order(
+    const int* __restrict__ tables, int nx, int ny, int nz, int kinds, int colors, int* __restrict__ color,
+    int* __restrict__ position, int* __restrict__ row
+) {
+    const long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
+    if (i >= static_cast<long long>(nx) * ny * nz) return;
+    const int line = static_cast<int>(i / nx), x = static_cast<int>(i % nx), y = line % ny, z = line / ny;
+    const int* const first = tables;
+    const int* const planes = first + colors;
+    const int* const lines = planes + colors * kinds;
+    const int* const of_class = lines + colors * kinds * kinds;
+    const int* const at_x = of_class + kinds * kinds * kinds + x * (kinds + 1);
+    const int* const at_y = at_x + (nx - x + y) * (kinds + 1);
+    const int* const at_z = at_y + (ny - y + z) * (kinds + 1);
+    const int in_y = __ldg(at_y), in_z = __ldg(at_z), here = kinds * (in_y + kinds * in_z);
+    const int own = __ldg(of_class + here + __ldg(at_x));
+    int p = __ldg(first + own);
+    for (int k = 0; k < kinds; ++k) {
+        p += __ldg(at_z + 1 + k) * __ldg(planes + own * kinds + k);
+        p += __ldg(at_y + 1 + k) * __ldg(lines + (own * kinds + in_z) * kinds + k);
+        if (__ldg(of_class + here + k) == own) p += __ldg(at_x + 1 + k);
+    }
+    color[i] = own;
+    position[i] = p;
+    row[p] = static_cast<int>(i);
+}
+
+// The same of one color: the order of the rows' numbers, between guards.
+extern "C" __global__ void plain_order(int rows, int size, int* __restrict__ position, int* __restrict__ row) {
+    const int p = blockIdx.x * blockDim.x + threadIdx.x, i = p - SLICE;
+    if (p >= size) return;
+    row[p] = i >= 0 && i < rows ? i : -1;
+    if (i >= 0 && i < rows) position[i] = p;
+}
+
+// slab[s] = which of `slabs` equal parts of the lattice, counted from the end going back, holds the first row of slice s.
+extern "C" __global__ void lattice_slabs(
+    const int* __restrict__ row, int* __restrict__ slab, int count, long long rows, int slabs, int back
+) {
+    const int s = blockIdx.x * blockDim.x + threadIdx.x;
+    if (s >= count) return;
+    const int part = static_cast<int>(row[(s + 1) * SLICE] * static_cast<long long>(slabs) / rows);
+    slab[s] = back ? slabs - 1 - part : part;
+}
+
+// The last slab that any of a slice's entries of the walk reads, or its own by place; begins[k] is the least item of the
+// walk (slice first + step * item) that has come to slab k. Entries read colors before this one, whose slabs are settled.
+// 8.1 bytes an entry once in set-up.
+extern "C" __global__ void reached_slabs(
+    const Header* __restrict__ headers, const real* __restrict__ values, const int* __restrict__ columns,
+    const int* __restrict__ slab, int* __restrict__ begins, int slices, int back, int first, int step, int count
+) {
+    const int item = warp_number(), lane = lane_number();
+    if (item >= count) return;
+    const int s = first + step * item;
+    const Slice slice = slice_of(load_header(headers + s), values, columns, lane);
+    const int from = back ? slice.upper : 0, to = back ? slice.width : slice.upper;
+    int reached = slab[s];
+    for (int k = from; k < to; ++k) {
+        const int position = slice.run ? slice.columns[k] + lane : slice.columns[k * SLICE + lane];
+        const int other = position / SLICE - 1;
+        const bool hole = slice.values[k * SLICE] == real(0);   // of a run: may point anywhere
+        if (!hole && other >= 0 && other < slices) reached = max(reached, slab[other]);
+    }
+    reached = __reduce_max_sync(ALL_LANES, reached);
+    // Items come about in their order, so that most find a smaller one there: without looking all of them would wait here.
+    if (lane == 0 && begins[reached] > item) atomicMin(begins + reached, item);
+}
+
+// slab[s] = the last slab that an item of the walk up to this one has come to.
+extern "C" __global__ void settle_slabs(
+    int* __restrict__ slab, const int* __restrict__ begins, int slabs, int first, int step, int count
+) {
+    const int item = blockIdx.x * blockDim.x + threadIdx.x;
+    if (item >= count) return;
+    int k = slabs - 1;
+    while (k > 0 && begins[k] > item) --k;
+    slab[first + step * item] = k;
+}

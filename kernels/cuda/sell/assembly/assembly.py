@@ -1,0 +1,181 @@
+"""Set-up of matrices of slices on a GPU, with what their launches need: no loop over rows on the host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.launch.foresight import foreseen_numbers, settle
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.schedule import half_sweeps
+from dsolver.kernels.cuda.launch.tables import kept_of
+from dsolver.kernels.cuda.layout_setup import none_of
+from dsolver.kernels.cuda.sell.assembly import kept_shapes, slices
+from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix, CudaProduct
+from dsolver.kernels.cuda.sell.slice_widths import Widths, widths_of
+from dsolver.kernels.cuda.sparse.starts import starts_of
+from dsolver.kernels.cuda.vectors.vectors import cast
+from dsolver.kernels.formats.candidate_rows import CandidateRows
+from dsolver.kernels.formats.layout import SLICE, Array, Layout
+from dsolver.kernels.formats.sell import SellMatrix, Slices
+
+
+def matrix(
+    where: Layout, rows: CandidateRows, dtype: np.dtype[Any], *, runs: bool = True, swept: bool = True
+) -> CudaMatrix:
+    """The slices of a chunk; raises ZeroDivisionError for a row without a diagonal.
+
+    Args:
+        where: the storage order of the rows.
+        rows: where the entries come from.
+        dtype: of the values.
+        runs: whether slices may be runs; without, all columns are explicit, as a matrix without structure has them.
+        swept: whether half sweeps are wanted.
+    """
+    known = kept_shapes.known_shape(where, rows, dtype) if runs else None
+    if known is not None:
+        return kept_shapes.refilled(where, rows, dtype, known, swept=swept)
+    order = slices.in_order(where)
+    a, _ = square(slices.LOCAL, where, rows, dtype, runs=runs, order=order)
+    return with_launches(a, swept=swept, order=order)
+
+
+def square(
+    part: slices.SlicePart,
+    where: Layout,
+    rows: CandidateRows,
+    dtype: np.dtype[Any],
+    *more: Any,
+    runs: bool = True,
+    order: Array | None = None,
+) -> tuple[SellMatrix, Array]:
+    """The local part of a matrix, and where the sections of its slices end, int32 (S, sections).
+
+    Args:
+        part: which sections there are.
+        where: the storage order of the rows.
+        rows: where the entries come from.
+        dtype: of the values.
+        more: what the part's kernels must know of the columns.
+        runs: whether slices may be runs.
+        order: in which they are visited, int64 (S,); None for their own.
+
+    Raises:
+        ZeroDivisionError: a row has no diagonal entry or a zero one.
+        ValueError: a row has too many entries.
+    """
+    diagonal = cupy.ones(where.size, dtype)
+    source, of_rows = slices.source_arguments(rows), (*slices.rows_arguments(where, where.row[SLICE:-SLICE]), *more)
+    local, ends, bad = slices.filled(part, dtype, source, of_rows, diagonal, runs=runs, order=order)
+    if bad:
+        raise ZeroDivisionError(f"row {int(where.row[where.size - bad])} of a chunk has no diagonal entry")
+    return SellMatrix(layout=where, diagonal=diagonal, local=local), ends
+
+
+def halo_matrix(where: Layout, columns: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> CudaHaloMatrix:
+    """The slices of the rows that have entries in the halo of a vector whose own items are those of `columns`."""
+    if not rows.halo:
+        return CudaHaloMatrix(**_nothing(int(cupy.cuda.runtime.getDevice()), dtype.name))
+    boundary = cupy.empty(0, dtype=np.int32)
+    source, stored = slices.source_arguments(rows), where.row[SLICE:-SLICE]
+    if len(stored):
+        reads_halo = cupy.zeros(where.size, dtype=np.uint8)
+        arguments = (*source, stored, np.int32(len(stored)), np.int32(columns.rows), reads_halo)
+        kernel(slices.FILE, "find_boundary", slices.ANY)(*slices.threads(len(stored)), arguments)
+        boundary = set_places(reads_halo)
+    wanted = _padded(where.row[boundary]) if len(boundary) else boundary
+    of_boundary = slices.rows_arguments(columns, wanted, where.color)
+    found, _, _ = slices.filled(slices.HALO, dtype, source, of_boundary)
+    return CudaHaloMatrix(**_of_boundary(boundary, found))
+
+
+def set_places(flags: Array) -> Array:
+    """The places of flags that are set, ascending: int32. Their number is foreseen; CuPy's `flatnonzero` waits for it.
+
+    Args:
+        flags: uint8, 0 or 1.
+    """
+    total = cupy.zeros(1, dtype=np.int64)
+    start = starts_of(flags.view(np.int8), total)
+    count = int(foreseen_numbers(total)[0])
+    found = cupy.zeros(count, dtype=np.int32)
+    if count:
+        arguments = (flags, start, np.int32(len(flags)), np.int32(count), found)
+        kernel(slices.FILE, "list_set", slices.ANY)(*slices.threads(len(flags)), arguments)
+    return found
+
+
+@cache
+def _nothing(device: int, dtype: str) -> dict[str, Any]:
+    """The attributes of a `CudaHaloMatrix` without rows on a device: each level of a chunk alone has three of them."""
+    with cupy.cuda.Device(device):
+        none = cupy.empty(0, dtype=np.int32)
+        found, _, _ = slices.filled(slices.HALO, np.dtype(dtype), (), (none, np.int32(0)))
+        return _of_boundary(none, found)
+
+
+def _of_boundary(boundary: Array, found: Slices) -> dict[str, Any]:
+    partials = cupy.zeros(len(found.upper))
+    return {"boundary": boundary, "slices": found, "by_boundary": slices.packed(found), "partials": partials}
+
+
+def product(
+    where: Layout, columns: Layout, rows: CandidateRows, dtype: np.dtype[Any], *, in_order: bool
+) -> CudaProduct:
+    """The slices of a rectangular matrix, with values of this type."""
+    visit = f"rows to visit, {'lattice' if in_order else 'storage'} order"
+    stored, target = kept_of(where, visit, where.rows, lambda: _rows_to_visit(where, in_order=in_order))
+    source, of_rows = slices.source_arguments(rows), slices.rows_arguments(columns, stored)
+    found, _, _ = slices.filled(slices.RECTANGLE, dtype, source, of_rows)
+    return CudaProduct(slices=found, target=target, in_order=slices.packed(found))
+
+
+def _rows_to_visit(where: Layout, *, in_order: bool) -> tuple[Array, Array]:
+    """The rows that a product visits, -1 for none, and where their results belong: int32."""
+    count = -(-where.rows // SLICE) * SLICE if in_order else where.size - 2 * SLICE
+    stored, target = cupy.empty(count, dtype=np.int32), cupy.empty(count, dtype=np.int32)
+    if count:
+        arguments = (where.row, where.position, np.int32(where.rows), np.int32(in_order), np.int32(count))
+        kernel(slices.FILE, "rows_to_visit", slices.ANY)(*slices.threads(count), (*arguments, stored, target))
+    return stored, target
+
+
+def with_launches(a: SellMatrix, *, swept: bool = True, order: Array | None = None) -> CudaMatrix:
+    """The matrix with what its launches need; swept: those of half sweeps too; order: as of `launches`."""
+    result = CudaMatrix(**vars(a), **launches(a, widths_of(a.layout, a.local) if swept else None, order))
+    settle()  # sweeps read a matrix before they wait for earlier launches
+    return result
+
+
+def launches(a: SellMatrix, widths: Widths | None, order: Array | None = None) -> dict[str, Any]:
+    """The attributes of `CudaMatrix` that launches need.
+
+    Args:
+        a: the matrix.
+        widths: those of its slices, None for no half sweeps.
+        order: its slices in the order of their first rows, if that is known.
+    """
+    by_color = slices.packed(a.local)
+    by_plane = slices.in_order(a.layout) if order is None else order
+    return {
+        "by_color": by_color,
+        "by_plane": slices.packed(a.local, by_plane),
+        "partials": cupy.zeros(len(a.local.upper)),
+        "halves": None if widths is None else half_sweeps(a.layout, by_color, a.local, widths),
+    }
+
+
+def narrowed_halo(h: CudaHaloMatrix, dtype: np.dtype[Any]) -> CudaHaloMatrix:
+    """A halo's part of float64 with values of another type; columns and headers are shared."""
+    return replace(h, slices=replace(h.slices, values=cast(h.slices.values, dtype)))
+
+
+def _padded(rows: Array) -> Array:
+    """The rows, with -1 up to whole slices."""
+    out = none_of(-(-len(rows) // SLICE) * SLICE)
+    out[: len(rows)] = rows
+    return out

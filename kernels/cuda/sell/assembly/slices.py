@@ -1,0 +1,160 @@
+"""Slices of the parts of matrices on a GPU: measured, placed and filled, with their headers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.schedule import warps
+from dsolver.kernels.cuda.launch.tables import kept_of, table
+from dsolver.kernels.formats.candidate_rows import CandidateRows
+from dsolver.kernels.formats.layout import SLICE, Array, Layout
+from dsolver.kernels.formats.sell import WIDEST, Slices, checked_width
+
+FILE = "sell/assembly/assembly.cu"
+THREADS = 256
+SCANNED = 1024
+"""Threads of a block that adds up slices' lengths, as assembly.cu says too."""
+ANY = "float64"
+"""The value type with which kernels are compiled that read and write none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlicePart:
+    """A kind of entries: those of a square matrix beside its diagonal, of a halo, or of a rectangular matrix.
+
+    Attributes:
+        name: how the names of its kernels end.
+        file: where they are.
+        sections: of a slice.
+        widest: entry columns of a slice at most.
+        ordered: whether its kernels visit slices in an order that they are told.
+    """
+
+    name: str
+    file: str = FILE
+    sections: int = 1
+    widest: int = WIDEST
+    ordered: bool = False
+
+
+LOCAL, HALO, RECTANGLE = (
+    SlicePart(name="local", sections=2, ordered=True),
+    SlicePart(name="halo"),
+    SlicePart(name="rectangle"),
+)
+
+
+def filled(
+    part: SlicePart,
+    dtype: np.dtype[Any],
+    source: tuple[Any, ...],
+    of_rows: tuple[Any, ...],
+    *more: Any,
+    runs: bool = True,
+    order: Array | None = None,
+) -> tuple[Slices, Array, int]:
+    """The filled slices of a part of a matrix, with where their sections end, int32 (S, sections).
+
+    Last how far from a vector's end a row is without diagonal; 0 for none.
+
+    Args:
+        part: of the matrix.
+        dtype: of the values.
+        source: where entries come from.
+        of_rows: which rows.
+        more: what else is measured.
+        runs: whether slices may be runs.
+        order: in which they are visited, of a part that is told; None for their own.
+    """
+    count = int(of_rows[1])
+    ends, is_run = cupy.empty((count, part.sections), dtype=np.int32), cupy.empty(count, dtype=np.uint8)
+    if not count:
+        starts, none = cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32)
+        return Slices(start=starts, upper=none, column_start=starts, values=cupy.empty(0, dtype), columns=none), ends, 0
+    found = cupy.zeros(3, dtype=np.int64)
+    head, measured = (*source, *of_rows), (ends, is_run)
+    last = (np.uintp(0) if order is None else order,) if part.ordered else ()
+    measure, fill = _of_part(part, dtype)
+    measure(*warps(count), (*head, *measured, np.int32(runs), found, *more, *last))
+    upper = cupy.empty(count, dtype=np.int32)
+    start, column_start = cupy.empty((2, count + 1), dtype=np.int64)
+    scanned, numbers = ((-(-count // SCANNED),), (SCANNED,)), (np.int32(part.sections), np.int32(count))
+    blocks = cupy.empty((*scanned[0], 2), dtype=np.int64)
+    kernel(FILE, "shapes", ANY)(*scanned, (*measured, *numbers, upper, blocks, found))
+    kernel(FILE, "begins", ANY)(*scanned, (*measured, blocks, *numbers, start, column_start, found))
+    counted = foreseen_numbers(found)
+    length, values_of_lane = (int(number) for number in counted[:2])
+    bad, widest = (int(number) for number in counted[2:].view(np.int32))
+    checked_width(widest, part.widest)
+    if length >= 2**32:  # `Header` in slices.cuh counts columns in 32 bits
+        raise ValueError(f"a chunk of {int(of_rows[2])} rows has too many entries for one GPU: cut the grid further")
+    values, columns = cupy.empty(values_of_lane * SLICE, dtype), cupy.empty(length, dtype=np.int32)
+    room = (found, np.int64(values_of_lane), np.int64(length))
+    places = (*measured, start, column_start, values, columns, *room)
+    fill(*warps(count), (*head, *places, *last))
+    return Slices(start=start, upper=upper, column_start=column_start, values=values, columns=columns), ends, bad
+
+
+@cache
+def _of_part(part: SlicePart, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The kernels that measure and fill the slices of a part. NumPy takes 7 us for the name of a type."""
+    measure, fill = (kernel(part.file, f"{name}_{part.name}", dtype.name) for name in ("measure", "fill"))
+    return measure, fill
+
+
+def source_arguments(rows: CandidateRows) -> tuple[Any, ...]:
+    """The arguments called SOURCE in assembly.cuh."""
+    nx, ny, first, line, lines = rows.walk
+    steps = rows.steps()
+    weights = cupy.ascontiguousarray(cupy.asarray(rows.weights, dtype=np.float64).reshape(len(steps), -1))
+    stride = weights.shape[1]
+    return (
+        np.int32(nx),
+        np.int32(ny),
+        np.int64(first),
+        np.int32(line),
+        np.int32(lines),
+        np.int32(len(steps)),
+        cupy.ascontiguousarray(cupy.asarray(rows.numbering, dtype=np.int32)),
+        table(steps),
+        weights,
+        np.int64(stride),
+        np.int32(stride > 1),
+    )
+
+
+def rows_arguments(columns: Layout, wanted: Array, color: Array | None = None) -> tuple[Any, ...]:
+    """The arguments called ROWS in assembly.cuh: wanted rows, whose colors may be those of another layout."""
+    color = columns.color if color is None else color
+    return wanted, np.int32(len(wanted) // SLICE), np.int32(columns.rows), color, columns.position
+
+
+def packed(s: Slices, order: Array | None = None) -> Array:
+    """The headers of the slices in this order, or their own: uint32 (S, 4), `Header` in slices.cuh."""
+    count = len(s.upper)
+    out = cupy.empty((count, 4), dtype=np.uint32)
+    if count:
+        listed = np.uintp(0) if order is None else order
+        arguments = (listed, s.start, s.column_start, s.upper, np.int32(count), out)
+        kernel(FILE, "pack_headers", ANY)(*threads(count), arguments)
+    return out
+
+
+def in_order(where: Layout) -> Array:
+    """The slices in the order of their first rows: int64 (S,)."""
+    made: Array = kept_of(
+        where, "slices", where.rows, lambda: cupy.argsort(where.row[SLICE:-SLICE:SLICE], kind="stable")
+    )
+    return made
+
+
+def threads(count: int) -> tuple[tuple[int], tuple[int]]:
+    """Blocks and threads of a launch with a thread for each of so many items."""
+    return (-(-count // THREADS),), (THREADS,)

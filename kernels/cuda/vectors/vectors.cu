@@ -1,0 +1,542 @@
+// Vector updates and dot products. Items are read once: every kernel names its bytes an item, for a `real` of 8 bytes.
+// Scalars and the arithmetic with them are double whatever `real` is: these kernels wait for memory, not for arithmetic.
+//
+// Dot products repeat to the last bit: the grid follows from the length alone, every thread adds its items in order,
+// a block adds its threads in a fixed tree, and the block that finishes last adds the blocks' partial sums in a fixed
+// tree (sums.cuh).
+
+#include "slices.cuh"
+#include "range.cuh"
+#include "sums.cuh"
+#include "vectors/tree.cuh"
+
+// The launch before this one is awaited here instead of by the stream (slices.cuh): 2 us of 5 where items are few.
+#define FOLLOW_LAST() next_may_start(); wait_for_last_launch();
+
+constexpr int THREADS = 256;
+constexpr int UNROLL = 4;   // loads in flight for each thread and array
+constexpr double LARGEST = 1.7976931348623157e308;
+
+// The sum over the block's threads, in thread 0.
+__device__ double block_sum(double value) {
+    __shared__ double of_warp[THREADS / SLICE];
+    value = warp_sum(value);
+    if (threadIdx.x % SLICE == 0) of_warp[threadIdx.x / SLICE] = value;
+    __syncthreads();
+    if (threadIdx.x < SLICE) value = warp_sum(threadIdx.x < THREADS / SLICE ? of_warp[threadIdx.x] : 0.0);
+    __syncthreads();
+    return value;
+}
+
+// Calls use(i) for the items of this thread, UNROLL of them at a time.
+template <typename Load, typename Use>
+__device__ __forceinline__ void for_items(long long size, Load load, Use use) {
+    const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
+    long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    for (; i + (UNROLL - 1) * stride < size; i += UNROLL * stride) {
+        decltype(load(i)) loaded[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) loaded[u] = load(i + u * stride);
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) use(i + u * stride, loaded[u]);
+    }
+    for (; i < size; i += stride) use(i, load(i));
+}
+
+struct Two { double x, y; };   // real is widened as it is read
+struct Four { double p, ap, x, r; };
+struct Five { double diagonal, r, w, d, z; };
+
+// x . y: 16 bytes.
+extern "C" __global__ void dot(
+    const real* __restrict__ x, const real* __restrict__ y, long long size, double* partials, unsigned* ticket,
+    double* out
+) {
+    FOLLOW_LAST()
+    double sum = 0.0;
+    for_items(
+        size, [=](long long i) { return Two{__ldg(x + i), __ldg(y + i)}; },
+        [&](long long, Two t) { sum = fma(t.x, t.y, sum); });
+    grid_sum<block_sum>(sum, partials, ticket, out);
+}
+
+// The same of a double vector and a real one.
+extern "C" __global__ void dot_narrowed(
+    const double* __restrict__ x, const real* __restrict__ y, long long size, double* partials, unsigned* ticket,
+    double* out
+) {
+    FOLLOW_LAST()
+    double sum = 0.0;
+    for_items(
+        size, [=](long long i) { return Two{__ldg(x + i), __ldg(y + i)}; },
+        [&](long long, Two t) { sum = fma(t.x, t.y, sum); });
+    grid_sum<block_sum>(sum, partials, ticket, out);
+}
+
+// x . y + sign u . v: 32 bytes.
+extern "C" __global__ void dot_plus(
+    const real* __restrict__ x, const real* __restrict__ y, double sign, const real* __restrict__ u,
+    const real* __restrict__ v, long long size, double* partials, unsigned* ticket, double* out
+) {
+    FOLLOW_LAST()
+    double sum = 0.0;
+    for_items(
+        size, [=](long long i) { return Four{__ldg(x + i), __ldg(y + i), __ldg(u + i), __ldg(v + i)}; },
+        [&](long long, Four t) { sum = fma(sign * t.x, t.r, fma(t.p, t.ap, sum)); });
+    grid_sum<block_sum>(sum, partials, ticket, out);
+}
+
+// x[rows] . values: 4 bytes of index, 8 scattered, 8 read.
+extern "C" __global__ void gathered_dot(
+    const int* __restrict__ rows, const real* __restrict__ x, const real* __restrict__ values, long long size,
+    double* partials, unsigned* ticket, double* out
+) {
+    FOLLOW_LAST()
+    double sum = 0.0;
+    for_items(
+        size, [=](long long i) { return Two{__ldg(x + __ldg(rows + i)), __ldg(values + i)}; },
+        [&](long long, Two t) { sum = fma(t.x, t.y, sum); });
+    grid_sum<block_sum>(sum, partials, ticket, out);
+}
+
+// The sum of the slices' parts that a matrix pass left: 8 bytes a slice, which come from L2.
+extern "C" __global__ void sum(
+    const double* __restrict__ parts, long long size, double* partials, unsigned* ticket, double* out
+) {
+    FOLLOW_LAST()
+    double sum = 0.0;
+    for_items(size, [=](long long i) { return __ldcg(parts + i); }, [&](long long, double part) { sum += part; });
+    grid_sum<block_sum>(sum, partials, ticket, out);
+}
+
+// w = a x + b y: 24 bytes. w may be x or y.
+extern "C" __global__ void waxpby(double a, const real* x, double b, const real* y, real* w, long long size) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long i) { return Two{x[i], y[i]}; },
+        [=](long long i, Two t) { w[i] = fma(a, t.x, b * t.y); });
+}
+
+// y = sign a x + b y, 24 bytes, unless a or b is not finite.
+extern "C" __global__ void axpby(
+    double sign, const double* a, const real* x, const double* b, real* y, long long size
+) {
+    FOLLOW_LAST()
+    const double of_x = sign * *a, of_y = *b;
+    if (!isfinite(of_x) || !isfinite(of_y)) return;
+    for_items(
+        size, [=](long long i) { return Two{x[i], y[i]}; },
+        [=](long long i, Two t) { y[i] = fma(of_x, t.x, of_y * t.y); });
+}
+
+// y + i yi = sign (a + i ai) (x + i xi) + (b + i bi) (y + i yi), 48 bytes, unless a number is not finite.
+extern "C" __global__ void complex_axpby(
+    double sign, const double* a, const double* ai, const real* x, const real* xi, const double* b, const double* bi,
+    real* y, real* yi, long long size
+) {
+    FOLLOW_LAST()
+    const double p = sign * *a, pi = sign * *ai, q = *b, qi = *bi;
+    if (!isfinite(p) || !isfinite(pi) || !isfinite(q) || !isfinite(qi)) return;
+    for_items(
+        size, [=](long long i) { return Four{x[i], xi[i], y[i], yi[i]}; },
+        [=](long long i, Four t) {
+            y[i] = fma(p, t.p, -(pi * t.ap)) + fma(q, t.x, -(qi * t.r));
+            yi[i] = fma(p, t.ap, pi * t.p) + fma(q, t.r, qi * t.x);
+        });
+}
+
+// (a + i ai) / (b + i bi) without an intermediate result out of range (Smith, Commun. ACM 5, 1962).
+__device__ __forceinline__ void divide(double a, double ai, double b, double bi, double& q, double& qi) {
+    if (fabs(b) >= fabs(bi)) {
+        const double part = bi / b, whole = b + bi * part;
+        q = (a + ai * part) / whole, qi = (ai - a * part) / whole;
+    } else {
+        const double part = b / bi, whole = b * part + bi;
+        q = (a * part + ai) / whole, qi = (ai * part - a) / whole;
+    }
+}
+
+// As `quotient`, of complex numbers. One thread.
+extern "C" __global__ void complex_quotient(
+    const double* a, const double* ai, const double* b, const double* bi, const double* c, const double* ci,
+    const double* d, const double* di, const double* rr, const double* limit, const double* ceiling, double* q, double* qi
+) {
+    FOLLOW_LAST()
+    const bool on = *rr > *limit && *rr <= *ceiling;
+    double x, xi, y, yi;
+    divide(*a, *ai, *b, *bi, x, xi);
+    divide(*c, *ci, *d, *di, y, yi);
+    *q = on ? x * y - xi * yi : nan("");
+    *qi = on ? x * yi + xi * y : nan("");
+}
+
+// q = (a/b) (c/d) while limit < rr <= ceiling, else NaN. One thread.
+extern "C" __global__ void quotient(
+    const double* a, const double* b, const double* c, const double* d, const double* rr, const double* limit,
+    const double* ceiling, double* q
+) {
+    FOLLOW_LAST()
+    *q = *rr > *limit && *rr <= *ceiling ? (*a / *b) * (*c / *d) : nan("");
+}
+
+// A Givens rotation and what the step takes of it: see the contract. One thread.
+extern "C" __global__ void rotation(
+    const double* delta, const double* square, const double* rr, const double* limit, const double* ceiling,
+    const double* flat, double* beta, double* phi, double* c, double* s, double* c_old, double* s_old, double* size,
+    double* scale, double* w1, double* w2, double* w3, double* tau, double* keep, double* move, double* on,
+    double* normal
+) {
+    FOLLOW_LAST()
+    *scale = *w1 = *w2 = *w3 = *tau = *keep = *move = *on = *normal = nan("");
+    if (!(*rr > *limit && *rr <= *ceiling && *square >= 0.0)) return;
+    const double below = sqrt(*square);
+    const double d1 = *c * *delta - *c_old * *s * *beta, d2 = *s * *delta + *c_old * *c * *beta, d3 = *s_old * *beta;
+    const double rho = sqrt(d1 * d1 + *square);
+    *size = fmax(*size, sqrt(*delta * *delta + *square));
+    *normal = *size > 0.0 ? sqrt(d1 * d1 + *c * *c * *square) / *size : 0.0;
+    if (*normal <= *flat) return;
+    *c_old = *c, *s_old = *s;
+    *c = d1 / rho, *s = below / rho;
+    const double step = *c * *phi;
+    *scale = 1.0 / below, *w1 = 1.0 / rho, *w2 = -d2 / rho, *w3 = -d3 / rho;
+    *tau = step, *keep = *s * *s, *move = -step / rho, *on = 1.0;
+    *beta = below, *phi = -*s * *phi;
+}
+
+// norm = sqrt(square), inverse = 1/norm, back = -norm/other. One thread.
+extern "C" __global__ void half_step(
+    const double* square, const double* other, double* norm, double* inverse, double* back
+) {
+    FOLLOW_LAST()
+    const double found = sqrt(*square);
+    *norm = found, *inverse = 1.0 / found, *back = -found / *other;
+}
+
+// c, s and r of the rotation that turns (a, b) into (r, 0).
+__device__ __forceinline__ void turned(double a, double b, double& c, double& s, double& r) {
+    r = sqrt(a * a + b * b);
+    c = r > 0.0 ? a / r : 1.0, s = r > 0.0 ? b / r : 0.0;
+}
+
+// A column of the bidiagonal matrix and what an iteration of LSMR takes of it: see the contract. One thread.
+extern "C" __global__ void bidiagonal_rotations(
+    const double* alpha, const double* beta, const double* damp, const double* stop, double* alpha_bar, double* rho,
+    double* rho_bar, double* c_bar, double* s_bar, double* zeta, double* zeta_bar, double* beta_dd, double* beta_d,
+    double* rho_d, double* tau, double* theta, double* d, double* aa_next, double* most, double* least, double* keep,
+    double* move, double* turn, double* rr, double* ss, double* aa, double* cond
+) {
+    FOLLOW_LAST()
+    if (*stop != 0.0) {
+        *keep = *move = *turn = *rr = *ss = *aa = *cond = nan("");
+        return;
+    }
+    double c_hat, s_hat, alpha_hat, c, s, c_tilde, s_tilde, rho_tilde;
+    const double rho_old = *rho, rho_bar_old = *rho_bar, zeta_old = *zeta, theta_old = *theta;
+    turned(*alpha_bar, *damp, c_hat, s_hat, alpha_hat);
+    turned(alpha_hat, *beta, c, s, *rho);
+    const double theta_new = s * *alpha, theta_bar = *s_bar * *rho, rho_hat = *c_bar * *rho;
+    *alpha_bar = c * *alpha;
+    turned(rho_hat, theta_new, *c_bar, *s_bar, *rho_bar);
+    *zeta = *c_bar * *zeta_bar, *zeta_bar = -*s_bar * *zeta_bar;
+    *keep = -(theta_bar * *rho) / (rho_old * rho_bar_old);
+    *move = *zeta / (*rho * *rho_bar);
+    *turn = -theta_new / *rho;
+    const double acute = c_hat * *beta_dd, check = -s_hat * *beta_dd, beta_hat = c * acute;
+    *beta_dd = -s * acute;
+    turned(*rho_d, theta_bar, c_tilde, s_tilde, rho_tilde);
+    *theta = s_tilde * *rho_bar, *rho_d = c_tilde * *rho_bar;
+    *beta_d = c_tilde * beta_hat - s_tilde * *beta_d;
+    *tau = (zeta_old - theta_old * *tau) / rho_tilde;
+    const double gap = *beta_d - (*zeta - *theta * *tau) / *rho_d;
+    *d += check * check;
+    *rr = *d + gap * gap + *beta_dd * *beta_dd;
+    *ss = *zeta_bar * *zeta_bar;
+    *aa = *aa_next + *beta * *beta;
+    *aa_next = *aa + *alpha * *alpha;
+    *cond = fmax(*most, rho_hat) / fmin(*least, rho_hat);
+    *most = fmax(*most, *rho_bar), *least = fmin(*least, *rho_bar);
+}
+
+// alpha = ss / (qq + damp^2 pp), aa = max(aa, qq / pp). One thread.
+extern "C" __global__ void normal_step(
+    const double* ss, const double* qq, const double* pp, const double* damp, const double* stop, double* aa,
+    double* alpha
+) {
+    FOLLOW_LAST()
+    const bool on = *stop == 0.0;
+    *alpha = on ? *ss / (*qq + *damp * *damp * *pp) : nan("");
+    if (on && *pp > 0.0) *aa = fmax(*aa, *qq / *pp);
+}
+
+// The reason why iterations for least squares end: see the contract. One thread.
+extern "C" __global__ void settle(
+    const double* rr, const double* ss, const double* aa, const double* cond, const double* xx, const double* bb,
+    const double* atol, const double* btol, const double* ctol, double* stop
+) {
+    FOLLOW_LAST()
+    if (*stop != 0.0) return;
+    const double r = sqrt(*rr), s = sqrt(*ss), a = sqrt(*aa), x = sqrt(*xx), b = sqrt(*bb);
+    if (!isfinite(r + s + a + x)) {
+        *stop = 8.0;
+        return;
+    }
+    const double share = r / b, size = a * x / b, inverse = 1.0 / *cond;
+    const bool normal = a * r > 0.0;
+    if (share <= *btol + *atol * size) *stop = 1.0;
+    else if (normal && s / (a * r) <= *atol) *stop = 2.0;
+    else if (inverse <= *ctol) *stop = 3.0;
+    else if (1.0 + share / (1.0 + size) <= 1.0) *stop = 4.0;
+    else if (normal && 1.0 + s / (a * r) <= 1.0) *stop = 5.0;
+    else if (1.0 + inverse <= 1.0) *stop = 6.0;
+}
+
+// Whether conjugate gradients can go on: positive and finite. False for NaN.
+__device__ __forceinline__ bool sound(double rz, double pap) {
+    return 0.0 < rz && 0.0 < pap && isfinite(rz) && isfinite(pap);
+}
+
+// Unless broken down, p = z + (rz/rz_old) p: 24 bytes. The scalars stay on the device, so nothing waits for the host.
+extern "C" __global__ void update_p(
+    const real* __restrict__ z, const double* rz, const double* rz_old, const double* pap, real* __restrict__ p,
+    long long size
+) {
+    FOLLOW_LAST()
+    if (!sound(*rz, *pap)) return;
+    const double beta = *rz / *rz_old;
+    for_items(
+        size, [=](long long i) { return Two{__ldcs(z + i), p[i]}; },
+        [=](long long i, Two t) { p[i] = fma(beta, t.y, t.x); });
+}
+
+// The same of a real z and a double p.
+extern "C" __global__ void update_p_narrowed(
+    const real* __restrict__ z, const double* rz, const double* rz_old, const double* pap,
+    double* __restrict__ p, long long size
+) {
+    FOLLOW_LAST()
+    if (!sound(*rz, *pap)) return;
+    const double beta = *rz / *rz_old;
+    for_items(
+        size, [=](long long i) { return Two{__ldcs(z + i), p[i]}; },
+        [=](long long i, Two t) { p[i] = fma(beta, t.y, t.x); });
+}
+
+// A power of two near 1/sqrt(xx), or 1 where that is none: multiplying by it is exact.
+__device__ __forceinline__ double scale_of(double xx) {
+    return xx > 0.0 && xx <= LARGEST ? scalbn(1.0, -(ilogb(xx) >> 1)) : 1.0;
+}
+
+// y = scale x: double to real, 16 bytes.
+extern "C" __global__ void narrow(
+    const double* __restrict__ x, const double* xx, real* __restrict__ y, long long size
+) {
+    FOLLOW_LAST()
+    const double scale = scale_of(*xx);
+    for_items(
+        size, [=](long long i) { return __ldcs(x + i); }, [=](long long i, double value) { y[i] = scale * value; });
+}
+
+// y = x / scale: real to double, 16 bytes.
+extern "C" __global__ void widen(
+    const real* __restrict__ x, const double* xx, double* __restrict__ y, long long size
+) {
+    FOLLOW_LAST()
+    const double scale = 1.0 / scale_of(*xx);
+    for_items(
+        size, [=](long long i) { return __ldcs(x + i); }, [=](long long i, real value) { y[i] = scale * value; });
+}
+
+// xy = xy / scale. One thread.
+extern "C" __global__ void unscale(const double* xx, double* xy) {
+    FOLLOW_LAST()
+    *xy /= scale_of(*xx);
+}
+
+// While limit < rr <= ceiling and unless broken down: x += alpha p, r -= alpha Ap with alpha = rz/pAp; always out = r . r:
+// 48 bytes, where three kernels would move 56. A NaN fails the test, so x and r stay what they were.
+extern "C" __global__ void update_x_r(
+    const real* __restrict__ p, const real* __restrict__ ap, const double* rz, const double* pap,
+    const double* rr, const double* limit, const double* ceiling, real* __restrict__ x, real* __restrict__ r,
+    double* out, long long size, double* partials, unsigned* ticket
+) {
+    FOLLOW_LAST()
+    double sum = 0.0;
+    if (*rr > *limit && *rr <= *ceiling && sound(*rz, *pap)) {
+        const double alpha = *rz / *pap;
+        for_items(
+            size, [=](long long i) { return Four{p[i], __ldcs(ap + i), x[i], r[i]}; },
+            [&](long long i, Four t) {
+                const real rest = fma(-alpha, t.ap, t.r);
+                x[i] = fma(alpha, t.p, t.x);
+                r[i] = rest;
+                sum = fma(static_cast<double>(rest), static_cast<double>(rest), sum);
+            });
+    } else {
+        for_items(size, [=](long long i) { return r[i]; }, [&](long long, double rest) { sum = fma(rest, rest, sum); });
+    }
+    grid_sum<block_sum>(sum, partials, ticket, out);
+}
+
+// z = scale r / diagonal: 24 bytes.
+extern "C" __global__ void jacobi(
+    const real* __restrict__ diagonal, const real* __restrict__ r, double scale, real* __restrict__ z,
+    long long size
+) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long i) { return Two{__ldg(diagonal + i), __ldg(r + i)}; },
+        [=](long long i, Two t) { z[i] = scale * t.y / t.x; });
+}
+
+// A diagonal times the factors of the rows that are stored, and the reciprocals of it, if wanted: 28 bytes. `row` is -1 where
+// there is no row, as in padding. Of small numbers factors are such numbers too (`early`), else products are of double.
+extern "C" __global__ void scaled(
+    const int* __restrict__ row, const real* __restrict__ diagonal, const double* __restrict__ factors, int early,
+    real* __restrict__ out, real* __restrict__ weights, long long size
+) {
+    for_items(
+        size, [=](long long i) { return row[i]; },
+        [=](long long i, int number) {
+            real made = diagonal[i];
+            if (number >= 0) {
+                const double factor = factors[number];
+                made = early ? made * static_cast<real>(factor) : static_cast<real>(made * factor);
+            }
+            out[i] = made;
+            if (weights != nullptr) weights[i] = real(1) / made;
+        });
+}
+
+// d = keep d + gain (r - w) / diagonal, z += d: 56 bytes.
+extern "C" __global__ void chebyshev(
+    const real* __restrict__ diagonal, const real* __restrict__ r, const real* __restrict__ w, double keep,
+    double gain, real* __restrict__ d, real* __restrict__ z, long long size
+) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long i) { return Five{__ldg(diagonal + i), __ldg(r + i), __ldcs(w + i), d[i], z[i]}; },
+        [=](long long i, Five t) {
+            const double step = fma(keep, t.d, gain * (t.r - t.w) / t.diagonal);
+            d[i] = step;
+            z[i] = t.z + step;
+        });
+}
+
+// z = x + (r - z) / diagonal: 40 bytes.
+extern "C" __global__ void jacobi_step(
+    const real* __restrict__ diagonal, const real* __restrict__ r, const real* __restrict__ x, real* __restrict__ z,
+    long long size
+) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long i) { return Four{__ldg(diagonal + i), __ldg(r + i), __ldg(x + i), z[i]}; },
+        [=](long long i, Four t) { z[i] = t.x + (t.ap - t.r) / t.p; });
+}
+
+// y = x: 16 bytes. In a CUDA graph the driver's own copy took 1.4 times as long.
+extern "C" __global__ void copy(const real* __restrict__ x, real* __restrict__ y, long long size) {
+    FOLLOW_LAST()
+    for_items(size, [=](long long i) { return __ldg(x + i); }, [=](long long i, real value) { y[i] = value; });
+}
+
+// buffer = x[rows]: 4 bytes of index, 8 scattered, 8 written.
+extern "C" __global__ void gather(
+    const int* __restrict__ rows, const real* __restrict__ x, real* __restrict__ buffer, long long size
+) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long i) { return __ldg(x + __ldg(rows + i)); },
+        [=](long long i, real value) { buffer[i] = value; });
+}
+
+// y[rows] = values: the opposite.
+extern "C" __global__ void scatter(
+    const int* __restrict__ rows, const real* __restrict__ values, real* __restrict__ y, long long size
+) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long i) { return __ldg(values + i); },
+        [=](long long i, real value) { y[__ldg(rows + i)] = value; });
+}
+
+// y[rows] += sign values: 4 bytes of index, 8 read, 16 scattered. No row is twice among them.
+extern "C" __global__ void scatter_add(
+    const int* __restrict__ rows, double sign, const real* __restrict__ values, real* __restrict__ y, long long size
+) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long i) { return __ldg(values + i); },
+        [=](long long i, real value) { const int p = __ldg(rows + i); y[p] = static_cast<real>(y[p] + sign * value); });
+}
+
+// c = P xc: 4 bytes of index and 16 of values for each coarse point, which lie side by side in both vectors where they
+// are of one color.
+extern "C" __global__ void prolong(
+    const int* __restrict__ fine_of, const real* __restrict__ xc, real* __restrict__ c, long long size
+) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long q) { return __ldg(fine_of + q); },
+        [=](long long q, int target) { if (target >= 0) c[target] = __ldg(xc + q); });
+}
+
+// x = value on every row, padding untouched: 4 bytes read, 8 written.
+extern "C" __global__ void fill(const int* __restrict__ row, double value, real* __restrict__ x, long long size) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long i) { return __ldg(row + i); },
+        [=](long long i, int number) { if (number >= 0) x[i] = value; });
+}
+
+// x = block on every row, for a block of any strides (counted in items): 4 bytes of row, 8 read, 8 written.
+extern "C" __global__ void load(
+    const int* __restrict__ row, const double* __restrict__ block, long long nx, long long ny, long long stride_x,
+    long long stride_y, long long stride_z, real* __restrict__ x, long long size
+) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long i) { return __ldg(row + i); },
+        [=](long long i, int number) {
+            if (number < 0) return;
+            const long long line = number / nx;
+            x[i] = __ldg(block + number % nx * stride_x + line % ny * stride_y + line / ny * stride_z);
+        });
+}
+
+constexpr int TILE = 32;
+
+// As `load`, of a block whose items lie closer along z than along x, as NumPy has them: blocks of threads turn TILE x TILE of them.
+// position: of each row, x fastest; from `end` on that of rows which are not stored. 20 bytes a row.
+extern "C" __global__ void load_turned(
+    const int* __restrict__ position, const double* __restrict__ block, long long nx, long long ny, long long nz, long long stride_x,
+    long long stride_y, long long stride_z, real* __restrict__ x, int end
+) {
+    __shared__ double tile[TILE][TILE + 1];
+    FOLLOW_LAST()
+    const long long across = (nx + TILE - 1) / TILE, along = (nz + TILE - 1) / TILE, number = blockIdx.x;
+    const long long first_x = number % across * TILE, first_z = number / across % along * TILE, j = number / (across * along);
+    const int lane = threadIdx.x % TILE;
+    for (int n = threadIdx.x / TILE; n < TILE; n += blockDim.x / TILE) {
+        const long long i = first_x + n, k = first_z + lane;
+        if (i < nx && k < nz) tile[n][lane] = __ldg(block + i * stride_x + j * stride_y + k * stride_z);
+    }
+    __syncthreads();
+    for (int n = threadIdx.x / TILE; n < TILE; n += blockDim.x / TILE) {
+        const long long i = first_x + lane, k = first_z + n;
+        if (i >= nx || k >= nz) continue;
+        const int place = __ldg(position + i + nx * (j + ny * k));
+        if (place < end) x[place] = tile[lane][n];
+    }
+}
+
+// The sum of the chunks' parts by the fixed tree of the contract's kernel `total`.
+extern "C" __global__ void total(const double* __restrict__ parts, double* __restrict__ out, int count) {
+    FOLLOW_LAST()
+    *out = tree_sum(parts, count);
+}
+
+// Values in another type, those of a diagonal checked: 12 bytes each.
+extern "C" __global__ void cast(const double* __restrict__ wide, long long count, int checked, real* __restrict__ out) {
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i < count) out[i] = checked ? in_range(wide[i]) : static_cast<real>(wide[i]);
+}
