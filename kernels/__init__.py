@@ -1,6 +1,8 @@
 """Kernels on one chunk's arrays: described in `contract`, specified in `reference`, fast in `cpu` and `cuda`.
 
-This package knows nothing of grids' partitions, engines or Dask.
+This package knows nothing of grids' partitions, engines or Dask. In all of it `vectors` are a backend's vector kernels,
+with the threads of a host, `xp` is its array module, `dtype` a value type, "float64" or "float32", `layout` a storage
+order of rows; columns of a sparse matrix ascend in each row where that is not said.
 """
 
 from __future__ import annotations
@@ -42,10 +44,6 @@ def begin(name: str, kind: str) -> None:
     """Have the kernels compiled that a kind of solves needs of a backend, where they have to be, beside what goes on.
 
     Nothing waits for them: set-up does, for those that it has come to. Only "cuda" has some.
-
-    Args:
-        name: of the backend, whose device is there.
-        kind: "grids", "matrices", "hpcg" or "aggregates".
     """
     if name == "cuda":
         from dsolver.kernels.cuda.launch import loader

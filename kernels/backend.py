@@ -121,8 +121,6 @@ class Backend(ABC):
         """Result of decide(*sums over all chunks), which `ask` gets from the other ranks; foreseen as `answer` is.
 
         Args:
-            ask: gets it. Every rank does so, or none.
-            decide: as above.
             numbers: float64 (1,) each, of the chunks of this rank.
         """
         return ask()
@@ -136,7 +134,6 @@ class Backend(ABC):
 
         Args:
             key: all that the set-up depends on, beside numbers on the device.
-            owned: the chunks of this rank.
             agree: of several ranks, which foresee together or not at all; None for one chunk.
         """
         return nullcontext(Foresight())
@@ -160,9 +157,7 @@ class Backend(ABC):
         """Context around a set-up that foresees: its answers are confirmed at the end of this context, not at its own.
 
         Meanwhile the host may do what needs no numbers. It gives a function that tells whether anything is open.
-
-        Raises:
-            UnforeseenError: at its end.
+        UnforeseenError at its end.
         """
         return nullcontext(lambda: False)
 
@@ -176,7 +171,6 @@ class Backend(ABC):
         A pool would cut it for smaller arrays that stay; the rest of it then serves no larger one.
 
         Args:
-            rows: how many the arrays are for that come next.
             always: however little it is.
         """
 

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 class Kernels:
-    """An object with kernels of the contract as methods.
-
-    Attributes:
-        together: names of the kernels that take vectors of several columns as they take one.
-    """
+    """An object with kernels of the contract as methods; together: those that take several columns as they take one."""
 
     together: ClassVar[frozenset[str]] = frozenset()
 
@@ -31,12 +27,7 @@ class Kernels:
 
 
 class Columns:
-    """Kernels of an object for vectors of several columns: one column after the other unless they take all together.
-
-    Args:
-        one: the object.
-        width: number of columns.
-    """
+    """Kernels of an object for vectors of several columns: one after the other unless they take all together."""
 
     def __init__(self, one: Any, width: int) -> None:
         self.one = one
@@ -65,12 +56,7 @@ class Columns:
 
 @final
 class Batched:
-    """Look-up of the kernels for vectors of so many columns.
-
-    Args:
-        vectors: the vector kernels for one column.
-        width: number of columns.
-    """
+    """Look-up of the kernels for vectors of so many columns."""
 
     def __init__(self, vectors: Vectors, width: int) -> None:
         self.vectors = vectors

@@ -10,11 +10,7 @@ T = TypeVar("T")
 
 @final
 class Deferred(Generic[T]):
-    """Value that is made at the first call.
-
-    Args:
-        make: makes it.
-    """
+    """Value that is made at the first call."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make: Callable[[], T] | None = make

@@ -29,13 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A model of device for which measurements hold: all cards that are the same.
-
-    Attributes:
-        name: of the device, as the driver calls it.
-        driver: version of the driver.
-        toolkit: version of what compiles kernels.
-    """
+    """A model of device, by name, driver and compiler (toolkit), for which measurements hold: all cards of it."""
 
     name: str
     driver: str
@@ -43,12 +37,7 @@ class Model:
 
 
 def folder(environment: Mapping[str, str] | None = None, platform: str = sys.platform) -> Path | None:
-    """The folder of measurements; None where they are not kept: switched off, or a user without a home.
-
-    Args:
-        environment: variables; by default the process's own.
-        platform: as `sys.platform`.
-    """
+    """The folder of measurements; None where they are not kept: switched off, or a user without a home."""
     given = os.environ if environment is None else environment
     chosen = given.get(VARIABLE, "")
     if chosen:

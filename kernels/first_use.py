@@ -29,7 +29,6 @@ class Words:
     with all of them. Elsewhere there is a single one.
 
     Args:
-        what: the kernels are for.
         cache: a folder of kernels that processes share, of which one speaks; empty for none.
     """
 

@@ -16,8 +16,4 @@ class Foresight:
     """Answers that a set-up goes on with. Here, and on devices that need not be waited for, they are never wrong."""
 
     def confirm(self) -> None:
-        """Wait until all that was enqueued is there, and foresee nothing from now on.
-
-        Raises:
-            UnforeseenError: an answer was another.
-        """
+        """Wait until all that was enqueued is there, and foresee nothing from now on. Raises UnforeseenError."""

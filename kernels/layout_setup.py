@@ -18,7 +18,6 @@ class LayoutSetup(ABC):
     """Storage orders on a device.
 
     Args:
-        xp: the array module.
         guard: number of zero items before the first and after the last item of vectors in storage order.
     """
 
@@ -36,12 +35,7 @@ class LayoutSetup(ABC):
         return replace(made, in_order=True)
 
     def permuted(self, layout: Layout, order: Array) -> Layout:
-        """A storage order for the same rows in another order.
-
-        Args:
-            layout: of one color.
-            order: int32 (rows,), the row that takes the place of each row.
-        """
+        """A storage order, of one color, for the same rows in another order: int32 (rows,), the row at each place."""
         order, row = self.xp.asarray(order), layout.row.copy()
         position = self.xp.empty_like(layout.position)
         row[layout.position], position[order] = order, layout.position
@@ -55,7 +49,6 @@ class LayoutSetup(ABC):
         Args:
             classes: of the places along x, y, z: (nx,), (ny,), (nz,), in 0 .. k - 1.
             colors: int32 (k, k, k), the color of the classes along z, y, x; each from 0 to the largest is there.
-            shape: the box's points along x, y, z.
         """
         x, y, z = (self.xp.asarray(axis) for axis in classes)
         kinds = len(colors)

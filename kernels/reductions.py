@@ -66,7 +66,6 @@ class GroupedPlaces:
 
     Attributes:
         places: int32 (items,), of different items of the vector, group after group; None for all of its items.
-        groups: which group they are of.
         weights: float64 (items,), by which items are multiplied; None for ones.
     """
 
@@ -76,11 +75,7 @@ class GroupedPlaces:
 
 
 def grouped(xp: Any, keys: Array) -> tuple[Array, Groups]:
-    """Items with equal keys as groups.
-
-    Args:
-        xp: the array module.
-        keys: float64 (items,).
+    """Items with equal keys, float64 (items,), as groups.
 
     Returns:
         int64 (items,), the items in the order of their groups, in a group as they were; and the groups.

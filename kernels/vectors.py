@@ -26,7 +26,6 @@ class Vectors(Kernels, ABC):
     """Kernels on vectors of a value type.
 
     Attributes:
-        dtype: the value type.
         type_name: its name, which NumPy takes a microsecond to tell.
     """
 
@@ -75,12 +74,7 @@ class Vectors(Kernels, ABC):
 
     @abstractmethod
     def gram(self, s: Array, t: Array) -> Array:
-        """Dot products of all columns of s with all of t, float64 (columns of s, columns of t), in one pass over both.
-
-        Args:
-            s: vectors side by side, (columns, items).
-            t: as `s`.
-        """
+        """Dot products of all columns of s, (columns, items), with all of t, float64, in one pass over both."""
 
     def squares(self, s: Array) -> Array:
         """x . x of each column x of s, float64 (columns,)."""

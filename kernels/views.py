@@ -18,13 +18,7 @@ def without_base(view: Array) -> Array:
 
 
 def layer(axis: int, side: int, across: slice = slice(None)) -> tuple[slice, slice, slice]:
-    """Index of the first (side 0) or last (side 1) layer along x, y or z in an array (nz, ny, nx).
-
-    Args:
-        axis: 0, 1 or 2 for x, y or z.
-        side: of the two.
-        across: along the other axes.
-    """
+    """Index of the first (side 0) or last (side 1) layer along x, y or z in an array (nz, ny, nx)."""
     end = slice(0, 1) if side == 0 else slice(-1, None)
     z, y, x = (end if i == 2 - axis else across for i in range(3))
     return z, y, x

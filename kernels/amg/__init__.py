@@ -25,10 +25,8 @@ class LatticeBox(NamedTuple):
     """A box of a grid.
 
     Attributes:
-        grid: points along x, y, z.
         periodic: whether the grid is, along x, y, z; an axis of one point is not.
         lower: the box's first point.
-        shape: its points along x, y, z.
     """
 
     grid: Triple
@@ -99,13 +97,7 @@ class Images(NamedTuple):
 
 
 class BlockSizes(NamedTuple):
-    """Sizes of the full blocks in which rows of the factors of a product A B come.
-
-    Attributes:
-        rows: of a block of A.
-        inner: its columns, which are rows of a block of B.
-        columns: of a block of B.
-    """
+    """Sizes of the full blocks in which a product's factors come: rows × inner of A, inner × columns of B."""
 
     rows: int
     inner: int
@@ -141,11 +133,7 @@ class Cut(NamedTuple):
 
 @final
 class Places:
-    """Places of the sums of a product, which `AmgKernels.numeric` may keep for products with the same pattern.
-
-    Attributes:
-        found: what a backend has found; None before that, and where none is kept.
-    """
+    """Places of a product's sums, which `AmgKernels.numeric` may keep for the same pattern; None before."""
 
     def __init__(self) -> None:
         self.found: Any = None

@@ -68,14 +68,7 @@ COLORINGS: Final[dict[str, Coloring]] = {
 
 
 def colored(setup: SweepSetup, graph: Graph, name: str, first: int) -> Any:
-    """The color of each row by the coloring of a name: int32 (rows,), from 0 on with none left out.
-
-    Args:
-        setup: where the graph lies.
-        graph: of the rows.
-        name: of `COLORINGS`.
-        first: number of the first row in the whole matrix.
-    """
+    """The color of each row by the coloring of a name: int32 (rows,), from 0 on with none left out."""
     xp, color = setup.xp, COLORINGS[name](setup, graph, first)
     there = xp.zeros(int(color.max()) + 1 if graph.size else 0, dtype=bool)
     there[color] = True

@@ -21,9 +21,6 @@ def in_blocks(setup: SweepSetup, graph: Graph, first: int, *, color: Callable[[S
     of the result (Iwashita, Nakashima, Takahashi, IPDPS 2012, with blocks of consecutive rows).
 
     Args:
-        setup: where the graph lies.
-        graph: of the rows.
-        first: number of the first row in the whole matrix.
         color: how the blocks are colored.
     """
     xp, blocks = setup.xp, -(-graph.size // BLOCK)

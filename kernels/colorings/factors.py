@@ -15,12 +15,7 @@ LOST: Final = 1e-13
 
 
 class BreakdownError(ArithmeticError):
-    """A pivot that a factorization cannot divide by.
-
-    Args:
-        row: where.
-        pivot: its value.
-    """
+    """A pivot, its row and value, that a factorization cannot divide by."""
 
     def __init__(self, row: int, pivot: float) -> None:
         super().__init__(row, pivot)
@@ -29,12 +24,7 @@ class BreakdownError(ArithmeticError):
 
 @final
 class TriangularFactors(NamedTuple):
-    """Both triangular factors.
-
-    Attributes:
-        rows: L and U in one pattern, and ones on the diagonal.
-        diagonal: D, float64 (rows,).
-    """
+    """Triangular factors: L and U in one pattern with ones on the diagonal; D, float64 (rows,)."""
 
     rows: Csr
     diagonal: Any

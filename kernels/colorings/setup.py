@@ -10,13 +10,7 @@ from dsolver.kernels.formats.csr import Csr
 
 
 class SweepSetup:
-    """Set-up of sweeps where the arrays of a matrix lie.
-
-    Attributes:
-        xp: their array module.
-        colors: the module whose functions of these names, and `levels_inside`, work there.
-        factors: the same, for triangular factors.
-    """
+    """Set-up of sweeps where a matrix lies, by modules whose functions of these names work there."""
 
     xp: ClassVar[Any]
     colors: ClassVar[Any]
@@ -53,20 +47,11 @@ class SweepSetup:
 
         In each round every key makes a set of the rows where it is the largest among those of uncolored neighbors, and
         then perhaps one of those where it is the smallest. A row that may have several of them takes the first.
-
-        Args:
-            graph: of the rows.
-            keys: uint64 (H, rows), each time no two alike.
-            smallest: whether a key makes two sets a round.
         """
         return self.colors.sets(graph, keys, smallest=smallest)
 
     def sweep_factors(self, a: Csr, color: Any) -> TriangularFactors:
-        """The factors (D + L) D⁻¹ (D + U) of a symmetric Gauss-Seidel sweep, A = L + D + U.
-
-        Raises:
-            BreakdownError: the diagonal has a zero.
-        """
+        """Factors (D + L) D⁻¹ (D + U) of a symmetric Gauss-Seidel sweep. BreakdownError: the diagonal has a zero."""
         found: TriangularFactors = self.factors.sweep_factors(a, color)
         return found
 
@@ -78,10 +63,8 @@ class SweepSetup:
         Of a symmetric matrix they are those of IC(0), (I + L) D (I + Lᵀ).
 
         Args:
-            a: its columns ascend in each row.
             color: of each row; two rows that read each other have different ones.
             shift: that times its diagonal is added to A first (Manteuffel, Math. Comp. 34, 1980).
-            positive: whether pivots must be positive.
 
         Raises:
             BreakdownError: a pivot is zero up to rounding, not finite, or not positive though it must be.

@@ -22,12 +22,7 @@ from dsolver.kernels.formats.stencil.constant import StencilSetup
 
 @final
 class CpuBackend(Backend):
-    """Kernels compiled by numba. The bits do not depend on the number of threads.
-
-    Args:
-        threads: threads that share the loops of one chunk.
-        dtype: the value type, "float64" or "float32".
-    """
+    """Kernels compiled by numba. The bits do not depend on the number of threads."""
 
     name = "cpu"
     guard = SLICE

@@ -33,11 +33,7 @@ WIDE = uint64(NO_BASE)
 @final
 @dataclass(frozen=True, kw_only=True)
 class CpuOctets(SeparateDot, Octets):
-    """A matrix in octets with its kernels.
-
-    Attributes:
-        vectors: the vector kernels, and the threads.
-    """
+    """A matrix in octets with its kernels."""
 
     vectors: CpuVectors
 
@@ -69,13 +65,7 @@ class OctetsColumns(SeparateDot, Columns):
 
 
 def made(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuOctets:
-    """A matrix in octets.
-
-    Args:
-        matrix: its columns ascend in each row.
-        columns: of the matrix.
-        vectors: the vector kernels, and the threads.
-    """
+    """A matrix, whose columns ascend in each row, in octets."""
     rows, team = matrix.size, vectors.team
     count, windows = count_of(rows), -(-rows // WINDOW)
     lanes, found = np.empty(count * LANES, dtype=np.uint8), np.empty((count, 2), dtype=np.int64)

@@ -29,12 +29,7 @@ POINTS_WORTH_A_THREAD = 4096
 @final
 @dataclass(frozen=True, kw_only=True)
 class CpuStencil(SeparateBackward, SeparateDot, Format):
-    """A constant stencil with its kernels.
-
-    Attributes:
-        stencil: its numbers.
-        vectors: the vector kernels, and the threads.
-    """
+    """A constant stencil with its kernels."""
 
     stencil: ConstantStencil
     vectors: CpuVectors
@@ -93,12 +88,7 @@ class CpuStencil(SeparateBackward, SeparateDot, Format):
 @final
 @dataclass(frozen=True, kw_only=True)
 class CpuTransfer(Format):
-    """A star between two levels, with its kernels.
-
-    Attributes:
-        transfer: its numbers.
-        vectors: the vector kernels, and the threads.
-    """
+    """A star between two levels, with its kernels."""
 
     transfer: StarTransfer
     vectors: CpuVectors

@@ -37,12 +37,7 @@ LANES = 8
 
 @final
 class CpuVectors(Vectors):
-    """Vector kernels, and the threads that formats share with them.
-
-    Args:
-        threads: threads that share the loops of one chunk.
-        dtype: the value type, "float64" or "float32".
-    """
+    """Vector kernels, and the threads that formats share with them."""
 
     def __init__(self, threads: int, dtype: str) -> None:
         super().__init__(dtype)

@@ -40,14 +40,7 @@ IDLE = 0.5
 
 @final
 class CudaBackend(Backend):
-    """Kernels compiled by NVRTC, for the current device of the calling thread. Dot products repeat to the last bit.
-
-    Args:
-        dtype: the value type, "float64" or "float32".
-
-    Raises:
-        ImportError: CuPy finds no driver or no device.
-    """
+    """Kernels that NVRTC compiles, for the calling thread's device; dots repeat to the bit. ImportError: no device."""
 
     name = "cuda"
     guard = SLICE

@@ -23,7 +23,6 @@ class CuDss(Factors):
     """Factors on the GPU of a CSR matrix of CuPy, given back with this object.
 
     Args:
-        a: the matrix.
         definite: whether to take it for symmetric and positive definite: its upper triangle alone is read then.
 
     Raises:
@@ -74,12 +73,7 @@ def threading_library() -> str | None:
 
 
 def factors(a: Any, kind: Kind) -> CuDss:
-    """Factors of a CSR matrix of CuPy: of Cholesky's kind where it turns out to be positive definite.
-
-    Raises:
-        SingularError: a pivot vanishes.
-        MemoryError: the GPU has not enough.
-    """
+    """Factors of a CSR matrix of CuPy: Cholesky's where it is positive definite. SingularError, MemoryError."""
     if kind.symmetric and kind.positive:
         try:
             return CuDss(a, definite=True)

@@ -78,10 +78,6 @@ class HostRoom:
     """Memory of the host for an array that the GPU will have made, whose pages threads touch meanwhile.
 
     A copy of 134 MB to new pages takes 10 ms, to pages that were touched 5, and of 512 MB 34 and 15.
-
-    Args:
-        shape: of the array.
-        dtype: its value type.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -163,13 +159,7 @@ def _team() -> Team:
 def _in_pieces(
     way: Callable[[Any, Any, Sequence[Cut], Buffers], None], host: npt.NDArray[Any] | LentArray, there: Any
 ) -> list[Any]:
-    """Have threads copy pieces of an array on the host or the device; events behind the last ones.
-
-    Args:
-        way: copies some pieces.
-        host: of any strides.
-        there: of the same shape on the current device, in C order.
-    """
+    """Have threads copy pieces of an array, by `way`, from or to the device in C order; events behind the last ones."""
     team, device = _team(), cupy.cuda.Device().id
     cuts = list(cuts_of(there.shape, PIECE // there.dtype.itemsize))
     ready = _event(cupy.cuda.get_current_stream())  # the memory may have been another array's

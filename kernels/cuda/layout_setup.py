@@ -125,13 +125,7 @@ def _parities(classes: tuple[bytes, ...], colors: bytes, kinds: int) -> tuple[in
 def _lattice_tables(
     classes: tuple[bytes, ...], colors: bytes, kinds: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The numbers that `lattice_order` reads, and the first slices of the colors: the same for every set-up of a grid.
-
-    Args:
-        classes: int64, of the places along x, y, z.
-        colors: int32 (kinds, kinds, kinds), of classes along z, y, x.
-        kinds: how many classes there are along an axis.
-    """
+    """The numbers that `lattice_order` reads, and the first slices of the colors: the same for every grid's set-up."""
     of_class = np.frombuffer(colors, dtype=np.int32).reshape(kinds, kinds, kinds)
     along = [np.frombuffer(axis, dtype=np.int64) for axis in classes]
     within = [axis[:, None] == np.arange(kinds) for axis in along]  # of each axis, (n, kinds)

@@ -12,10 +12,7 @@ from dsolver.kernels.formats.layout import Array
 class MatrixPasses(SweepsInParts, ABC):
     """Matrices whose kernels form a product, or a whole sweep, while they read each entry once.
 
-    Products also take entries that are stored in a narrower type than vectors; sweeps are then made of products.
-
     Attributes:
-        partials: float64, a partial dot product for each warp of a pass.
         stored: the end of the name of a product's kernel: "" where entries have the value type of vectors.
     """
 

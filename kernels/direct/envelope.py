@@ -17,12 +17,7 @@ from dsolver.kernels.direct.fill import Fill
 
 
 def envelope_of(rows: Any, place: npt.NDArray[Any] | None = None) -> Fill:
-    """The envelope of A + Aᵀ, A being a SciPy CSR array.
-
-    Args:
-        rows: A.
-        place: of each row in the order, integers (rows,); None for the order in which they are.
-    """
+    """The envelope of A + Aᵀ, A a SciPy CSR array; place: of each row in the order, integers (rows,), or None."""
     order = np.arange(rows.shape[0], dtype=np.int32) if place is None else place.astype(np.int32, copy=False)
     below, squares = _envelope(rows.indptr.astype(np.int64, copy=False), rows.indices, order)
     return Fill(entries=2.0 * below + len(order), products=below + squares)
@@ -48,12 +43,7 @@ def _envelope(start: Any, columns: Any, place: Any) -> tuple[float, float]:
 
 
 def narrow_order(rows: Any, *, mirrored: bool) -> npt.NDArray[Any]:
-    """Places of the rows of a SciPy CSR array in the order of Cuthill and McKee, backwards, in which few are far apart.
-
-    Args:
-        rows: the matrix.
-        mirrored: whether it has an entry (j, i) for each entry (i, j).
-    """
+    """Places of a CSR array's rows in the order of Cuthill and McKee, backwards; mirrored: (i, j) comes with (j, i)."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 

@@ -31,10 +31,8 @@ class ScaledFactors:
     """Factors of R A C with diagonal R and C of powers of two, or of what takes its place where A is singular.
 
     Args:
-        inner: of the scaled matrix.
         rows: float64 (rows,), R, where the factors are.
         columns: float64 (rows,), C.
-        dtype: of the factors, real or complex as the matrix.
 
     Attributes:
         nearby: whether they are not those of the scaled matrix itself.
@@ -82,7 +80,6 @@ class MatrixTraits:
     """Traits of the matrix that factors are made of.
 
     Attributes:
-        symmetric: whether it is, or Hermitian.
         mirrored: whether it has an entry (j, i) for each entry (i, j).
         singular: whether constants are known to be in its null space, and in that of its transpose.
         full: whether its factors are known to have so many entries that to store zeros, too, is quicker.
@@ -107,10 +104,7 @@ def factors_of(a: Csr, backend: Backend, library: str | None, traits: MatrixTrai
     null vectors, by ε/δ². Where a library of GPUs fails, the host's serves.
 
     Args:
-        a: the whole matrix, columns from 0.
-        backend: of its arrays.
         library: its name; None for the one that suits the matrix best.
-        traits: of the matrix.
 
     Raises:
         NoLibraryError: the library is not there, or none is.
@@ -155,17 +149,8 @@ def _library(asked: str | None, made: _Scaled) -> str:
 class _Scaled:
     """R A C, entries of which are at most about 1, as a CSR matrix of SciPy or CuPy.
 
-    Args:
-        a: A, which stays as it is.
-        backend: of its arrays.
-        traits: of A.
-
     Attributes:
         dtype: of factors.
-        gpu: whether the arrays are on a GPU.
-        rows: how many there are.
-        entries: how many A has.
-        kind: of the matrix.
     """
 
     def __init__(self, a: Csr, backend: Backend, traits: MatrixTraits) -> None:
@@ -197,11 +182,7 @@ class _Scaled:
         )
 
     def factors(self, name: str) -> ScaledFactors:
-        """Factors of the matrix by a library.
-
-        Raises:
-            SingularError: they are of no use.
-        """
+        """Factors of the matrix by a library. SingularError: they are of no use."""
         if not self._has_pivots():
             raise SingularError("rows and columns cannot be paired")
         made = maker(name)(self._typed(self._matrix), self.kind)
@@ -212,10 +193,7 @@ class _Scaled:
     def least_squares(self, name: str) -> ScaledFactors:
         """`LeastSquaresFactors` by a host library. Rows have one scale, if they can: the residual is that of A then.
 
-        Rows of next to nothing count as zeros.
-
-        Raises:
-            SingularError: there are none.
+        Rows of next to nothing count as zeros. SingularError: there are none.
         """
         row = np.repeat(np.arange(self.rows), np.diff(self._matrix.indptr))
         filled = largest_of(np, np.abs(self._matrix.data), row, self.rows) > 0.0

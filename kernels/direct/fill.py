@@ -54,13 +54,7 @@ ANY: Final = Fill(entries=math.inf, products=math.inf)
 
 
 def fill_of(rows: Any, most: Fill = ANY, *, mirrored: bool = False) -> Fill | None:
-    """The fill of a SciPy CSR array; None where it is beyond a bound, which is found out soon.
-
-    Args:
-        rows: the matrix.
-        most: the bound.
-        mirrored: whether it is known to have an entry (j, i) for each entry (i, j).
-    """
+    """The fill of a SciPy CSR array; None where it is beyond a bound; mirrored: (i, j) is known to come with (j, i)."""
     from scipy.sparse import csr_array
 
     size = rows.shape[0]

@@ -26,12 +26,7 @@ times the condition of A, which an A x for b would hide."""
 
 @final
 class Lapack(Factors):
-    """Factors L and U in place of the matrix.
-
-    Args:
-        made: as `lu_factor` makes them.
-        dtype: of solutions.
-    """
+    """Factors L and U in place of the matrix, for solutions of a dtype."""
 
     def __init__(self, made: Any, dtype: np.dtype[Any]) -> None:
         self._made, self._dtype = made, dtype
@@ -45,12 +40,7 @@ class Lapack(Factors):
 
 
 def factors(a: Any, _: Kind) -> Lapack:
-    """Factors of a SciPy CSR array.
-
-    Raises:
-        SingularError: a pivot vanishes.
-        MemoryError: there is not enough.
-    """
+    """Factors of a SciPy CSR array. SingularError: a pivot vanishes; MemoryError."""
     smaller = SMALLER.get(a.dtype) if a.shape[0] >= MANY else None
     made = None if smaller is None else _near(a, smaller)
     return Lapack(_made(a, a.dtype), a.dtype) if made is None else made

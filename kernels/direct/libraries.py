@@ -24,11 +24,7 @@ class SingularError(ArithmeticError):
 
 
 class Factors(ABC):
-    """Factors of a matrix, in the value type in which it came.
-
-    Attributes:
-        nbytes: about how many they take; 0 where the library does not tell.
-    """
+    """Factors of a matrix in its value type; nbytes: about how many, 0 where the library does not tell."""
 
     nbytes: int = 0
 
@@ -43,7 +39,6 @@ class Kind:
     """Properties of a matrix, as far as they are known.
 
     Attributes:
-        symmetric: whether it is.
         mirrored: whether it has an entry (j, i) for each entry (i, j).
         positive: whether its diagonal is positive everywhere, and not small beside the entries of many rows.
         full: whether its factors have so many entries that to store zeros, too, is quicker.
@@ -62,11 +57,8 @@ class Library:
 
     Attributes:
         module: of dsolver, that calls it.
-        package: that must be importable.
         name: as users install it.
         lowered: whether it has float32.
-        complex: whether it has complex numbers.
-        gpu: whether matrices and vectors lie on a GPU.
         least: entries of a matrix from which on it is taken by itself.
         speed: about how many times as fast as SuperLU it makes large factors of one matrix.
         suits: tells whether it is taken by itself for a kind of matrix.

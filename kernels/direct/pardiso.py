@@ -60,12 +60,7 @@ class Pardiso(Factors):
 
 
 def factors(a: Any, kind: Kind) -> Pardiso:
-    """Factors of a SciPy CSR array of float64: of Cholesky's kind where it turns out to be positive definite.
-
-    Raises:
-        SingularError: a pivot vanishes.
-        MemoryError: there is not enough.
-    """
+    """Factors of a float64 CSR array: Cholesky's where it is positive definite. SingularError, MemoryError."""
     if kind.symmetric and kind.positive:
         try:
             return Pardiso(_upper(a), DEFINITE)

@@ -17,12 +17,8 @@ class DirectPart(Format):
     """A chunk's part. The whole vector has the chunks' rows one after the other, the first chunk's first.
 
     Attributes:
-        backend: where vectors lie.
         position: int32 (rows,), storage places of the chunk's rows.
         size: of the vector that holds the solution: the whole one where the factors are, else one item.
-        gather: the exchange of right-hand sides.
-        scatter: of solutions.
-        factors: of the whole matrix, on the first chunk.
     """
 
     backend: Backend = field(repr=False)

@@ -27,12 +27,6 @@ def scaled(xp: Any, a: Csr, row: Any, *, symmetric: bool) -> tuple[Any, Any, Any
     """Diagonals R and C of powers of two, float64 (rows,), and the entries of R A C, which are at most about 1.
 
     Nothing is rounded. Those of a symmetric matrix are equal.
-
-    Args:
-        xp: the array module.
-        a: A.
-        row: of each entry.
-        symmetric: whether A is.
     """
     values = a.values
     left, right = xp.ones(a.size), xp.ones(a.size)
@@ -48,13 +42,7 @@ def scaled(xp: Any, a: Csr, row: Any, *, symmetric: bool) -> tuple[Any, Any, Any
 
 
 def is_weak(diagonal: Any, row: Any, values: Any) -> bool:
-    """Whether a diagonal that is positive has many entries that are small beside others of their rows, by NumPy.
-
-    Args:
-        diagonal: its real part.
-        row: of each entry.
-        values: of `scaled`, which are 2 at most.
-    """
+    """Whether a positive diagonal has many entries small beside others of their rows, by NumPy; values: of `scaled`."""
     most = SHARE * len(diagonal)
     if np.count_nonzero(diagonal < 2.0 * WEAK) <= most or (diagonal <= 0.0).any():
         return False
@@ -69,8 +57,6 @@ def with_strong_diagonal(a: Csr, row: Any, *, symmetric: bool) -> tuple[Any, Any
     (SIAM J. Matrix Anal. Appl. 22, 2001, section 2), with rows paired with columns as they stand.
 
     Args:
-        a: A, with a diagonal that is positive.
-        row: of each entry.
         symmetric: whether A is: if it is definite, too, its diagonal tells the scales.
     """
     exponents = np.frexp(np.abs(a.values))[1].astype(np.int64)

@@ -32,12 +32,7 @@ class SuperLU(Factors):
 
 
 def factors(a: Any, kind: Kind) -> SuperLU:
-    """Factors of a SciPy CSR array.
-
-    Raises:
-        SingularError: a pivot vanishes.
-        MemoryError: there is not enough.
-    """
+    """Factors of a SciPy CSR array. SingularError: a pivot vanishes; MemoryError."""
     transposed = csc_array((a.data, a.indices, a.indptr), shape=a.shape)
     options: dict[str, Any] = {"permc_spec": "COLAMD"}
     if kind.mirrored and kind.positive:

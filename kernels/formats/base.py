@@ -125,8 +125,6 @@ class FormatBuilder(ABC):
         """The local part of a chunk's matrix, which has `scaled` and `compacted`.
 
         Args:
-            layout: the storage order of the rows.
-            rows: where the entries come from.
             swept: whether half sweeps are wanted; else what these alone need may be left out.
 
         Raises:
@@ -152,10 +150,7 @@ class FormatBuilder(ABC):
         """R and P of rows of all colors but the last, in a form that needs no columns; None where there is none.
 
         Args:
-            made: a chunk without neighbors.
             p: of `LatticeSetup.interpolation`.
-            rows: the storage order of its rows.
-            coarse: that of the restricted residual.
             in_place: whether that is the order of what is prolonged, too; else this is in lattice order.
         """
         return None
@@ -165,9 +160,6 @@ class FormatBuilder(ABC):
         """A rectangular matrix: its entries in own columns.
 
         Args:
-            rows: the storage order of the vector that is written.
-            columns: the storage order of the vector that is read.
-            entries: where the entries come from.
             in_order: visit the rows in the order of their numbers instead of that of their vector. Slices are runs only
                 where the rows that follow each other read items that follow each other.
         """

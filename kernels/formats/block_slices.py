@@ -38,7 +38,6 @@ class BlockSlices(Format):
 
     Attributes:
         shape: rows and columns of the matrix, multiples of `block`.
-        block: B.
         slices: uint32 (S, 4): entry columns of the slices before it, place of its columns in `indices` / UNIT, 4 times
             its entry columns plus how its columns are stored, the base of NEAR columns.
         indices: uint16, columns in blocks; int32 as two of them.
@@ -65,24 +64,13 @@ def units_of(width: int, kind: int) -> int:
 
 
 def most_runs(width: int, kind: int, block_bytes: int) -> int:
-    """Most entry columns of a run that takes no more bytes than a slice of another kind.
-
-    Args:
-        width: entries of the longest row.
-        kind: WIDE or NEAR.
-        block_bytes: of a block's values.
-    """
+    """Most entry columns of a run that takes no more bytes than a slice of another kind (WIDE or NEAR) and width."""
     values = SLICE * block_bytes
     return width * (values + (64 if kind == NEAR else 128)) // values
 
 
 def require(shape: tuple[int, int], block: int, window: int) -> None:
-    """Refuse what has no kernels.
-
-    Raises:
-        ValueError: the block size is none of `BLOCKS`, does not divide the shape, or the window is no power of two of
-            at least a slice and at most `WINDOW`, nor 1.
-    """
+    """Refuse a block size or a window that has no kernels, or does not divide the shape; raises ValueError."""
     if block not in BLOCKS or any(n % block for n in shape):
         raise ValueError(f"a matrix of {shape[0]} x {shape[1]} has no {block} x {block} blocks: sizes are {BLOCKS}")
     if window != 1 and (window & (window - 1) or not SLICE <= window <= WINDOW):

@@ -61,10 +61,8 @@ class Choice:
 
     Attributes:
         name: slices of rows of blocks, octets, compressed rows in chunks, or as they are.
-        block: B of slices.
         window: σ of slices, 1 for the rows' own order.
         threads: of a row, where rows are as they are.
-        why: in words.
     """
 
     name: Name

@@ -29,12 +29,7 @@ NO_BASE: Final = 0xFFFFFFFF
 
 @dataclass(frozen=True, kw_only=True)
 class CompressedRows(Format):
-    """A matrix in compressed rows: 12 bytes an entry, 8 a row.
-
-    Attributes:
-        shape: rows and columns of the matrix.
-        entries: its rows; columns ascend in each, and no column is twice in a row.
-    """
+    """A matrix in compressed rows, no column twice in a row, ascending: 12 bytes an entry, 8 a row."""
 
     shape: tuple[int, int]
     entries: Csr
@@ -54,13 +49,7 @@ class CompressedRows(Format):
 
 @dataclass(frozen=True, kw_only=True)
 class TransferRows(CompressedRows):
-    """R or P in compressed rows, which are the arrays of set-up and no copy of them.
-
-    Attributes:
-        written: where the rows lie in a vector, which has guards around them.
-        read: where the columns lie in a vector, which has guards around them.
-        vectors: the vector kernels.
-    """
+    """R or P in compressed rows, which are the arrays of set-up; where these lie in vectors with guards around them."""
 
     written: slice
     read: slice
@@ -72,7 +61,6 @@ class Chunks(Format):
     """A matrix in chunks; C is their number.
 
     Attributes:
-        shape: rows and columns of the matrix.
         whole: whether every row is in one chunk.
         chunks: uint32 (C + 1, 4): first entry (low and high half), first row that ends in it, and what 16-bit columns
             are added to, or 2^32 - 1 where they have 32 bits. The last one is past the end.
@@ -80,7 +68,6 @@ class Chunks(Format):
         near: uint16 of each entry, its column from the chunk's base; None if no chunk has them.
         columns: int32 of each entry; None if all chunks have 16-bit ones.
         start: int64 (rows + 1,), where rows begin; None with whole rows.
-        values: of each entry.
     """
 
     shape: tuple[int, int]

@@ -29,7 +29,6 @@ class DenseInverse(Format):
 
     Attributes:
         position: int32 (rows,), storage positions of the rows, in lattice order.
-        values: float64 (rows, rows), in lattice order.
     """
 
     position: Array
@@ -40,7 +39,6 @@ class DenseSetup:
     """Set-up of small matrices, on the host.
 
     Args:
-        dtype: of the values of inverses.
         form: makes an inverse with its kernel.
         eliminate: does the work of `semidefinite_inverse`.
     """
@@ -91,7 +89,6 @@ def semidefinite_inverse(
     threads, as every rank computes this anew.
 
     Args:
-        matrix: float64 (n, n). Work is n³; meant for n up to about 1000.
         eliminate: what takes the place of `eliminated`, with its bits.
         symmetric: whether A is; then G is to the bit.
     """
@@ -103,15 +100,7 @@ def semidefinite_inverse(
 
 
 def eliminated(a: npt.NDArray[np.float64], tolerance: float) -> npt.NDArray[np.bool_]:
-    """Eliminate with every pivot that does not vanish, in place.
-
-    Args:
-        a: float64 (n, n).
-        tolerance: a pivot up to this part of its row's first diagonal entry vanishes.
-
-    Returns:
-        whether each row was eliminated, bool (n,).
-    """
+    """Eliminate with pivots above so much of their first diagonal entry, in place; whether each row was, bool (n,)."""
     diagonal = a.diagonal().copy()
     kept = np.zeros(len(a), dtype=np.bool_)
     for i in range(len(a)):

@@ -80,8 +80,6 @@ class HpcgBuilder(ABC):
         """The local part of a chunk's matrix.
 
         Args:
-            layout: the storage order of the rows.
-            rows: where the entries come from.
             coarse: bool (rows,), True at coarse points; nowhere on the last level.
 
         Raises:

@@ -66,12 +66,7 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """Items that go from one vector to another.
-
-    Attributes:
-        source: int32, their places in the vector that is read.
-        target: int32, as many different places in the vector that is written.
-    """
+    """Items that go from one vector to other places of another: int32."""
 
     source: Array
     target: Array
@@ -96,11 +91,7 @@ class HaloLayout:
     items: int | None = None
 
     def widened(self, width: int, xp: Any) -> HaloLayout:
-        """The layout for so many columns, one after the other, with an item's columns side by side on the way.
-
-        Raises:
-            ValueError: the vectors' length is not known, or beyond what a row number reaches.
-        """
+        """The layout for so many columns, an item's side by side on the way. ValueError: beyond row numbers."""
         if self.items is None or self.items * width >= 2**31:
             raise ValueError(f"vectors of {self.items} items cannot be exchanged {width} at a time")
         columns = self.items * xp.arange(width, dtype=np.int32)

@@ -30,7 +30,6 @@ class Octets(Format):
     """A matrix in octets. K is the number of entry columns of all octets, S that of octets.
 
     Attributes:
-        shape: rows and columns of the matrix.
         octets: uint32 (S + 1, 3): entry columns before it, where its columns begin in `indices` / `LANES`, and their
             base, or `NO_BASE`. The last one is past the end.
         lanes: uint8 (S * LANES,), row of each lane, counted from the first one of its window; past the last row for

@@ -28,7 +28,6 @@ class Slices:
     """Sliced ELL entries. All arrays are on the device that owns the chunk; S is the number of slices.
 
     Attributes:
-        start: int64 (S + 1,), slice s holds values [start[s], start[s + 1]), a multiple of `SLICE` long.
         upper: int32 (S,), index of the first entry column of slice s that is upper (lower ones come first).
         column_start: int64 (S + 1,), where the columns of slice s start in `columns`.
         values: (start[-1],) of the backend's value type, entry k of lane l of slice s at start[s] + k * SLICE + l.
@@ -122,7 +121,6 @@ class Product(Format):
     """A rectangular matrix: rows of one vector, columns of another.
 
     Attributes:
-        slices: the entries of `SLICE` consecutive rows each; all are lower ones, columns index the vector that is read.
         target: int32 (slices x SLICE,), where each row's result belongs in the vector that is written, or -1.
     """
 

@@ -23,13 +23,7 @@ MOST_SAMPLES: Final = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Samples:
-    """Stretches of consecutive rows of blocks.
-
-    Attributes:
-        count: stretches.
-        stretch: rows of blocks of each.
-        stride: rows of blocks from the first one of a stretch to the first one of the next, a multiple of `SLICE`.
-    """
+    """Stretches of consecutive rows of blocks, and rows from one to the next, a multiple of `SLICE`."""
 
     count: int
     stretch: int
@@ -65,8 +59,6 @@ class Statistics:
     """Statistics by which formats are chosen.
 
     Attributes:
-        shape: rows and columns of the matrix.
-        entries: of the matrix.
         longest: entries of the longest row.
         variance: of the rows' numbers of entries.
         stored: for each block size that divides the shape.
@@ -95,15 +87,7 @@ def samples_of(rows: int, most: int = MOST_SAMPLES) -> Samples:
 def stored(
     block: int, entries: int, length: npt.NDArray[np.integer], width: npt.NDArray[np.int32], kind: npt.NDArray[np.int32]
 ) -> Stored:
-    """Storage that samples would take.
-
-    Args:
-        block: B.
-        entries: of the samples' rows.
-        length: blocks of each row of blocks: (samples, rows).
-        width: entry columns of each sampled slice.
-        kind: how its columns are stored.
-    """
+    """Storage that samples would take; length: blocks of each row; width, kind: of each sampled slice."""
     rest = -length.shape[1] % WINDOW
     windows = (np.pad(length, ((0, 0), (0, rest))) if rest else length).reshape(-1, WINDOW)
     longest = np.sort(windows, axis=1)[:, LANES - 1 :: LANES]  # of each octet

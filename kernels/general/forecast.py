@@ -16,8 +16,7 @@ class Storage:
     """Forecast of what a format takes.
 
     Attributes:
-        entries: values that are stored, holes too.
-        column: bytes of each one's column.
+        entries: values that are stored, holes too; column: bytes of each one's column.
         beside: bytes of all else.
     """
 

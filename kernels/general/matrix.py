@@ -30,9 +30,6 @@ class GeneralMatrix(SeparateSweeps, Format):
         diagonal: (layout.size,) of the backend's value type, 1 on padding and guards.
         product: all entries, those of the diagonal too, in their format: (rows, rows); None where only steps with the
             diagonal are wanted.
-        choice: of the format.
-        rows: where the rows lie in a vector.
-        vectors: the vector kernels.
         weights: where only steps with the diagonal are wanted, its reciprocals; else None.
     """
 
@@ -129,7 +126,6 @@ class GhostRows(Format):
         slots: where these lie in the halo vector.
         room: (B,), where a device keeps products between two launches; None where each call
             makes its own.
-        vectors: the vector kernels.
     """
 
     boundary: Array

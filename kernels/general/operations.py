@@ -26,11 +26,9 @@ class Between:
     """Rows between two levels, and where they lie.
 
     Attributes:
-        shape: rows and columns.
         rows: on the device, in the order of the vector that is written; columns in that of the vector that is read,
             ascending in each row.
-        written: where the rows lie in a vector, which has guards around them.
-        read: where the columns lie in a vector, which has guards around them.
+        written, read: where the rows and the columns lie in vectors, which have guards around them.
         blocks: rows and columns of the blocks in which entries come as a rule; that may save time.
         measured: of these rows, as of `GeneralSetup.measured_transfer`, where that was asked for before.
     """
@@ -52,8 +50,6 @@ class RowOperations(ABC):
     """Operations on the rows of general matrices, on a device.
 
     Args:
-        xp: the array module.
-        vectors: the vector kernels.
         guard: zero items before the first and after the last item of vectors.
         gpu: whether formats are chosen for a GPU.
 
@@ -75,7 +71,6 @@ class RowOperations(ABC):
         """Findings about all entries of a square matrix on the device.
 
         Args:
-            rows: with any faults, which are told.
             allowed: difference of mirrored entries up to which no place is asked for, as a part of the largest one.
         """
 
@@ -84,14 +79,7 @@ class RowOperations(ABC):
         return self._xp.searchsorted(start, self._xp.arange(entries), side="right") - 1
 
     def compressed(self, row: Array, column: Array, values: Array, rows: int) -> Csr:
-        """Entries in any order as compressed rows with ascending columns; those in the same place are added in order.
-
-        Args:
-            row: of each entry, from 0 on, on the device like the others.
-            column: of each entry.
-            values: float64.
-            rows: how many rows and columns there are.
-        """
+        """Entries in any order as compressed rows, columns ascending; those in one place are added in order."""
         xp = self._xp
         key = row.astype(np.int64) * rows + column
         if some(key[1:] < key[:-1]):
@@ -141,10 +129,6 @@ class RowOperations(ABC):
 
         Args:
             boundary: int64 (B,), the rows that have entries in halo slots, ascending.
-            rows: these entries, on the device.
-            slots: of the halo.
-            layout: of the chunk's vectors.
-            longest: as of `SplitRows`.
         """
 
     @abstractmethod

@@ -17,11 +17,7 @@ class RectangularPart(Format):
     """The local part of a chunk's rows of a rectangular matrix.
 
     Attributes:
-        product: all entries, in their format: (rows, columns).
-        choice: of the format.
-        written: where the rows lie in a vector, which has guards around them.
-        read: where the columns lie in a vector, which has guards around them.
-        vectors: the vector kernels.
+        written, read: where the rows and the columns lie in vectors, which have guards around them.
     """
 
     product: Any
@@ -52,12 +48,7 @@ class _RectangularColumns(Columns):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Diagonal(Format):
-    """A diagonal matrix.
-
-    Attributes:
-        diagonal: of the backend's value type and the size of a vector, 1 on padding and guards.
-        vectors: the vector kernels.
-    """
+    """A diagonal matrix of the backend's value type and the size of a vector, 1 on padding and guards."""
 
     diagonal: Array
     vectors: Any

@@ -39,10 +39,8 @@ def split(xp: Any, rows: Csr, own_columns: int | None = None) -> SplitRows:
     this takes a byte an entry and 8 bytes a row.
 
     Args:
-        xp: the array module.
         rows: columns are own ones from 0, then halo slots from their number; both ascend in each row. Where there
             are no slots, the local part shares the memory of the rows.
-        own_columns: how many there are, by default as many as rows.
     """
     start, columns, values = rows
     count = rows.size if own_columns is None else own_columns

@@ -21,11 +21,7 @@ TABLED: Final = 1.5
 
 
 def chosen(formats: str | None, known: Statistics, *, gpu: bool) -> Choice:
-    """The format that is asked for by name, else the one for these statistics.
-
-    Raises:
-        ValueError: there is no such name, the rows have no blocks, or a GPU has no such format.
-    """
+    """The format asked for by name, else that for these statistics. ValueError: no such name here, or no blocks."""
     rule = gpu_choice(known) if gpu else cpu_choice(known)
     if formats is None:
         return rule

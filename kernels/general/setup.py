@@ -64,14 +64,11 @@ class GeneralSetup(RowOperations):
 
         Args:
             rows: its entries, on the device; columns ascend in each row.
-            layout: of the chunk's vectors.
             formats: a format's name, "measure" for the fastest one, None for a choice by statistics.
             choice: one that was made for rows with entries in the same places, in place of `formats`.
-            known: statistics of the rows, where they are known.
             blocks: sizes of blocks that are of interest, where there are no statistics.
             borrowed: whether the rows are a user's, who may change them, so that they are copied where they are kept.
             measured: of these rows, as of `measured`, where it was asked for before.
-            diagonal: float64 (rows,), theirs, where it is known.
             wait: until it is there: products read a matrix before they wait for earlier launches. Else its user
                 waits before.
         """
@@ -128,12 +125,7 @@ class GeneralSetup(RowOperations):
         """Rows between two levels.
 
         Args:
-            rows: entries in own columns, on the device.
             written: the storage order of the vectors that products are written to, of one color unless `colored`.
-            read: the storage order of the vectors that are multiplied.
-            wait: as of `matrix`.
-            blocks: as of `Between`.
-            measured: as of `Between`.
         """
         rows, guard = self.evened(rows), self._guard
         order, places = written.row[guard : guard + written.rows], read.position
@@ -158,15 +150,7 @@ class GeneralSetup(RowOperations):
     def rectangular(
         self, rows: Csr, written: Layout, read: Layout, formats: str | None = None, *, known: Statistics | None = None
     ) -> RectangularPart:
-        """The local part of a chunk of a rectangular matrix. Callers wait before they use it.
-
-        Args:
-            rows: its entries, on the device; columns ascend in each row.
-            written: of the vectors that products are written to, in order.
-            read: of the vectors that are multiplied, in order.
-            formats: as of `matrix`, a name or None.
-            known: as of `matrix`.
-        """
+        """The local part of a chunk of a rectangular matrix. Callers wait before they use it."""
         rows, guard = self._rounded(self._writable(rows)), self._guard
         choice = chosen(formats, known or self.statistics(rows, read.rows, (1,)), gpu=self._gpu)
         return RectangularPart(

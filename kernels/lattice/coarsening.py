@@ -67,9 +67,6 @@ class Coarsening:
     """A chunk's box in a level and how the level is coarsened.
 
     Attributes:
-        lo: the chunk's first point in the grid.
-        shape: its extent, each at least 1.
-        grid: points of the whole level.
         periodic: which axes are periodic.
         factors: 2 for axes that are coarsened, 1 for the others. An axis of one point cannot be coarsened.
 
@@ -178,11 +175,7 @@ def offsets_below(factors: Triple, offsets: tuple[Triple, ...]) -> tuple[Triple,
 
 
 def lattice_weights(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:
-    """The weights as (K, nz + 2 GHOST, ny + 2 GHOST, nx + 2 GHOST), or as (K, 1, 1, 1) for a constant stencil.
-
-    Raises:
-        ValueError: they are not as many as that.
-    """
+    """The weights as (K, nz + 2 GHOST, ...), or (K, 1, 1, 1) for a constant stencil. ValueError: not as many."""
     where = (1, 1, 1) if weights.ndim == 1 else coarsening.ghosted
     if weights.size != len(offsets) * int(np.prod(where)):
         raise ValueError(f"{weights.shape} weights for {len(offsets)} offsets on {coarsening.ghosted} points")

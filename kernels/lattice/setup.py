@@ -35,11 +35,7 @@ def _of_array_module(function: Callable[..., T]) -> Callable[..., T]:
 
 
 class LatticeSetup:
-    """Set-up of lattices by the NumPy text; what a device does faster, it overrides.
-
-    Args:
-        xp: the array module.
-    """
+    """Set-up of lattices by the NumPy text; what a device does faster, it overrides."""
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp
@@ -73,8 +69,6 @@ class LatticeSetup:
         """The operator-induced interpolation P to a chunk's fine points (docs/theory.md).
 
         Args:
-            coarsening: the chunk, the grid around it and what is coarsened.
-            offsets: the K offsets of the weights, (0, 0, 0) among them.
             weights: float64 (K, nz + 4, ny + 4, nx + 4) in any shape of as many items: the rows of own points and of
                 `GHOST` layers of neighbors (across periodic axes, too), 0 outside the domain; or (K,) for a constant
                 stencil. Entries that leave the domain are not read.

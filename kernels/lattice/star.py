@@ -47,8 +47,6 @@ class Around:
     """A chunk's part of a vector on a grid, and where its neighbors' values around it are.
 
     Attributes:
-        grid: points along x, y, z.
-        wraps: along which axes the grid is periodic.
         lo: the chunk's first point.
         shape: its points along x, y, z.
         layers: of neighbors' values below and above it, on sides where it has any.
@@ -126,7 +124,6 @@ class StarTransfer:
 
     Attributes:
         stencil: the star on the whole of the grid.
-        fine: the chunk.
         corrected: what there is of the coarser level's solution: the chunk's points and the layers around them, or all.
         coarse: storage order of the restricted residual at the chunk's coarse points.
         table: float64 (4, 4, 4, 3, 4): by a point's kinds along z, y, x and the one axis along which it is not between

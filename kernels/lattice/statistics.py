@@ -19,8 +19,6 @@ def couplings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
     couplings alone (Trottenberg, Oosterlee, Schüller, Multigrid, 5.1).
 
     Args:
-        xp: the array module.
-        offsets: the K offsets of the weights.
         weights: (K, rows), of own rows alone, or (K,), which counts as one row.
     """
     by_offset = dict(zip(offsets, weights.reshape(len(offsets), -1), strict=True))
@@ -42,10 +40,7 @@ def jumps(xp: Any, offsets: tuple[Triple, ...], weights: Array, ratio: float) ->
     the other. Where it is coupled to one of them alone they end.
 
     Args:
-        xp: the array module.
-        offsets: the K offsets of the weights.
         weights: (K, rows), of own rows alone.
-        ratio: of the couplings.
     """
     counts = xp.zeros(3)
     for forth, back in pairs(offsets):
@@ -62,11 +57,6 @@ def leanings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
 
     For x and y, x and z, y and z, in turn the sum and the number. A row leans by the logarithm of the ratio of its
     couplings along both axes, each the stronger one of two. Rows without any along one of them do not count.
-
-    Args:
-        xp: the array module.
-        offsets: the K offsets of the weights.
-        weights: (K, rows), of own rows alone.
     """
     lean = _leanings(xp, offsets, weights)
     counts = xp.isfinite(lean)
@@ -77,11 +67,7 @@ def turns(xp: Any, offsets: tuple[Triple, ...], weights: Array, sums: Array, lim
     """The numbers of rows that lean further than each limit from the mean, for any two axes: float64 (limits,).
 
     Args:
-        xp: the array module.
-        offsets: the K offsets of the weights.
-        weights: (K, rows), of own rows alone.
         sums: what `leanings` has found, of all chunks: float64 (6,). Means are zero where there are no rows.
-        limits: differences of logarithms.
     """
     lean, (total, count) = _leanings(xp, offsets, weights), sums.reshape(-1, 2).T
     means = xp.where(count > 0.0, total, 0.0) / xp.maximum(count, 1.0)
@@ -102,10 +88,7 @@ def outweighed(xp: Any, offsets: tuple[Triple, ...], weights: Array, part: float
     """1 where the couplings of some row are together more than a part of its diagonal, else 0: float64 (1,).
 
     Args:
-        xp: the array module.
-        offsets: the K offsets of the weights, (0, 0, 0) among them.
         weights: (K, rows), of own rows alone. A diagonal that is not positive is outweighed.
-        part: of the diagonal.
     """
     center = offsets.index((0, 0, 0))
     for low in range(0, weights.shape[1], AT_ONCE):

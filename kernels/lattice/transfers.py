@@ -19,9 +19,6 @@ def restriction(xp: Any, made: Coarsening, p: Array, around: Array) -> tuple[Arr
     """R = Pᵀ at a chunk's coarse points: columns are the fine points within one step of point 2I + 1.
 
     Args:
-        xp: the array module.
-        made: the chunk.
-        p: of `LatticeSetup.interpolation`.
         around: int32 (nz + 2, ny + 2, nx + 2), the numbers of the fine points.
 
     Returns:
@@ -86,9 +83,6 @@ def prolongation(xp: Any, made: Coarsening, p: Array, around: Array, base: Tripl
     """P at a chunk's own fine points: columns are their two coarse points along each coarsened axis.
 
     Args:
-        xp: the array module.
-        made: the chunk.
-        p: of `LatticeSetup.interpolation`.
         around: int32 (nz + 2, ny + 2, nx + 2), the numbers of the coarse points.
         base: where the chunk's first coarse point is in that array, without its layer.
 

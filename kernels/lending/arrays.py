@@ -38,9 +38,7 @@ class LentArray:
     """An array of NumPy in another process. It is read as often as it is asked for.
 
     Attributes:
-        lender: the process.
         address: of its first item.
-        shape: of the array.
         strides: bytes from an item to the next one along each axis.
         dtype: real, in the byte order of this host.
     """
@@ -82,11 +80,7 @@ class LentArray:
         return replace(self, address=self.address + offset, shape=tuple(max(0, last - first) for first, last in bounds))
 
     def read_into(self, out: npt.NDArray[Any]) -> None:
-        """Fill an array in C order, of the same shape and dtype.
-
-        Raises:
-            LendingError: the lender cannot be read.
-        """
+        """Fill an array in C order, of the same shape and dtype. LendingError: the lender cannot be read."""
         if out.size:
             self.lender.read(self.runs, out.reshape(-1).view(np.uint8))
 
@@ -97,11 +91,7 @@ class LentArray:
         return made if dtype is None else made.astype(dtype, copy=False)
 
     def fill(self, out: npt.NDArray[Any]) -> None:
-        """Fill an array of the same shape and dtype and any strides, by several threads.
-
-        Raises:
-            LendingError: the lender cannot be read.
-        """
+        """Fill an array of the same shape and dtype and any strides, by several threads. Raises as `read_into`."""
         team, cuts = _team(), list(cuts_of(self.shape, PIECE // self.dtype.itemsize))
 
         def read(number: int) -> None:

@@ -28,13 +28,7 @@ class LendingError(OSError):
 @final
 @dataclass(frozen=True)
 class Lender:
-    """A process that lends arrays.
-
-    Attributes:
-        pid: its number.
-        place: address of its secret.
-        secret: random bytes, by which readers know that it is this process.
-    """
+    """A process that lends arrays; secret: random bytes at a place, by which readers know that it is this process."""
 
     pid: int
     place: int
@@ -49,15 +43,7 @@ class Lender:
         return ""
 
     def read(self, runs: npt.NDArray[np.uint64], out: npt.NDArray[np.uint8]) -> None:
-        """Copy runs of its memory, one after the other.
-
-        Args:
-            runs: uint64 (n, 2), address and bytes of each.
-            out: of as many bytes in all.
-
-        Raises:
-            LendingError: they cannot be read.
-        """
+        """Copy runs, uint64 (n, 2) of address and bytes, of its memory one after the other. LendingError: it cannot."""
         call, found, done = _read_call(), np.empty(SECRET, np.uint8), 0
         for first in range(0, len(runs) or 1, RUNS_AT_ONCE):
             there = np.concatenate([np.array([(self.place, SECRET)], np.uint64), runs[first : first + RUNS_AT_ONCE]])
@@ -87,11 +73,7 @@ def _secret() -> Any:
 
 @cache
 def _read_call() -> Any:
-    """The system's call.
-
-    Raises:
-        LendingError: it has none.
-    """
+    """The system's call. LendingError: it has none."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "process_vm_readv", None)
     if call is None:
         raise LendingError("this system has no process_vm_readv: it is not Linux")

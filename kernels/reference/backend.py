@@ -22,11 +22,7 @@ from dsolver.kernels.reference.vectors import vectors
 
 @final
 class NumpyBackend(Backend):
-    """The NumPy text-book kernels.
-
-    Args:
-        dtype: the value type, "float64" or "float32".
-    """
+    """The NumPy text-book kernels."""
 
     name = "numpy"
     guard = 0

@@ -53,17 +53,7 @@ class TextbookBlockSlices(Dotted, BlockSlices):
 
 
 def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> TextbookBlockSlices:
-    """A matrix in slices.
-
-    Args:
-        matrix: its columns ascend in each row.
-        columns: of the matrix.
-        block: B.
-        window: σ in rows of blocks; 1 keeps their order.
-
-    Raises:
-        ValueError: see `require`.
-    """
+    """A matrix in slices; columns ascend in each row; window: σ in rows of blocks. ValueError: see `require`."""
     require((matrix.size, columns), block, window)
     rows = matrix.size // block
     at, of, values = blocks(matrix, columns, block)

@@ -72,12 +72,7 @@ class TextbookChunks(Dotted, Chunks):
 
 
 def chunks(matrix: Csr, columns: int) -> TextbookChunks:
-    """A matrix in chunks.
-
-    Args:
-        matrix: its columns ascend in each row.
-        columns: of the matrix.
-    """
+    """A matrix, whose columns ascend in each row, in chunks."""
     start, rows = matrix.start, matrix.size
     count, whole = count_of(rows, len(matrix.columns)), matrix.width <= LONGEST
     steps = np.arange(count + 1) * STEP

@@ -69,11 +69,7 @@ class NumpyInjection(Injection):
 
 @final
 class NumpyHpcg(HpcgBuilder):
-    """Set-up of text-book levels.
-
-    Args:
-        vectors: the vector kernels.
-    """
+    """Set-up of text-book levels."""
 
     def __init__(self, vectors: NumpyVectors) -> None:
         self._sell = NumpySell(vectors)

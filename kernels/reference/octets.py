@@ -31,12 +31,7 @@ class TextbookOctets(Dotted, Octets):
 
 
 def made(matrix: Csr, columns: int) -> TextbookOctets:
-    """A matrix in octets.
-
-    Args:
-        matrix: its columns ascend in each row.
-        columns: of the matrix.
-    """
+    """A matrix, whose columns ascend in each row, in octets."""
     rows, lengths = matrix.size, np.diff(matrix.start)
     count, order = count_of(rows), np.arange(count_of(rows) * LANES)
     for begin in range(0, rows, WINDOW):

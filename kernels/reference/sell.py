@@ -27,7 +27,6 @@ class TextbookMatrix(SeparateBackward, SeparateDot, SeparateSweeps, Format):
         diagonal: (rows,), in the value type, as all values.
         columns, values: (K, rows), entries off the diagonal in own columns.
         members: the rows of each color.
-        vectors: the vector kernels.
     """
 
     layout: Layout
@@ -159,11 +158,7 @@ def _entries(rows: CandidateRows, count: int) -> tuple[I64, F64]:
 
 @final
 class NumpySell(FormatBuilder):
-    """Set-up of text-book matrices.
-
-    Args:
-        vectors: the vector kernels.
-    """
+    """Set-up of text-book matrices."""
 
     def __init__(self, vectors: NumpyVectors) -> None:
         self._vectors = vectors

@@ -20,12 +20,7 @@ I64 = npt.NDArray[np.int64]
 @final
 @dataclass(frozen=True, kw_only=True)
 class TextbookStencil(SeparateBackward, SeparateDot, Format):
-    """A constant stencil with its kernels.
-
-    Attributes:
-        stencil: its numbers.
-        vectors: the vector kernels.
-    """
+    """A constant stencil with its kernels."""
 
     stencil: ConstantStencil
     vectors: NumpyVectors
@@ -80,12 +75,7 @@ class TextbookStencil(SeparateBackward, SeparateDot, Format):
 @final
 @dataclass(frozen=True, kw_only=True)
 class TextbookTransfer(Format):
-    """A star between two levels, with its kernels.
-
-    Attributes:
-        transfer: its numbers.
-        vectors: the vector kernels.
-    """
+    """A star between two levels, with its kernels."""
 
     transfer: StarTransfer
     vectors: NumpyVectors

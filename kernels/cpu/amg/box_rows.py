@@ -26,10 +26,7 @@ def box_rows(
     """The rows of a box's points, x fastest, without entries that are zero beside the diagonal.
 
     Args:
-        box: the points.
-        offsets: the K offsets of the columns, (0, 0, 0) among them.
         weights: float64 (K rows,), offset after offset, or (K,) where they are the same for all rows.
-        team: shares the rows.
 
     Returns:
         the rows, with the points' numbers in the grid as columns (int64 where the grid has 2³¹ points and more);

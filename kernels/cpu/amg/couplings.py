@@ -29,16 +29,7 @@ LOW: Final = (1 << HALF) - 1
 
 
 def row_measures(a: Csr, below: int, team: Team) -> tuple[Any, Any, Any]:
-    """Size of the most negative coupling of each row, its diagonal, and the sum of the sizes of its entries.
-
-    Args:
-        a: own rows, with columns in the window.
-        below: ghosts before the own rows.
-        team: shares the rows.
-
-    Returns:
-        three arrays, float64 (rows,).
-    """
+    """Size of the most negative coupling of each row, diagonal, and sum of sizes of entries, float64 (rows,) each."""
     largest, diagonal, sizes = np.empty(a.size), np.empty(a.size), np.empty(a.size)
     team.run(_measure, 0, a.size, a, below, largest, diagonal, sizes, worth=ROWS_WORTH_A_THREAD)
     return largest, diagonal, sizes
@@ -51,11 +42,7 @@ def couplings(a: Csr, below: int, largest: Any, theta: float, team: Team) -> tup
     depends on i follows from the largest couplings of its neighbors, and nothing is transposed.
 
     Args:
-        a: own rows, with columns in the window.
-        below: ghosts before the own rows.
         largest: of `row_measures`, for every row of the window.
-        theta: the threshold.
-        team: shares the rows.
 
     Returns:
         bits, uint8 (entries,); counts, int64 (rows,).
@@ -73,15 +60,8 @@ def paths(
     A path has two couplings of one direction; a single coupling counts as two paths.
 
     Args:
-        a: own rows, with columns in the window.
-        points: int64, the own coarse points, ascending.
-        below: ghosts before the own rows.
-        bits: of `couplings`.
         coarse: int32, of every point of the window its number among the columns that are coarse, -1 for fine points.
         seen: of every point of the window the coarse points that it is coupled with, with values as of `coded`.
-        columns: number of coarse points in sight.
-        least: number of paths.
-        team: shares the points.
 
     Returns:
         a row for each own coarse point, columns ascending, with bits for values.

@@ -36,12 +36,7 @@ def coarse_couplings(a: Csr, bits: Any, state: Any, below: int, names: Any, team
     """The strong couplings of own fine points to coarse ones; other rows are empty.
 
     Args:
-        a: own rows, with columns in the window.
-        bits: of `couplings.couplings`.
-        state: int8, of every point of the window.
-        below: ghosts before the own rows.
         names: int32, of every point of the window what it is called among the columns.
-        team: shares the rows.
         every: of all own points, both those that depend and those that lead, which values tell: see
             `couplings.coded`.
     """
@@ -61,18 +56,11 @@ def interpolation(
     """Rows of P of some own points, with at most so many entries each, columns ascending.
 
     Args:
-        a: own rows, with columns in the window.
-        points: int64, the own points, ascending; None for all.
-        bits: of `couplings.couplings`.
-        state: int8, of every point of the window.
-        below: ghosts before the own rows.
         seen: strong couplings of every fine point of the window to coarse points, by P's columns; or every one, with
             values as of `couplings.coded`.
         coarse: int32, P's column of every point of the window; -1 for fine points.
-        columns: number of P's columns.
         most: entries of a row; the largest are kept (among equals those with smaller columns), and scaled to the sum of
             all.
-        team: shares the rows.
     """
     sums = np.empty(seen.size)
     team.run(_add_up, 0, seen.size, seen, sums, worth=ROWS_WORTH_A_THREAD)
@@ -82,28 +70,14 @@ def interpolation(
 
 
 def renamed(seen: Csr, names: Any, team: Team) -> Csr:
-    """Couplings to fewer coarse points, in the places of those to all of them, where others are zeros.
-
-    Args:
-        seen: of `coarse_couplings`.
-        names: int64, of each coarse point its number among the fewer ones, or -1.
-        team: shares the entries.
-    """
+    """Couplings to fewer coarse points, in the places of those to all, others zeros; names: int64, numbers, or -1."""
     columns, values = np.empty_like(seen.columns), np.empty_like(seen.values)
     team.run(_rename, 0, len(columns), seen, names, columns, values, worth=ROWS_WORTH_A_THREAD)
     return Csr(seen.start, columns, values)
 
 
 def kept_product(a: Csr, b: Csr, columns: int, most: int, team: Team) -> Csr:
-    """A B with at most so many entries in each row, kept and scaled as those of `interpolation`.
-
-    Args:
-        a: the left matrix.
-        b: the right one.
-        columns: number of its columns.
-        most: entries of a row.
-        team: shares the rows.
-    """
+    """A B with at most so many entries in each row, kept and scaled as those of `interpolation`."""
     return _kept(a.size, most, _multiply, (a, b, columns, most), team)
 
 

@@ -63,10 +63,8 @@ def completed(half: Halves, before: Images | None = None, below: int = 0, *, tea
     """Whole rows with columns ascending, entries before the diagonal those of their mirror images.
 
     Args:
-        half: of the rows.
         before: entries of columns before those of own rows.
         below: number of these columns.
-        team: shares the rows.
     """
     turned, rows = half.turned, half.rows
     parts = team.run(count_columns, 0, turned.size, turned, rows, worth=ROWS_WORTH_A_THREAD)

@@ -21,10 +21,7 @@ def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Any, team: Team)
     """The rows of a box's open cells, without entries that are zero beside the diagonal, in the order of the offsets.
 
     Args:
-        box: the cells.
-        offsets: the K offsets of the columns, (0, 0, 0) among them.
         weights: float64 (K cells,), offset after offset.
-        team: shares the rows.
 
     Returns:
         the rows, and whether mirrored entries are known to be equal, which they are of the only box of a grid.

@@ -34,10 +34,7 @@ def begun(counts: Any, origin: Any, level: int, lone: int, team: Team = ALONE) -
 
     Args:
         counts: int64, of the points that depend on each, below 2¹⁶.
-        origin: int64, the finest row that each stems from.
-        level: the level's number.
         lone: the state of points that none depends on.
-        team: shares the points.
     """
     key, state = np.empty(len(counts), dtype=np.uint64), np.empty(len(counts), dtype=np.int8)
     salt = np.uint64(level * SALT % 2**64)
@@ -55,12 +52,7 @@ def mixed(z: Any) -> Any:
 
 
 class Open(NamedTuple):
-    """Points that `settle` has left undecided.
-
-    Attributes:
-        points: int64, own ones, ascending.
-        rank: uint64, of every point of the window, see `_rank`.
-    """
+    """Points, int64, ascending, that `settle` has left undecided; rank: uint64, of every point of the window."""
 
     points: Any
     rank: Any
@@ -72,17 +64,7 @@ def settle(
     """Decide which own points are coarse as far as what is known of the ghosts allows.
 
     Args:
-        a: own rows, with columns in the window.
-        below: ghosts before the own rows.
-        bits: of `couplings.couplings`.
-        key: uint64, of every point of the window.
-        origin: int64, of every point of the window.
-        state: int8, likewise; those of own points are changed.
-        team: shares the points.
         before: what was left when less was known of the ghosts; None at first.
-
-    Returns:
-        what is left undecided.
     """
     worth, end = POINTS_WORTH_A_THREAD, below + a.size
     if before is None:
@@ -127,10 +109,8 @@ def _settle(
 ) -> Any:
     """Decide points whose neighbors with larger keys are decided, over and over while that decides any.
 
-    Threads see the decisions of others sooner or later, which changes when a point is decided, not how.
-
-    Returns:
-        first, and the number of points left, which are moved there.
+    Threads see others' decisions sooner or later, which changes when a point is decided, not how. Returns first, and
+    the number of points left, which are moved there.
     """
     begin, end = uint64(first), uint64(last)
     while True:
@@ -147,11 +127,8 @@ def _decide(
     """Decide a point when its neighbors with larger keys are decided; others are moved to the begin.
 
     It is fine if it depends on a coarse one of them, and else coarse. Neighbors with smaller keys are decided later, so
-    whatever is decided has a larger one. Only that a coarse neighbor was found is a branch: others
-    would not be foreseen.
-
-    Returns:
-        the end of the points left.
+    whatever is decided has a larger one. Only that a coarse neighbor was found is a branch: others would not be
+    foreseen. Returns the end of the points left.
     """
     left = begin
     for n in range(begin, end):

@@ -30,11 +30,8 @@ def damped(share: Any, least: float, dominance: float, factor: float, team: Team
     """Parts of a_ii for diagonals of Jacobi's method, times a factor, float64.
 
     Args:
-        share: of `shares`.
         least: what they are at least.
         dominance: they over Σ_j |a_ij| / 2, at least.
-        factor: that one.
-        team: shares the points, as everywhere here.
     """
     return _each(_damped, np.empty(len(share)), team, share, least, dominance, factor)
 
@@ -52,14 +49,7 @@ def coarse_before(states: Any, team: Team = ALONE) -> Any:
 
 
 def numbered(states: Any, before: Any, first: int, team: Team = ALONE) -> Any:
-    """Numbers of coarse points from a first one on, -1 for others: int64.
-
-    Args:
-        states: int8.
-        before: of `coarse_before`.
-        first: the first number.
-        team: see `damped`.
-    """
+    """Numbers of coarse points from a first one on, -1 for others: int64; before: of `coarse_before`."""
     return _each(_number, np.empty(len(states), dtype=np.int64), team, states, before, first)
 
 
@@ -70,40 +60,19 @@ def states_of(numbers: Any, team: Team = ALONE) -> tuple[Any, Any]:
 
 
 def through(numbers: Any, first: int, others: Any, team: Team = ALONE) -> Any:
-    """The numbers that coarse points have among fewer ones, -1 for those that are not among them: int64.
-
-    Args:
-        numbers: of `numbered`.
-        first: the first of them.
-        others: int64, of each of these coarse points the other number.
-        team: see `damped`.
-    """
+    """The numbers (int64) that coarse points, from a first one on, have among `others`, fewer ones; -1 for none."""
     return _each(_go_through, np.empty_like(numbers), team, numbers, first, others) if len(others) else numbers
 
 
 def leads(start: Any, values: Any, team: Team = ALONE) -> tuple[Any, Any]:
-    """Bits of the entries of rows, uint8, and of each row how many entries lead: int64.
-
-    Args:
-        start: int64 (rows + 1,), of the rows.
-        values: float64, bits of `couplings.couplings`.
-        team: see `damped`.
-    """
+    """Bits of the entries of rows, uint8, of float64 of `couplings.couplings`; int64, how many lead in each row."""
     bits, counts = np.empty(len(values), dtype=np.uint8), np.empty(len(start) - 1, dtype=np.int64)
     team.run(_lead, 0, len(counts), start, values, bits, counts, worth=WORTH)
     return bits, counts
 
 
 def of_coarse(numbers: Any, first: int, count: int, values: Any, team: Team = ALONE) -> Any:
-    """The values of coarse points, in the order of their numbers.
-
-    Args:
-        numbers: of `numbered`.
-        first: the first of them.
-        count: how many there are.
-        values: float64 or int64, of all points: (points,) or (points, k).
-        team: see `damped`.
-    """
+    """The values, (points,) or (points, k), of coarse points, in the order of their numbers."""
     found = np.empty((count, *values.shape[1:]), dtype=values.dtype)
     if found.size:
         words = np.ascontiguousarray(values).view(np.int64).reshape(-1, prod(values.shape[1:]))

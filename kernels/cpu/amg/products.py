@@ -31,10 +31,6 @@ def product(a: Csr, b: Csr, columns: int, team: Team, *, ascending: bool = True)
     Terms of a sum are added in the order of the row of A.
 
     Args:
-        a: A.
-        b: B.
-        columns: of B.
-        team: shares the rows.
         ascending: whether columns ascend in each row; to sort them takes as long as all else.
     """
 
@@ -67,10 +63,6 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, team: Team) -> Csr:
 
     Args:
         pattern: what `product` has made of A and B before; its values are not read.
-        a: A.
-        b: B.
-        columns: of B.
-        team: shares the rows.
 
     Returns:
         a matrix that shares start and columns with the pattern.
@@ -88,10 +80,7 @@ def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any, team: Team) -> Non
 
     Args:
         coarse: rows of R A P, of which row i has the diagonal in column below + i.
-        below: number of columns before those.
-        r: R.
         diagonal: float64, a_ii for every column of R.
-        team: shares the rows.
     """
     weights, centers = (max(team.run(_largest, 0, len(of), of, worth=WORTH)) for of in (r.values, diagonal))
     largest = MARGIN * weights * weights * centers  # of the terms of a sum
@@ -105,7 +94,6 @@ def symmetrize(a: Csr, below: int) -> None:
 
     Args:
         a: rows with ascending columns, of which row i is column below + i; others stay as they are.
-        below: number of columns before those of the rows.
     """
     _symmetrize(a, below)
 

@@ -22,10 +22,8 @@ def selected(a: Csr, rows: Any = None, columns: tuple[int, int] = EVERY, *, team
     """Some rows of a matrix, in this order, with their entries in columns columns[0] .. columns[1].
 
     Args:
-        a: the matrix; columns of any integer type, which they keep.
         rows: int64; None for all.
         columns: the first one that is taken, and the one behind the last.
-        team: shares the rows.
     """
     if rows is None and columns == EVERY:
         return a

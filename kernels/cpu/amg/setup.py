@@ -34,7 +34,6 @@ class AmgKernels:
     Methods are the functions of their names; a device binds its own in their places.
 
     Args:
-        team: shares the loops; the number of its threads changes no bit.
         asarray: makes an array of the host of one that may lie on the backend's device.
 
     Attributes:
@@ -169,13 +168,7 @@ class AmgKernels:
         return self.selected(begun, rows, (least, EVERY[1]))
 
     def half_galerkin(self, begun: Any, cut: Cut, diagonal: Any) -> tuple[Csr, Any]:
-        """R, and of symmetric R A P a chunk's `halves.Halves`, or what a device has for these.
-
-        Args:
-            begun: of `begun_galerkin`.
-            cut: what of it is the chunk's.
-            diagonal: float64, of A, of all rows of A P. Rows of which only rounding is left are filled with it.
-        """
+        """R, and of symmetric R A P a chunk's `halves.Halves` or a device's, filled with the diagonal where lost."""
         r = self.transposed(cut.fine, cut.rows)
         ap = begun if cut.stacked is None else cut.stacked(begun)
         upper = products.upper_product(r, ap, cut.width, cut.below, self.team)
@@ -218,10 +211,5 @@ class AmgKernels:
         return rows
 
     def table(self, rows: Csr, width: int) -> Ell:
-        """The entries of a matrix as a table.
-
-        Args:
-            rows: the matrix.
-            width: entries of its longest row.
-        """
+        """The entries of a matrix as a table; width: entries of its longest row."""
         return tabulated(rows, width, self.team)

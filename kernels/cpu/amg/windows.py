@@ -79,16 +79,7 @@ def ghosts(numbers: Any, first: int, last: int, team: Team) -> tuple[Any, int]:
 
 
 def places(numbers: Any, first: int, rows: int, ghosts: Any, below: int, team: Team) -> Any:
-    """Places in a window of numbers that it holds, int32; those of others mean nothing.
-
-    Args:
-        numbers: int64 or int32.
-        first: the first own number.
-        rows: how many are own ones.
-        ghosts: int64, the others, ascending.
-        below: how many of them are less than the first.
-        team: shares the numbers.
-    """
+    """Places in a window of numbers that it holds, int32; those of others mean nothing."""
     found = np.empty(len(numbers), dtype=np.int32)
     low, high = (int(ghosts[0]), int(ghosts[-1])) if len(ghosts) else (0, 0)
     if high - low < SPREAD * len(numbers):
@@ -103,12 +94,8 @@ def relabeled(places: Any, rows: int, below: int, base: int, names: Any, team: T
     """Other numbers for places in a window, such as those that `places` is asked of: of the type of the names.
 
     Args:
-        places: int32.
-        rows: how many of the window are own ones.
-        below: how many ghosts are before them.
         base: the number of the first own one, which those of the others follow.
         names: int64 or int32, the numbers of the ghosts.
-        team: shares the places.
     """
     found = np.empty(len(places), dtype=names.dtype)
     team.run(_name, 0, len(places), places, base, rows, names, below, found, worth=WORTH)
@@ -116,14 +103,7 @@ def relabeled(places: Any, rows: int, below: int, base: int, names: Any, team: T
 
 
 def slots(places: Any, rows: int, below: int, team: Team) -> Any:
-    """Numbers of places in a window where own points come first, from 0, and ghosts behind them: int32.
-
-    Args:
-        places: int32.
-        rows: how many of the window are own ones.
-        below: how many ghosts are before them.
-        team: shares the places.
-    """
+    """Numbers of places in a window where own points come first, from 0, and ghosts behind them: int32."""
     found = np.empty(len(places), dtype=np.int32)
     team.run(_slots, 0, len(places), places, rows, below, found, worth=WORTH)
     return found
@@ -147,13 +127,6 @@ def named(numbers: Any, first: int, rows: int) -> Any:
 def used(places: Any, rows: int, below: int, ghosts: Any, team: Team) -> tuple[Any, int, Any]:
     """The ghosts of a window that some places name.
 
-    Args:
-        places: int32, in the window.
-        rows: how many of the window are own ones.
-        below: how many ghosts are before them.
-        ghosts: int64, all of them.
-        team: shares the places.
-
     Returns:
         these ghosts; how many of them are before own points; and of all ghosts the place in a window of these, int32,
         which means something for these alone.
@@ -167,13 +140,7 @@ def used(places: Any, rows: int, below: int, ghosts: Any, team: Team) -> tuple[A
 
 
 def numbered_ghosts(numbers: Any, rows: int, below: int) -> tuple[Any, int]:
-    """Numbers of ghosts that are not negative, and how many of them are before own points.
-
-    Args:
-        numbers: int64, of all points of a window.
-        rows: how many of these are own ones.
-        below: how many ghosts are before them.
-    """
+    """Numbers, of all points of a window, of ghosts that are not negative, and how many are before own points."""
     before, after = (ghosts[ghosts >= 0] for ghosts in (numbers[:below], numbers[below + rows :]))
     return np.concatenate([before, after]), len(before)
 
@@ -186,10 +153,6 @@ def stacked(
     Args:
         before: rows with columns by number, int64.
         own: rows with columns as places in the old window.
-        after: as before.
-        old: a window of the same own numbers.
-        window: the new one.
-        team: shares the entries.
     """
 
     def placed(part: Csr) -> Csr:
@@ -215,8 +178,6 @@ def around(own: Any, ghosts: Any, rows: int, below: int, kind: str) -> Any:
     Args:
         own: float64, of its own points, and perhaps others behind them.
         ghosts: float64, of its ghosts.
-        rows: number of own points.
-        below: number of ghosts before them.
         kind: the value type that is wanted: "float64", "int64" or "int8".
     """
     out = np.empty(rows + len(ghosts), dtype=kind)

@@ -295,11 +295,7 @@ def _row_of(place: Any, rows: Any, order: Any) -> Any:
 
 @njit
 def _run_distances(start: Any, columns: Any, rows: Any, s: Any, most: Any, known: Any) -> Any:
-    """The distances of a slice's columns from their lanes, ascending, into `known`.
-
-    Returns:
-        how many there are, `most` + 1 if more.
-    """
+    """The distances of a slice's columns from their lanes, ascending, into `known`; returns how many, or `most` + 1."""
     count, begin = uint64(0), s * SLICE
     for lane in range(min(SLICE, uint64(rows) - begin)):
         first, last = uint64(start[begin + lane]), uint64(start[begin + lane + ONE])

@@ -24,11 +24,7 @@ AT_ONCE = 128
 @final
 @dataclass(frozen=True, kw_only=True)
 class CpuBlockSlices(SeparateDot, BlockSlices):
-    """A matrix in slices of rows of blocks with its kernels.
-
-    Attributes:
-        vectors: the vector kernels, and the threads.
-    """
+    """A matrix in slices of rows of blocks with its kernels."""
 
     vectors: CpuVectors
 
@@ -71,9 +67,6 @@ def made(matrix: Csr, columns: int, vectors: CpuVectors, *, block: int = 1, wind
     """A matrix in slices.
 
     Args:
-        matrix: its columns ascend in each row.
-        columns: of the matrix.
-        vectors: the vector kernels, and the threads.
         block: B.
         window: σ in rows of blocks; 1 keeps their order.
 

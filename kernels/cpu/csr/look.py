@@ -28,7 +28,6 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
     Args:
         rows: they may have any faults, which are told, but as many pointers as there are rows and one.
         allowed: difference of mirrored entries up to which its place is not asked for, as a part of the largest entry.
-        team: threads that share the rows.
     """
     start, columns, values = (np.require(part, requirements="W") for part in rows)  # loops are compiled for such
     bits = values.view(np.uint64)

@@ -32,11 +32,7 @@ ROWS_AT_ONCE = 16384
 @final
 @dataclass(frozen=True, kw_only=True)
 class CpuRows(SeparateDot, CompressedRows):
-    """Compressed rows with their kernels.
-
-    Attributes:
-        vectors: the vector kernels, and the threads.
-    """
+    """Compressed rows with their kernels."""
 
     vectors: CpuVectors
 
@@ -95,11 +91,7 @@ class TransferColumns(Columns):
 @final
 @dataclass(frozen=True, kw_only=True)
 class CpuChunks(SeparateDot, Chunks):
-    """Compressed rows in chunks with their kernels.
-
-    Attributes:
-        vectors: the vector kernels, and the threads.
-    """
+    """Compressed rows in chunks with their kernels."""
 
     vectors: CpuVectors
 
@@ -158,13 +150,7 @@ def evened(rows: Csr, vectors: CpuVectors) -> Csr:
 
 
 def chunks(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuChunks:
-    """A matrix in chunks.
-
-    Args:
-        matrix: its columns ascend in each row.
-        columns: of the matrix.
-        vectors: the vector kernels, and the threads.
-    """
+    """A matrix, whose columns ascend in each row, in chunks."""
     start, of, values = matrix
     rows, whole = matrix.size, matrix.width <= LONGEST
     count = count_of(rows, len(of))

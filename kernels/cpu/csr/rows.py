@@ -34,8 +34,6 @@ def written(team: Team, rows: int, most: Callable[[int, int], int], write: Calla
     arrays of their size, 24 bytes an entry.
 
     Args:
-        team: shares the rows.
-        rows: how many there are.
         most: entries of rows first .. last, at most.
         write: writes rows first .. last with these arguments: int64 lengths, int32 columns, float64 values of theirs.
             Returns the number of their entries.

@@ -21,15 +21,7 @@ SAMPLES_WORTH_A_THREAD = 8
 def statistics(
     matrix: Csr, columns: int, blocks: Sequence[int] = BLOCKS, team: Team = ALONE, samples: int = MOST_SAMPLES
 ) -> Statistics:
-    """Statistics by which formats are chosen.
-
-    Args:
-        matrix: its columns ascend in each row.
-        columns: of the matrix.
-        blocks: sizes that are of interest.
-        team: shares the samples.
-        samples: at most.
-    """
+    """Statistics by which formats are chosen; blocks: sizes of interest; samples: at most."""
     rows, entries, lengths = matrix.size, len(matrix.columns), np.diff(matrix.start)
     squares = int(np.dot(lengths, lengths))  # NumPy's variance writes what each length differs from the mean by
     return Statistics(

@@ -18,11 +18,7 @@ from dsolver.kernels.formats.layout import SLICE, Layout
 
 @final
 class CpuHpcg(HpcgBuilder):
-    """Set-up of levels.
-
-    Args:
-        vectors: the vector kernels, and the threads.
-    """
+    """Set-up of levels."""
 
     def __init__(self, vectors: CpuVectors) -> None:
         self._vectors = vectors

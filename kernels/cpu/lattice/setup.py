@@ -35,11 +35,7 @@ LINES_WORTH_A_THREAD = 32
 
 @final
 class CpuLattice(LatticeSetup):
-    """Set-up of lattices.
-
-    Args:
-        team: shares the lines.
-    """
+    """Set-up of lattices."""
 
     def __init__(self, team: Team) -> None:
         super().__init__(np)

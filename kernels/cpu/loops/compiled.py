@@ -88,11 +88,7 @@ def _cache() -> str:
 
 
 def digest(folder: Path) -> str:
-    """16 hexadecimal digits that follow from the Python sources of kernels that may be compiled.
-
-    Args:
-        folder: of all kernels.
-    """
+    """16 hexadecimal digits that follow from the Python sources, in the folder of all kernels, that may be compiled."""
     found = hashlib.sha256()
     for name in COMPILED:
         for path in sorted((folder / name).rglob("*.py")):

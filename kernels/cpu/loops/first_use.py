@@ -32,11 +32,7 @@ MOST_HELPERS: Final = 3
 
 @final
 class FirstUse(event.Listener):
-    """Hears of each function that has to be compiled because no cache has it, in the thread that waits for it.
-
-    Args:
-        folder: of the cache; empty if nothing can be kept.
-    """
+    """Hears of functions compiled as no cache has them, in the thread that waits; folder: of the cache, or ""."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

@@ -37,7 +37,6 @@ class SharedCache(FunctionCache):
     """The cache of one function. Who finds nothing in it locks it, until what is compiled has been added.
 
     Args:
-        function: as it is written.
         waiting: a context in which another process is waited for.
     """
 

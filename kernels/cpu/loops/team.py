@@ -16,12 +16,7 @@ T = TypeVar("T")
 
 
 class Room(NamedTuple):
-    """Room for entries of rows that are being made.
-
-    Attributes:
-        columns: int32.
-        values: float64.
-    """
+    """Room for entries of rows that are being made: columns int32, values float64."""
 
     columns: npt.NDArray[np.int32]
     values: npt.NDArray[np.float64]
@@ -75,13 +70,7 @@ class Helper:
 
 
 def worth_of(entries: int, count: int, held: int) -> int:
-    """Number of pieces that are worth a thread.
-
-    Args:
-        entries: that are worth one.
-        count: of all pieces.
-        held: entries that these have.
-    """
+    """Number of pieces worth a thread, of `count` with `held` entries, where so many entries are worth one."""
     return max(1, entries * count // max(1, held))
 
 
@@ -159,11 +148,7 @@ class Team:
         self._rooms.clear()
 
     def run(self, loop: Callable[..., Any], first: int, last: int, *args: Any, worth: int) -> list[Any]:
-        """loop(first, last, *args), cut into one contiguous range a thread where each gets as many as are worth it.
-
-        Returns:
-            what the loop returned for each range, in their order.
-        """
+        """loop(first, last, *args), a contiguous range a thread where it is worth one; results in their order."""
         parts = min(self.threads, (last - first) // (self._worth or worth))
         if parts <= 1 or not (helpers := self._taken(parts - 1)):
             return [loop(first, last, *args)]
@@ -219,12 +204,7 @@ class Team:
         What is read of the matrix comes from memory for the first column, and from a cache for the others.
 
         Args:
-            loop: for one column.
-            count: items, which are cut among threads.
-            head: arguments that columns share.
-            columns: the other arguments of each column.
             at_once: items that one column after the other is computed with.
-            worth: items that are worth a thread.
         """
         columns = list(columns)
 

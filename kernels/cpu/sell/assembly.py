@@ -41,9 +41,6 @@ def square(
     """The entries off the diagonal in own columns, and the widths (S, 2 or 3) of the slices' sections.
 
     Args:
-        vectors: of the value type, and the threads.
-        where: the storage order.
-        rows: where entries come from.
         late: bool (rows,), the columns of upper entries that come last; empty for none.
     """
     return _slices(vectors, rows, where.row[SLICE:-SLICE], where, SQUARE, late)

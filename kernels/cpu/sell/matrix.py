@@ -23,11 +23,7 @@ F64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class CpuMatrix(SeparateBackward, SeparateDot, SeparateSweeps, SellMatrix):
-    """A chunk's matrix with its kernels.
-
-    Attributes:
-        vectors: the vector kernels, and the threads.
-    """
+    """A chunk's matrix with its kernels."""
 
     vectors: CpuVectors
 
@@ -108,11 +104,7 @@ class CpuMatrixColumns(SeparateDot, SweepColumns):
 
 @dataclass(frozen=True, kw_only=True)
 class CpuHaloMatrix(HaloMatrix):
-    """Entries that multiply a halo, with their kernels.
-
-    Attributes:
-        vectors: the vector kernels, and the threads.
-    """
+    """Entries that multiply a halo, with their kernels."""
 
     vectors: CpuVectors
 
@@ -149,11 +141,7 @@ class CpuHaloMatrix(HaloMatrix):
 @final
 @dataclass(frozen=True, kw_only=True)
 class CpuProduct(SeparateSum, Product):
-    """A rectangular matrix with its kernels.
-
-    Attributes:
-        vectors: the vector kernels, and the threads.
-    """
+    """A rectangular matrix with its kernels."""
 
     vectors: CpuVectors
 

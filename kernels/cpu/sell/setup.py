@@ -17,11 +17,7 @@ from dsolver.kernels.formats.sell import Slices
 
 @final
 class CpuSell(FormatBuilder):
-    """Set-up of sliced ELL.
-
-    Args:
-        vectors: the vector kernels, and the threads.
-    """
+    """Set-up of sliced ELL."""
 
     def __init__(self, vectors: CpuVectors) -> None:
         self._vectors = vectors

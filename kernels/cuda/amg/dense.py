@@ -29,11 +29,7 @@ THREADS = 128
 @final
 @dataclass(frozen=True, kw_only=True)
 class CudaInverse(DenseInverse):
-    """An inverse with its kernel.
-
-    Attributes:
-        vectors: the vector kernels.
-    """
+    """An inverse with its kernel."""
 
     vectors: CudaVectors
 
@@ -58,11 +54,7 @@ class _InverseColumns(BatchedLaunches):
 
 @final
 class CudaDense(DenseSetup):
-    """Set-up of inverses.
-
-    Args:
-        vectors: the vector kernels.
-    """
+    """Set-up of inverses."""
 
     def __init__(self, vectors: CudaVectors) -> None:
         self._vectors = vectors

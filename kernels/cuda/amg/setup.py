@@ -56,11 +56,7 @@ BLOCKS = 8
 
 @final
 class CudaAlgebra(AmgKernels):
-    """Set-up of levels without a lattice on the device: the bits of the host's loops.
-
-    Args:
-        team: of the host's threads, for what has no kernels.
-    """
+    """Set-up of levels without a lattice: the bits of the host's loops, whose threads do what has no kernels."""
 
     def __init__(self, team: Team) -> None:
         super().__init__(team, cupy.asarray)

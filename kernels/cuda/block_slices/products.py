@@ -111,8 +111,6 @@ class Measured(NamedTuple):
 
     Attributes:
         block: B.
-        dtype: the value type of the slices.
-        row, slices: as of `BlockSlices`, of the slices.
         full: uint8, whether all rows of a slice are of full blocks; not of single entries.
         totals: int64 (2,), entry columns and units of columns of all slices, on their way.
     """
@@ -129,9 +127,6 @@ def measured(matrix: Csr, columns: int, dtype: str = "float64", *, block: int = 
     """The slices of a matrix, and how much memory they take, without a wait.
 
     Args:
-        matrix: on the device; its columns ascend in each row.
-        columns: of the matrix.
-        dtype: the value type of the slices.
         block: B.
         window: σ in rows of blocks; 1 keeps their order.
 
@@ -165,8 +160,6 @@ def filled(matrix: Csr, columns: int, of: Measured) -> CudaBlockSlices:
     Products read a matrix before they wait for earlier launches: who multiplies waits before.
 
     Args:
-        matrix: as of `measured`.
-        columns: of the matrix.
         of: its slices. Values are rounded to their type as they are stored.
     """
     slices, arguments = _empty(matrix, columns, of)

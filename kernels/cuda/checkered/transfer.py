@@ -28,11 +28,7 @@ class ColumnlessTransfer(SeparateSum, ABC):
     """R and P of rows of all colors but the last, for one column or several, whose weights are then read once.
 
     Attributes:
-        file: the source of the kernels.
-        layout: the storage order of the fine rows.
-        coarse: that of the restricted residual.
-        values: the weights.
-        factors: 2 for axes that are coarsened, 1 for the others.
+        coarse: the storage order of the restricted residual.
     """
 
     file: ClassVar[str]
@@ -64,9 +60,6 @@ class ColumnlessTransfer(SeparateSum, ABC):
         """Launch a kernel, or that of several columns.
 
         Args:
-            name: of the kernel for one column.
-            grid: blocks along x, y and z.
-            width: number of columns.
             sizes: how far columns are apart, of what is read and of what is written.
             given: what is read and written.
         """

@@ -22,11 +22,7 @@ ENTRIES: Final = {4.0: 1, 24.0: 8}
 
 @dataclass(frozen=True, kw_only=True)
 class CudaGhostRows(GhostRows):
-    """A ghost part in any form, whose products are added to y and to a dot product by one launch.
-
-    Attributes:
-        room: (B,), products between two launches.
-    """
+    """A ghost part in any form, whose products (in `room`) are added to y and to a dot product by one launch."""
 
     room: Array
 
@@ -54,11 +50,7 @@ class CudaGhostRows(GhostRows):
 @final
 @dataclass(frozen=True, kw_only=True)
 class CudaShortGhostRows(CudaGhostRows):
-    """A ghost part in compressed rows, some threads a row.
-
-    Attributes:
-        room: float64, a partial dot product of each block of a launch.
-    """
+    """A ghost part in compressed rows, some threads a row; room: float64, a partial dot product a block."""
 
     product: CudaRows
 

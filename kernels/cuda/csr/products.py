@@ -221,13 +221,7 @@ class CudaChunks(Finished, Chunks):
 
 
 def blocks_of_rows(matrix: Csr, columns: int, shape: tuple[int, int]) -> BlockPlaces | None:
-    """The blocks of so many rows and columns in which all entries come; None where some do not. It waits.
-
-    Args:
-        matrix: on the device; its columns ascend in each row.
-        columns: of the matrix.
-        shape: of the blocks.
-    """
+    """The blocks of this shape in which all entries, columns ascending, come; None where some do not. It waits."""
     (tall, wide), entries = shape, len(matrix.columns)
     if not entries or matrix.size % tall or columns % wide or entries % (tall * wide):
         return None
@@ -240,13 +234,7 @@ def blocks_of_rows(matrix: Csr, columns: int, shape: tuple[int, int]) -> BlockPl
 
 
 def chunks(matrix: Csr, columns: int, longest: int) -> CudaChunks:
-    """A matrix in chunks, made on the device. It waits once, in the end: products read it before earlier launches end.
-
-    Args:
-        matrix: on the device; its columns ascend in each row.
-        columns: of the matrix.
-        longest: entries of its longest row.
-    """
+    """A matrix in chunks, made on the device. It waits once, in the end: products read it before launches end."""
     start, of, values = matrix
     dtype, rows = type_of(values), matrix.size
     count, whole = count_of(rows, len(of)), longest <= LONGEST

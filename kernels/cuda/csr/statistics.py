@@ -32,14 +32,7 @@ def statistics(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS, dtype: 
 
 
 def asked(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS, dtype: str = "float64") -> Callable[[], Statistics]:
-    """Statistics by which formats are chosen, on their way, to be called for.
-
-    Args:
-        matrix: on the device; its columns ascend in each row.
-        columns: of the matrix.
-        sizes: of blocks that are of interest.
-        dtype: the value type of formats: what slices take depends on it.
-    """
+    """Statistics by which formats are chosen, of blocks of some sizes, on their way, to be called for."""
     rows, entries = matrix.size, len(matrix.columns)
     samples = {b: samples_of(rows // b) for b in sizes if rows and not (rows % b or columns % b)}
     bounds = [2 * PARTS]

@@ -33,9 +33,7 @@ class CudaTransferRows(Format):
 
     Attributes:
         product: the rows in their format.
-        written: where the rows lie in a vector, which has guards around them.
-        read: where the columns lie in a vector, which has guards around them.
-        vectors: the vector kernels.
+        written, read: where the rows and the columns lie in vectors, which have guards around them.
     """
 
     product: CudaRows | CudaBlockSlices
@@ -80,12 +78,7 @@ class _TransferColumns(Columns):
 
 
 def transfer(levels: Between, vectors: Any) -> CudaTransferRows:
-    """Rows between two levels: in slices where they are short, as those of P are.
-
-    Args:
-        levels: the rows.
-        vectors: the vector kernels; values are rounded to their type.
-    """
+    """Rows between two levels: in slices where they are short, as those of P are; values as of the vectors."""
     product: CudaRows | CudaBlockSlices
     shape, rows = levels.shape, levels.rows
     mean = len(rows.columns) / max(1, shape[0])

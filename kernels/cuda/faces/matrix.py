@@ -36,11 +36,7 @@ ITEMS: Final = 4
 @final
 @dataclass(frozen=True, kw_only=True)
 class CudaFaces(MatrixPasses, SeparateSweeps, Faces):
-    """A chunk's matrix with its kernels and their launches.
-
-    Attributes:
-        partials: float64, room for the partial dot products of warps.
-    """
+    """A chunk's matrix with its kernels and their launches."""
 
     partials: Array
 

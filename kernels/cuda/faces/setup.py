@@ -18,11 +18,7 @@ THREADS = 256
 
 
 def faces(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> CudaFaces | None:
-    """The rows as faces, where they are of that kind and their matrix is symmetric to the bit; else None.
-
-    Raises:
-        ZeroDivisionError: a row has no diagonal entry.
-    """
+    """Rows as faces, if they are such and symmetric to the bit; else None. ZeroDivisionError: no diagonal entry."""
     wraps = wraps_of(where, rows)
     if wraps is None or not launches(where.shape):
         return None

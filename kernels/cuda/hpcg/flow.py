@@ -36,11 +36,6 @@ class Flow:
     Attributes:
         plan: int32 (colors, 2), the first slice and the number of slices of each color that has some.
         room: entry columns that a warp can have in shared memory.
-        grid: blocks.
-        block: threads.
-        shared: bytes of shared memory of a block.
-        size: length of a vector.
-        dtype: the value type.
     """
 
     plan: Array
@@ -72,8 +67,6 @@ class Flow:
         """Run both half sweeps.
 
         Args:
-            head: headers, values, columns and diagonal.
-            place: what `here` gave.
             vectors: r, kept, tail, w, change and x of flow.cu; kept and tail, w and change may be None.
         """
         function = kernel("hpcg/flow.cu", "flow", self.dtype.name)

@@ -49,7 +49,6 @@ class CudaHpcgMatrix(SeparateSmoothers, CudaMatrix, HpcgMatrix):
         smoothing: the launches of a forward half sweep, and of a backward one that changes x; colors without upper
             entries are left out of that.
         smoothed: uint32 (S, 4), the headers of the slices in storage order, `SmoothedHeader` in hpcg/header.cuh.
-        corrected: the launches of the forward half sweep after a coarse correction, with such headers.
         flow: both half sweeps as one launch, on a small level; else None.
     """
 
@@ -121,11 +120,7 @@ class CudaHpcgHalo(CudaHaloMatrix):
 @final
 @dataclass(frozen=True, kw_only=True)
 class CudaInjection(Injection):
-    """Injection between two levels.
-
-    Attributes:
-        vectors: the vector kernels.
-    """
+    """Injection between two levels."""
 
     vectors: CudaVectors
 
@@ -139,10 +134,7 @@ def matrix(
     """The matrix of a level; raises ZeroDivisionError for a row without a diagonal.
 
     Args:
-        where: the storage order of the rows.
-        rows: where the entries come from.
         coarse: bool (rows,), True at coarse points.
-        dtype: of the values.
         runs: whether slices may be runs.
     """
     late = cupy.asarray(coarse).view(np.uint8)

@@ -46,14 +46,7 @@ MOST_LAUNCHES = 2048
 def plan(
     layout: Layout, headers: Array, local: Slices, halves: tuple[HalfSweepCuts, HalfSweepCuts]
 ) -> tuple[HalfSweep, HalfSweep] | None:
-    """Mixed launches of the forward half sweep, and of the backward one where it changes x; None where `slabs_of` is 0.
-
-    Args:
-        layout: the rows.
-        headers: those of the slices in storage order.
-        local: the slices.
-        halves: the half sweeps.
-    """
+    """Mixed launches of the forward half sweep, and of the backward one where it changes x; None if `slabs_of` is 0."""
     slabs = slabs_of(layout, int(local.values.itemsize))
     if not slabs:
         return None

@@ -17,11 +17,7 @@ from dsolver.kernels.formats.layout import SLICE, Array, Layout
 
 @final
 class CudaHpcg(HpcgBuilder):
-    """Set-up of levels.
-
-    Args:
-        vectors: the vector kernels.
-    """
+    """Set-up of levels."""
 
     def __init__(self, vectors: CudaVectors) -> None:
         self._vectors = vectors

@@ -39,13 +39,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A candidate and what it took.
-
-    Attributes:
-        size: points of the cube along an axis.
-        choice: the candidate.
-        seconds: a pre- and a post-smoother.
-    """
+    """A candidate, for a cube of so many points along an axis, and seconds of a pre- and a post-smoother with it."""
 
     size: int
     choice: LaunchConfig
@@ -80,10 +74,6 @@ def tune(backend: Any, told: Callable[[Trial], None] = lambda _: None) -> Launch
 
     Takes a second or two and up to 7 GB of memory, less where less is free: what a device has no room to try keeps its
     default. To be called while the device is idle.
-
-    Args:
-        backend: whose kernels are measured.
-        told: is called with every trial.
     """
     itemsize = int(backend.dtype.itemsize)
     best = config.default(itemsize)

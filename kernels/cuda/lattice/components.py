@@ -15,12 +15,7 @@ THREADS = 256
 
 
 def least_of_connected(labels: Array, links: Sequence[Array]) -> Array:
-    """See `dsolver.kernels.lattice.components.least_of_connected`.
-
-    Args:
-        labels: float64 (nz, ny, nx), none negative; fewer than 2³¹.
-        links: the same, on the device.
-    """
+    """See `dsolver.kernels.lattice.components.least_of_connected`; labels: fewer than 2³¹."""
     labels = cupy.ascontiguousarray(labels)
     x, y, z = (cupy.ascontiguousarray(link) for link in links)
     _, ny, nx = (np.int32(n) for n in labels.shape)

@@ -86,12 +86,7 @@ def _of_device(device: int, itemsize: int) -> LaunchConfig:
 
 
 def kept(known: Mapping[str, Any], itemsize: int) -> LaunchConfig | None:
-    """The configuration among the findings about a device; None if there is none for these kernels.
-
-    Args:
-        known: what `device_cache.read` gave.
-        itemsize: bytes of a value.
-    """
+    """The configuration for values of some bytes among what `device_cache.read` gave; None if there is none."""
     entry = known.get(name_of(itemsize))
     if not isinstance(entry, dict) or entry.get("kernels") != fingerprint():
         return None

@@ -44,7 +44,6 @@ class Tape:
     """The answers of a set-up.
 
     Attributes:
-        answers: in the order of the questions.
         trusted: whether set-ups of this kind have had the same answers so far.
         shared: those of them that follow from the chunks of all ranks.
     """
@@ -77,16 +76,7 @@ _here: Final = _Here()
 
 @final
 class CudaForesight(Foresight):
-    """Answers of one set-up on the current stream.
-
-    Args:
-        key: tells which kind it is of.
-        owned: the chunks of this rank.
-        agree: as of `foreseeing`.
-
-    Attributes:
-        together: whether other ranks foresee, too.
-    """
+    """Answers of one set-up on the current stream; together: whether other ranks foresee, too."""
 
     def __init__(self, key: Hashable, owned: Sequence[int] = (), agree: Agree | None = None) -> None:
         self._key, self._owned, self._agree = key, owned, agree

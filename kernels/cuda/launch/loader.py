@@ -61,8 +61,6 @@ def text_of(file: str, dtype: str, width: int | None = None, names: Sequence[str
     """The text that NVRTC compiles.
 
     Args:
-        file: the source.
-        dtype: the value type.
         width: the number of vectors, for kernels on several.
         names: of the kernels that are wanted; all, where there is none. NVRTC spends no time on the others.
     """

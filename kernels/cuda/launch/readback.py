@@ -79,9 +79,6 @@ class Sent:
     """A small contiguous array on its way to the host, behind all that is enqueued on the current stream now.
 
     What is enqueued later is not waited for.
-
-    Args:
-        numbers: the array.
     """
 
     def __init__(self, numbers: Array) -> None:

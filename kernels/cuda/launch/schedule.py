@@ -77,7 +77,6 @@ class HalfSweep:
     """The launches of a half sweep, in an order in which they may also run one after the other.
 
     Attributes:
-        units: the launches.
         headers: uint32 (slices, 4), the headers of the slices in their order; None for storage order.
     """
 
@@ -117,14 +116,7 @@ def _unit(color: Color, span: tuple[int, int], itemsize: int, *, reverse: bool) 
 
 @dataclass(frozen=True, kw_only=True)
 class Color:
-    """A color of a half sweep.
-
-    Attributes:
-        number: of the color.
-        first: its first slice of the matrix.
-        last: the one after its last.
-        columns: most entry columns of a slice that the half sweep reads.
-    """
+    """A color of a half sweep: its slices first .. last, and most entry columns of one that are read."""
 
     number: int
     first: int
@@ -137,11 +129,6 @@ def slabs_of(layout: Layout, itemsize: int, columns: int = 1) -> int:
 
     Where x fits in L2, what slabs bring is the other chain: it fills the device while a launch ends. A color must then
     be enough work for both of them.
-
-    Args:
-        layout: the rows.
-        itemsize: bytes of an item of x.
-        columns: of x.
     """
     size, cache = layout.size * itemsize * min(columns, MOST_COLUMNS), device_property("l2CacheSize")
     if layout.colors > MOST_COLORS:
@@ -159,8 +146,6 @@ class HalfSweepCuts:
     Attributes:
         colors: in the order of the walk.
         cuts: int64 (colors, slabs + 1), where each slab begins in the walk through each color's slices; None for one.
-        itemsize: bytes of a value.
-        back: whether it goes backward.
     """
 
     colors: Sequence[Color]
@@ -183,15 +168,7 @@ class HalfSweepCuts:
 def half_sweeps(
     layout: Layout, headers: Array, local: Slices, widths: Widths, *, columns: int = 1
 ) -> tuple[HalfSweepCuts, HalfSweepCuts]:
-    """The forward and the backward half sweep over the colors that have rows.
-
-    Args:
-        layout: the rows.
-        headers: those of the slices in storage order, as `Header` of slices.cuh.
-        local: the slices.
-        widths: theirs.
-        columns: vectors that are swept at once.
-    """
+    """The forward and the backward half sweep over the colors that have rows, of so many vectors at once."""
     ranges = [(c, int(a) - 1, int(b) - 1) for c, (a, b) in enumerate(pairwise(layout.color_slices)) if a < b]
     forward, backward = (
         [Color(number=c, first=a, last=b, columns=int(half[c])) for c, a, b in ranges]

@@ -16,9 +16,6 @@ class Scratch:
 
     Places are cut from slabs, so a stream's first dot product allocates no memory as a rule, not even inside a graph's
     capture.
-
-    Args:
-        parts: most partial sums of one dot product.
     """
 
     def __init__(self, parts: int) -> None:

@@ -150,15 +150,8 @@ def launch_early(
     2 us less between two launches than where the second one starts after the first, and a CUDA graph keeps it so.
 
     Args:
-        kernel: what is launched.
-        grid: blocks.
-        block: threads of a block.
-        arguments: arrays, NumPy numbers or structures of them.
         shared: bytes of dynamic shared memory.
         cooperative: whether all blocks must run at once, for they wait for each other.
-
-    Raises:
-        ValueError: there are more arguments, or bytes of them, than there is room for.
     """
     early = ready_to_read() and _starts_early(cupy.cuda.runtime.getDevice())
     if not early and not cooperative:

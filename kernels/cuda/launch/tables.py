@@ -62,14 +62,7 @@ def _brought(device: int, values: npt.NDArray[Any]) -> Array:
 
 
 def kept(kind: str, rows: int, key: Hashable, make: Callable[[], T]) -> T:
-    """Result of `make`, made once for a device, a kind and a key, and kept. It must not be written to.
-
-    Args:
-        kind: what it is.
-        rows: how many it is for.
-        key: all that it follows from.
-        make: launches on the current stream.
-    """
+    """Result of `make`, kept for a device, a kind and a key, all that it follows from. It must not be written to."""
     if rows > MOST_ROWS:
         return make()
     room = int(cupy.cuda.runtime.getDevice()), kind

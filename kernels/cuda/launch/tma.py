@@ -32,12 +32,8 @@ def tensor_map(address: int, dtype: str, shape: Triple, box: Triple) -> npt.NDAr
 
     Args:
         address: of the first value, a multiple of 16.
-        dtype: float32 or float64.
         shape: values along x, y, z, x fastest; lines are multiples of 16 bytes.
         box: of one copy, at most `MOST` along an axis; lines are multiples of 16 bytes.
-
-    Raises:
-        CUDADriverError: the driver refuses it.
     """
     encode = driver_function("cuTensorMapEncodeTiled")
     room = ctypes.create_string_buffer(_BYTES + _ALIGNMENT)

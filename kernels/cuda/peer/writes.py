@@ -53,13 +53,7 @@ class PeerCopy:
 @final
 @dataclass(frozen=True, kw_only=True)
 class HaloCopies:
-    """Copies of one halo on one GPU.
-
-    Attributes:
-        outgoing: copies to send. A flag has source 0.
-        incoming: copies to receive. A flag has target 0.
-        itemsize: bytes of a value, 4 or 8.
-    """
+    """Copies of one halo on one GPU; a flag has source 0, or target 0. itemsize: bytes of a value."""
 
     outgoing: Sequence[PeerCopy]
     incoming: Sequence[PeerCopy]
@@ -67,12 +61,7 @@ class HaloCopies:
 
 
 def peer_halos(copies: Sequence[HaloCopies], alarm: int) -> list[PeerHalo]:
-    """Halos whose lists come to the device together.
-
-    Args:
-        copies: of each of them.
-        alarm: address of a uint32 that ends all waiting once it is not 0.
-    """
+    """Halos whose lists come to the device together; alarm: address of a uint32 that ends all waiting once not 0."""
     lists = [
         part
         for halo in copies
@@ -92,10 +81,7 @@ class PeerHalo:
 
     Args:
         outgoing: uint8, `_COPY` after `_COPY`, of a block each.
-        incoming: as `outgoing`.
         numbers: uint32 (2,), zeros: of the last exchange, and of blocks that have sent.
-        itemsize: bytes of a value.
-        alarm: as of `peer_halos`.
     """
 
     def __init__(self, outgoing: Array, incoming: Array, numbers: Array, itemsize: int, alarm: int) -> None:
@@ -132,7 +118,6 @@ class PeerSum:
     Args:
         mine: bool for each chunk, whether this rank owns it.
         areas: pointers to this rank's words and then to the peers': two slots of one word pair for each chunk.
-        alarm: address of a uint32 that ends all waiting once it is not 0.
     """
 
     def __init__(self, mine: Sequence[bool], areas: Sequence[int], alarm: int) -> None:
@@ -160,11 +145,7 @@ def _kernel(name: str) -> Any:
 
 
 def _tables(lists: Sequence[tuple[Sequence[PeerCopy], int, int]]) -> list[Array]:
-    """Lists of copies cut into parts of a block each: uint8, `_COPY` after `_COPY`. One of a set-up has 10⁵ parts.
-
-    Args:
-        lists: copies, with the bytes from one item to the next at their sources and at their targets.
-    """
+    """Lists of copies, with steps at sources and targets, cut into parts of a block: uint8, `_COPY` after `_COPY`."""
     copies = [copy for listed, _, _ in lists for copy in listed]
     steps = {name: np.repeat([step[at] for step in lists], [len(step[0]) for step in lists]) for name, at in _STEPS}
     counts = np.array([copy.count for copy in copies], dtype=np.int64)

@@ -15,14 +15,7 @@ from dsolver.kernels.cuda.vectors.vectors import vectors
 
 @final
 class SellKernels:
-    """The kernels of a value type.
-
-    Attributes:
-        vectors: the vector kernels.
-
-    Args:
-        dtype: the value type, "float64" or "float32".
-    """
+    """The kernels of a value type."""
 
     def __init__(self, dtype: str) -> None:
         self.vectors = vectors(dtype)

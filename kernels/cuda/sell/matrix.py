@@ -51,11 +51,7 @@ class WithKernels(ABC):
 
 
 class OneLaunch(WithKernels):
-    """Slices that are multiplied in one launch.
-
-    Attributes:
-        slices: the entries.
-    """
+    """Slices that are multiplied in one launch."""
 
     slices: Slices
 
@@ -86,7 +82,6 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, SeparateSweeps, Se
     Attributes:
         by_color: uint32 (slices, 4), the headers of the slices of `local` in storage order: `Header` in slices.cuh.
         by_plane: the same in the order in which SpMV visits them.
-        partials: float64, room for one partial dot product a slice.
         halves: how the forward and the backward half sweep are cut; None where none are wanted.
     """
 
@@ -187,11 +182,7 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, SeparateSweeps, Se
 
 @dataclass(frozen=True, kw_only=True)
 class CudaProduct(OneLaunch, SeparateSum, Product):
-    """A rectangular matrix with its kernels and their launch.
-
-    Attributes:
-        in_order: uint32 (slices, 4), the headers of the slices: `Header` in slices.cuh.
-    """
+    """A rectangular matrix with its kernels and their launch."""
 
     in_order: Array
 
@@ -220,7 +211,6 @@ class CudaHaloMatrix(OneLaunch, HaloMatrix):
 
     Attributes:
         by_boundary: uint32 (slices, 4), the headers of the slices: `Header` in slices.cuh.
-        partials: float64, room for one partial dot product a slice.
     """
 
     by_boundary: Array

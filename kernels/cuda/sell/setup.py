@@ -19,11 +19,7 @@ from dsolver.kernels.lattice.coarsening import Coarsening
 
 @final
 class CudaSell(FormatBuilder):
-    """Set-up of sliced ELL, and of faces in its place where rows can be stored as such.
-
-    Args:
-        vectors: the vector kernels.
-    """
+    """Set-up of sliced ELL, and of faces in its place where rows can be stored as such."""
 
     def __init__(self, vectors: CudaVectors) -> None:
         self._dtype = vectors.dtype

@@ -82,11 +82,6 @@ class Launch:
     """Launches of a format's kernels for several columns.
 
     Attributes:
-        file: their source.
-        end: of their names.
-        dtype: the value type.
-        grid: blocks.
-        threads: of a block.
         head: their first arguments.
         tail: their last ones.
         parts: partial dot products of a column.
@@ -104,13 +99,7 @@ class Launch:
 
 @final
 class TogetherColumns(BatchedLaunches):
-    """Such a format for several columns, whose entries are read once for all of them; sums are those of one column.
-
-    Args:
-        one: the format.
-        width: number of columns.
-        launch: of its kernels.
-    """
+    """Such a format for several columns, whose entries are read once for all; sums are those of one column."""
 
     def __init__(self, one: Any, width: int, launch: Launch) -> None:
         super().__init__(one, width)

@@ -22,22 +22,12 @@ NAMES: Final = {1: "states", 4: "int32", 8: "int64"}
 
 
 def add_up(start: Array, total: Any = NOTHING) -> None:
-    """Make the begins of rows of their lengths, in place.
-
-    Args:
-        start: int64 (rows + 1,), lengths from start[1] on; what stands before them is not read.
-        total: int64 (1,), where the sum of all lengths is written too.
-    """
+    """Make row begins of lengths from start[1] on, int64 (rows + 1,), in place; total: int64 (1,), gets their sum."""
     _begins(start[1:], start, total)
 
 
 def starts_of(lengths: Array, total: Any = NOTHING) -> Array:
-    """Begins of rows, and the end of the last one: int64 (rows + 1,).
-
-    Args:
-        lengths: int32 or int64, of the rows; or int8, states of points, of which coarse ones are counted.
-        total: as of `add_up`.
-    """
+    """Begins of rows of lengths, int64 (rows + 1,); of int8 states, coarse points are counted. total: of `add_up`."""
     start = cupy.empty(len(lengths) + 1, dtype=np.int64)
     _begins(lengths, start, total)
     return start
@@ -71,9 +61,6 @@ def running_sums(numbers: Array, totals: Array | None = None) -> tuple[Array, Ar
     Args:
         numbers: int32 (numbers, lists).
         totals: int64 (lists,) of zeros for the latter, if there are any.
-
-    Returns:
-        int64 (lists, numbers) and (lists,).
     """
     count, lists = numbers.shape
     out = cupy.empty((lists, count), dtype=np.int64)

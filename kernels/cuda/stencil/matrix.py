@@ -44,9 +44,6 @@ class StencilProducts:
     """The kernel that multiplies a constant stencil with a vector, and its launch.
 
     Attributes:
-        name: the kernel.
-        grid: its blocks.
-        threads: of a block.
         shared: bytes of a block.
         cut: how the grid of points is cut among blocks, as the kernel wants to know it.
         boxes: what the kernel copies of x at a time: lines and their ends; none where it reads x itself.
@@ -68,10 +65,7 @@ class CudaStencil(SeparateBackward, Format):
     """A constant stencil with its kernels and their launches.
 
     Attributes:
-        stencil: its numbers.
         argument: the same as `Stencil` in stencil.cuh.
-        products: the launch of its products.
-        vectors: the vector kernels.
     """
 
     stencil: ConstantStencil
@@ -142,12 +136,9 @@ class CudaTransfer(Format):
     """A star between two levels, with its kernels and their launches.
 
     Attributes:
-        transfer: its numbers.
         arguments: `Stencil`, `Corners` and the weights of corners, as in star.cu.
         around: `Vector` of r in star.cu without its addresses; None where there are no neighbors.
         down: grid and planes of a block going down.
-        up: the same going up.
-        vectors: the vector kernels.
     """
 
     transfer: StarTransfer

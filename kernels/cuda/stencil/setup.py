@@ -49,11 +49,7 @@ BULK_COPIES = 90
 
 @final
 class CudaStencils(StencilSetup):
-    """Set-up of constant stencils on the current device.
-
-    Args:
-        vectors: the vector kernels.
-    """
+    """Set-up of constant stencils on the current device."""
 
     def __init__(self, vectors: CudaVectors) -> None:
         self._vectors, self._dtype = vectors, vectors.dtype

@@ -51,14 +51,7 @@ def _on_items(name: str) -> Callable[..., None]:
 
 @final
 class CudaVectors(Vectors):
-    """Vector kernels, and the room for partial sums that formats share with them.
-
-    Attributes:
-        scratch: room for the partial sums of a dot product on each stream.
-
-    Args:
-        dtype: the value type, "float64" or "float32".
-    """
+    """Vector kernels, and room (`scratch`) for a dot product's partial sums on each stream, for formats too."""
 
     def __init__(self, dtype: str) -> None:
         super().__init__(dtype)

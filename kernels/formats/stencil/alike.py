@@ -43,11 +43,6 @@ def constant_stencil(lattice: LatticeSetup, rows: StencilRows, lo: Triple) -> Co
     Rows that differ in what the diagonal gains at the box's faces are one: diffusion with constant coefficients and any
     conditions at its edge. None also where the parity of indices is no coloring: across an axis that wraps with an odd
     number of points.
-
-    Args:
-        lattice: the kernels of set-up.
-        rows: of the chunk.
-        lo: global index of its first point.
     """
     found = lattice.alike(rows)
     if found is None or any(w and n % 2 for w, n in zip(found.wraps, rows.shape, strict=True)):

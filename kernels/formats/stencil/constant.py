@@ -110,13 +110,7 @@ class ConstantStencil:
 
 
 class StencilSetup:
-    """Set-up of constant stencils: formats that store nothing but a few numbers. Vectors are in lattice order.
-
-    Args:
-        vectors: the vector kernels.
-        matrix: makes a format of a stencil.
-        transfer: makes a format of a star between two levels.
-    """
+    """Set-up of constant stencils, which store a few numbers; matrix, transfer: make formats. In lattice order."""
 
     def __init__(self, vectors: Any, matrix: Callable[..., Any], transfer: Callable[..., Any]) -> None:
         self._vectors, self._matrix, self._transfer = vectors, matrix, transfer

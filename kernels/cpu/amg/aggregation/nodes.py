@@ -24,14 +24,10 @@ def strong_nodes(a: Csr, below: int, scale: Any, size: int, node: Any, nodes: in
     """Strong couplings of own nodes: columns are other nodes of the window, ascending, values the squares of norms.
 
     Args:
-        a: own rows, with columns in the window of rows.
-        below: ghosts before the own rows.
         scale: float64, the root of the inverse diagonal, of every row of the window.
         size: unknowns of a node.
         node: int32, the place in the window of nodes of every row of the window.
         nodes: places of that window.
-        theta: the threshold.
-        team: shares the nodes.
     """
     least, worth = theta * theta * size, ROWS_WORTH_A_THREAD // size
     return joined(team, team.run(_strong, 0, a.size // size, a, below, scale, size, node, nodes, least, worth=worth))

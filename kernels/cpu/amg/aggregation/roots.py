@@ -31,7 +31,6 @@ def words(origin: Any, level: int) -> npt.NDArray[np.float64]:
 
     Args:
         origin: int64 below 2⁵², the finest row that each node stems from.
-        level: the level's number, so that a node's word differs from level to level.
     """
     z = (origin.astype(np.uint64) ^ np.uint64(salt_of(level))) & np.uint64(_LOW)
     with np.errstate(over="ignore"):
@@ -48,25 +47,12 @@ def salt_of(level: int) -> int:
 
 
 def first_words(graph: Csr, origin: Any, level: int) -> F64:
-    """Words of the nodes that are coupled with others, `OUT` for those that are not: float64 (nodes,).
-
-    Args:
-        graph: of `nodes.strong_nodes`.
-        origin: as of `words`.
-        level: as of `words`.
-    """
+    """Words of the nodes that are coupled with others, `OUT` for those that are not: float64 (nodes,)."""
     return np.where(np.diff(graph.start) > 0, words(origin, level), OUT)
 
 
 def second_words(graph: Csr, below: int, found: Any, origin: Any, level: int) -> tuple[F64, npt.NDArray[np.bool_]]:
     """Words of the nodes with enough neighbors among those that have no aggregate, and which nodes have none.
-
-    Args:
-        graph: of `nodes.strong_nodes`.
-        below: ghosts before the own nodes.
-        found: float64, the root of every node of the window; -1 for none.
-        origin: as of `words`.
-        level: as of `words`.
 
     Returns:
         float64 (nodes,), `OUT` for all others; bool (nodes,).
@@ -82,12 +68,8 @@ def decided(graph: Csr, below: int, own: Any, near: Any, open_: Any, team: Team)
     """Own nodes after a round: a node is a root if no word around its neighbors is larger than its own.
 
     Args:
-        graph: of `nodes.strong_nodes`.
-        below: ghosts before the own nodes.
         own: float64 (nodes,), words, `OUT` or `ROOT`.
         near: of `largest_around`, of every node of the window.
-        open_: bool (nodes,), who takes part.
-        team: shares the nodes.
 
     Returns:
         as `own`; float64 (1,), how many are undecided.
@@ -110,13 +92,9 @@ def joined(graph: Csr, below: int, states: Any, numbers: Any, open_: Any, before
     """The root that each own node is, or has for a neighbor, float64 (nodes,); -1 for none.
 
     Args:
-        graph: of `nodes.strong_nodes`.
-        below: ghosts before the own nodes.
         states: float64, of every node of the window, all decided.
         numbers: int64, the numbers of these nodes; None where they are their places.
-        open_: bool (nodes,), who takes part.
         before: float64 (nodes,), roots that own nodes have already, and keep; None where none has.
-        team: shares the nodes.
     """
     if numbers is None:
         numbers = np.arange(len(states))
@@ -128,25 +106,14 @@ def joined(graph: Csr, below: int, states: Any, numbers: Any, open_: Any, before
 
 
 def strayed(graph: Csr, below: int, found: Any, team: Team) -> npt.NDArray[np.int64]:
-    """The root that leads each own node, int64 (nodes,): without one, that of the neighbor that it is coupled to most.
-
-    Args:
-        graph: of `nodes.strong_nodes`.
-        below: ghosts before the own nodes.
-        found: float64, the root of every node of the window; -1 for none, as in the result.
-        team: shares the nodes.
-    """
+    """The root that leads each own node, int64 (nodes,): without one, of the neighbor that it is coupled to most."""
     out = np.empty(graph.size, dtype=np.int64)
     team.run(_stray, 0, graph.size, graph, below, found, out, worth=ROWS_WORTH_A_THREAD)
     return out
 
 
 def own_roots(led: Any, first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """Roots among own nodes.
-
-    Args:
-        led: int64 (nodes,), the root that leads each own node; -1 for none.
-        first: the number of the first own node.
+    """Roots among own nodes, by the root that leads each of them: int64 (nodes,), -1 for none.
 
     Returns:
         int64 (nodes + 1,), roots before each own node, and all; int64, their places among own nodes, ascending; the
@@ -162,11 +129,7 @@ def largest_around(graph: Csr, below: int, values: Any, open_: Any, team: Team) 
     """The largest value among each own node and its neighbors, float64 (nodes,); 0 for nodes that are not open.
 
     Args:
-        graph: of `nodes.strong_nodes`.
-        below: ghosts before the own nodes.
         values: float64, of every node of the window; zeros where these are not open.
-        open_: bool, of own nodes.
-        team: shares the nodes.
     """
     out = np.empty(graph.size)
     team.run(_largest, 0, graph.size, graph, below, values, open_, out, worth=ROWS_WORTH_A_THREAD)

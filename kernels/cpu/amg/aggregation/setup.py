@@ -10,11 +10,7 @@ from dsolver.kernels.formats.csr import Csr
 
 
 class AggregationSetup:
-    """Set-up of smoothed aggregation on the host. Methods are the functions of their names.
-
-    Args:
-        team: shares the loops; the number of its threads changes no bit.
-    """
+    """Set-up of smoothed aggregation on the host. Methods are the functions of their names."""
 
     def __init__(self, team: Team) -> None:
         self.team = team

@@ -22,13 +22,9 @@ def prolongation_smoother(a: Csr, below: int, keep: Any, near: Any, damping: Any
     Where it is all of A, places of entries are those of A, and shared.
 
     Args:
-        a: own rows, with columns in the window.
-        below: ghosts before the own rows.
         keep: bool (entries,), those of A_F; None for all.
         near: float64, n at every row of the window; read where `keep` is not None.
         damping: float64 (rows,), ω a_ii / d_i.
-        diagonal: float64 (rows,), a_ii.
-        team: shares the rows.
     """
     if keep is None:
         whole = a._replace(values=np.empty(len(a.columns)))
@@ -43,14 +39,7 @@ def prolongation_smoother(a: Csr, below: int, keep: Any, near: Any, damping: Any
 
 
 def kept_entries(a: Csr, below: int, graph: Csr, team: Team) -> npt.NDArray[np.bool_]:
-    """The entries of the diagonal and of a graph of the same rows and columns, bool (entries,).
-
-    Args:
-        a: own rows, with columns in the window.
-        below: ghosts before the own rows.
-        graph: some of its columns, ascending.
-        team: shares the rows.
-    """
+    """The entries of the diagonal and of a graph of the same rows, columns ascending, bool (entries,)."""
     keep = np.empty(len(a.columns), dtype=np.bool_)
     team.run(_keep, 0, a.size, a, below, graph, keep, worth=ROWS_WORTH_A_THREAD)
     return keep

@@ -27,11 +27,8 @@ def terms(a: Csr, below: int, diagonal: Any, x: Any, team: Team) -> tuple[Any, t
     """Terms of xᵀDx and of yᵀDy with y = D⁻¹ A x.
 
     Args:
-        a: own rows, with columns in the window.
-        below: ghosts before the own rows.
         diagonal: D, float64 (rows,).
         x: float64, at every row of the window.
-        team: shares the rows.
 
     Returns:
         float64 (2, rows); the largest of each, 0 where there are no rows.
@@ -43,12 +40,7 @@ def terms(a: Csr, below: int, diagonal: Any, x: Any, team: Team) -> tuple[Any, t
 
 
 def scaled_sums(made: Any, shifts: tuple[int, int]) -> tuple[float, float]:
-    """Sums of the integers next to terms 2^shift: exact, if they are less than 2⁵².
-
-    Args:
-        made: of `terms`.
-        shifts: of both sums.
-    """
+    """Sums of the integers next to `terms` times 2^shift: exact, if they are less than 2⁵²."""
     first, second = (float(np.rint(np.ldexp(one, shift)).sum()) for one, shift in zip(made, shifts, strict=True))
     return first, second
 

@@ -27,8 +27,6 @@ def blocks_of_nodes(start: Any, order: Any, near: Any, vectors: int, team: Team)
         start: int64 (aggregates + 1,), aggregate i has the nodes order[start[i]] .. order[start[i + 1] - 1].
         order: int32 or int64 (nodes,), numbers of nodes.
         near: float64 (nodes, unknowns vectors), rows of the near-null space of each node, one after the other.
-        vectors: of the near-null space.
-        team: shares the aggregates.
 
     Returns:
         Q in the order of `near`; R, float64 (aggregates vectors, vectors).
@@ -48,7 +46,6 @@ def orthonormal_blocks(start: Any, near: Any, team: Team) -> tuple[F64, F64]:
     Args:
         start: int64 (blocks + 1,), block i has the rows start[i] .. start[i + 1].
         near: float64 (rows, k).
-        team: shares the blocks.
 
     Returns:
         Q, float64 (rows, k); R, float64 (blocks k, k).

@@ -28,12 +28,7 @@ SIZE: Final = 3
 
 
 class SoughtRows(NamedTuple):
-    """Rows that are multiplied many times.
-
-    Attributes:
-        a: the rows.
-        blocks: in which they come; None where they do not.
-    """
+    """Rows that are multiplied many times, and the blocks in which they come; None where they do not."""
 
     a: Csr
     blocks: BlockPlaces | None

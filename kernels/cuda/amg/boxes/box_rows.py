@@ -28,11 +28,7 @@ _BOX = np.dtype([(name, np.int32, 3) for name in ("grid", "lower", "shape", "low
 
 
 def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tuple[Csr, Array, bool]:
-    """See `dsolver.kernels.cpu.amg.box_rows.box_rows`. It waits once, for the number of entries.
-
-    Raises:
-        ValueError: the grid has 2³¹ points or more, or there are more than 64 offsets.
-    """
+    """`cpu.amg.box_rows`, with one wait for the number of entries. ValueError: 2³¹ points, or more than 64 offsets."""
     rows, threads = prod(box.shape), min(THREADS, CAPACITY // len(offsets) // WARP * WARP)
     if prod(box.grid) > MOST_POINTS or not threads:
         raise ValueError(f"no kernel makes rows of a grid {box.grid} with {len(offsets)} offsets")

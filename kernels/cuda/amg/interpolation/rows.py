@@ -40,11 +40,6 @@ class RowKernels:
     """Rows of a matrix that a task's four kernels make: `count`, then where rows are filled by themselves `fill`.
 
     Args:
-        file: the source file.
-        name: of the task.
-        rows: number of rows, more than none.
-        columns: number of columns.
-        mean: entries of a row of the left matrix on average.
         terms: of a row on average, roughly: with how many lanes rows begin.
         kept: entries of a row that are kept, at most; 0 where none are chosen.
 

@@ -42,7 +42,6 @@ def look(rows: Csr, allowed: float) -> Look:
     """Findings about the entries of a square matrix.
 
     Args:
-        rows: on the device. They may have any faults, which are told, but as many pointers as there are rows and one.
         allowed: difference of mirrored entries up to which its place is not asked for, as a part of the largest entry.
     """
     found = _found(rows, "glance")

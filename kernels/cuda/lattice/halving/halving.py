@@ -38,7 +38,6 @@ def serves(coarsening: Coarsening, offsets: tuple[Triple, ...]) -> bool:
 
     Args:
         coarsening: of the level. All its chunks get the same answer, since their kernels are to compute the same bits.
-        offsets: of its rows.
     """
     return coarsening.halved and offsets == tuple(o for o in COARSE_OFFSETS if o in offsets)
 
@@ -100,11 +99,7 @@ def _lattice(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array
 
 
 def stored(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> tuple[Array, int, bool]:
-    """The weights, (K, points), how many ghost layers they lack, and whether they are one row for all points.
-
-    Raises:
-        ValueError: they are not as many as the chunk has points, with ghost layers or without.
-    """
+    """The weights, (K, points), how many ghost layers they lack, whether they are one row. ValueError: wrong size."""
     count, points = len(offsets), weights.size // len(offsets)
     constant = weights.ndim == 1 and points == 1
     framed, own = prod(coarsening.ghosted), prod(coarsening.shape)

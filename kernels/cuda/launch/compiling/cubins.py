@@ -54,11 +54,6 @@ def fitting(folder: Path, driver: int, capability: int) -> Path | None:
 
     A device runs what was compiled for its own compute capability or for a smaller one with the same major version,
     and a driver loads what compilers of its own or an earlier major version made.
-
-    Args:
-        folder: of all machine code.
-        driver: the major version of CUDA that the driver serves.
-        capability: the device's compute capability times ten.
     """
     usable = [
         (architecture, toolkit, path)

@@ -128,7 +128,6 @@ def compile_module(module: Any, others: Callable[[], Iterable[Any]]) -> None:
     """Compile one of CuPy's modules for the current device, or read it from CuPy's cache on disk.
 
     Args:
-        module: that is wanted now.
         others: gives modules that are wanted soon. Where nothing is in the cache, as the time of this one tells, they
             are compiled beside it by all cores.
     """

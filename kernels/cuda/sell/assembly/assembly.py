@@ -30,9 +30,6 @@ def matrix(
     """The slices of a chunk; raises ZeroDivisionError for a row without a diagonal.
 
     Args:
-        where: the storage order of the rows.
-        rows: where the entries come from.
-        dtype: of the values.
         runs: whether slices may be runs; without, all columns are explicit, as a matrix without structure has them.
         swept: whether half sweeps are wanted.
     """
@@ -57,11 +54,7 @@ def square(
 
     Args:
         part: which sections there are.
-        where: the storage order of the rows.
-        rows: where the entries come from.
-        dtype: of the values.
         more: what the part's kernels must know of the columns.
-        runs: whether slices may be runs.
         order: in which they are visited, int64 (S,); None for their own.
 
     Raises:
@@ -94,11 +87,7 @@ def halo_matrix(where: Layout, columns: Layout, rows: CandidateRows, dtype: np.d
 
 
 def set_places(flags: Array) -> Array:
-    """The places of flags that are set, ascending: int32. Their number is foreseen; CuPy's `flatnonzero` waits for it.
-
-    Args:
-        flags: uint8, 0 or 1.
-    """
+    """The places of flags (uint8, 0 or 1) that are set, int32. Their number is foreseen; `flatnonzero` waits for it."""
     total = cupy.zeros(1, dtype=np.int64)
     start = starts_of(flags.view(np.int8), total)
     count = int(foreseen_numbers(total)[0])
@@ -152,13 +141,7 @@ def with_launches(a: SellMatrix, *, swept: bool = True, order: Array | None = No
 
 
 def launches(a: SellMatrix, widths: Widths | None, order: Array | None = None) -> dict[str, Any]:
-    """The attributes of `CudaMatrix` that launches need.
-
-    Args:
-        a: the matrix.
-        widths: those of its slices, None for no half sweeps.
-        order: its slices in the order of their first rows, if that is known.
-    """
+    """Attributes of `CudaMatrix` for launches; widths: None for no half sweeps; order: of its slices, if known."""
     by_color = slices.packed(a.local)
     by_plane = slices.in_order(a.layout) if order is None else order
     return {

@@ -28,11 +28,8 @@ class Shape:
     """All of a small matrix' slices but the values: it follows from a grid, and is kept for set-ups of the same grid.
 
     Attributes:
-        local: the slices, without values.
-        values: how many there are.
         by_color: headers in storage order, as of `CudaMatrix`.
         by_plane: those in the order of rows.
-        widths: of the slices.
     """
 
     local: Slices

@@ -65,12 +65,6 @@ def filled(
     Last how far from a vector's end a row is without diagonal; 0 for none.
 
     Args:
-        part: of the matrix.
-        dtype: of the values.
-        source: where entries come from.
-        of_rows: which rows.
-        more: what else is measured.
-        runs: whether slices may be runs.
         order: in which they are visited, of a part that is told; None for their own.
     """
     count = int(of_rows[1])

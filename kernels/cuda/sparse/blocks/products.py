@@ -44,10 +44,6 @@ def product(a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, ascending: bool
     """A B, which has so many columns: by blocks where they are full and there are many, else by numbers.
 
     Args:
-        a: A.
-        b: B.
-        columns: of B.
-        blocks: what they should be.
         ascending: whether columns ascend in each row; they are in the order of `products.product` otherwise.
     """
     left, right = factors(a, b, columns, blocks)
@@ -67,11 +63,7 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, a
 
 
 def factors(a: Csr, b: Csr, columns: int, blocks: BlockSizes, *pattern: Csr) -> tuple[BlockRows | None, ...]:
-    """A, B, and A B without values where its places are known, by their blocks. It waits for the device.
-
-    Returns:
-        None for each whose blocks are not full, and for all where there are no kernels, or too few products.
-    """
+    """A, B, and A B where its places are known, by blocks; None for each not full, or all if few. It waits."""
     rows, inner, width = blocks
     some = any(rows % each == 0 for each in ROWS.get(inner, ())) and 1 < width <= WIDEST and columns % width == 0
     if not some or len(a.columns) * b.mean < LEAST:

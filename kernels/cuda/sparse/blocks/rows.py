@@ -24,8 +24,6 @@ class BlockRows(NamedTuple):
     Attributes:
         nodes: its blocks: where each row of them begins, and the columns in units of blocks. Values are those of the
             compressed rows: rows × columns for each block, row after row.
-        rows: of a block.
-        columns: of a block.
     """
 
     nodes: Csr

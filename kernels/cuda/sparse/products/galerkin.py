@@ -132,7 +132,6 @@ class _Moved:
     """Rows in rooms that come to their places with columns in the order in which they were found.
 
     Args:
-        pieces: of the rows, one after the other.
         known: int64, where the number of all entries comes.
     """
 
@@ -155,21 +154,8 @@ def _in_pieces(
 ) -> Csr | CudaHalves | None:
     """R A P, piece after piece of its rows, each with the rows of A P that it reads: rooms of a piece, not of all rows.
 
-    Where rows of R are beside each other and read rows of A P that are, as on lattices and in banded order, few of
-    these are made twice.
-
-    Args:
-        a: A.
-        p: P.
-        r: R.
-        cut: its place.
-        diagonal: of A.
-        expected: of rows of A P.
-        pieces: how many.
-        symmetric: whether it is.
-
-    Returns:
-        the rows, or their half; None where pieces read too many rows, or rows found no room.
+    None where pieces read too many rows, or rows found no room. Where rows of R are beside each other and read rows of
+    A P that are, as on lattices and in banded order, few of these are made twice.
     """
     edges = [r.size * n // pieces for n in range(pieces + 1)]
     rows, entries = list(pairwise(edges)), list(pairwise(_at(r.start, edges)))

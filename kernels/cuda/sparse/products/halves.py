@@ -36,9 +36,6 @@ class CudaHalves:
     """Entries of a chunk's rows from the diagonal on, and the images of these.
 
     Args:
-        pieces: of the rows, one after the other.
-        below: the column of the first row's diagonal.
-        width: of all columns.
         known: int64 (SIZES,) of zeros, where `sizes` come.
 
     Attributes:

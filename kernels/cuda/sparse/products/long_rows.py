@@ -39,13 +39,7 @@ MOST_SUMS: Final = 1 << 14
 
 
 class _SharedMemory(NamedTuple):
-    """Shared memory of a block.
-
-    Attributes:
-        range: columns that it looks at together.
-        sums: that it has room for.
-        shared: bytes.
-    """
+    """Shared memory of a block, in bytes; columns that it looks at together, and sums that it has room for."""
 
     range: int
     sums: int
@@ -70,30 +64,14 @@ def _room(columns: int) -> _SharedMemory:
 
 
 def count(rows: Array, a: Csr, b: Csr, columns: int) -> Array:
-    """Numbers of columns of some rows of A B, int64.
-
-    Args:
-        rows: int32, their numbers, at least one.
-        a: A.
-        b: B.
-        columns: of B.
-    """
+    """Numbers of columns, int64, of some rows (int32, at least one) of A B."""
     room, lengths = _room(columns), cupy.empty(len(rows), dtype=np.int64)
     room._replace(shared=room.range // 8).launch("count_wide", rows, a, b, columns, (lengths,))
     return lengths
 
 
 def fill(rows: Array, a: Csr, b: Csr, columns: int, out: Csr, *, ascending: bool) -> None:
-    """Write some rows of A B to their places.
-
-    Args:
-        rows: int32, their numbers, at least one.
-        a: A.
-        b: B.
-        columns: of B.
-        out: A B; its start is known.
-        ascending: whether columns ascend in each row; they are in the order of `products.product` otherwise.
-    """
+    """Write some rows (int32, at least one) of A B to their places, columns ascending or as of `products.product`."""
     terms = a.start[rows + 1] - a.start[rows]
     tall = terms > TALL
     if bool(tall.any()):
@@ -118,27 +96,14 @@ def fill(rows: Array, a: Csr, b: Csr, columns: int, out: Csr, *, ascending: bool
 
 
 def put(long: Csr, rows: Array, out: Csr) -> None:
-    """Write rows to where they belong.
-
-    Args:
-        long: the rows.
-        rows: int32, their numbers.
-        out: the matrix, which has room for as many entries of each.
-    """
+    """Write rows to where they belong: their numbers, int32, in a matrix with room for as many entries of each."""
     places, _ = _entries(out.start, rows)
     out.columns[places] = long.columns
     out.values[places] = long.values
 
 
 def sort_long(rows: Array, a: Csr, columns: int, out: Csr) -> None:
-    """Sort the entries of some rows by their columns.
-
-    Args:
-        rows: int32, their numbers, at least one.
-        a: the matrix.
-        columns: of a.
-        out: a matrix with the same starts, in place of which the arrays of a may be given.
-    """
+    """Sort some rows' entries by their columns into a matrix with the same starts, which may be the same one."""
     places, of_row = _entries(a.start, rows)
     entries = places[cupy.argsort(of_row * columns + a.columns[places], kind="stable")]
     found, values = a.columns[entries], a.values[entries]

@@ -97,7 +97,6 @@ def mirrored(a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
     What `products.mirrored` makes of a matrix whose entries all have mirror images.
 
     Args:
-        a: a square matrix.
         ascending: whether its columns do; then they are shared.
 
     Returns:

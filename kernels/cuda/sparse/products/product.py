@@ -70,16 +70,7 @@ EMPTY: Final = 0.25
 
 
 def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
-    """A B, where B has so many columns: see `products.product`.
-
-    Rows of B have no column twice.
-
-    Args:
-        a: A.
-        b: B.
-        columns: of B.
-        ascending: whether columns ascend in each row.
-    """
+    """A B, where B has so many columns and no column twice in a row: see `products.product`."""
     if not a.size:
         return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
     expected = expected_of(a, Rooms(*b), b.mean)
@@ -161,12 +152,7 @@ def _with_long_rows(start: Array, entries: int, left: Array | None, a: Csr, b: C
 
 @final
 class _FilledRows:
-    """Rows of a matrix that have entries: nothing is made of the others.
-
-    Args:
-        flags: bool, which they are.
-        numbers: theirs, ascending, at least one.
-    """
+    """Rows of a matrix that have entries (flags, ascending numbers): nothing is made of the others."""
 
     def __init__(self, flags: Array, numbers: Array) -> None:
         self._flags, self._numbers = flags, numbers
@@ -194,13 +180,6 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
 
     Args:
         pattern: what `product` has made of A and B before, with the same order of columns; its values are not read.
-        a: A.
-        b: B.
-        columns: of B.
-        ascending: as of `pattern`.
-
-    Returns:
-        a matrix that shares start and columns with the pattern.
     """
     out = pattern._replace(values=cupy.empty(len(pattern.columns)))
     if a.size:
@@ -242,11 +221,6 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages, 
     Rows for which there is no room are passed on by the second stage, too.
 
     Args:
-        a: A.
-        b: B.
-        mean: entries of a row of B.
-        expected: of A B.
-        stages: of A's rows.
         diagonal: the column of the first row's diagonal, where columns from the diagonal on are wanted alone.
     """
     shape = _shape(a, b, mean, expected)

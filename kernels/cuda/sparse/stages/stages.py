@@ -30,13 +30,9 @@ class Stages:
     """A pass over rows.
 
     Args:
-        rows: how many there are, at least one.
         passed: int32 (COUNTERS,) of zeros, in which the device counts rows that a stage passes on; made if there is
             none.
         lists: int32 (LISTS, rows), made if there are none.
-
-    Attributes:
-        number: how many stages were launched.
     """
 
     def __init__(self, rows: int, passed: Array | None = None, lists: Array | None = None) -> None:
@@ -51,14 +47,7 @@ class Stages:
         return self.number - 1
 
     def launch(self, kernel: Any, lanes: int, arguments: tuple[Any, ...], shared: int = 0) -> None:
-        """Launch the next stage.
-
-        Args:
-            kernel: takes a stage before all other arguments.
-            lanes: threads of a row.
-            arguments: the others.
-            shared: bytes of shared memory of a row.
-        """
+        """Launch the next stage: a kernel that takes a stage before all arguments, lanes and shared bytes of a row."""
         threads = max(MOST_THREADS, lanes)
         while threads > max(WARP, lanes) and threads // lanes * shared > SHARED:
             threads //= 2
