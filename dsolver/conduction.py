@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, Final, Literal, Unpack, final
@@ -24,6 +24,8 @@ from dsolver.solution import Solution
 
 RTOL: Final = 1e-10
 """Tolerance by default: fluxes through a face have an error of the residual's size times the length of the grid."""
+MOST_AXES: Final = 3
+"""Axes of a grid at most."""
 Ends = Literal["faces", "cells"]
 
 
@@ -78,8 +80,11 @@ def effective_conductivity(
 ) -> Conduction:
     """Effective conductivity of a box of cells along an axis: u is 1 at its first face, 0 at the other one.
 
+    It is Q L / F, with the flux Q of −∇·(κ ∇u) = 0, the length L along the axis and the area F across it (Torquato,
+    Random Heterogeneous Materials, 2002).
+
     Args:
-        kappa: κ, an array, or a sequence of one for each axis, as of `dsolver.problems.diffusion`.
+        kappa: κ, an array, a sequence of one for each axis, or full tensors, as of `dsolver.problems.diffusion`.
         axis: "x", "y", "z", or its number.
         ends: whether u is held at the "faces" of the grid, or in the first and the last layer of "cells", at whose
             centers the distance is then measured: so do PoreSpy and others who solve on networks.
@@ -92,10 +97,11 @@ def effective_conductivity(
     Raises:
         InputError: an argument cannot be right.
     """
-    arrays: Sequence[Any] = kappa if isinstance(kappa, list | tuple) else [kappa]
-    like = next((each for each in arrays if getattr(each, "shape", ())), None)
+    like = next((each for each in _entries(kappa) if getattr(each, "shape", ())), None)
     if like is None:
         raise InputError(f"kappa must be an array, or a sequence with an array for an axis, not {in_a_line(kappa)}")
+    if len(like.shape) > MOST_AXES:
+        like = like[..., 0, 0]  # a full tensor for each cell
     options: dict[str, Any] = {"mask": mask, "active": active, "spacing": spacing}
     return _conduction(like, kappa, axis, ends, bc, options, arguments)
 
@@ -109,6 +115,9 @@ def tortuosity(
     **arguments: Unpack[Arguments],
 ) -> Tortuosity:
     """Tortuosity of an image of pores along an axis, from steady diffusion through them.
+
+    It is τ = ε / D, with the part ε of the cells that are pores connected with both faces, and the effective
+    conductivity D where pores have 1 and all else 0 (Cooper et al., SoftwareX 5, 2016).
 
     Args:
         image: an array in two or three dimensions that is True in pores. Cells are cubes.
@@ -142,6 +151,15 @@ def tortuosity(
         passed=part,
         conduction=found,
     )
+
+
+def _entries(kappa: Any) -> Iterator[Any]:
+    """κ, or what rows of it hold."""
+    if isinstance(kappa, list | tuple):
+        for each in kappa:
+            yield from _entries(each)
+    else:
+        yield kappa
 
 
 def _conduction(

@@ -88,6 +88,8 @@ class Linalg:
 def cg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> tuple[Any, int]:
     """Conjugate gradients with the arguments and results of `scipy.sparse.linalg.cg`.
 
+    x has the least (x - A⁻¹b)ᴴ A (x - A⁻¹b) in the space of r, M r, M A M r ... (Hestenes and Stiefel 1952).
+
     Args:
         A: a `dsolver.Problem`, or a symmetric or Hermitian sparse matrix of SciPy or CuPy; see `dsolver.matrix`.
         b: right-hand side, real or complex: an array of NumPy, CuPy, Dask or xarray; for a matrix (n,) or
@@ -107,6 +109,8 @@ def cg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> 
 def fcg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> tuple[Any, int]:
     """Flexible conjugate gradients, for a preconditioner that changes from step to step.
 
+    Directions are made orthogonal by β = z·(r - r_old) / (z·r)_old (Polak and Ribière; Notay 2000).
+
     Args:
         A: a `dsolver.Problem`, or a symmetric sparse matrix of SciPy or CuPy; see `dsolver.matrix`.
         b: right-hand side, as of `dsolver.cg`.
@@ -121,6 +125,8 @@ def fcg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) ->
 @spelled_out(Linalg)
 def cocg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> tuple[Any, int]:
     """COCG, conjugate orthogonal conjugate gradients, for complex matrices with A = Aᵀ.
+
+    Conjugate gradients with xᵀy in place of xᴴy (van der Vorst and Melissen 1990).
 
     Args:
         A: a complex symmetric sparse matrix of SciPy or CuPy; see `dsolver.matrix`.
@@ -137,6 +143,9 @@ def cocg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -
 def bicgstab(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> tuple[Any, int]:
     """BiCGStab with the arguments and results of `scipy.sparse.linalg.bicgstab`.
 
+    r is a product of two polynomials in A M times the first one: that of biconjugate gradients, and factors 1 - ω A M
+    each of which makes ‖r‖ least (van der Vorst 1992).
+
     Args:
         A: any sparse matrix of SciPy or CuPy, see `dsolver.matrix`; or a `dsolver.Problem`.
         b: right-hand side, as of `dsolver.cg`.
@@ -152,7 +161,8 @@ def bicgstab(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments
 def minres(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> tuple[Any, int]:
     """MINRES, for symmetric matrices that may be indefinite, in the place of `scipy.sparse.linalg.minres`.
 
-    M must be positive definite, A need not be.
+    M must be positive definite, A need not be. x has the least rᴴM r in the space of conjugate gradients (Paige and
+    Saunders 1975).
 
     Args:
         A: a symmetric sparse matrix of SciPy or CuPy, see `dsolver.matrix`; or a `dsolver.Problem`.
@@ -177,7 +187,8 @@ def gmres(
 ) -> tuple[Any, int]:
     """GMRES with the arguments and results of `scipy.sparse.linalg.gmres`.
 
-    M is on the right, so the residual is that of A x = b.
+    x has the least ‖b - A x‖ in a space of `restart` vectors (Saad and Schultz 1986). M is on the right, so the
+    residual is that of A x = b.
 
     Args:
         A: any sparse matrix of SciPy or CuPy, see `dsolver.matrix`; or a `dsolver.Problem`.
@@ -201,7 +212,7 @@ def gmres(
 def fgmres(
     A: Any, b: Any, x0: Any = None, *, restart: int | None = None, **arguments: Unpack[LinalgArguments]
 ) -> tuple[Any, int]:
-    """Flexible GMRES, for a preconditioner that changes from step to step; else as `dsolver.gmres`.
+    """Flexible GMRES, for a preconditioner that changes from step to step; else as `dsolver.gmres` (Saad 1993).
 
     Args:
         A: any sparse matrix of SciPy or CuPy, see `dsolver.matrix`; or a `dsolver.Problem`.
@@ -230,7 +241,7 @@ def lsmr(
     """The x with least ‖b - A x‖₂² + damp² ‖x‖₂², by LSMR (Fong and Saunders 2011), for an A of any shape and rank.
 
     Where A x = b has solutions, x is one; where A has less rank than columns, the shortest one. A and its transpose are
-    stored, each distributed by rows.
+    stored, each distributed by rows. In each iteration ‖Aᵀr - damp² x‖ is least in the space of Aᵀb, AᵀA Aᵀb ...
 
     Args:
         A: (m, n), a real sparse matrix of `scipy.sparse` or `cupyx.scipy.sparse` in any format.
@@ -265,8 +276,8 @@ def cgls(
 ) -> LeastSquaresSolution:
     """The x with least ‖b - A x‖₂² + damp² ‖x‖₂², by CGLS (Björck 1996), for an A of any shape and rank.
 
-    Conjugate gradients on the normal equations: the solution of `dsolver.lsmr` with less vectors. Iterates of LSMR have
-    the smaller ‖Aᵀr‖, those of CGLS the smaller ‖r‖: stopped early, both regularize.
+    Conjugate gradients on the normal equations (AᵀA + damp²) x = Aᵀb: the solution of `dsolver.lsmr` with less vectors.
+    Iterates of LSMR have the smaller ‖Aᵀr‖, those of CGLS the smaller ‖r‖: stopped early, both regularize.
 
     Args:
         A: as of `dsolver.lsmr`.

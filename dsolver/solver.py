@@ -137,7 +137,7 @@ class Solver:
     def __matmul__(self, x: Any) -> Any:
         """A x, of x's kind of array, for x like b: (n, k) and (nx, ny, nz, k) are several.
 
-        Of a diffusion problem A is that of `dsolver.Problem.to_scipy`.
+        Of a diffusion problem A is that of `dsolver.Problem.to_scipy`, and cells that are left out or fixed have 0.
 
         Raises:
             InputError: x is no such array, or this Solver is closed or solving.

@@ -38,6 +38,20 @@ def test_a_checkerboard_conducts_as_the_geometric_mean() -> None:
     assert abs(found.conductivity - 2.0) < 0.1
 
 
+@pytest.mark.parametrize("ends", ["faces", "cells"])
+def test_full_tensors(ends: Any) -> None:
+    """Along an axis around which the box goes on, a uniform tensor conducts as its entry there."""
+    tensor = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.3], [0.0, 0.3, 1.5]])
+    whole = np.broadcast_to(tensor, (6, 5, 4, 3, 3)).copy()
+    sides = {"y": "periodic", "z": "periodic"}
+    for kappa in (whole, [[whole[..., 0, 0], *tensor[0, 1:]], *tensor[1:].tolist()]):
+        kappa = [list(row) for row in kappa] if isinstance(kappa, list) else kappa
+        assert np.isclose(effective_conductivity(kappa, "x", ends=ends, bc=sides).conductivity, 2.0, rtol=1e-8)
+    plane = whole[:, :, 0, :2, :2]
+    closed = effective_conductivity(plane, "y", ends=ends).conductivity.real
+    assert 1.0 - 0.25 / 2.0 < closed < 1.0  # between no flow across at all and a flow that nothing stops
+
+
 def test_straight_and_winding_pores() -> None:
     straight = np.zeros((8, 5, 5), dtype=bool)
     straight[:, 1:3, 1:3] = True

@@ -23,7 +23,7 @@ from dsolver.preconditioners.registry import AUTO, check_dtype, chosen_for
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
 from dsolver.program.batch import AT_ONCE, most_columns
-from dsolver.program.plan import Wishes
+from dsolver.program.plan import Wishes, check_value_type
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -44,6 +44,7 @@ def estimate(
     order: str = "color8",
     M: Any = AUTO,
     precond_dtype: str = AUTO,
+    dtype: str = "float64",
     method: str | None = None,
     restart: int | None = None,
     together: int = 1,
@@ -68,6 +69,7 @@ def estimate(
         order: of the smoother.
         M: the preconditioner; by default what `dsolver.solve` takes.
         precond_dtype: its value type, as of `dsolver.solve`.
+        dtype: that of the whole system, as of `dsolver.solve`.
         method: of the solve, by default what `dsolver.solve` takes.
         restart: vectors of its basis, where it has one.
         together: right-hand sides that are given together. The memory of as many is counted as `dsolver.Solver` solves
@@ -116,7 +118,8 @@ def estimate(
     available: Sequence[int] = (gpu.memory,) * len(runtime.workers) if on_gpus and isinstance(gpu, devices.Gpu) else ()
     if on_gpus and there:
         available = devices.free_memory_of(client, runtime.workers)
-    wishes = Wishes(m=m, method=method, restart=restart, order=chosen, precond_dtype=precond_dtype)
+    check_value_type(dtype, precond_dtype, problem)
+    wishes = Wishes(m=m, method=method, restart=restart, order=chosen, dtype=dtype, precond_dtype=precond_dtype)
     spec = wishes.plan(problem, max(1, len(runtime.workers)), cuda=on_gpus).spec
     batched = m.can.batched and spec.traits.batched
     at_once = min(int(together), AT_ONCE, most_columns(spec.partition, 1 + problem.complex)) if batched else 1

@@ -161,9 +161,8 @@ def _strong(spec: SolveSpec, workers: int, per_host: int) -> Iterator[tuple[int,
 def _like(spec: SolveSpec, grid: Any, cut: Any) -> SolveSpec:
     """The system on another grid, or in other chunks."""
     problem = replace(spec.problem, grid=grid, chunks=None)
-    return SolveSpec.plan(
-        problem, cut, spec.order, spec.preconditioner, spec.method, spec.restart, precond_dtype=spec.precond_dtype
-    )
+    types = {"dtype": spec.dtype, "precond_dtype": spec.precond_dtype}
+    return SolveSpec.plan(problem, cut, spec.order, spec.preconditioner, spec.method, spec.restart, **types)
 
 
 def _curve(

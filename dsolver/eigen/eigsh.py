@@ -59,7 +59,9 @@ def eigsh(
     """Some eigenvalues of A x = λ B x and their vectors, by LOBPCG with multigrid.
 
     ``w, v = dsolver.eigsh(A, 10)`` has the shapes of `scipy.sparse.linalg.eigsh`; here the lowest values are the usual
-    ones, M is a preconditioner, and B is SciPy's M.
+    ones, M is a preconditioner, and B is SciPy's M. Each iteration takes the vectors X with the least trace of XᵀA X,
+    XᵀB X = 1, in the span of the last X, of the last directions, and of M (A X - B X Λ) (Knyazev 2001, with the
+    orthonormal basis of Duersch, Shao, Yang and Gu 2018).
 
     Args:
         A: a symmetric sparse matrix of SciPy or CuPy, see `dsolver.matrix`, whose ``nullspace=`` has vectors of value

@@ -134,6 +134,11 @@ class UserFunction:
     def _checked(self, found: Any, given: Any, expected: tuple[int, ...], meant: str = "") -> Any:
         self._shaped(found, expected, meant)
         if np.dtype(found.dtype).kind not in ("fiuc" if given.dtype.kind == "c" else "fiu"):
+            if np.dtype(found.dtype).kind == "c" and self.name == "A":
+                raise InputError(
+                    f"A returned an array of dtype {found.dtype} for real numbers: a function that is complex needs "
+                    f"M_from=, a complex matrix near it, or dtype=complex of a LinearOperator"
+                )
             raise InputError(f"{self.name} returned an array of dtype {found.dtype}: real numbers are needed")
         return found
 

@@ -5,14 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
+from dsolver.errors import InputError, in_a_line
 from dsolver.grid.coloring import Order
 from dsolver.grid.cut import chunks_for
+from dsolver.kernels import DTYPES
 from dsolver.matrices.chunks.plan import Cutter
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.registry import AUTO, value_type
 from dsolver.problems import Problem
 from dsolver.program.spec import SolveSpec, bases
+
+
+def check_value_type(dtype: Any, precond_dtype: str, problem: Problem | None = None) -> None:
+    """Refuse a value type of the whole system that is none, or not for M's own or for this system.
+
+    Raises:
+        InputError: it is so.
+    """
+    if dtype not in DTYPES:
+        raise InputError(f"dtype must be 'float64' or 'float32', not {in_a_line(dtype)}")
+    if dtype == "float32" and precond_dtype == "float64":
+        raise InputError("dtype='float32' is the value type of M, too: leave precond_dtype= out")
+    if dtype != "float64" and problem is not None and (problem.complex or problem.operator is not None):
+        what = "is complex" if problem.complex else "is a function"
+        raise InputError(f"A {what}, and dtype={dtype!r} is for real matrices and grids: leave it out")
 
 
 @final

@@ -33,11 +33,17 @@ GATHERED: Final = (
 )
 """Note on a function that a cluster has no use for."""
 
+WAVES: Final = (
+    "A is of waves, as Helmholtz' equation is, and M of the shifted Laplacian: iterations grow with the number of "
+    "waves, and as damping falls; M='direct' has factors of A itself"
+)
+"""Note on a system for which no M but factors is good."""
+
 
 def notes_of(session: Session) -> tuple[str, ...]:
     """Choices that are not as a rule, for `Solution.notes`."""
     taken = TAKEN.format(session.unnamed) if session.unnamed else ""
-    kept = (REUSED[session.system.reused], taken, session.refused, session.factored)
+    kept = (_waves(session), REUSED[session.system.reused], taken, session.refused, session.factored)
     return (*_method(session), *session.problem.notes, *filter(None, kept), *_gathered(session))
 
 
@@ -53,6 +59,13 @@ def _method(session: Session) -> tuple[str, ...]:
     else:
         return ()
     return () if session.first.method else (f"{why}: it is solved by {session.spec.traits.title}",)
+
+
+def _waves(session: Session) -> str:
+    """A note on waves, whose stand-in for A is the one that counts as indefinite though its diagonal is positive."""
+    problem = session.problem
+    waves = problem.complex and not problem.hermitian and problem.indefinite
+    return WAVES if waves and not session.spec.preconditioner.can.complex else ""
 
 
 def _gathered(session: Session) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, final, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, final
 
 from dsolver.cluster.runtime import DeviceName, EngineName, KernelsName
 from dsolver.errors import InputError, check_tolerance, in_a_line
@@ -18,7 +18,7 @@ from dsolver.monitor.watch import Sink, check_sink
 from dsolver.preconditioners.registry import AUTO, PreconditionerLike, check_dtype, chosen_for
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
-from dsolver.program.plan import Wishes
+from dsolver.program.plan import Wishes, check_value_type
 from dsolver.program.spec import method_for
 from dsolver.program.terms import limit_of
 from dsolver.session.checkpoint import Checkpoint, checkpoint_of
@@ -132,10 +132,7 @@ class Setup:
         most: object = self.restart
         if most is not None and not (isinstance(most, Integral) and int(most) >= 1):
             raise InputError(f"restart must be an integer >= 1, not {in_a_line(most)}")
-        if self.dtype not in get_args(ValueType):
-            raise InputError(f"dtype must be 'float64' or 'float32', not {in_a_line(self.dtype)}")
-        if self.dtype == "float32" and self.precond_dtype == "float64":
-            raise InputError("dtype='float32' is the value type of M, too: leave precond_dtype= out")
+        check_value_type(self.dtype, self.precond_dtype)
         Order.parse(self.order)
         check_dtype(None, self.precond_dtype)
 
@@ -151,9 +148,7 @@ class Setup:
         """
         check_problem(problem)
         method_for(problem, self.method)
-        if self.dtype != "float64" and (problem.complex or problem.operator is not None):
-            what = "is complex" if problem.complex else "is a function"
-            raise InputError(f"A {what}, and dtype={self.dtype!r} is for real matrices and grids: leave it out")
+        check_value_type(self.dtype, self.precond_dtype, problem)
         m = chosen_for(self.M, problem, self.method, device)
         check_dtype(m, self.precond_dtype)
         return Wishes(

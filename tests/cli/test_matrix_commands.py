@@ -81,6 +81,13 @@ def test_without_a_right_hand_side_the_solution_is_ones() -> None:
     np.testing.assert_allclose(np.load("x.npy"), np.ones(N), rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("error")
+def test_without_a_right_hand_side_the_solution_of_a_complex_matrix_is_ones() -> None:
+    scipy.io.mmwrite("absorbing.mtx", A + 0.5j * sp.eye_array(N))
+    good("solve", "--matrix", "absorbing.mtx", "--out", "x.npy")
+    np.testing.assert_allclose(np.load("x.npy"), np.ones(N), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

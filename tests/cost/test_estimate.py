@@ -95,6 +95,8 @@ def test_what_is_here_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"workers": 2, "device": "gpu"}, "unknown device 'gpu'"),
         ({"precond_dtype": "float16"}, "precond_dtype must be 'auto', 'float64', 'float32', not 'float16'"),
         ({"precond_dtype": "float32", "M": "jacobi"}, "works in float64 alone"),
+        ({"dtype": "float16"}, "dtype must be 'float64' or 'float32', not 'float16'"),
+        ({"dtype": "float32", "precond_dtype": "float64"}, "is the value type of M, too"),
         ({"rtol": -1.0}, "rtol must be a finite number >= 0"),
         ({"bandwidth": 0.0}, "bandwidth must be bytes per second, more than 0, not 0.0"),
         ({"M": "ilut"}, "unknown preconditioner"),

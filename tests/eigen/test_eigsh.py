@@ -387,6 +387,7 @@ def test_nearly_all_values_of_a_small_matrix() -> None:
         ({"B": sp.csr_array(np.ones((10, 10)) + 1e-3 * np.eye(10) * np.arange(-4, 6))}, "B is not positive definite"),
         ({"B": "mass"}, "B must be a sparse matrix, an array"),
         ({"v0": np.ones(7)}, "v0 has shape"),
+        ({"v0": np.full(10, np.nan)}, "look for such values in v0"),
         ({"A": problems.poisson7((4, 4, 4)), "B": sp.csr_array(np.eye(64) + 0.1)}, "on a grid B is diagonal"),
         ({"A": problems.poisson7((4, 4, 4)), "sigma": 0.5}, "sigma= is for a sparse matrix"),
         ({"A": problems.diffusion((4, 4), np.eye(2)), "sigma": 0.5}, "sigma= is for a sparse matrix"),

@@ -367,6 +367,12 @@ def test_waves_that_iterations_do_not_solve_are_solved_by_factors() -> None:
     assert dsolver.solve(a, B, M="amg", maxiter=400).status in (dsolver.Status.CONVERGED, dsolver.Status.MAX_ITERATIONS)
 
 
+def test_a_note_tells_of_waves_where_there_are_no_factors() -> None:
+    for name, m, told in (("damped waves", "amg", True), ("damped waves", "direct", False), ("shifted", "amg", False)):
+        notes = dsolver.solve(MATRICES[name], np.ones(N**3), M=m).notes
+        assert any("shifted Laplacian" in note for note in notes) == told
+
+
 @pytest.mark.gpu
 def test_on_a_gpu() -> None:
     for name, methods in (("conduction", ("cocg",)), ("Hermitian", ("cg",)), ("unsymmetric", ("gmres", "bicgstab"))):

@@ -127,6 +127,8 @@ def test_half_the_memory_is_forecast() -> None:
     )
     assert narrow.vectors == wide.vectors / 2
     assert narrow.matrices[0] < 0.8 * wide.matrices[0]
+    both = (dsolver.estimate(problem, M="jacobi", dtype=d, workers=1, device="cpu") for d in ("float64", "float32"))
+    assert [plan.workers[0].vectors for plan in both] == [wide.vectors, narrow.vectors]
 
 
 @pytest.mark.parametrize(

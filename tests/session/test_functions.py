@@ -268,6 +268,7 @@ def test_what_cannot_be_an_operator_is_refused() -> None:
         (lambda x: x[:5], r"A returned an array of shape \(5,\): it must return an array of b's shape \(9,\)"),
         (lambda _: None, "A returned NoneType"),
         (lambda x: x.tolist(), "A returned list"),
+        (lambda x: 1j * x, "A returned an array of dtype complex128 for real numbers: .* needs M_from="),
         (lambda x: x + 1.0, "A is not linear: A.0. is not 0. What does not depend on x belongs to b"),
     ):
         with pytest.raises(InputError, match=message):

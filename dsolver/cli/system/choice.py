@@ -81,7 +81,7 @@ class SystemChoice:
 
     problem: Problem
     file: Path | None
-    right: Callable[[], npt.NDArray[np.float64]]
+    right: Callable[[], npt.NDArray[Any]]
 
 
 def system_of(
@@ -144,7 +144,7 @@ def _on_cluster(file: Path, client: Client, chunks: int | None, rhs: Path | None
     blocks = blocks_of_file(file.absolute(), client, chunks)
     problem = dsolver.matrix_from_blocks(blocks, client=client, name=file.name)
 
-    def right() -> npt.NDArray[np.float64]:
+    def right() -> npt.NDArray[Any]:
         return np.concatenate(results_of(client, client.map(sums_of_rows, blocks)))
 
     return SystemChoice(problem=problem, file=rhs, right=right)
@@ -166,9 +166,10 @@ def _diffusion(kind: str | None, case: DiffusionCase, chunks: tuple[int, ...] | 
     return SystemChoice(problem=problem, file=file, right=partial(case.right, problem))
 
 
-def sums_of_rows(a: Any) -> npt.NDArray[np.float64]:
-    """A 1 of some rows of a matrix of SciPy, (rows,)."""
-    return np.asarray(a.sum(axis=1), dtype=np.float64).ravel()
+def sums_of_rows(a: Any) -> npt.NDArray[Any]:
+    """A 1 of some rows of a matrix of SciPy, (rows,), float64 or complex128."""
+    sums = np.asarray(a.sum(axis=1)).ravel()
+    return sums.astype(np.result_type(sums.dtype, np.float64))
 
 
 def sums_of_stencil(problem: Problem) -> npt.NDArray[np.float64]:

@@ -40,6 +40,8 @@ def block(
 ) -> MatrixProblem:
     """A linear system of several fields, such as velocity and pressure, from the blocks that couple them.
 
+    For saddle points [[A, Bᵀ], [B, C]], whose Schur complement is C - B A⁻¹ Bᵀ (Elman, Silvester and Wathen 2014).
+
     Args:
         parts: a list of rows of blocks, ``[[A, B.T], [B, None]]``: sparse matrices of SciPy, problems of
             `dsolver.matrix` or `dsolver.problems` (whose rows are those of `dsolver.Problem.to_scipy`), or None for

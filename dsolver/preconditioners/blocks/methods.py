@@ -52,8 +52,8 @@ class BlockDiagonal(BlockPreconditioner):
 class BlockTriangular(BlockPreconditioner):
     """The fields one after the other, as in a sweep of Gauss-Seidel: for flexible GMRES, whether A is symmetric or not.
 
-    Each application costs a product with A for each field but the first. With exact inverses GMRES takes two
-    iterations.
+    Each application costs a product with A for each field but the first. With exact inverses of A₁₁ and of the Schur
+    complement GMRES takes two iterations (Murphy, Golub and Wathen 2000).
 
     Attributes:
         upper: whether the last field is the first one.
