@@ -31,7 +31,6 @@ COMMANDS: Final = {
     "solve": ("solve.command", "command", "Solve a linear system on a grid, or with a matrix from a file."),
     "estimate": ("estimate", "command", "Forecast memory, time and scaling; nothing is started."),
     "info": ("info", "command", "Show versions and devices, or what there is to know of a matrix."),
-    "tune": ("kernels", "tune", "Measure how kernels are best launched on this GPU."),
     "warm": ("kernels", "warm", "Compile the kernels of solves before they are needed."),
     "cluster": ("cluster", "group", "Start a Dask cluster on this machine."),
     "report": ("report", "command", "Make a page or a picture of runs."),

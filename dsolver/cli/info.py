@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -14,7 +13,7 @@ from dsolver.cli.progress import announced
 from dsolver.cluster import versions
 from dsolver.cluster.devices import INSTALL, Gpu, find_gpu
 from dsolver.cluster.runtime import DeviceName
-from dsolver.kernels import DTYPES, device_cache, usable_cpus
+from dsolver.kernels import usable_cpus
 
 
 @click.command("info")
@@ -52,7 +51,6 @@ def command(*, file: Path | None, workers: int, device: DeviceName) -> None:
     if isinstance(gpu, Gpu):
         console.print(f"GPU: {gpu.name}, {gpu.memory / 2**30:.0f} GiB, PCI {gpu.bus}")
         console.print(f"kernels: {compiled()}")
-        console.print(f"launches of kernels: {launches()}")
     missing = missing_for_gpus(found, gpu)
     if not missing:
         console.print("Everything for GPUs is there.")
@@ -65,15 +63,6 @@ def compiled() -> str:
     from dsolver.kernels.cuda.launch.compiling import cubins
 
     return cubins.told()
-
-
-def launches() -> str:
-    """Whether launches follow from measurements on this model of GPU."""
-    from dsolver.kernels.cuda.launch import config, probe
-
-    known = device_cache.read(probe.model(0))
-    tuned = [dtype for dtype in DTYPES if config.kept(known, np.dtype(dtype).itemsize)]
-    return f"measured for {' and '.join(tuned)}" if tuned else "by the GPU's properties; `dsolver tune` measures them"
 
 
 def missing_for_gpus(found: dict[str, str | None], gpu: Gpu | str) -> list[str]:

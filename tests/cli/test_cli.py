@@ -289,11 +289,9 @@ def test_info_tells_versions_and_what_gpus_lack(monkeypatch: pytest.MonkeyPatch)
 def test_info_on_a_machine_that_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dsolver.cli.info.find_gpu", lambda: Gpu(name="A GPU", bus="0000:01:00.0", memory=2**34))
     monkeypatch.setattr("dsolver.cli.info.versions.installed", lambda: {"dask-cuda": "26.10", "nccl": "2.27"})
-    monkeypatch.setattr("dsolver.cli.info.launches", lambda: "measured for float64")
     monkeypatch.setattr("dsolver.cli.info.compiled", lambda: "compiled in this package (cuda13-sm_90)")
     out = good("info")
     assert "kernels: compiled in this package (cuda13-sm_90)" in out
-    assert "launches of kernels: measured for float64" in out
     assert "GPU: A GPU, 16 GiB" in out
     assert "Everything for GPUs is there" in out
 
@@ -315,24 +313,6 @@ def test_kernels_are_compiled_beforehand(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [line.partition(":")[0] for line in lines] == list(kernels.KINDS)
     assert all(line.endswith("s, on resident/cpu") for line in lines)
     assert "matrices" in refused("warm", "tables")
-
-
-# --- tune ------------------------------------------------------------------------------------------------------------
-
-
-def test_nothing_is_tuned_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsolver.cli.kernels.find_gpu", lambda: NO_GPU)
-    assert NO_GPU in refused("tune")
-
-
-@pytest.mark.gpu
-def test_tuning_says_what_it_tried_and_where_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DSOLVER_CACHE", str(tmp_path))
-    out = good("tune", "--precond-dtype", "float64")
-    assert "ms for a pre- and a post-smoother" in out
-    assert f"kept in {tmp_path}" in out
-    assert list(tmp_path.iterdir())
-    assert "measured for float64" in good("info")
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------

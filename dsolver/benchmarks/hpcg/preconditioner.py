@@ -22,10 +22,6 @@ HEADER_BYTES: Final = 16
 """Bytes of each slice on a GPU: where it is, and where its entries at coarse points begin, as everywhere in 4 more."""
 MIXED_BYTES: Final = 3 * HEADER_BYTES
 """Bytes of each slice of a level in the orders of mixed launches (`kernels/cuda/hpcg/mixed_colors.py`)."""
-TOLD: Final = 4
-"""Vectors of `kernels/cuda/hpcg/flow.py`, through which the warps of a small level tell each other what they know."""
-TOLD_ROWS: Final = 1 << 18
-"""Rows of such a small level at most, on a large GPU."""
 
 
 @final
@@ -92,9 +88,7 @@ class Hpcg(Preconditioner):
         shared = sum(fine.halo_matrix // 4 for fine, _ in steps)
         for level in levels:
             level.way += (I32 + part.cuda * HEADER_BYTES) * level.size // SLICE
-            if part.cuda and level.rows <= TOLD_ROWS:
-                shared += TOLD * value * level.size
-            elif part.cuda and value != F64:
+            if part.cuda and value != F64:
                 level.way += MIXED_BYTES * level.size // SLICE
         return Forecast(
             levels=levels,

@@ -10,12 +10,10 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.hpcg import flow, mixed_colors
+from dsolver.kernels.cuda.hpcg import mixed_colors
 from dsolver.kernels.cuda.hpcg.batched import HpcgColumns
-from dsolver.kernels.cuda.hpcg.flow import Flow
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import NARROW, HalfSweep, SweepLaunch, color_launch, warps
-from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.sell.assembly import assembly
 from dsolver.kernels.cuda.sell.assembly.slices import ANY, SlicePart
 from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix
@@ -49,26 +47,20 @@ class CudaHpcgMatrix(SeparateSmoothers, CudaMatrix, HpcgMatrix):
         smoothing: the launches of a forward half sweep, and of a backward one that changes x; colors without upper
             entries are left out of that.
         smoothed: uint32 (S, 4), the headers of the slices in storage order, `SmoothedHeader` in hpcg/header.cuh.
-        flow: both half sweeps as one launch, on a small level; else None.
     """
 
     smoothing: tuple[HalfSweep, HalfSweep]
     smoothed: Array
     corrected: HalfSweep
-    flow: Flow | None
 
     def batched(self, width: int) -> Columns:
         return HpcgColumns(self, width)
 
     def symgs(self, r: Array, x: Array) -> None:
-        if self._in_one(r, None, None, None, None, x):
-            return
         self._half_sweep(self.kernels.pair("forward_from_zero"), self.smoothing[0], self.diagonal, r, x)
         self._half_sweep(self._smoothers["backward"], self.smoothing[1], self.diagonal, x, x)
 
     def presmooth(self, r: Array, x: Array, e: Array) -> None:
-        if self._in_one(r, None, None, None, e, x):
-            return
         self._half_sweep(self.kernels.pair("forward_from_zero"), self.smoothing[0], self.diagonal, r, x)
         self._half_sweep(self._smoothers["backward_keep"], self.smoothing[1], self.diagonal, x, e)
 
@@ -79,14 +71,6 @@ class CudaHpcgMatrix(SeparateSmoothers, CudaMatrix, HpcgMatrix):
             self._half_sweep(self._smoothers["restrict_residual"], HalfSweep(units=(only,)), t.coarse_of, e, rc)
 
     def postsmooth(self, r: Array, c: Array, e: Array, x: Array, w: Array) -> None:
-        if self.flow and (place := self.flow.here()):
-            # What c changes is no part of the order of the sweep. It waits in x, which gets its values at the very end.
-            grid, block, tail = self.all_slices
-            head = (*self.color_arguments, self.diagonal)
-            change = kernel("hpcg/flow.cu", "coarse_change", self.diagonal.dtype.name)
-            launch_early(change, grid, block, (self.smoothed, *head[1:], c, x, *tail))
-            self.flow.launch(head, place, (r, e, x, w, None, x))
-            return
         # The forward sweep writes every x before it reads it: x + c is in e and c, and need not be formed.
         self._half_sweep(self._smoothers["forward_corrected"], self.corrected, self.diagonal, r, c, e, x, w)
         self._half_sweep(self._smoothers["backward"], self.smoothing[1], self.diagonal, w, x)
@@ -94,14 +78,6 @@ class CudaHpcgMatrix(SeparateSmoothers, CudaMatrix, HpcgMatrix):
     @cached_property
     def _smoothers(self) -> dict[str, tuple[Any, Any | None]]:
         return smoothers(self.diagonal.dtype.name)
-
-    def _in_one(self, *vectors: Array | None) -> bool:
-        """Both half sweeps in one launch, if the level is small; whether they were."""
-        place = self.flow.here() if self.flow else None
-        if self.flow is None or place is None:
-            return False
-        self.flow.launch((*self.color_arguments, self.diagonal), place, vectors)
-        return True
 
 
 @final
@@ -144,8 +120,7 @@ def matrix(
 
 def with_launches(a: SellMatrix, coarse: Array) -> CudaHpcgMatrix:
     """The matrix with what its launches need; `coarse` as in `CudaHpcgMatrix`."""
-    widths = widths_of(a.layout, a.local)
-    parts = assembly.launches(a, widths)
+    parts = assembly.launches(a, widths_of(a.layout, a.local))
     forward, backward = parts["halves"]
     planned = mixed_colors.plan(a.layout, parts["by_color"], a.local, (forward, backward))
     smoothing = planned or (forward.sweep(), backward.sweep(every=False))
@@ -159,7 +134,6 @@ def with_launches(a: SellMatrix, coarse: Array) -> CudaHpcgMatrix:
         smoothing=smoothing,
         smoothed=smoothed,
         corrected=replace(smoothing[0], headers=ordered),
-        flow=flow.plan(a.layout, a.local.values.dtype, widths),
     )
     cupy.cuda.get_current_stream().synchronize()  # sweeps read a matrix before they wait for earlier launches
     return result

@@ -19,7 +19,7 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.cuda.launch.config import chosen
+from dsolver.kernels.cuda.launch.config import CONFIGS
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import (
     CHAINS,
@@ -65,7 +65,7 @@ def plan(
 def slabs_of(layout: Layout, itemsize: int) -> int:
     """Number of slabs of a chunk; 0 where x fits in L2, or mixed launches are not chosen."""
     size, cache = layout.size * itemsize, device_property("l2CacheSize")
-    share = chosen(itemsize).mixed_share if itemsize == MIXED_BYTES else 0.0
+    share = CONFIGS[itemsize].mixed_share if itemsize == MIXED_BYTES else 0.0
     if share == 0.0 or size <= cache or not 1 < layout.colors <= MOST_COLORS:
         return 0
     between = CHAINS * (layout.colors - 1)

@@ -1,1 +1,1 @@
-"""Compiling and launching CUDA kernels: sources, streams, launch configurations, tuning."""
+"""Compiling and launching CUDA kernels: sources, streams, launch configurations."""

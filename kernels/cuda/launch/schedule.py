@@ -21,7 +21,7 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.cuda.launch.config import chosen
+from dsolver.kernels.cuda.launch.config import CONFIGS
 from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
@@ -91,7 +91,7 @@ class HalfSweep:
 
 def warps(count: int, itemsize: int = 8) -> tuple[tuple[int], tuple[int]]:
     """Grid and block for a number of warps, at least one, that work on values of so many bytes."""
-    widest = chosen(itemsize).warps
+    widest = CONFIGS[itemsize].warps
     width, enough = widest, WARPS_TO_FILL * device_property("multiProcessorCount")
     while width > 1 and count < enough // widest * width:
         width //= 2
@@ -109,7 +109,7 @@ def _unit(color: Color, span: tuple[int, int], itemsize: int, *, reverse: bool) 
     """A launch over some slices of a color."""
     launch = color_launch(*span, itemsize, reverse=reverse)
     enough = NARROW_TO_FILL * NARROW_SLICES * device_property("multiProcessorCount")
-    if color.columns > NARROW_COLUMNS or span[1] - span[0] < enough or not chosen(itemsize).narrow:
+    if color.columns > NARROW_COLUMNS or span[1] - span[0] < enough or not CONFIGS[itemsize].narrow:
         return SweepLaunch(launch=launch)
     return SweepLaunch(launch=launch, narrow=color_launch(*span, itemsize, reverse=reverse, slices=NARROW_SLICES))
 
@@ -135,8 +135,8 @@ def slabs_of(layout: Layout, itemsize: int, columns: int = 1) -> int:
         return 1
     if size <= cache:
         fill = CHAINS * WARPS_TO_FILL * device_property("multiProcessorCount")
-        return chosen(itemsize).cached_slabs if layout.size >= fill * SLICE * layout.colors else 1
-    return max(1, CHAINS * round(size / (CHAINS * chosen(itemsize).slab_share * cache)))
+        return CONFIGS[itemsize].cached_slabs if layout.size >= fill * SLICE * layout.colors else 1
+    return max(1, CHAINS * round(size / (CHAINS * CONFIGS[itemsize].slab_share * cache)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,6 @@ import numpy as np
 from dsolver.kernels.cuda.launch.foresight import ready_to_read
 
 _LIBRARY = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
-_COOPERATIVE = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE
 _EARLY_START = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 _FIRST_CAPABILITY = 90  # of a device on which the kernels' own waiting is compiled in
 
@@ -55,10 +54,9 @@ class _LaunchBuffer(threading.local):
         self.first = ctypes.addressof(self.values)
         self.even = (ctypes.c_void_p * _ARGUMENTS)(*(self.first + 8 * number for number in range(_ARGUMENTS)))
         self.places = (ctypes.c_void_p * _ARGUMENTS)()
-        self.attributes = (_Attribute * 2)()
-        for attribute in self.attributes:
-            attribute.value[0] = 1
-        self.config = _Config(attributes=self.attributes)
+        self.attribute = _Attribute(id=_EARLY_START)
+        self.attribute.value[0] = 1
+        self.config = _Config(attributes=ctypes.pointer(self.attribute), count=1)
         self.address = ctypes.addressof(self.config)
 
     def hold(self, arguments: tuple[Any, ...]) -> Any:
@@ -125,24 +123,12 @@ def _starts_early(device: int) -> bool:
     return _driver() is not None and int(cupy.cuda.Device(device).compute_capability) >= _FIRST_CAPABILITY
 
 
-def can_cooperate() -> bool:
-    """Whether the current device runs flow.cu: all blocks of a launch at once, and bulk copies into shared memory."""
-    return _capable(cupy.cuda.runtime.getDevice())
-
-
-@cache
-def _capable(device: int) -> bool:
-    return _driver() is not None and int(cupy.cuda.Device(device).compute_capability) >= _FIRST_CAPABILITY
-
-
 def launch_early(
     kernel: Any,
     grid: tuple[int, ...],
     block: tuple[int, ...],
     arguments: tuple[Any, ...],
     shared: int = 0,
-    *,
-    cooperative: bool = False,
 ) -> None:
     """Launch a kernel on the current stream so that it starts early: it calls `wait_for_last_launch` itself.
 
@@ -151,22 +137,15 @@ def launch_early(
 
     Args:
         shared: bytes of dynamic shared memory.
-        cooperative: whether all blocks must run at once, for they wait for each other.
     """
-    early = ready_to_read() and _starts_early(cupy.cuda.runtime.getDevice())
-    if not early and not cooperative:
+    if not (ready_to_read() and _starts_early(cupy.cuda.runtime.getDevice())):
         kernel(grid, block, arguments, shared_mem=shared)
         return
     room, config = _room, _room.config
     places = room.hold(arguments)
-    count = 0
-    for wanted, name in ((early, _EARLY_START), (cooperative, _COOPERATIVE)):
-        if wanted:
-            room.attributes[count].id = name
-            count += 1
     config.grid_x, config.grid_y, config.grid_z = (*grid, 1, 1)[:3]
     config.block_x, config.block_y, config.block_z = (*block, 1, 1)[:3]
-    config.shared_bytes, config.count = shared, count
+    config.shared_bytes = shared
     config.stream = cupy.cuda.get_current_stream().ptr
     status = _driver()(room.address, kernel.kernel.ptr, places, None)
     if status != 0:

@@ -23,25 +23,21 @@ class Widths:
 
     Attributes:
         lower: int32 (colors,), of each color before the upper part.
-        rest: int32 (colors,), likewise from there on.
-        half: of one half of all slices of a warp that takes the n-th one of every color.
-        both: of both halves likewise.
+        rest: int32 (colors,), of each color from there on.
     """
 
     lower: npt.NDArray[np.int32]
     rest: npt.NDArray[np.int32]
-    half: int
-    both: int
 
 
 def widths_of(layout: Layout, local: Slices) -> Widths:
     """Widths of a matrix: one launch for all colors, of which natural order has thousands, and one wait."""
     colors, begins = layout.colors, np.asarray(layout.color_slices, dtype=np.int64)
     longest = int(np.diff(begins).max(initial=0))
-    most = cupy.zeros((colors + 1, 2), dtype=np.int32)
+    most = cupy.zeros((colors, 2), dtype=np.int32)
     arguments = (table(begins), local.start, local.upper, np.int32(colors), most)
     kernel("sell/assembly/assembly.cu", "slice_widths", "float64")(
         (max(1, -(-longest // THREADS)),), (THREADS,), arguments
     )
     found = foreseen_numbers(most)
-    return Widths(lower=found[:-1, 0], rest=found[:-1, 1], half=int(found[-1, 0]), both=int(found[-1, 1]))
+    return Widths(lower=found[:, 0], rest=found[:, 1])

@@ -1,4 +1,4 @@
-"""The same bits every time, by any number of threads, and whatever tuning chooses on a GPU."""
+"""The same bits every time, by any number of threads, and however passes are launched on a GPU."""
 
 from __future__ import annotations
 
@@ -56,15 +56,12 @@ def test_mixed_launches_change_no_bit(
     case: Case, slabs: int, monkeypatch: pytest.MonkeyPatch, *, explicit: bool
 ) -> None:
     from dsolver.kernels.cuda.hpcg import mixed_colors
-    from dsolver.kernels.cuda.launch import config
 
     b = box(case, "cuda float32")
     local = made_explicit(b.matrix.local, b.backend) if explicit else b.matrix.local
-    itemsize = b.backend.dtype.itemsize
-    with config.using(itemsize, replace(config.default(itemsize), flow=False)):
-        expected = smoothed(b, with_slices(b, local))
-        monkeypatch.setattr(mixed_colors, "slabs_of", lambda *_: slabs)
-        matrix = with_slices(b, local)
+    expected = smoothed(b, with_slices(b, local))
+    monkeypatch.setattr(mixed_colors, "slabs_of", lambda *_: slabs)
+    matrix = with_slices(b, local)
     assert matrix.smoothing[0].headers is not None
     for _ in range(3):
         assert all((a == z).all() for a, z in zip(expected, smoothed(b, matrix), strict=True))
@@ -74,21 +71,17 @@ def test_mixed_launches_change_no_bit(
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("explicit", [False, True])
 def test_no_choice_changes_a_bit(case: Case, dtype: str, monkeypatch: pytest.MonkeyPatch, *, explicit: bool) -> None:
-    """Whatever tuning can choose: widths of blocks, narrow kernels, slabs, and both half sweeps in one launch."""
-    from dsolver.kernels.cuda.hpcg import tuning
+    """Widths of blocks, kernels for narrow colors, slabs."""
     from dsolver.kernels.cuda.launch import config, schedule
 
     monkeypatch.setattr(schedule, "NARROW_TO_FILL", 0)  # boxes are small
+    monkeypatch.setattr(schedule, "WARPS_TO_FILL", 0)
     b = box(case, f"cuda {dtype}")
     local = made_explicit(b.matrix.local, b.backend) if explicit else b.matrix.local
     itemsize = b.backend.dtype.itemsize
-    plain = replace(config.default(itemsize), narrow=False, flow=False)
-    with config.using(itemsize, plain):
-        expected = smoothed(b, with_slices(b, local))
-    for _, attribute, values in tuning.questions(itemsize):
-        for value in values:
-            with config.using(itemsize, replace(plain, **{attribute: value})):
-                matrix = with_slices(b, local)
-                for _ in range(3):  # launches take turns with what they tell each other
-                    found = smoothed(b, matrix)
-                    assert all((a == z).all() for a, z in zip(expected, found, strict=True)), (attribute, value)
+    plain = replace(config.CONFIGS[itemsize], narrow=False)
+    monkeypatch.setitem(config.CONFIGS, itemsize, plain)
+    expected = smoothed(b, with_slices(b, local))
+    for change in ({"warps": 1}, {"warps": 2}, {"narrow": True}, {"cached_slabs": 1}, {"cached_slabs": 4}):
+        monkeypatch.setitem(config.CONFIGS, itemsize, replace(plain, **change))
+        assert all((a == z).all() for a, z in zip(expected, smoothed(b, with_slices(b, local)), strict=True)), change

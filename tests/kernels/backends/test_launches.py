@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from tests.kernels.backends.boxes import LARGE, box
-from tests.kernels.backends.results import smoothed, with_slices
+from tests.kernels.backends.results import with_slices
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("arguments", [(np.zeros(513),), (np.int32(0),) * 65], ids=["bytes", "arguments"])
 def test_more_than_a_launch_can_tell_a_kernel_is_refused(arguments: tuple[np.generic, ...]) -> None:
-    from dsolver.kernels.cuda.launch.streams import launch_early
+    from dsolver.kernels.cuda.launch import streams
 
     with pytest.raises(ValueError, match="more than a launch can tell"):
-        launch_early(None, (1,), (1,), arguments, cooperative=True)
+        streams._room.hold(arguments)
 
 
 @pytest.mark.gpu
@@ -96,37 +96,3 @@ def test_slabs_of_a_lattice_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
         assert sum(counts) == colors * layers * slices_of_layer
         shift = slices_of_layer  # a slab's boundary moves by one layer at most
         assert all(abs(count - layers // 4 * slices_of_layer) <= shift for count in counts)
-
-
-@pytest.mark.gpu
-def test_small_levels_are_swept_in_one_launch_on_any_stream() -> None:
-    import cupy
-
-    b = box(LARGE, "cuda")
-    expected = smoothed(b, b.matrix)
-    assert b.matrix.flow is not None
-    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(3)]
-    cupy.cuda.get_current_stream().synchronize()
-    for _ in range(20):  # at the same time: each stream has its own values to tell
-        found = []
-        for stream in streams:
-            with stream:
-                x, e = b.zeros(), b.zeros()
-                b.kernel("presmooth")(b.matrix, b.vector(1), x, e)
-                found.append((stream, x, e))
-        for stream, x, e in found:
-            stream.synchronize()
-            assert (b.block(x) == expected[1]).all()
-            assert (b.block(e) == expected[2]).all()
-
-
-@pytest.mark.gpu
-def test_values_that_are_no_numbers_end_a_sweep_like_any_other() -> None:
-    """A launch that waits for values must not take one of them for a value that is still to come."""
-    import cupy
-
-    b = box(LARGE, "cuda")
-    r, x, e = b.vector(1), b.zeros(), b.zeros()
-    r[:] = cupy.asarray(np.full(1, -1, dtype=np.int64)).view(np.float64)  # NaN with all bits set
-    b.kernel("presmooth")(b.matrix, r, x, e)
-    assert np.isnan(b.block(x)).all()

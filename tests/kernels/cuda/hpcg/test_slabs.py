@@ -20,7 +20,6 @@ import numpy.typing as npt
 import pytest
 
 from dsolver.kernels import load
-from dsolver.kernels.cuda.launch import config
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.sell import SellMatrix
@@ -105,7 +104,7 @@ def schedule(host: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     fake: Any = SimpleNamespace(empty=empty, zeros=empty, full=np.full, argsort=np.argsort, **as_numpy)
     monkeypatch.setitem(sys.modules, "cupy", fake)
     module = loaded("launch", "schedule", monkeypatch)
-    vars(module).update(kernel=kernel, device_property=lambda _: 4, chosen=config.default)
+    vars(module).update(kernel=kernel, device_property=lambda _: 4)
     return module
 
 
