@@ -131,6 +131,20 @@ def entry(rows: Any, i: int, j: int) -> float:
     return float(rows.data[part][rows.indices[part] == j].sum())
 
 
+def to_gpu(rows: Any) -> Any:
+    """A matrix of `checked` on the GPU of this process; where it lies if that has not the memory for it."""
+    if isinstance(rows, RowsOnGpu):
+        return rows
+    try:
+        there = csr_of(sent(rows))
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        free_unused()
+        return rows
+    return RowsOnGpu(indptr=there.start, indices=there.columns, data=there.values)
+
+
 def backend_of(array: Any) -> Backend:
     """The backend of the memory where an array of NumPy or CuPy lies."""
     return load("cpu" if isinstance(array, np.ndarray) else "cuda")

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError
-from dsolver.matrices.checked import on_host
+from dsolver.grid.partition import Partition
+from dsolver.matrices.checked import RowsOnGpu, backend_of, on_host, to_gpu
 from dsolver.matrices.chunks.plan import Cutter, planned, reordered
 from dsolver.matrices.chunks.row_block import ROWS, ChunkCounts
 from dsolver.matrices.elimination import Elimination
@@ -197,6 +198,19 @@ class MatrixProblem(Problem):
     def planned(self, chunks: int, *, cuda: bool | None = None, cut: Cutter | None = None) -> MatrixProblem:
         """The matrix cut into chunks: see `dsolver.matrices.chunks.plan.planned`."""
         return planned(self, chunks, cuda=cuda, cut=cut)
+
+    def on_gpu(self) -> MatrixProblem:
+        """This problem with its matrix on the GPU of this process: where it is real, and solved in one chunk."""
+        several = self.chunks is not None and len(Partition(self.grid, self.chunks)) > 1
+        if self.matrix is None or ROWS in self.coefficients or self.complex or self.fields or several:
+            return self
+        if self.partition != "rows" or self.numbers is not None:
+            return self
+        rows = to_gpu(self.matrix)
+        if not isinstance(rows, RowsOnGpu):
+            return self
+        near = None if self.near is None else backend_of(rows.data).asarray(self.near)
+        return replace(self, matrix=rows, given=None if self.given is None else to_gpu(self.given), near=near)
 
     @property
     def without_arrays(self) -> MatrixProblem:

@@ -15,6 +15,7 @@ from dsolver.errors import InputError, in_a_line
 from dsolver.grid.partition import Partition
 from dsolver.matrices.composed.operators import operator
 from dsolver.matrices.matrix import is_matrix, matrix
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.function import Function, FunctionByChunk
 from dsolver.preconditioners.registry import check_matrix
@@ -57,6 +58,8 @@ def problem_of(
             "M_from= is for an A that is a function or a LinearOperator: for a matrix that is not to be that of M give "
             "scipy.sparse.linalg.aslinearoperator(A)"
         )
+    if isinstance(A, MatrixProblem):
+        return A.on_gpu() if gpu else A
     if isinstance(A, Problem) or not is_matrix(A):
         return matrix_of(A, client, chunks, gpu=gpu)
     return matrix(A, device="cuda" if gpu else "cpu")

@@ -17,6 +17,7 @@ from dsolver.matrices.checked import RowsOnGpu
 from dsolver.matrices.chunks.cut import CutMatrix
 from dsolver.matrices.chunks.row_block import ROWS
 from dsolver.matrices.problem import MatrixProblem
+from dsolver.session.arguments import problem_of
 from tests.matrices.test_matrix import graph_laplacian, lattice
 
 pytestmark = pytest.mark.gpu
@@ -283,6 +284,23 @@ def test_matrices_of_scipy_are_looked_at_where_they_are_solved(kind: str) -> Non
     found, wanted = (dsolver.solve(of, b, M="jacobi", device="cuda", maxiter=20) for of in (given, here))
     assert found.residuals == wanted.residuals
     assert (found.x == wanted.x).all()
+
+
+def test_a_problem_made_before_goes_to_the_gpu_that_solves_it() -> None:
+    a = MATRICES["lattice"]
+    near = np.random.default_rng(2).standard_normal((a.shape[0], 2))
+    here = dsolver.matrix(a, near_nullspace=near)
+    assert isinstance(here, MatrixProblem)
+    moved = problem_of(here, gpu=True)
+    assert isinstance(moved.matrix, RowsOnGpu)
+    assert (moved.matrix.get() != here.matrix).nnz == 0
+    assert not isinstance(moved.near, np.ndarray)
+    assert problem_of(here, gpu=False) is here
+    cut = dsolver.matrix(a, chunks=2)
+    assert problem_of(cut, gpu=True) is cut
+    b = np.ones(a.shape[0])
+    assert dsolver.solve(here, b, M="amg", device="cuda").converged
+    assert dsolver.eigsh(here, 2, device="cuda").converged
 
 
 def faulty(rows: Any, **arrays: Any) -> Any:
