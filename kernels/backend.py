@@ -32,40 +32,24 @@ T = TypeVar("T")
 
 
 class Backend(ABC):
-    """Memory of a device and look-up of what runs there. Array arguments live on that device.
+    """Memory of a device and look-up of what runs there. Array arguments live on that device."""
 
-    Attributes:
-        name: "numpy", "cpu" or "cuda".
-        guard: number of zero items before the first and after the last item of vectors in storage order.
-        xp: the array module (numpy or cupy).
-        formats: the module of a format's set-up, with {} for the format's name.
-        dtype: the value type of vectors and of what is stored of matrices. Scalars, partial dot products, weights and
-            blocks of values are float64 whatever it is.
-        threads: that share a chunk's loops.
-        vectors: the vector kernels.
-        layouts: set-up of storage orders and exchanges.
-        lattice: set-up of lattices.
-        amg: set-up of levels without a lattice.
-        dense: set-up of small matrices and their inverses.
-        stencil: set-up of constant stencils.
-        general: set-up of general matrices.
-        sweeps: set-up of sweeps over their rows.
-    """
-
-    name: ClassVar[str]
-    guard: ClassVar[int]
-    xp: Any
-    formats: ClassVar[str]
+    name: ClassVar[str]  # "numpy", "cpu" or "cuda"
+    guard: ClassVar[int]  # number of zero items before the first and after the last item of vectors in storage order
+    xp: Any  # the array module (numpy or cupy)
+    formats: ClassVar[str]  # the module of a format's set-up, with {} for the format's name
+    # the value type of vectors and of what is stored of matrices. Scalars, partial dot products, weights and blocks of
+    # values are float64 whatever it is.
     dtype: np.dtype[Any]
-    threads: int = 1
-    vectors: Vectors
-    layouts: LayoutSetup
-    lattice: LatticeSetup
-    amg: AmgKernels
-    dense: DenseSetup
-    stencil: StencilSetup
-    general: GeneralSetup
-    sweeps: SweepSetup
+    threads: int = 1  # that share a chunk's loops
+    vectors: Vectors  # the vector kernels
+    layouts: LayoutSetup  # set-up of storage orders and exchanges
+    lattice: LatticeSetup  # set-up of lattices
+    amg: AmgKernels  # set-up of levels without a lattice
+    dense: DenseSetup  # set-up of small matrices and their inverses
+    stencil: StencilSetup  # set-up of constant stencils
+    general: GeneralSetup  # set-up of general matrices
+    sweeps: SweepSetup  # set-up of sweeps over their rows
 
     def kernel(self, name: str) -> Callable[..., None]:
         """The kernel of this name: brought by its first argument, such as a matrix, or one of `vectors`."""

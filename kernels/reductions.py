@@ -33,21 +33,14 @@ def tree_sum(parts: list[T]) -> T:
 
 @dataclass(frozen=True, kw_only=True)
 class Groups:
-    """Items in groups, group after group.
+    """Items in groups, group after group."""
 
-    Attributes:
-        keys: float64 (groups,), ascending.
-        of: int32 (items,), the number of each item's group.
-        starts: int64 (groups,), each group's first item.
-        counts: int64 (groups,), how many items it has.
-        steps: of the tree, from the items up; int32 (FAN_IN, nodes), what each node adds, in order, of the step before.
-            A number that is none of these stands for nothing.
-    """
-
-    keys: Array
-    of: Array
-    starts: Array
-    counts: Array
+    keys: Array  # float64 (groups,), ascending
+    of: Array  # int32 (items,), the number of each item's group
+    starts: Array  # int64 (groups,), each group's first item
+    counts: Array  # int64 (groups,), how many items it has
+    # of the tree, from the items up; int32 (FAN_IN, nodes), what each node adds, in order, of the step before. A number
+    # that is none of these stands for nothing.
     steps: tuple[Array, ...]
 
     def sums(self, xp: Any, values: Array) -> Array:
@@ -62,16 +55,12 @@ class Groups:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupedPlaces:
-    """Places of a vector in groups, for sums over each group and what is subtracted from its items.
+    """Places of a vector in groups, for sums over each group and what is subtracted from its items."""
 
-    Attributes:
-        places: int32 (items,), of different items of the vector, group after group; None for all of its items.
-        weights: float64 (items,), by which items are multiplied; None for ones.
-    """
-
+    # int32 (items,), of different items of the vector, group after group; None for all of its items.
     places: Array | None
     groups: Groups
-    weights: Array | None = None
+    weights: Array | None = None  # float64 (items,), by which items are multiplied; None for ones
 
 
 def grouped(xp: Any, keys: Array) -> tuple[Array, Groups]:

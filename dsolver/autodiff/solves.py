@@ -96,15 +96,11 @@ SETUPS: Final = Setups()
 @final
 @dataclass(frozen=True, kw_only=True)
 class DifferentiatedSolve:
-    """The solve x = A⁻¹ r and its tolerances.
-
-    Attributes:
-        options: "rtol" and "maxiter" of its solves.
-    """
+    """The solve x = A⁻¹ r and its tolerances."""
 
     system: ParametricSystem
     arguments: SetupArguments
-    options: SolveArguments
+    options: SolveArguments  # "rtol" and "maxiter" of its solves
 
     def __call__(self, values: Sequence[Array], r: Array, *, transposed: bool, gradient: bool) -> Array:
         """x, of r's shape, in float64 or complex128.

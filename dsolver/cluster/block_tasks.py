@@ -20,23 +20,15 @@ from dsolver.matrices.matrix import is_matrix
 @final
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """Findings about a block, for the client; of `empty` and `hollow` rows how many, and the first one.
+    """Findings about a block, for the client; of `empty` and `hollow` rows how many, and the first one."""
 
-    Attributes:
-        ghosts: int64, other chunks' columns that it reads, unique and ascending.
-        indefinite: whether the diagonal has a number that is not positive.
-        negative: whether all its numbers are negative.
-        closed: whether the entries of every row add up to zero.
-        products: xᵀA y, yᵀA x and |x|ᵀ|A||y| of its rows, for two fixed vectors.
-    """
-
-    ghosts: npt.NDArray[np.int64]
+    ghosts: npt.NDArray[np.int64]  # int64, other chunks' columns that it reads, unique and ascending
     empty: tuple[int, int]
     hollow: tuple[int, int]
-    indefinite: bool
-    negative: bool
-    closed: bool
-    products: tuple[float, float, float]
+    indefinite: bool  # whether the diagonal has a number that is not positive
+    negative: bool  # whether all its numbers are negative
+    closed: bool  # whether the entries of every row add up to zero
+    products: tuple[float, float, float]  # xᵀA y, yᵀA x and |x|ᵀ|A||y| of its rows, for two fixed vectors
 
 
 def shape_of(block: Any, number: int) -> tuple[int, int]:

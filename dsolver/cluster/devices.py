@@ -23,17 +23,12 @@ INSTALL = f"{installing('cuda13')} (or [cuda12]) installs what is needed beside 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Gpu:
-    """The GPU that a process uses by default.
-
-    Attributes:
-        bus: its PCI address, which is equal where two processes share it.
-        bandwidth: of the memory by the driver's clock and width, bytes per second; 0 where not known.
-    """
+    """The GPU that a process uses by default."""
 
     name: str
-    bus: str
+    bus: str  # its PCI address, which is equal where two processes share it
     memory: int
-    bandwidth: float = 0.0
+    bandwidth: float = 0.0  # of the memory by the driver's clock and width, bytes per second; 0 where not known
 
 
 def find_gpu() -> Gpu | str:

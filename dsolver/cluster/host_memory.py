@@ -34,15 +34,10 @@ UNLIMITED: Final = 1 << 60
 @final
 @dataclass(frozen=True, kw_only=True)
 class Supply:
-    """Memory from which a process is served, by itself or with others.
+    """Memory from which a process is served, by itself or with others."""
 
-    Attributes:
-        what: the bytes are, for messages: "free on the machine".
-        identity: equal for those processes that share it.
-    """
-
-    what: str
-    identity: str
+    what: str  # the bytes are, for messages: "free on the machine"
+    identity: str  # equal for those processes that share it
     free: int
 
 

@@ -56,21 +56,16 @@ _DEFAULTS: Final[dict[str, Any]] = {
 class ClusterOptions:
     """The choice of a cluster.
 
-    Attributes:
-        workers: start so many workers on this machine; None for no cluster of our own.
-        scheduler: address of a running scheduler, such as "tcp://10.0.0.1:8786", or the file that it wrote its address
-            to, ending in ".json"; None for none.
-        wait: begin only when that scheduler has so many workers; None to take those that are there.
-        device: "cpu", "cuda", or "auto" for GPU workers where this machine has a GPU for each.
-
     Raises:
         InputError: the choices exclude each other or are out of range.
     """
 
-    workers: int | None = None
+    workers: int | None = None  # start so many workers on this machine; None for no cluster of our own
+    # address of a running scheduler, such as "tcp://10.0.0.1:8786", or the file that it wrote its address to, ending in
+    # ".json"; None for none.
     scheduler: str | None = None
-    wait: int | None = None
-    device: str = "auto"
+    wait: int | None = None  # begin only when that scheduler has so many workers; None to take those that are there
+    device: str = "auto"  # "cpu", "cuda", or "auto" for GPU workers where this machine has a GPU for each
     engine: str = "auto"
 
     def __post_init__(self) -> None:

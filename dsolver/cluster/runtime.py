@@ -30,18 +30,12 @@ KernelsName = Literal["auto", "numpy"]
 @final
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """A choice of engine, device and workers, checked against what is there. Make it with `connect`.
+    """A choice of engine, device and workers, checked against what is there. Make it with `connect`."""
 
-    Attributes:
-        engine: "reference", "graph" or "resident".
-        kernels: the backend's name, "numpy", "cpu" or "cuda".
-        client: the Dask cluster, or None to stay in this process.
-    """
-
-    engine: str
+    engine: str  # "reference", "graph" or "resident"
     device: str
-    kernels: str
-    client: Client | None
+    kernels: str  # the backend's name, "numpy", "cpu" or "cuda"
+    client: Client | None  # the Dask cluster, or None to stay in this process
     workers: tuple[str, ...]
 
     def chunks_for(self, grid: Triple, divisor: int = 1, *, slabs: bool = False) -> Triple:

@@ -43,20 +43,13 @@ ANYHOW: Final = {"allow_other_workers": True, "pure": False}
 @final
 @dataclass(frozen=True)
 class GivenRows:
-    """Consecutive rows of a matrix, as they lie in its user's arrays.
-
-    Attributes:
-        start: integers (rows + 1,), where rows begin, from any number on.
-        columns: integers, global numbers, of their entries alone.
-        values: of these.
-        near: float64 (rows, k), the near-null space, or None.
-    """
+    """Consecutive rows of a matrix, as they lie in its user's arrays."""
 
     span: tuple[int, int]
-    start: Any
-    columns: Any
-    values: Any
-    near: Any
+    start: Any  # integers (rows + 1,), where rows begin, from any number on
+    columns: Any  # integers, global numbers, of their entries alone
+    values: Any  # of these
+    near: Any  # float64 (rows, k), the near-null space, or None
 
 
 @final

@@ -17,19 +17,13 @@ HOP: Final = 2.3e-6
 @final
 @dataclass(frozen=True, kw_only=True)
 class GpuLink:
-    """A connection that carries values between GPUs.
+    """A connection that carries values between GPUs."""
 
-    Attributes:
-        latency: seconds of an exchange of a few bytes between two GPUs.
-        bandwidth: bytes per second of each GPU.
-        boundary: seconds for the kernel that multiplies what has arrived, which has to be started late.
-        crowded: whether the latency grows with the GPUs of a host that exchange at the same time, as log2 of them.
-    """
-
-    latency: float
-    bandwidth: float
-    boundary: float = 0.0
+    latency: float  # seconds of an exchange of a few bytes between two GPUs
+    bandwidth: float  # bytes per second of each GPU
+    boundary: float = 0.0  # seconds for the kernel that multiplies what has arrived, which has to be started late
     launch: float = 0.0
+    # whether the latency grows with the GPUs of a host that exchange at the same time, as log2 of them.
     crowded: bool = False
 
     def exchange(self, size: float, gpus: int = 2) -> float:
@@ -52,14 +46,11 @@ NETWORK: Final = GpuLink(latency=10e-6, bandwidth=45e9)
 @final
 @dataclass(frozen=True, kw_only=True)
 class Fabric:
-    """The GPUs of a cluster and what joins them.
-
-    Attributes:
-        within: inside a host, where there are several hosts; of one host alone GPUs write into each other's memory.
-    """
+    """The GPUs of a cluster and what joins them."""
 
     per_host: int
     network: GpuLink = NETWORK
+    # inside a host, where there are several hosts; of one host alone GPUs write into each other's memory.
     within: GpuLink = NCCL
 
     def link(self, gpus: int) -> GpuLink:

@@ -131,21 +131,13 @@ def closed_cells(
 @final
 @dataclass(frozen=True, kw_only=True)
 class RegionCells:
-    """The cells of one chunk in closed regions, which are numbered in the order of their labels.
+    """The cells of one chunk in closed regions, which are numbered in the order of their labels."""
 
-    Attributes:
-        cells: int32 (cells,), numbers in lattice order, region after region.
-        volumes: float64 (cells,), of each.
-        groups: which region they are of; its keys are the labels.
-        begun: float64 (regions,), 1 for a region whose first cell is here, so that each counts once; else 0.
-        beyond: int (shared regions,), those with a cell that is coupled to one in another chunk.
-    """
-
-    cells: Any
-    volumes: Any
-    groups: Groups
-    begun: Any
-    beyond: Any
+    cells: Any  # int32 (cells,), numbers in lattice order, region after region
+    volumes: Any  # float64 (cells,), of each
+    groups: Groups  # which region they are of; its keys are the labels
+    begun: Any  # float64 (regions,), 1 for a region whose first cell is here, so that each counts once; else 0
+    beyond: Any  # int (shared regions,), those with a cell that is coupled to one in another chunk
 
 
 def _inside(backend: Backend, _: int, links: Links) -> Any:

@@ -60,19 +60,13 @@ class CellArrays(Mapping[str, Any]):
 @final
 @dataclass(frozen=True, kw_only=True)
 class WithPatch:
-    """Calls make(backend, number, patch, *operands) with a chunk's coefficients.
-
-    Attributes:
-        own: names of the coefficients whose fields are among the operands.
-        halos: names of those whose halos follow them.
-        offsets: what the halos hold.
-    """
+    """Calls make(backend, number, patch, *operands) with a chunk's coefficients."""
 
     make: Callable[..., Any]
     partition: Partition
-    own: tuple[str, ...]
-    halos: tuple[str, ...]
-    offsets: Offsets
+    own: tuple[str, ...]  # names of the coefficients whose fields are among the operands
+    halos: tuple[str, ...]  # names of those whose halos follow them
+    offsets: Offsets  # what the halos hold
 
     @property
     def label(self) -> str | None:

@@ -47,21 +47,15 @@ def closed_pieces(engine: Engine, blocks: PerChunk, senders: Senders) -> ClosedR
 @final
 @dataclass(frozen=True, kw_only=True)
 class _Graph:
-    """The rows of a chunk as a graph, in A's order, and in memory of the host unless told otherwise.
-
-    Attributes:
-        part: int32 (rows,), which rows are connected within the chunk.
-        across: int64 (ghost entries,), rows with entries in ghosts' columns.
-        slots: int64 (ghost entries,), these ghosts.
-        labels: float64 (rows + 1,) on the device: one for each part, see `components`; the last one stands for nothing.
-    """
+    """The rows of a chunk as a graph, in A's order, and in memory of the host unless told otherwise."""
 
     rows: int
     first: int
-    part: npt.NDArray[np.int32]
-    across: npt.NDArray[np.int64]
-    slots: npt.NDArray[np.int64]
+    part: npt.NDArray[np.int32]  # int32 (rows,), which rows are connected within the chunk
+    across: npt.NDArray[np.int64]  # int64 (ghost entries,), rows with entries in ghosts' columns
+    slots: npt.NDArray[np.int64]  # int64 (ghost entries,), these ghosts
     inside: int
+    # float64 (rows + 1,) on the device: one for each part, see `components`; the last one stands for nothing.
     labels: Any
 
 

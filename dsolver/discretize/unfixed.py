@@ -22,16 +22,12 @@ from dsolver.problems.discretization import CellRule, Patch
 @final
 @dataclass(frozen=True, kw_only=True)
 class Unfixed:
-    """Constants that nothing fixes.
+    """Constants that nothing fixes."""
 
-    Attributes:
-        ones: blocks with ones on all cells that are not left out, where one constant is open; else None.
-        sealed: whether a mask keeps all cells from the conditions that would fix the constant.
-    """
-
+    # blocks with ones on all cells that are not left out, where one constant is open; else None.
     ones: PerChunk | None = None
     closed: ClosedRegions | None = None
-    sealed: bool = False
+    sealed: bool = False  # whether a mask keeps all cells from the conditions that would fix the constant
 
 
 def unfixed(

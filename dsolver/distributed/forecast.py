@@ -48,21 +48,15 @@ class Colors(Enum):
 @final
 @dataclass(frozen=True)
 class Part:
-    """A chunk whose bytes are forecast.
-
-    Attributes:
-        order: in which smoothers visit the rows.
-        cuda: whether it lies on a GPU.
-        value: bytes of a value of the preconditioner.
-        first: whether it is its worker's first chunk, with which levels count that live whole on every worker.
-    """
+    """A chunk whose bytes are forecast."""
 
     problem: Problem
     partition: Partition
-    order: Order
+    order: Order  # in which smoothers visit the rows
     number: int
-    cuda: bool = True
-    value: int = F64
+    cuda: bool = True  # whether it lies on a GPU
+    value: int = F64  # bytes of a value of the preconditioner
+    # whether it is its worker's first chunk, with which levels count that live whole on every worker.
     first: bool = True
 
     @cached_property
@@ -131,31 +125,19 @@ class Part:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """Counts of a matrix in one chunk.
-
-    Attributes:
-        padded: rows with the padding of each color to whole slices.
-        entries: stored values off the diagonal, or all of them, holes included; None where nothing is stored.
-        share: of slices that store every column.
-        boundary: rows that read a halo.
-        read: entries of a boundary row that read the halo, in the longest row of a slice.
-        column: bytes of such an entry's column.
-        place: bytes of a boundary row's place, and of what else it has beside its entries.
-        storage: in what form entries are stored; None for sliced ELL.
-        faces: whether that is faces (`dsolver.kernels.formats.checkered.faces`).
-    """
+    """Counts of a matrix in one chunk."""
 
     rows: int
-    padded: int
-    entries: int | None
-    share: float
-    boundary: int
+    padded: int  # rows with the padding of each color to whole slices
+    entries: int | None  # stored values off the diagonal, or all of them, holes included; None where nothing is stored
+    share: float  # of slices that store every column
+    boundary: int  # rows that read a halo
     slots: int
-    read: float
-    column: float = float(I32)
-    place: int = I32
-    storage: Storage | None = None
-    faces: bool = False
+    read: float  # entries of a boundary row that read the halo, in the longest row of a slice
+    column: float = float(I32)  # bytes of such an entry's column
+    place: int = I32  # bytes of a boundary row's place, and of what else it has beside its entries
+    storage: Storage | None = None  # in what form entries are stored; None for sliced ELL
+    faces: bool = False  # whether that is faces (`dsolver.kernels.formats.checkered.faces`)
 
 
 @final

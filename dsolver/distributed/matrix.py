@@ -35,18 +35,12 @@ from dsolver.kernels.formats.layout import HaloLayout, Layout
 @final
 @dataclass(frozen=True, kw_only=True)
 class ChunkMatrix:
-    """One chunk's rows of a distributed matrix.
-
-    Attributes:
-        local: the entries in own columns, in the backend's form.
-        ghost: the entries in the columns of other chunks, in the backend's form; its columns are halo slots.
-        halo: what is exchanged of the vector that is multiplied.
-    """
+    """One chunk's rows of a distributed matrix."""
 
     layout: Layout
-    local: Any
-    ghost: Any = None
-    halo: HaloLayout | None = None
+    local: Any  # the entries in own columns, in the backend's form
+    ghost: Any = None  # the entries in the columns of other chunks, in the backend's form; its columns are halo slots
+    halo: HaloLayout | None = None  # what is exchanged of the vector that is multiplied
 
 
 @final

@@ -19,24 +19,15 @@ CONSISTENT: Final = 1e-10
 @final
 @dataclass(frozen=True, kw_only=True)
 class Inconsistency:
-    """Inconsistent part of a right-hand side: what no x can reach.
+    """Inconsistent part of a right-hand side: what no x can reach."""
 
-    Attributes:
-        closed: how many regions have a constant of their own that nothing fixes; the whole grid may be one.
-        part: the length of what cannot be reached over that of all of b.
-        regions: in how many regions |n·b| / (‖n‖ ‖b‖) is more than `CONSISTENT`.
-        worst: the largest of these numbers.
-        cell: a cell of that region; None where there is only one region, the whole grid.
-        vectors: how many null vectors were given, in place of regions.
-        sealed: whether there are boundary conditions that fix solutions, but all cells are in closed regions.
-    """
-
-    closed: int = 0
-    part: float = 0.0
-    regions: int = 0
-    worst: float = 0.0
-    cell: Triple | None = None
-    vectors: int = 0
+    closed: int = 0  # how many regions have a constant of their own that nothing fixes; the whole grid may be one
+    part: float = 0.0  # the length of what cannot be reached over that of all of b
+    regions: int = 0  # in how many regions |n·b| / (‖n‖ ‖b‖) is more than `CONSISTENT`
+    worst: float = 0.0  # the largest of these numbers
+    cell: Triple | None = None  # a cell of that region; None where there is only one region, the whole grid
+    vectors: int = 0  # how many null vectors were given, in place of regions
+    # whether there are boundary conditions that fix solutions, but all cells are in closed regions.
     sealed: bool = False
 
 

@@ -33,15 +33,13 @@ class GivenPencil:
     """An eigenvalue problem.
 
     Attributes:
-        problem: A, with B among its `parts` where that is a sparse matrix.
-        diagonal: of B where that is diagonal, of a grid a density, like a right-hand side; else None.
-        offset: to be added to eigenvalues of the problem, for the given A has so much of B beside the problem's.
         negated: whether the problem is that of -A.
         exponent: of two, by which the problem's A was multiplied.
     """
 
-    problem: Problem
-    diagonal: Any = None
+    problem: Problem  # A, with B among its `parts` where that is a sparse matrix
+    diagonal: Any = None  # of B where that is diagonal, of a grid a density, like a right-hand side; else None
+    # to be added to eigenvalues of the problem, for the given A has so much of B beside the problem's.
     offset: float = 0.0
 
     @property

@@ -33,37 +33,29 @@ class Wanted:
     """Values that are sought.
 
     Attributes:
-        count: values.
         tol, offset, maxiter, highest, definite, plain: as of `EigenTerms`, like the others.
-        probed: iterations after which the search ends where no value is negative; None for no such number.
     """
 
-    count: int
+    count: int  # values
     tol: float
     maxiter: int
     offset: float = 0.0
     highest: bool = False
     definite: bool = False
     plain: bool = False
+    # iterations after which the search ends where no value is negative; None for no such number.
     probed: int | None = None
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class SpectrumEnd:
-    """An end of the spectrum.
+    """An end of the spectrum."""
 
-    Attributes:
-        values: float64 (count,), ascending; of the program's matrix.
-        vectors: the arrays of their vectors.
-        residuals: float64 (count,).
-        limits: float64 (count,), of each residual.
-    """
-
-    values: Any
-    vectors: list[Any]
-    residuals: Any
-    limits: Any
+    values: Any  # float64 (count,), ascending; of the program's matrix
+    vectors: list[Any]  # the arrays of their vectors
+    residuals: Any  # float64 (count,)
+    limits: Any  # float64 (count,), of each residual
     iterations: int
     status: Status
 

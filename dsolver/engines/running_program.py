@@ -46,15 +46,10 @@ class PartsOfArray(Mapping[int, Any]):
 
 
 class RunningProgram(ABC, Generic[P_co]):
-    """A program that was started, one instance on every rank.
+    """A program that was started, one instance on every rank."""
 
-    Attributes:
-        link: for people, what carries values between its ranks; empty where there is one, or none.
-        stride: seconds of iterations that a call should be worth: 0 where calls cost nothing.
-    """
-
-    link: str = ""
-    stride: float = 0.0
+    link: str = ""  # for people, what carries values between its ranks; empty where there is one, or none
+    stride: float = 0.0  # seconds of iterations that a call should be worth: 0 where calls cost nothing
 
     @property
     def ended(self) -> bool:

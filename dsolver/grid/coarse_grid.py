@@ -30,18 +30,12 @@ def partition_of(grid: Triple, sizes: Any, periodic: Sequence[bool]) -> Partitio
 @final
 @dataclass(frozen=True, kw_only=True)
 class CoarseGrid:
-    """The grid of the next coarser level of a partition, with factor 2 along coarsened axes, else 1.
-
-    Attributes:
-        partition: of the coarser level; one chunk where it is replicated.
-        boxes: the coarse points of each fine chunk; of a replicated level they may be empty.
-        replicated: whether the level lives whole on every owner while the finer one is distributed.
-    """
+    """The grid of the next coarser level of a partition, with factor 2 along coarsened axes, else 1."""
 
     factors: Triple
-    partition: Partition
-    boxes: tuple[Box, ...]
-    replicated: bool
+    partition: Partition  # of the coarser level; one chunk where it is replicated
+    boxes: tuple[Box, ...]  # the coarse points of each fine chunk; of a replicated level they may be empty
+    replicated: bool  # whether the level lives whole on every owner while the finer one is distributed
 
     @classmethod
     def of(cls, fine: Partition, factors: Triple) -> CoarseGrid:

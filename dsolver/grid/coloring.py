@@ -47,18 +47,14 @@ NOWHERE: Final[Flags] = (False, False, False)
 
 @dataclass(frozen=True)
 class Order:
-    """A coloring of points.
+    """A coloring of points."""
 
-    Attributes:
-        classes: the parity classes (i & 1) + 2 (j & 1) + 4 (k & 1) in the order of the forward sweep, or None for the
-            natural order: there the color is i + 2 j + 4 k. Every neighbor with a smaller row number has a smaller
-            color, so visiting colors in order is Gauss-Seidel in natural order, with whole wavefronts at a time.
-        red_black: the color is the parity of i + j + k, for 7-point stencils alone; classes is None then.
-        coloring: a name of `dsolver.kernels.colorings.COLORINGS`, for the graph of 27 points; classes is None then.
-    """
-
+    # the parity classes (i & 1) + 2 (j & 1) + 4 (k & 1) in the order of the forward sweep, or None for the natural
+    # order: there the color is i + 2 j + 4 k. Every neighbor with a smaller row number has a smaller color, so visiting
+    # colors in order is Gauss-Seidel in natural order, with whole wavefronts at a time.
     classes: tuple[int, ...] | None
-    red_black: bool = False
+    red_black: bool = False  # the color is the parity of i + j + k, for 7-point stencils alone; classes is None then
+    # a name of `dsolver.kernels.colorings.COLORINGS`, for the graph of 27 points; classes is None then.
     coloring: str | None = None
 
     def __post_init__(self) -> None:

@@ -17,15 +17,12 @@ Sizes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class HaloPlan:
-    """Halo exchange of a chunk, as rows and slots: nothing here knows of a grid.
+    """Halo exchange of a chunk, as rows and slots: nothing here knows of a grid."""
 
-    Attributes:
-        sends: per neighbor, its chunk number and the own rows whose values it reads, in the order of its slots.
-        receives: per neighbor, its chunk number and the number of slots that it fills; slots are numbered
-            through, neighbor after neighbor in ascending chunk number.
-    """
-
+    # per neighbor, its chunk number and the own rows whose values it reads, in the order of its slots.
     sends: tuple[tuple[int, npt.NDArray[np.int64]], ...]
+    # per neighbor, its chunk number and the number of slots that it fills; slots are numbered through, neighbor after
+    # neighbor in ascending chunk number.
     receives: tuple[tuple[int, int], ...]
 
     @property
@@ -36,16 +33,11 @@ class HaloPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class HaloPiece:
-    """A box of points around a chunk that its rows read, all of one chunk.
+    """A box of points around a chunk that its rows read, all of one chunk."""
 
-    Attributes:
-        source: the chunk that owns the points: a neighbor, or the chunk itself across a periodic axis.
-        seen: where the rows find them: the box, moved by whole periods.
-    """
-
-    source: int
+    source: int  # the chunk that owns the points: a neighbor, or the chunk itself across a periodic axis
     box: Box
-    seen: Box
+    seen: Box  # where the rows find them: the box, moved by whole periods
 
 
 @lru_cache(maxsize=4096)  # set-up asks for the same ones again and again: a chunk's for each coefficient and level

@@ -26,14 +26,11 @@ ROOM = 8
 class RowPartition:
     """Consecutive rows for each chunk.
 
-    Attributes:
-        bounds: chunk c owns rows [bounds[c], bounds[c + 1]); ascending, from 0 to the number of rows.
-
     Raises:
         InputError: a chunk would have no row.
     """
 
-    bounds: tuple[int, ...]
+    bounds: tuple[int, ...]  # chunk c owns rows [bounds[c], bounds[c + 1]); ascending, from 0 to the number of rows
 
     def __post_init__(self) -> None:
         if len(self.bounds) < 2 or self.bounds[0] != 0 or any(a >= b for a, b in pairwise(self.bounds)):

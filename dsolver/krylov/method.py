@@ -51,17 +51,16 @@ class KrylovMethod(ABC):
     be launched ahead of knowing whether they are needed, and x is the iterate that the last residual tells of.
 
     Attributes:
-        operator: A, to be set before the first start.
-        given: the matrix whose residuals count, where A only stands for it; else None. Its r is what A corrects, as in
-            iterative refinement.
         preconditioner: M, or None for the identity.
         b, x, r: right-hand side, iterate, residual.
         rr: r . r.
-        known: b . b, on the device and here, where x is zero, so that the next residual is b; else None.
     """
 
-    operator: Operator
+    operator: Operator  # A, to be set before the first start
+    # the matrix whose residuals count, where A only stands for it; else None. Its r is what A corrects, as in iterative
+    # refinement.
     given: Operator | None = None
+    # b . b, on the device and here, where x is zero, so that the next residual is b; else None.
     known: tuple[Scalar, float] | None = None
 
     def __init__(self, engine: Engine, layout: PerChunk) -> None:

@@ -20,39 +20,24 @@ from dsolver.status import Status
 @final
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """Traits of a method.
+    """Traits of a method."""
 
-    Attributes:
-        title: its name in sentences.
-        make: makes it on an engine, for vectors of a layout, with so many vectors of the first basis, and at most.
-        symmetric: it needs A = Aᴴ, or A = Aᵀ where it is `orthogonal`, and M = Mᵀ.
-        orthogonal: it is for complex matrices with A = Aᵀ.
-        vectors: that it keeps.
-        basis: vectors that it keeps beside them for each one of a basis.
-        moved: vectors that an iteration reads or writes, those within M aside.
-        moved_each: vectors that it does so with beside them for each one of a basis, on the mean of all its lengths.
-        products: with A and with M in an iteration.
-        batched: it runs on a batched engine.
-        replaces: its recursion can take the true residual between two iterations.
-        checked: the true residual can be looked at between two, though iterates do not follow from it.
-        sums: it applies M once more to a sum of what it has applied M to, so that what M rounds shows in x.
-        breakdown: the status where it breaks down.
-    """
-
-    title: str
+    title: str  # its name in sentences
+    # makes it on an engine, for vectors of a layout, with so many vectors of the first basis, and at most.
     make: Callable[[Engine, PerChunk, int, int], KrylovMethod]
-    symmetric: bool = False
-    orthogonal: bool = False
-    vectors: int
-    basis: int = 0
-    moved: int
+    symmetric: bool = False  # it needs A = Aᴴ, or A = Aᵀ where it is `orthogonal`, and M = Mᵀ
+    orthogonal: bool = False  # it is for complex matrices with A = Aᵀ
+    vectors: int  # that it keeps
+    basis: int = 0  # vectors that it keeps beside them for each one of a basis
+    moved: int  # vectors that an iteration reads or writes, those within M aside
+    # vectors that it does so with beside them for each one of a basis, on the mean of all its lengths.
     moved_each: float = 0.0
-    products: int = 1
-    batched: bool = False
-    replaces: bool = True
-    checked: bool = False
-    sums: bool = False
-    breakdown: Status = Status.BREAKDOWN
+    products: int = 1  # with A and with M in an iteration
+    batched: bool = False  # it runs on a batched engine
+    replaces: bool = True  # its recursion can take the true residual between two iterations
+    checked: bool = False  # the true residual can be looked at between two, though iterates do not follow from it
+    sums: bool = False  # it applies M once more to a sum of what it has applied M to, so that what M rounds shows in x
+    breakdown: Status = Status.BREAKDOWN  # the status where it breaks down
 
 
 MethodName = Literal["cg", "fcg", "cocg", "minres", "gmres", "fgmres", "bicgstab"]

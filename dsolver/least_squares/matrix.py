@@ -79,23 +79,15 @@ class RectangularMatrix:
 @final
 @dataclass(frozen=True, kw_only=True)
 class CutRectangular:
-    """A rectangular matrix in chunks.
+    """A rectangular matrix in chunks."""
 
-    Attributes:
-        row_partition: the chunks of vectors with an item for each row.
-        column_partition: those of vectors with one for each column.
-        whole: the rows of the only chunk, which makes those of the transpose itself; None where there are several.
-        formats: as of `dsolver.matrix`, of the only chunk.
-        by_rows: the rows of several chunks.
-        by_columns: those of the transpose.
-    """
-
-    row_partition: Partition
-    column_partition: Partition
+    row_partition: Partition  # the chunks of vectors with an item for each row
+    column_partition: Partition  # those of vectors with one for each column
+    # the rows of the only chunk, which makes those of the transpose itself; None where there are several.
     whole: Csr | None = None
-    formats: str | None = None
-    by_rows: CutMatrix | None = None
-    by_columns: CutMatrix | None = None
+    formats: str | None = None  # as of `dsolver.matrix`, of the only chunk
+    by_rows: CutMatrix | None = None  # the rows of several chunks
+    by_columns: CutMatrix | None = None  # those of the transpose
 
     @property
     def senders(self) -> tuple[Senders, Senders]:

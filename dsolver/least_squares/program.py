@@ -40,20 +40,14 @@ LIMIT: Final = 7
 @final
 @dataclass(frozen=True, kw_only=True)
 class LeastSquaresSpec:
-    """Specification of a program for least squares.
-
-    Attributes:
-        scaled: whether columns of A are divided by their norms.
-        row_senders: the chunks whose columns of A each chunk's rows read.
-        column_senders: the chunks whose rows of A each chunk's columns read.
-    """
+    """Specification of a program for least squares."""
 
     method: str
     damp: float
-    scaled: bool
+    scaled: bool  # whether columns of A are divided by their norms
     columns: int
-    row_senders: Senders
-    column_senders: Senders
+    row_senders: Senders  # the chunks whose columns of A each chunk's rows read
+    column_senders: Senders  # the chunks whose rows of A each chunk's columns read
 
 
 @final
@@ -75,15 +69,10 @@ class Ends:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Norms:
-    """Norms after an iteration, as the method knows them.
+    """Norms after an iteration, as the method knows them."""
 
-    Attributes:
-        residual: ‖b - A x‖; of LSMR with the damped part.
-        normal: ‖Aᵀ(b - A x) - damp² x‖.
-    """
-
-    residual: float
-    normal: float
+    residual: float  # ‖b - A x‖; of LSMR with the damped part
+    normal: float  # ‖Aᵀ(b - A x) - damp² x‖
     matrix: float
     condition: float
     x: float

@@ -23,17 +23,11 @@ ASYMMETRY: Final = 1e-12
 @final
 @dataclass(frozen=True, kw_only=True)
 class RowsOnGpu:
-    """A square matrix on a GPU in canonical form, with the names of a CSR array of SciPy; it may be its user's memory.
+    """A square matrix on a GPU in canonical form, with names of a CSR array of SciPy; it may be its user's memory."""
 
-    Attributes:
-        indptr: int64 (rows + 1,), of CuPy like the others.
-        indices: int32.
-        data: float64.
-    """
-
-    indptr: Any
-    indices: Any
-    data: Any
+    indptr: Any  # int64 (rows + 1,), of CuPy like the others
+    indices: Any  # int32
+    data: Any  # float64
 
     @property
     def shape(self) -> tuple[int, int]:

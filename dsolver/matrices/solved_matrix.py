@@ -31,25 +31,17 @@ FAR: Final = 400
 @final
 @dataclass(frozen=True, kw_only=True)
 class SolvedMatrix:
-    """A matrix as it is solved.
+    """A matrix as it is solved."""
 
-    Attributes:
-        rows: in canonical form; those that were given where nothing hides what they are.
-        look: what their entries tell.
-        given: the matrix that was given, negated where `negated` says so, if `rows` has other entries; else None.
-        negated: whether signs are turned, so that -A x = -b is solved.
-        exponent: of two, by which entries were multiplied that are all too small or too large to have squares.
-        known: rows that alone tell their unknown, and were taken out of the others: it is set before a solve begins.
-        notes: what was changed, for `Solution.notes`.
-    """
-
-    rows: Any
-    look: Look
+    rows: Any  # in canonical form; those that were given where nothing hides what they are
+    look: Look  # what their entries tell
+    # the matrix that was given, negated where `negated` says so, if `rows` has other entries; else None.
     given: Any = None
-    negated: bool = False
-    exponent: int = 0
+    negated: bool = False  # whether signs are turned, so that -A x = -b is solved
+    exponent: int = 0  # of two, by which entries were multiplied that are all too small or too large to have squares
+    # rows that alone tell their unknown, and were taken out of the others: it is set before a solve begins.
     known: int = 0
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what was changed, for `Solution.notes`
 
 
 def solved_matrix(rows: Any, look: Look, symmetric: bool | None = None) -> SolvedMatrix:

@@ -28,12 +28,11 @@ class SolveRecord:
     """The messages of one solve so far; see `dsolver.monitor.events`.
 
     Attributes:
-        start: its `start` message; of a solve that began before anyone listened, only what every message has.
         iterations, residuals: the curve, ascending.
         state, spans, end: the newest message of each kind, or None.
     """
 
-    start: Message
+    start: Message  # its `start` message; of a solve that began before anyone listened, only what every message has
     iterations: list[int] = field(default_factory=list)
     residuals: list[float] = field(default_factory=list)
     state: Message | None = None

@@ -17,17 +17,13 @@ from dsolver.multigrid.level import Level, Step, Transfer
 @final
 @dataclass(frozen=True, kw_only=True)
 class ChunkTransfer:
-    """Restriction and prolongation of one chunk.
-
-    Attributes:
-        prolongation: P; its columns are coarse points, all of them where the coarser level lives whole on every owner.
-        weights: float64 (K coarse rows,), the coarser level's matrix rows, offset after offset; None once they have
-            been used.
-    """
+    """Restriction and prolongation of one chunk."""
 
     restriction: ChunkMatrix
+    # P; its columns are coarse points, all of them where the coarser level lives whole on every owner.
     prolongation: ChunkMatrix
     columns: Layout
+    # float64 (K coarse rows,), the coarser level's matrix rows, offset after offset; None once they have been used.
     weights: Any = None
 
     @property

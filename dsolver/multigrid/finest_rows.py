@@ -24,31 +24,21 @@ from dsolver.multigrid.geometric.constant_stencil import look_at_rows
 @final
 @dataclass(frozen=True, kw_only=True)
 class FinestRows:
-    """The finest level's rows of the matrix.
-
-    Attributes:
-        partition: the chunks.
-        offsets: of the columns.
-        weights: float64 (K rows,) of every chunk, offset after offset in lattice order, or (K,) for a constant stencil.
-        constant: whether it is one.
-        closed: bool (rows,) of every chunk, the cells that are left out; None for none.
-        singular: whether the vector of ones on all rows is in the null space; if masked, on those of cells that are not
-            left out.
-        raised: what the levels' diagonal is multiplied by, a block for each chunk, so that nothing of the kind is left
-            of regions of rows; None for ones.
-        jumping: what `matrix_statistics.jumping` has found, if it was asked.
-        lattice: whether it was found that the finest level need not follow couplings.
-    """
+    """The finest level's rows of the matrix."""
 
     partition: Partition
-    offsets: Offsets
+    offsets: Offsets  # of the columns
+    # float64 (K rows,) of every chunk, offset after offset in lattice order, or (K,) for a constant stencil.
     weights: PerChunk
-    constant: bool
-    closed: PerChunk | None = None
+    constant: bool  # whether it is one
+    closed: PerChunk | None = None  # bool (rows,) of every chunk, the cells that are left out; None for none
+    # whether the vector of ones on all rows is in the null space; if masked, on those of cells that are not left out.
     singular: bool = False
+    # what the levels' diagonal is multiplied by, a block for each chunk, so that nothing of the kind is left of regions
+    # of rows; None for ones.
     raised: PerChunk | None = None
-    jumping: float | None = None
-    lattice: bool = False
+    jumping: float | None = None  # what `matrix_statistics.jumping` has found, if it was asked
+    lattice: bool = False  # whether it was found that the finest level need not follow couplings
 
     @cached_property
     def chunks(self) -> Partition:

@@ -27,35 +27,27 @@ def at_level(depth: int, *made: Any) -> AtLevel:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """One level of a multigrid hierarchy, however it was made.
-
-    Attributes:
-        offsets: what its rows read of a lattice.
-        layout: the `Layout` of every chunk.
-        original: the problem's own matrix on the finest level, where `chunks` have a raised diagonal or values of
-            another type; else None.
-        make_smoother: makes its smoother of an engine, its matrix and a number of sweeps.
-        inverse: the `DenseInverse` of every chunk on the coarsest level, else None.
-        algebraic: whether it has no lattice, because strong couplings chose its points.
-        rough: of the finest level, whether its coefficients jump from point to point.
-        reads: the chunks whose rows each chunk reads, where there is no lattice that says so.
-        in_turns: whether its smoother goes over fine and coarse points in turn, after the coarse correction alone.
-        entries: of every chunk the number of its rows' entries, where the level was made for an algebraic hierarchy.
-    """
+    """One level of a multigrid hierarchy, however it was made."""
 
     engine: Engine
     partition: Partition
-    offsets: Offsets
-    layout: PerChunk
+    offsets: Offsets  # what its rows read of a lattice
+    layout: PerChunk  # the `Layout` of every chunk
     chunks: PerChunk
+    # the problem's own matrix on the finest level, where `chunks` have a raised diagonal or values of another type;
+    # else None.
     original: PerChunk | None = None
+    # makes its smoother of an engine, its matrix and a number of sweeps.
     make_smoother: Callable[[Engine, Matrix, int], Smoother] = GaussSeidel
     transfer: Transfer | None = None
-    inverse: PerChunk | None = None
-    algebraic: bool = False
-    rough: bool = False
+    inverse: PerChunk | None = None  # the `DenseInverse` of every chunk on the coarsest level, else None
+    algebraic: bool = False  # whether it has no lattice, because strong couplings chose its points
+    rough: bool = False  # of the finest level, whether its coefficients jump from point to point
+    # the chunks whose rows each chunk reads, where there is no lattice that says so.
     reads: Sequence[Sequence[int]] | None = None
+    # whether its smoother goes over fine and coarse points in turn, after the coarse correction alone.
     in_turns: bool = False
+    # of every chunk the number of its rows' entries, where the level was made for an algebraic hierarchy.
     entries: PerChunk | None = None
 
     @property
@@ -92,17 +84,14 @@ class Level:
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer(ABC):
-    """Restriction and prolongation between a level and the next coarser one.
+    """Restriction and prolongation between a level and the next coarser one."""
 
-    Attributes:
-        chunks: of every chunk what the two products read, with `coarse`, the storage order of its restricted residual,
-            and `columns`, the order in which it reads the coarser level's solution.
-        order: the `Route` to `columns` from the storage order of that level, on its engine; None where they are one.
-        replication: where the coarser level lives whole on every owner while this one is distributed, else None.
-    """
-
+    # of every chunk what the two products read, with `coarse`, the storage order of its restricted residual, and
+    # `columns`, the order in which it reads the coarser level's solution.
     chunks: PerChunk
+    # the `Route` to `columns` from the storage order of that level, on its engine; None where they are one.
     order: PerChunk | None = None
+    # where the coarser level lives whole on every owner while this one is distributed, else None.
     replication: Replication | None = None
 
     @abstractmethod

@@ -24,15 +24,10 @@ Places = Callable[[], list[Any]]
 @final
 @dataclass(frozen=True, kw_only=True)
 class Replication:
-    """The exchange that makes of the chunks' parts of a vector one that every owner has whole.
+    """The exchange that makes of the chunks' parts of a vector one that every owner has whole."""
 
-    Attributes:
-        plan: the `HaloLayout` of every chunk by which owners get the other chunks' parts.
-        senders: the chunks that each chunk's plan names.
-    """
-
-    plan: PerChunk
-    senders: Sequence[Sequence[int]]
+    plan: PerChunk  # the `HaloLayout` of every chunk by which owners get the other chunks' parts
+    senders: Sequence[Sequence[int]]  # the chunks that each chunk's plan names
     own: PerChunk
     others: PerChunk
 

@@ -32,11 +32,9 @@ class KeptLevels:
     """Levels of M that stay while A changes.
 
     M of another positive definite matrix is positive definite itself: conjugate gradients need no more.
-
-    Attributes:
-        levels: finest first. The finest matrix of M stays beside the new A, unless M is stored in a smaller type.
     """
 
+    # finest first. The finest matrix of M stays beside the new A, unless M is stored in a smaller type.
     levels: Sequence[Level]
     layout: PerChunk
     closed: int

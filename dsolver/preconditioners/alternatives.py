@@ -37,18 +37,13 @@ wait for that."""
 @final
 @dataclass(frozen=True, kw_only=True)
 class Alternative:
-    """Another preconditioner for a solve that is slow, or another method for one that cannot go on.
-
-    Attributes:
-        further: iterations of the first one that cost as much as to change and to solve with the other.
-        method: the other method; None for the one that it has.
-    """
+    """Another preconditioner for a solve that is slow, or another method for one that cannot go on."""
 
     taken: str
     name: str
     m: Preconditioner
-    further: int = 0
-    method: str | None = None
+    further: int = 0  # iterations of the first one that cost as much as to change and to solve with the other
+    method: str | None = None  # the other method; None for the one that it has
 
 
 def alternative_to(

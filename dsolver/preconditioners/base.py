@@ -24,35 +24,24 @@ BLOCK_BYTES: Final = 18
 @final
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """Abilities of a preconditioner, for those who decide where and how it is run.
+    """Abilities of a preconditioner, for those who decide where and how it is run."""
 
-    Attributes:
-        batched: it can be made on a batched engine, where it reads no scalars.
-        lowered: it can be made in a smaller value type than A's; it uses neither `Site.cg` nor `Site.matrix` then.
-        everywhere: a cluster that is open is taken for it; if not, one that is named.
-        recorded: it is the same kernels on the same handles each time, so that an engine may record an iteration.
-        multilevel: its coarse levels see the whole grid at once.
-        guesses: it makes first guesses, ``x0="fmg"``.
-        diagonal: it divides by the diagonal of A.
-        symmetric: it is made for A = Aᵀ.
-        complex: it is made for complex A itself, on an engine of complex vectors.
-        any_sign: it need be neither definite nor symmetric where A is not.
-        stagnation: iterations without progress after which it will make none; None for the usual number.
-        fallback: iterations without progress after which its smaller value type may be the reason; None for no such
-            number. With one, the smaller type is taken on GPUs where none was asked for.
-    """
-
-    batched: bool = False
+    batched: bool = False  # it can be made on a batched engine, where it reads no scalars
+    # it can be made in a smaller value type than A's; it uses neither `Site.cg` nor `Site.matrix` then.
     lowered: bool = False
-    everywhere: bool = True
+    everywhere: bool = True  # a cluster that is open is taken for it; if not, one that is named
+    # it is the same kernels on the same handles each time, so that an engine may record an iteration.
     recorded: bool = True
-    multilevel: bool = False
-    guesses: bool = False
-    diagonal: bool = False
-    symmetric: bool = False
-    complex: bool = False
-    any_sign: bool = False
+    multilevel: bool = False  # its coarse levels see the whole grid at once
+    guesses: bool = False  # it makes first guesses, ``x0="fmg"``
+    diagonal: bool = False  # it divides by the diagonal of A
+    symmetric: bool = False  # it is made for A = Aᵀ
+    complex: bool = False  # it is made for complex A itself, on an engine of complex vectors
+    any_sign: bool = False  # it need be neither definite nor symmetric where A is not
+    # iterations without progress after which it will make none; None for the usual number.
     stagnation: int | None = None
+    # iterations without progress after which its smaller value type may be the reason; None for no such number. With
+    # one, the smaller type is taken on GPUs where none was asked for.
     fallback: int | None = None
 
 
@@ -63,29 +52,18 @@ Built = tuple[PerChunk, Sequence[Any]]
 @final
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Place where a preconditioner is made.
+    """Place where a preconditioner is made."""
 
-    Attributes:
-        engine: runs the kernels, in the preconditioner's value type and for `Engine.width` columns.
-        chunks: A in float64, the `ChunkMatrix` of every chunk.
-        given: the same, of the matrix whose residuals count, where that is another one; else None.
-        parts: the same, of both parts of a complex A, for which `chunks` stands then; else ().
-        levels: of the preconditioner, as it has built them.
-        matrix: A on the engine of float64.
-        symmetric: whether A is.
-        method: whose fields may be used as work space; b and x must then be what they were. None where it has complex
-            ones.
-        single: where the engine is for several vectors, what was made of the same for one; else None.
-    """
-
-    engine: Engine
-    chunks: PerChunk
-    given: PerChunk | None = None
-    parts: tuple[PerChunk, ...] = ()
-    levels: Sequence[Any]
-    matrix: Matrix
-    symmetric: bool
+    engine: Engine  # runs the kernels, in the preconditioner's value type and for `Engine.width` columns
+    chunks: PerChunk  # A in float64, the `ChunkMatrix` of every chunk
+    given: PerChunk | None = None  # the same, of the matrix whose residuals count, where that is another one; else None
+    parts: tuple[PerChunk, ...] = ()  # the same, of both parts of a complex A, for which `chunks` stands then; else ()
+    levels: Sequence[Any]  # of the preconditioner, as it has built them
+    matrix: Matrix  # A on the engine of float64
+    symmetric: bool  # whether A is
+    # whose fields may be used as work space; b and x must then be what they were. None where it has complex ones.
     method: KrylovMethod | None
+    # where the engine is for several vectors, what was made of the same for one; else None.
     single: ApproximateInverse | None = None
 
     @property
@@ -101,31 +79,20 @@ class Site:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """Bytes of A and a preconditioner in one chunk, counted before anything is allocated.
+    """Bytes of A and a preconditioner in one chunk, counted before anything is allocated."""
 
-    Attributes:
-        levels: matrices, finest first: A, in the preconditioner's value type.
-        exact: A in float64, where that is one more matrix.
-        vectors: of the preconditioner, for each right-hand side.
-        slots: the same, of every halo that it fills.
-        shared: what all right-hand sides share.
-        rows: A's rows once more, when set-up needs most, or what else all chunks of a worker need at once.
-        temporary: what set-up needs then beside them; None for what A takes by itself.
-        blocks: of each row, while right-hand sides and solutions are brought in and out.
-        moved: what one application reads and writes: every stored value for each pass that uses it, every vector for
-            each operation that reads or writes it.
-        reached: the part of a GPU's bandwidth, as of a copy, at which it moves them, levels of few rows aside.
-    """
-
-    levels: Sequence[MatrixForecast]
-    exact: int = 0
-    vectors: int = 0
-    slots: Sequence[int] = ()
-    shared: int = 0
-    rows: int = 0
-    temporary: int | None = None
-    blocks: int = BLOCK_BYTES
+    levels: Sequence[MatrixForecast]  # matrices, finest first: A, in the preconditioner's value type
+    exact: int = 0  # A in float64, where that is one more matrix
+    vectors: int = 0  # of the preconditioner, for each right-hand side
+    slots: Sequence[int] = ()  # the same, of every halo that it fills
+    shared: int = 0  # what all right-hand sides share
+    rows: int = 0  # A's rows once more, when set-up needs most, or what else all chunks of a worker need at once
+    temporary: int | None = None  # what set-up needs then beside them; None for what A takes by itself
+    blocks: int = BLOCK_BYTES  # of each row, while right-hand sides and solutions are brought in and out
+    # what one application reads and writes: every stored value for each pass that uses it, every vector for each
+    # operation that reads or writes it.
     moved: int = 0
+    # the part of a GPU's bandwidth, as of a copy, at which it moves them, levels of few rows aside.
     reached: float = 0.9
 
 

@@ -54,19 +54,14 @@ def closed(problem: Problem, _: Backend, __: int, patch: Patch) -> Any:
 @final
 @dataclass(frozen=True, kw_only=True)
 class MakeStored:
-    """Makes a chunk's rows of A, all of them stored, in the order in which a smoother visits them.
-
-    Attributes:
-        diagonal: what the diagonal is multiplied by; None for ones.
-        compact: store them in less where that loses nothing: nothing but products is wanted.
-    """
+    """Makes a chunk's rows of A, all of them stored, in the order in which a smoother visits them."""
 
     label: ClassVar[str] = "setup-levels"
     problem: Problem
     partition: Partition
     order: Order
-    diagonal: Blocks | None = None
-    compact: bool = False
+    diagonal: Blocks | None = None  # what the diagonal is multiplied by; None for ones
+    compact: bool = False  # store them in less where that loses nothing: nothing but products is wanted
 
     def __call__(self, backend: Backend, number: int, patch: Patch | None = None) -> tuple[ChunkMatrix]:
         """A matrix for the finest level; the patch has the chunk's coefficients, if there are any."""
@@ -88,25 +83,17 @@ class MakeStored:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Builder:
-    """Builds matrices of one system, whose coefficients are loaded.
+    """Builds matrices of one system, whose coefficients are loaded."""
 
-    Attributes:
-        engine: of A, in float64.
-        order: in which smoothers visit the rows.
-        dtype: the preconditioner's value type.
-        diagonal: what A's diagonal is multiplied by; None for ones.
-        reuse: what set-ups leave for each other; None where each one stands alone.
-        early: called when A is there while levels are still under way and the host has time, if that happens at all.
-    """
-
-    engine: Engine
+    engine: Engine  # of A, in float64
     system: System
     problem: Problem
     partition: Partition
-    order: Order
-    dtype: str = "float64"
-    diagonal: Blocks | None = None
-    reuse: Reuse | None = None
+    order: Order  # in which smoothers visit the rows
+    dtype: str = "float64"  # the preconditioner's value type
+    diagonal: Blocks | None = None  # what A's diagonal is multiplied by; None for ones
+    reuse: Reuse | None = None  # what set-ups leave for each other; None where each one stands alone
+    # called when A is there while levels are still under way and the host has time, if that happens at all.
     early: Early = unused
 
     @property

@@ -30,17 +30,11 @@ LARGEST_SHIFT: Final = 1e3
 @final
 @dataclass(frozen=True, kw_only=True)
 class ChunkFactors:
-    """Factors of one chunk's own part, and the ways between the order of A's vectors and theirs.
+    """Factors of one chunk's own part, and the ways between the order of A's vectors and theirs."""
 
-    Attributes:
-        layout: the rows color after color.
-        lower: I + L for forward half sweeps, in the backend's form.
-        upper: D + U for backward ones; the same entries.
-    """
-
-    layout: Layout
-    lower: Any
-    upper: Any
+    layout: Layout  # the rows color after color
+    lower: Any  # I + L for forward half sweeps, in the backend's form
+    upper: Any  # D + U for backward ones; the same entries
     there: Route
     back: Route
 
@@ -48,15 +42,11 @@ class ChunkFactors:
 @final
 @dataclass(frozen=True, kw_only=True)
 class MakeFactors:
-    """Makes the factors of a chunk.
-
-    Attributes:
-        factors: makes them of the own part and the rows' colors.
-        arranged: puts the rows of the own part in another order before: see `Sweeps.arranged`.
-    """
+    """Makes the factors of a chunk."""
 
     label: ClassVar[str] = "setup-levels"
-    factors: Callable[[SweepSetup, Csr, Any], TriangularFactors]
+    factors: Callable[[SweepSetup, Csr, Any], TriangularFactors]  # makes them of the own part and the rows' colors
+    # puts the rows of the own part in another order before: see `Sweeps.arranged`.
     arranged: Callable[[Backend, Csr], tuple[Csr, Any]]
     coloring: str
     name: str

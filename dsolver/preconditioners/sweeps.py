@@ -40,16 +40,14 @@ class Sweeps(Preconditioner):
     They hold L, D and U in slices of their own beside A: about as many bytes as A has in sliced ELL, in the value type
     of `precond_dtype`.
 
-    Attributes:
-        coloring: the order in which rows are visited: "greedy", "jpl", "cc", "block-greedy", "block-jpl", "block-cc"
-            or "levels"; see `dsolver.kernels.colorings`.
-
     Raises:
         InputError: there is no such coloring.
     """
 
     can: ClassVar[Capabilities] = Capabilities(batched=True, lowered=True)
     name: ClassVar[str]
+    # the order in which rows are visited: "greedy", "jpl", "cc", "block-greedy", "block-jpl", "block-cc" or "levels";
+    # see `dsolver.kernels.colorings`.
     coloring: str = "greedy"
 
     def __post_init__(self) -> None:
@@ -121,15 +119,13 @@ class SymGS(Sweeps):
 class Incomplete(Sweeps):
     """Incomplete factors without fill of each chunk.
 
-    Attributes:
-        shift: that times its diagonal is added to A before, which keeps pivots away from zero (Manteuffel, 1980);
-            "auto" takes 0 for a chunk where that succeeds, else the first of 0.001, 0.002, 0.004, ... that does.
-
     Raises:
         InputError: the shift is neither "auto" nor a number >= 0.
     """
 
     positive: ClassVar[bool] = False
+    # that times its diagonal is added to A before, which keeps pivots away from zero (Manteuffel, 1980); "auto" takes 0
+    # for a chunk where that succeeds, else the first of 0.001, 0.002, 0.004, ... that does.
     shift: Shift = 0.0
 
     def __post_init__(self) -> None:

@@ -21,18 +21,13 @@ ASYMMETRY: Final = 1e-12
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CellWeights(Rule):
-    """Weights given for each cell and offset.
+    """Weights given for each cell and offset."""
 
-    Attributes:
-        offsets: of the rows' columns.
-        names: of the field of each offset's weights, or None where they are zero: multigrid compares the couplings
-            along all axes, so a row has its six nearest neighbors among its columns even where nothing couples them.
-        symmetric: whether opposite weights are to be equal. Others are rows of a matrix.
-    """
-
-    offsets: Offsets
+    offsets: Offsets  # of the rows' columns
+    # of the field of each offset's weights, or None where they are zero: multigrid compares the couplings along all
+    # axes, so a row has its six nearest neighbors among its columns even where nothing couples them.
     names: tuple[str | None, ...]
-    symmetric: bool = True
+    symmetric: bool = True  # whether opposite weights are to be equal. Others are rows of a matrix.
 
     @property
     def loaded(self) -> tuple[str, ...]:

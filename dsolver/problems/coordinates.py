@@ -21,19 +21,12 @@ SAME: Final = 1e-6
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Centers:
-    """Coordinates along an axis of the grid.
+    """Coordinates along an axis of the grid."""
 
-    Attributes:
-        of: the argument that brought them.
-        dim: the axis' name there.
-        at: float64 (n,).
-        slack: the difference that counts as rounding.
-    """
-
-    of: str
-    dim: str
-    at: F64
-    slack: float
+    of: str  # the argument that brought them
+    dim: str  # the axis' name there
+    at: F64  # float64 (n,)
+    slack: float  # the difference that counts as rounding
 
     def like(self, at: F64) -> bool:
         """Whether coordinates are the same but for rounding."""
@@ -141,14 +134,10 @@ def agreed(arrays: Iterable[Mapping[int, Centers]]) -> dict[int, Centers]:
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells:
-    """Sizes and places of a grid's cells.
+    """Sizes and places of a grid's cells."""
 
-    Attributes:
-        sizes: along x, y, z, float64 (nx,), (ny,), (nz,).
-        starts: coordinates of the faces x-, y-, z-; None where nothing told them, and they count as 0.
-    """
-
-    sizes: tuple[F64, F64, F64]
+    sizes: tuple[F64, F64, F64]  # along x, y, z, float64 (nx,), (ny,), (nz,)
+    # coordinates of the faces x-, y-, z-; None where nothing told them, and they count as 0.
     starts: tuple[float | None, float | None, float | None] = (None, None, None)
 
     def centers(self, axis: int) -> F64:

@@ -22,20 +22,14 @@ from dsolver.kernels.lattice.setup import LatticeSetup
 @final
 @dataclass(frozen=True, kw_only=True)
 class Patch:
-    """The coefficients of one chunk.
-
-    Attributes:
-        own: the coefficients at the chunk's cells, float64 (nz, ny, nx), by name.
-        halos: those of the cells around it, in slot order, by name.
-        offsets: which cells around it they are of.
-    """
+    """The coefficients of one chunk."""
 
     backend: Backend
     partition: Partition
     number: int
-    own: Mapping[str, Array]
-    halos: Mapping[str, Array] = field(default_factory=dict)
-    offsets: Offsets = STAR_OFFSETS
+    own: Mapping[str, Array]  # the coefficients at the chunk's cells, float64 (nz, ny, nx), by name
+    halos: Mapping[str, Array] = field(default_factory=dict)  # those of the cells around it, in slot order, by name
+    offsets: Offsets = STAR_OFFSETS  # which cells around it they are of
 
     @property
     def xp(self) -> Any:
@@ -64,35 +58,22 @@ class Patch:
 @final
 @dataclass(frozen=True, kw_only=True)
 class EndCells:
-    """A chunk's cells at a face of the grid.
+    """A chunk's cells at a face of the grid."""
 
-    Attributes:
-        axis: across the face.
-        side: 0 or 1, for the lower or the upper end of the axis.
-        kappa: of the cells, across the face: (nz, ny, nx) with one cell along the axis, or a number.
-    """
-
-    axis: int
-    side: int
-    kappa: Array | float
+    axis: int  # across the face
+    side: int  # 0 or 1, for the lower or the upper end of the axis
+    kappa: Array | float  # of the cells, across the face: (nz, ny, nx) with one cell along the axis, or a number
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The right-hand side of a chunk's rows as a function of the source of the differential equation.
+    """The right-hand side of a chunk's rows as a function of the source of the differential equation."""
 
-    Attributes:
-        sizes: of the cells along z, y, x, arrays that broadcast.
-        ends: cells at faces of the grid with a boundary condition.
-        solid: bool (nz, ny, nx), cells that are left out, or held; None for none.
-        faces: index and value of what boundary conditions add.
-    """
-
-    sizes: tuple[Array, Array, Array]
-    ends: tuple[EndCells, ...]
-    solid: Array | None
-    faces: tuple[tuple[Any, Array], ...] = ()
+    sizes: tuple[Array, Array, Array]  # of the cells along z, y, x, arrays that broadcast
+    ends: tuple[EndCells, ...]  # cells at faces of the grid with a boundary condition
+    solid: Array | None  # bool (nz, ny, nx), cells that are left out, or held; None for none
+    faces: tuple[tuple[Any, Array], ...] = ()  # index and value of what boundary conditions add
 
     def volumes(self) -> Array:
         """Volumes of the cells, zero where they are left out: broadcasts to (nz, ny, nx)."""
@@ -153,12 +134,9 @@ class Rule(ABC):
 
 
 class CellRule(Rule):
-    """Discretization rule of a differential equation on cells with centers, sizes and faces.
+    """Discretization rule of a differential equation on cells with centers, sizes and faces."""
 
-    Attributes:
-        functions: coefficients that are functions of the cells' coordinates, called with xp arrays on the owner.
-    """
-
+    # coefficients that are functions of the cells' coordinates, called with xp arrays on the owner.
     functions: Mapping[str, Callable[..., Any]]
 
     @property

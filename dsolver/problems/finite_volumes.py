@@ -35,38 +35,25 @@ class Diffusion(CellRule):
 
     A flux between two cells meets their half cells' resistances (h/2)/κ in a row: harmonic averages (Patankar,
     Numerical Heat Transfer and Fluid Flow, 1980, section 4.2-3).
-
-    Attributes:
-        grid: cells along x, y, z.
-        kappa: along x, y, z; a number, or None where it is a field. All the same object for an isotropic κ.
-        fields: the name of the field of κ along x, y, z; equal names for an isotropic κ.
-        sigma: a number, or None where it is a field.
-        mask: whether there is a field of masked cells.
-        fixed: whether there is one of cells where u is held.
-        held: u there: a number, or None where it is a field.
-        cross: of `CROSS`, numbers, or None where it is a field; () where κ is diagonal. Rows with them are those of a
-            matrix.
-        velocity: along x, y, z, numbers, or None where it is a field; () where nothing flows. Rows with a flow are
-            those of a matrix: see `dsolver.matrices.composed.grids`.
-        scheme: one of `SCHEMES`.
-        cells: their sizes and places.
-        boundary: the conditions at the faces.
-        functions: as in `CellRule`.
     """
 
-    grid: Triple
+    grid: Triple  # cells along x, y, z
+    # along x, y, z; a number, or None where it is a field. All the same object for an isotropic κ.
     kappa: tuple[Any, Any, Any]
-    fields: tuple[str, str, str]
-    sigma: Any
-    mask: bool
-    fixed: bool = False
-    held: float | None = 0.0
+    fields: tuple[str, str, str]  # the name of the field of κ along x, y, z; equal names for an isotropic κ
+    sigma: Any  # a number, or None where it is a field
+    mask: bool  # whether there is a field of masked cells
+    fixed: bool = False  # whether there is one of cells where u is held
+    held: float | None = 0.0  # u there: a number, or None where it is a field
+    # of `CROSS`, numbers, or None where it is a field; () where κ is diagonal. Rows with them are those of a matrix.
     cross: tuple[float | None, ...] = ()
+    # along x, y, z, numbers, or None where it is a field; () where nothing flows. Rows with a flow are those of a
+    # matrix: see `dsolver.matrices.composed.grids`.
     velocity: tuple[float | None, ...] = ()
-    scheme: str = UPWIND
-    cells: Cells = field(repr=False)
-    boundary: Boundary
-    functions: Mapping[str, Callable[..., Any]]
+    scheme: str = UPWIND  # one of `SCHEMES`
+    cells: Cells = field(repr=False)  # their sizes and places
+    boundary: Boundary  # the conditions at the faces
+    functions: Mapping[str, Callable[..., Any]]  # as in `CellRule`
     offsets: Offsets = STAR_OFFSETS
 
     @property

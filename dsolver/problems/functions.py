@@ -53,32 +53,19 @@ def by_chunk(function: Callable[[Any, tuple[slice, ...]], Any], *, halo: int = 0
 @final
 @dataclass(kw_only=True)
 class UserFunction:
-    """A function of the user's, with what is known of the vectors that it is called with.
+    """A function of the user's, with what is known of the vectors that it is called with."""
 
-    Attributes:
-        name: of the argument that it came as, "A" or "M".
-        function: y = function(x) of whole arrays, or as of `ByChunk`.
-        shape: of whole arrays.
-        grid: theirs to engines.
-        halo: as of `ByChunk`; None for whole arrays.
-        numbers: the user's number of each row to engines; None where that is its own.
-        host: whether whole arrays are to be NumPy's, and not the device's.
-        fixed: whether that is known of the function, whatever b is.
-        asymmetry: of a matrix, as of `Problem`.
-        alone: whether there are no rows from which preconditioners could be made.
-        kind: an empty array of the kind that it was last called with.
-    """
-
-    name: str
-    function: Callable[..., Any]
-    shape: tuple[int, ...]
-    grid: Triple
-    halo: int | None = None
-    numbers: Any = None
-    host: bool = True
-    fixed: bool = False
-    asymmetry: str = ""
-    alone: bool = False
+    name: str  # of the argument that it came as, "A" or "M"
+    function: Callable[..., Any]  # y = function(x) of whole arrays, or as of `ByChunk`
+    shape: tuple[int, ...]  # of whole arrays
+    grid: Triple  # theirs to engines
+    halo: int | None = None  # as of `ByChunk`; None for whole arrays
+    numbers: Any = None  # the user's number of each row to engines; None where that is its own
+    host: bool = True  # whether whole arrays are to be NumPy's, and not the device's
+    fixed: bool = False  # whether that is known of the function, whatever b is
+    asymmetry: str = ""  # of a matrix, as of `Problem`
+    alone: bool = False  # whether there are no rows from which preconditioners could be made
+    # an empty array of the kind that it was last called with.
     kind: Any = field(default_factory=lambda: np.empty(0), repr=False)
 
     @property

@@ -14,17 +14,11 @@ from dsolver.problems.discretization import Patch
 @final
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """Couplings to held cells in one direction.
+    """Couplings to held cells in one direction."""
 
-    Attributes:
-        cells: of the chunk, which are coupled so, as numbers in lattice order.
-        couplings: of each, area / resistance of the face.
-        beyond: the held cell of each, as a number in lattice order of the chunk with a layer around it.
-    """
-
-    cells: Array
-    couplings: Array
-    beyond: Array
+    cells: Array  # of the chunk, which are coupled so, as numbers in lattice order
+    couplings: Array  # of each, area / resistance of the face
+    beyond: Array  # the held cell of each, as a number in lattice order of the chunk with a layer around it
 
 
 @final
@@ -55,14 +49,11 @@ class HeldCells:
 @final
 @dataclass(frozen=True, kw_only=True)
 class HeldValues:
-    """Values of the held cells of a chunk.
-
-    Attributes:
-        feeds: numbers of cells, different ones in each pair, and what is added to their right-hand sides.
-    """
+    """Values of the held cells of a chunk."""
 
     cells: Array
     values: Array
+    # numbers of cells, different ones in each pair, and what is added to their right-hand sides.
     feeds: tuple[tuple[Array, Array], ...]
 
     def add(self, b: Array) -> None:

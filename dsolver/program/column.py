@@ -32,25 +32,16 @@ EPS: Final = 2.0**-51
 @final
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One right-hand side and its solution, by itself.
-
-    Attributes:
-        system: knows what no x can reach.
-        method: its vectors and scalars; all but `KrylovMethod.step` may be asked of it.
-        kept: an iterate that its solve may go back to.
-        diagonal: the inverse of A's; None on a grid, or where it has zeros.
-        matrix_norm: about ‖A‖.
-        asymmetry: of M, as a part of its size; 0 where the method needs no symmetric one.
-    """
+    """One right-hand side and its solution, by itself."""
 
     engine: Engine
-    system: Sides
+    system: Sides  # knows what no x can reach
     layout: PerChunk
-    method: KrylovMethod
-    kept: KeptIterate
-    diagonal: DiagonalInverse | None
-    matrix_norm: Callable[[], float]
-    asymmetry: Callable[[], float]
+    method: KrylovMethod  # its vectors and scalars; all but `KrylovMethod.step` may be asked of it
+    kept: KeptIterate  # an iterate that its solve may go back to
+    diagonal: DiagonalInverse | None  # the inverse of A's; None on a grid, or where it has zeros
+    matrix_norm: Callable[[], float]  # about ‖A‖
+    asymmetry: Callable[[], float]  # of M, as a part of its size; 0 where the method needs no symmetric one
     projecting: bool
 
     def freeze(self) -> None:

@@ -40,46 +40,31 @@ ONE_LEVEL: Final = 500
 @final
 @dataclass(frozen=True, kw_only=True)
 class EigenTerms:
-    """Terms on which eigenvalues are sought.
+    """Terms on which eigenvalues are sought."""
 
-    Attributes:
-        wanted: how many, beside those of known null vectors.
-        size: vectors that are iterated on.
-        highest: whether the highest are wanted, not the lowest.
-        tol: as of `Lobpcg`, as `offset`.
-        definite: whether a negative value ends the search, for then the lowest are not those of least magnitude.
-        plain: whether M is left out.
-        probed: iterations after which the search ends where no value is negative; None for no such number.
-    """
-
-    wanted: int
-    size: int
-    highest: bool
-    tol: float
+    wanted: int  # how many, beside those of known null vectors
+    size: int  # vectors that are iterated on
+    highest: bool  # whether the highest are wanted, not the lowest
+    tol: float  # as of `Lobpcg`, as `offset`
     maxiter: int
     offset: float = 0.0
+    # whether a negative value ends the search, for then the lowest are not those of least magnitude.
     definite: bool = False
-    plain: bool = False
+    plain: bool = False  # whether M is left out
+    # iterations after which the search ends where no value is negative; None for no such number.
     probed: int | None = None
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """Eigenvalues as far as they are known.
+    """Eigenvalues as far as they are known."""
 
-    Attributes:
-        values: wanted and other ones, in the order of their vectors.
-        residuals: ‖A x - λ B x‖₂ of each, with xᵀBx = 1.
-        limits: what each should become.
-        status: how the search has ended; None where it goes on.
-    """
-
-    values: tuple[float, ...]
-    residuals: tuple[float, ...]
-    limits: tuple[float, ...]
+    values: tuple[float, ...]  # wanted and other ones, in the order of their vectors
+    residuals: tuple[float, ...]  # ‖A x - λ B x‖₂ of each, with xᵀBx = 1
+    limits: tuple[float, ...]  # what each should become
     iterations: int
-    status: Status | None
+    status: Status | None  # how the search has ended; None where it goes on
 
 
 @final

@@ -22,22 +22,19 @@ class Slice:
     """Progress of the solve for one right-hand side in a time slice.
 
     Attributes:
-        first: the number of the iteration that residuals[0] belongs to: the last of the slice before, since its
-            residual may have been computed anew meanwhile.
-        residuals: from there on.
-        at: after which iteration x is what it is, once the solve has ended.
         unreachable, by_rows, attained: of the `Control`.
-        status: how the solve has ended, or None where it goes on.
     """
 
+    # the number of the iteration that residuals[0] belongs to: the last of the slice before, since its residual may
+    # have been computed anew meanwhile.
     first: int
-    residuals: tuple[float, ...]
+    residuals: tuple[float, ...]  # from there on
     true_residual: float
-    at: int
+    at: int  # after which iteration x is what it is, once the solve has ended
     unreachable: float
     by_rows: float | None
     attained: bool
-    status: Status | None
+    status: Status | None  # how the solve has ended, or None where it goes on
 
 
 @final

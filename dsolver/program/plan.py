@@ -35,22 +35,15 @@ def check_value_type(dtype: Any, precond_dtype: str, problem: Problem | None = N
 @final
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """Choices about a solve that were made by its user, and M.
-
-    Attributes:
-        free: whether another one may take its place: it was chosen by its system.
-        restart: vectors of a basis; None for as many as it takes.
-        dtype: the value type of the system.
-        precond_dtype: that of M, or "auto".
-    """
+    """Choices about a solve that were made by its user, and M."""
 
     m: Preconditioner
-    free: bool = False
+    free: bool = False  # whether another one may take its place: it was chosen by its system
     method: str | None = None
-    restart: int | None = None
+    restart: int | None = None  # vectors of a basis; None for as many as it takes
     order: Order | str = "color8"
-    dtype: str = "float64"
-    precond_dtype: str = AUTO
+    dtype: str = "float64"  # the value type of the system
+    precond_dtype: str = AUTO  # that of M, or "auto"
 
     def cut(self, problem: Problem, chunks: int, *, cuda: bool, by: Cutter | None = None) -> Problem:
         """The problem with its fields, a matrix cut into so many chunks if it is not yet; by: as of `MatrixProblem`."""
@@ -83,14 +76,10 @@ class Wishes:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A system that is planned, with the `wishes` that the plan follows.
-
-    Attributes:
-        given: the problem, cut, with its arrays, should the levels have to be made again.
-    """
+    """A system that is planned, with the `wishes` that the plan follows."""
 
     wishes: Wishes
-    given: Problem
+    given: Problem  # the problem, cut, with its arrays, should the levels have to be made again
     spec: SolveSpec
 
     def changed(self, *, cuda: bool, **changes: Any) -> Self:

@@ -35,18 +35,12 @@ FIXED: Final = 1e-6
 @final
 @dataclass(frozen=True, kw_only=True)
 class PreparedSystem:
-    """A matrix that is set up, with its preconditioner's levels. The old one is given back before another is made.
-
-    Attributes:
-        site: where preconditioners are made: the matrix, and the levels.
-        sides: deals with right-hand sides and solutions.
-        beside: matrices beside A: of an eigenvalue problem its mass matrix.
-    """
+    """A matrix that is set up, with its preconditioner's levels. The old one is given back before another is made."""
 
     layout: PerChunk
-    site: Site
-    sides: Sides
-    beside: tuple[PerChunk, ...]
+    site: Site  # where preconditioners are made: the matrix, and the levels
+    sides: Sides  # deals with right-hand sides and solutions
+    beside: tuple[PerChunk, ...]  # matrices beside A: of an eigenvalue problem its mass matrix
 
 
 class PreparedProgram(ABC):

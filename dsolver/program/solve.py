@@ -34,16 +34,11 @@ FINAL: Final = (Status.CONVERGED, Status.MAX_ITERATIONS)
 @final
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """Findings about a right-hand side, and the first time slice of its solve and of those beside it.
+    """Findings about a right-hand side, and the first time slice of its solve and of those beside it."""
 
-    Attributes:
-        begun: what was found before the iterations.
-        seconds: that the slice took, by the clock of the first rank.
-    """
-
-    begun: Begun
+    begun: Begun  # what was found before the iterations
     slices: tuple[Slice, ...] = ()
-    seconds: float = 0.0
+    seconds: float = 0.0  # that the slice took, by the clock of the first rank
 
 
 class Solve(PreparedProgram):

@@ -34,28 +34,19 @@ from dsolver.problems import Problem
 @final
 @dataclass(frozen=True, kw_only=True)
 class SolveSpec:
-    """A linear system, how it is cut, and how it is preconditioned.
-
-    Attributes:
-        order: in which smoothers visit the rows of matrices that are stored.
-        preconditioner: M.
-        precond_dtype: the value type of M where it is narrower, "float32" beside a float64 `dtype`; else "float64".
-        method: the Krylov method, one of `dsolver.krylov.methods.METHODS`.
-        restart: vectors of its first basis, where it has one.
-        most: vectors to which a basis may grow.
-        diagonal: makes what a chunk's diagonal of A is multiplied by; None for ones.
-    """
+    """A linear system, how it is cut, and how it is preconditioned."""
 
     problem: Problem
     partition: Partition
-    order: Order
-    preconditioner: Preconditioner = field(default_factory=Multigrid)
+    order: Order  # in which smoothers visit the rows of matrices that are stored
+    preconditioner: Preconditioner = field(default_factory=Multigrid)  # M
     dtype: str = "float64"
+    # the value type of M where it is narrower, "float32" beside a float64 `dtype`; else "float64".
     precond_dtype: str = "float64"
-    method: str = FOR_SYMMETRIC
-    restart: int = RESTART
-    most: int = RESTART
-    diagonal: Blocks | None = None
+    method: str = FOR_SYMMETRIC  # the Krylov method, one of `dsolver.krylov.methods.METHODS`
+    restart: int = RESTART  # vectors of its first basis, where it has one
+    most: int = RESTART  # vectors to which a basis may grow
+    diagonal: Blocks | None = None  # makes what a chunk's diagonal of A is multiplied by; None for ones
 
     @classmethod
     def plan(

@@ -22,19 +22,12 @@ def limit_of(rtol: float, atol: float, b_norm: float) -> float:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Begun:
-    """Findings about a right-hand side and a first guess, before the iterations.
+    """Findings about a right-hand side and a first guess, before the iterations."""
 
-    Attributes:
-        excess: what no x can reach of b.
-        b_norm: the length of the rest.
-        x_norm: of the first guess.
-        chosen: the preconditioner, or what it has chosen to be.
-    """
-
-    excess: Inconsistency
-    b_norm: float
-    x_norm: float
-    chosen: Preconditioner
+    excess: Inconsistency  # what no x can reach of b
+    b_norm: float  # the length of the rest
+    x_norm: float  # of the first guess
+    chosen: Preconditioner  # the preconditioner, or what it has chosen to be
 
 
 @final
@@ -43,24 +36,16 @@ class Terms:
     """Terms of a solve.
 
     The ranks make its control of them, next to b, so that no call has to come back with b's norm before it begins.
-
-    Attributes:
-        rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
-        interruptible: whether the solve pauses after each iteration, for a callback that may stop it there.
-        replaceable: whether another preconditioner may take the place of the one that "auto" has chosen.
-        kept: M as it is set up anew, where it is that of an earlier matrix; else None.
-        patience: as of `Control`, where M has taken the place of a slow one.
-        closely: whether each superstep is looked at, for iterates that are saved or iterations that are measured.
     """
 
-    rtol: float
+    rtol: float  # finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol)
     atol: float
     maxiter: int
-    interruptible: bool
-    replaceable: bool
-    kept: Preconditioner | None = None
-    patience: int | None = None
-    closely: bool
+    interruptible: bool  # whether the solve pauses after each iteration, for a callback that may stop it there
+    replaceable: bool  # whether another preconditioner may take the place of the one that "auto" has chosen
+    kept: Preconditioner | None = None  # M as it is set up anew, where it is that of an earlier matrix; else None
+    patience: int | None = None  # as of `Control`, where M has taken the place of a slow one
+    closely: bool  # whether each superstep is looked at, for iterates that are saved or iterations that are measured
 
     def control(self, spec: SolveSpec, begun: Begun, pace: Pace | None = None) -> Control:
         """Control of a solve, with what its system and its right-hand side allow; pace: of earlier ones.

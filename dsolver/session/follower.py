@@ -52,25 +52,15 @@ Progress = Callable[[State], None]
 @final
 @dataclass(kw_only=True)
 class History:
-    """History of the solve for one right-hand side, as far as the client knows it.
+    """History of the solve for one right-hand side, as far as the client knows it."""
 
-    Attributes:
-        residuals: ‖b - A x‖ by the recursion, from the first guess on.
-        true_residual: of the newest x whose residual was computed anew.
-        at: after which iteration x is what it is, once the solve has ended: the last one, or a better one.
-        unreachable: the length of a part of b that no x can reach, as the solve has found.
-        by_rows: ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where the solve went on as it was large; else None.
-        attained: whether it has stagnated with a residual that rounding alone makes.
-        status: how it has ended, or None where it goes on.
-    """
-
-    residuals: list[float] = field(default_factory=list)
-    true_residual: float = math.inf
-    at: int = 0
-    unreachable: float = 0.0
-    by_rows: float | None = None
-    attained: bool = False
-    status: Status | None = None
+    residuals: list[float] = field(default_factory=list)  # ‖b - A x‖ by the recursion, from the first guess on
+    true_residual: float = math.inf  # of the newest x whose residual was computed anew
+    at: int = 0  # after which iteration x is what it is, once the solve has ended: the last one, or a better one
+    unreachable: float = 0.0  # the length of a part of b that no x can reach, as the solve has found
+    by_rows: float | None = None  # ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where the solve went on as it was large; else None
+    attained: bool = False  # whether it has stagnated with a residual that rounding alone makes
+    status: Status | None = None  # how it has ended, or None where it goes on
 
     @property
     def iterations(self) -> int:

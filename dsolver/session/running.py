@@ -32,7 +32,6 @@ class RunningSystem:
 
     Attributes:
         runtime: as given. After a loss, without the workers that are lost.
-        plan: of the system; swapped whole once the program has another one.
         columns: for how many right-hand sides at once the program holds room; 0 before it was asked for any.
         reused: what the newest update has used of the set-up before, where it was to; else None.
         renewal: the age of M.
@@ -40,7 +39,7 @@ class RunningSystem:
         closing: whether nothing is started any more.
     """
 
-    plan: Plan
+    plan: Plan  # of the system; swapped whole once the program has another one
 
     def __init__(self, kind: type[Solve], runtime: Runtime) -> None:
         self._kind, self.runtime = kind, runtime

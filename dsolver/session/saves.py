@@ -37,21 +37,13 @@ CODECS: Final = {"BytesCodec", "Crc32cCodec"}
 @final
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """One iterate of a store.
+    """One iterate of a store."""
 
-    Attributes:
-        array: its name in the store.
-        grid: points along x, y, z.
-        iteration: how many iterations had been made.
-        residual: ‖b - A x‖₂ by the recursion.
-        b_norm: ‖b‖₂ of the system that it belongs to.
-    """
-
-    array: str
-    grid: Triple
-    iteration: int
-    residual: float
-    b_norm: float
+    array: str  # its name in the store
+    grid: Triple  # points along x, y, z
+    iteration: int  # how many iterations had been made
+    residual: float  # ‖b - A x‖₂ by the recursion
+    b_norm: float  # ‖b‖₂ of the system that it belongs to
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.array):  # one that lies elsewhere would be read, and in time removed

@@ -22,34 +22,23 @@ EVERY: Final = (-1, 2**62)
 
 
 class LatticeBox(NamedTuple):
-    """A box of a grid.
-
-    Attributes:
-        periodic: whether the grid is, along x, y, z; an axis of one point is not.
-        lower: the box's first point.
-    """
+    """A box of a grid."""
 
     grid: Triple
-    periodic: tuple[bool, bool, bool]
-    lower: Triple
+    periodic: tuple[bool, bool, bool]  # whether the grid is, along x, y, z; an axis of one point is not
+    lower: Triple  # the box's first point
     shape: Triple
 
 
 class OpenBox(NamedTuple):
-    """A box of a grid some of whose cells are left out.
+    """A box of a grid some of whose cells are left out."""
 
-    Attributes:
-        shape: its points along x, y, z.
-        numbering: int32 (nz + 2, ny + 2, nx + 2), the numbers of its cells, x fastest, and behind them those of the
-            cells around it that other boxes have; -1 for none.
-        names: int32, the column of each of these numbers; -1 for cells that are left out.
-        cells: int32 (rows,), the numbers of its open cells, ascending.
-    """
-
-    shape: Triple
+    shape: Triple  # its points along x, y, z
+    # int32 (nz + 2, ny + 2, nx + 2), the numbers of its cells, x fastest, and behind them those of the cells around it
+    # that other boxes have; -1 for none.
     numbering: Any
-    names: Any
-    cells: Any
+    names: Any  # int32, the column of each of these numbers; -1 for cells that are left out
+    cells: Any  # int32 (rows,), the numbers of its open cells, ascending
 
     def steps(self, offsets: Sequence[Triple]) -> tuple[Any, Any, int]:
         """Offsets in the order in which points of a lattice ascend.
@@ -83,17 +72,11 @@ class WindowNumbers(Protocol):
 
 
 class Images(NamedTuple):
-    """Entries of a chunk's rows before the diagonal whose mirror images are other chunks'.
+    """Entries of a chunk's rows before the diagonal whose mirror images are other chunks'."""
 
-    Attributes:
-        rows: integers, the row of each.
-        columns: integers, places in the window, before those of own rows. In a row they ascend.
-        values: float64.
-    """
-
-    rows: Any
-    columns: Any
-    values: Any
+    rows: Any  # integers, the row of each
+    columns: Any  # integers, places in the window, before those of own rows. In a row they ascend.
+    values: Any  # float64
 
 
 class BlockSizes(NamedTuple):
@@ -110,24 +93,15 @@ class BlockSizes(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A chunk's part of R A P.
+    """A chunk's part of R A P."""
 
-    Attributes:
-        fine: rows of P that are restricted to its rows, in the order of all rows; columns are its rows, from 0.
-        rows: how many these are.
-        width: number of columns of A P.
-        before: number of rows of A P of chunks before this one.
-        after: number of rows of A P of chunks behind it.
-        below: number of columns before those of its rows.
-        stacked: puts rows with the columns of its own A P between these; None where there are none.
-    """
-
-    fine: Csr
-    rows: int
-    width: int
-    before: int = 0
-    after: int = 0
-    below: int = 0
+    fine: Csr  # rows of P that are restricted to its rows, in the order of all rows; columns are its rows, from 0
+    rows: int  # how many these are
+    width: int  # number of columns of A P
+    before: int = 0  # number of rows of A P of chunks before this one
+    after: int = 0  # number of rows of A P of chunks behind it
+    below: int = 0  # number of columns before those of its rows
+    # puts rows with the columns of its own A P between these; None where there are none.
     stacked: Callable[[Csr], Csr] | None = None
 
 

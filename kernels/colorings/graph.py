@@ -9,15 +9,10 @@ import numpy as np
 
 @final
 class Graph(NamedTuple):
-    """The couplings between rows, in both directions. Rows may be among their own columns, which are ignored.
+    """The couplings between rows, in both directions. Rows may be among their own columns, which are ignored."""
 
-    Attributes:
-        start: int64 (rows + 1,), row i is coupled to columns[start[i] : start[i + 1]].
-        columns: int32, ascending in each row.
-    """
-
-    start: Any
-    columns: Any
+    start: Any  # int64 (rows + 1,), row i is coupled to columns[start[i] : start[i + 1]]
+    columns: Any  # int32, ascending in each row
 
     @property
     def size(self) -> int:

@@ -10,14 +10,10 @@ from dsolver.kernels.formats.layout import Array
 
 
 class MatrixPasses(SweepsInParts, ABC):
-    """Matrices whose kernels form a product, or a whole sweep, while they read each entry once.
-
-    Attributes:
-        stored: the end of the name of a product's kernel: "" where entries have the value type of vectors.
-    """
+    """Matrices whose kernels form a product, or a whole sweep, while they read each entry once."""
 
     partials: Any
-    stored: Any
+    stored: Any  # the end of the name of a product's kernel: "" where entries have the value type of vectors
 
     @abstractmethod
     def run_pass(self, name: str, *vectors: Array) -> None:

@@ -77,22 +77,14 @@ class LeastSquaresFactors(Factors):
 @final
 @dataclass(frozen=True, kw_only=True)
 class MatrixTraits:
-    """Traits of the matrix that factors are made of.
-
-    Attributes:
-        mirrored: whether it has an entry (j, i) for each entry (i, j).
-        singular: whether constants are known to be in its null space, and in that of its transpose.
-        full: whether its factors are known to have so many entries that to store zeros, too, is quicker.
-        least_squares: whether factors for least squares are wanted, without a look at others.
-        fine: whether these are to have δ = ε^(3/4), for a matrix whose singular values fall without a gap.
-    """
+    """Traits of the matrix that factors are made of."""
 
     symmetric: bool
-    mirrored: bool
-    singular: bool
-    full: bool
-    least_squares: bool = False
-    fine: bool = False
+    mirrored: bool  # whether it has an entry (j, i) for each entry (i, j)
+    singular: bool  # whether constants are known to be in its null space, and in that of its transpose
+    full: bool  # whether its factors are known to have so many entries that to store zeros, too, is quicker
+    least_squares: bool = False  # whether factors for least squares are wanted, without a look at others
+    fine: bool = False  # whether these are to have δ = ε^(3/4), for a matrix whose singular values fall without a gap
 
 
 def factors_of(a: Csr, backend: Backend, library: str | None, traits: MatrixTraits) -> ScaledFactors:

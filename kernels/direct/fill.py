@@ -23,15 +23,10 @@ DENSE: Final = 10.0
 @final
 @dataclass(frozen=True, kw_only=True)
 class Fill:
-    """Size of the factors L and U of a matrix.
+    """Size of the factors L and U of a matrix."""
 
-    Attributes:
-        entries: of both, their diagonals once; of all places where they are nearly full.
-        products: multiplications that make them; of all places those of sparse factors that take as long.
-    """
-
-    entries: float
-    products: float
+    entries: float  # of both, their diagonals once; of all places where they are nearly full
+    products: float  # multiplications that make them; of all places those of sparse factors that take as long
 
     def within(self, most: Fill) -> bool:
         """Whether neither is beyond a bound."""

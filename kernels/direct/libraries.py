@@ -36,43 +36,28 @@ class Factors(ABC):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """Properties of a matrix, as far as they are known.
-
-    Attributes:
-        mirrored: whether it has an entry (j, i) for each entry (i, j).
-        positive: whether its diagonal is positive everywhere, and not small beside the entries of many rows.
-        full: whether its factors have so many entries that to store zeros, too, is quicker.
-    """
+    """Properties of a matrix, as far as they are known."""
 
     symmetric: bool
-    mirrored: bool
-    positive: bool
-    full: bool = False
+    mirrored: bool  # whether it has an entry (j, i) for each entry (i, j)
+    positive: bool  # whether its diagonal is positive everywhere, and not small beside the entries of many rows
+    full: bool = False  # whether its factors have so many entries that to store zeros, too, is quicker
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Library:
-    """A library that makes factors.
+    """A library that makes factors."""
 
-    Attributes:
-        module: of dsolver, that calls it.
-        name: as users install it.
-        lowered: whether it has float32.
-        least: entries of a matrix from which on it is taken by itself.
-        speed: about how many times as fast as SuperLU it makes large factors of one matrix.
-        suits: tells whether it is taken by itself for a kind of matrix.
-    """
-
-    module: str
+    module: str  # of dsolver, that calls it
     package: str
-    name: str
-    lowered: bool = False
+    name: str  # as users install it
+    lowered: bool = False  # whether it has float32
     complex: bool = False
     gpu: bool = False
-    least: int = 0
-    speed: float = 1.0
-    suits: Callable[[Kind], bool] = lambda _: True
+    least: int = 0  # entries of a matrix from which on it is taken by itself
+    speed: float = 1.0  # about how many times as fast as SuperLU it makes large factors of one matrix
+    suits: Callable[[Kind], bool] = lambda _: True  # tells whether it is taken by itself for a kind of matrix
 
 
 LIBRARIES: Final = {

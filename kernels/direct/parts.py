@@ -14,16 +14,11 @@ from dsolver.kernels.formats.layout import Array, HaloLayout
 @final
 @dataclass(frozen=True, kw_only=True)
 class DirectPart(Format):
-    """A chunk's part. The whole vector has the chunks' rows one after the other, the first chunk's first.
-
-    Attributes:
-        position: int32 (rows,), storage places of the chunk's rows.
-        size: of the vector that holds the solution: the whole one where the factors are, else one item.
-    """
+    """A chunk's part. The whole vector has the chunks' rows one after the other, the first chunk's first."""
 
     backend: Backend = field(repr=False)
-    position: Array
-    size: int
+    position: Array  # int32 (rows,), storage places of the chunk's rows
+    size: int  # of the vector that holds the solution: the whole one where the factors are, else one item
     gather: HaloLayout
     scatter: HaloLayout
     factors: ScaledFactors | None = None

@@ -34,22 +34,16 @@ WINDOW: Final = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class BlockSlices(Format):
-    """A matrix in slices of rows of blocks. K is the number of entry columns of all slices, S that of slices.
+    """A matrix in slices of rows of blocks. K is the number of entry columns of all slices, S that of slices."""
 
-    Attributes:
-        shape: rows and columns of the matrix, multiples of `block`.
-        slices: uint32 (S, 4): entry columns of the slices before it, place of its columns in `indices` / UNIT, 4 times
-            its entry columns plus how its columns are stored, the base of NEAR columns.
-        indices: uint16, columns in blocks; int32 as two of them.
-        values: (K, B * B, SLICE) of the backend's value type; entry (i, j) of a block at i * B + j.
-        row: int32 (S * SLICE,), the row of blocks of each lane, -1 for none; None where they are in their own order.
-    """
-
-    shape: tuple[int, int]
+    shape: tuple[int, int]  # rows and columns of the matrix, multiples of `block`
     block: int
+    # uint32 (S, 4): entry columns of the slices before it, place of its columns in `indices` / UNIT, 4 times its entry
+    # columns plus how its columns are stored, the base of NEAR columns.
     slices: Array
-    indices: Array
-    values: Array
+    indices: Array  # uint16, columns in blocks; int32 as two of them
+    values: Array  # (K, B * B, SLICE) of the backend's value type; entry (i, j) of a block at i * B + j
+    # int32 (S * SLICE,), the row of blocks of each lane, -1 for none; None where they are in their own order.
     row: Array | None
 
     @property

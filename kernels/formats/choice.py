@@ -57,18 +57,12 @@ time of chunks, with 29 and 1.15 (quadratic elements) 0.9 to 1.2."""
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """A format and what it is made with.
+    """A format and what it is made with."""
 
-    Attributes:
-        name: slices of rows of blocks, octets, compressed rows in chunks, or as they are.
-        window: σ of slices, 1 for the rows' own order.
-        threads: of a row, where rows are as they are.
-    """
-
-    name: Name
+    name: Name  # slices of rows of blocks, octets, compressed rows in chunks, or as they are
     block: int = 1
-    window: int = 1
-    threads: int = 1
+    window: int = 1  # σ of slices, 1 for the rows' own order
+    threads: int = 1  # of a row, where rows are as they are
     why: str
 
     def __str__(self) -> str:

@@ -58,25 +58,17 @@ class TransferRows(CompressedRows):
 
 @dataclass(frozen=True, kw_only=True)
 class Chunks(Format):
-    """A matrix in chunks; C is their number.
-
-    Attributes:
-        whole: whether every row is in one chunk.
-        chunks: uint32 (C + 1, 4): first entry (low and high half), first row that ends in it, and what 16-bit columns
-            are added to, or 2^32 - 1 where they have 32 bits. The last one is past the end.
-        ends: uint16 (rows,), where each row ends, counted from the first entry of its chunk.
-        near: uint16 of each entry, its column from the chunk's base; None if no chunk has them.
-        columns: int32 of each entry; None if all chunks have 16-bit ones.
-        start: int64 (rows + 1,), where rows begin; None with whole rows.
-    """
+    """A matrix in chunks; C is their number."""
 
     shape: tuple[int, int]
-    whole: bool
+    whole: bool  # whether every row is in one chunk
+    # uint32 (C + 1, 4): first entry (low and high half), first row that ends in it, and what 16-bit columns are added
+    # to, or 2^32 - 1 where they have 32 bits. The last one is past the end.
     chunks: Array
-    ends: Array
-    near: Array | None
-    columns: Array | None
-    start: Array | None
+    ends: Array  # uint16 (rows,), where each row ends, counted from the first entry of its chunk
+    near: Array | None  # uint16 of each entry, its column from the chunk's base; None if no chunk has them
+    columns: Array | None  # int32 of each entry; None if all chunks have 16-bit ones
+    start: Array | None  # int64 (rows + 1,), where rows begin; None with whole rows
     values: Array
 
     @property

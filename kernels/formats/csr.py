@@ -11,17 +11,11 @@ import numpy.typing as npt
 
 
 class Csr(NamedTuple):
-    """A sparse matrix, row after row.
+    """A sparse matrix, row after row."""
 
-    Attributes:
-        start: int64 (rows + 1,), row i has the entries start[i] .. start[i + 1].
-        columns: int32, of each entry.
-        values: float64, of each entry.
-    """
-
-    start: Any
-    columns: Any
-    values: Any
+    start: Any  # int64 (rows + 1,), row i has the entries start[i] .. start[i + 1].
+    columns: Any  # int32, of each entry
+    values: Any  # float64, of each entry
 
     @property
     def size(self) -> int:

@@ -25,13 +25,9 @@ system it leaves more (1e-10 was seen at 96³), which no number tells from a wea
 
 @dataclass(frozen=True, kw_only=True)
 class DenseInverse(Format):
-    """The inverse of a small matrix, or what takes its place where there is none.
+    """The inverse of a small matrix, or what takes its place where there is none."""
 
-    Attributes:
-        position: int32 (rows,), storage positions of the rows, in lattice order.
-    """
-
-    position: Array
+    position: Array  # int32 (rows,), storage positions of the rows, in lattice order
     values: Array
 
 

@@ -12,18 +12,12 @@ from dsolver.kernels.formats.layout import Array
 
 @dataclass(frozen=True, kw_only=True)
 class Ell:
-    """Entries of matrix rows, K in every row.
+    """Entries of matrix rows, K in every row."""
 
-    Attributes:
-        columns: int32 (K, rows), the number of each entry's column: an own one, own columns + s for halo slot s, or
-            -1 for none.
-        values: float64 (K, rows).
-        halo: whether there may be halo slots among the columns.
-    """
-
+    # int32 (K, rows), the number of each entry's column: an own one, own columns + s for halo slot s, or -1 for none.
     columns: Array
-    values: Array
-    halo: bool = True
+    values: Array  # float64 (K, rows)
+    halo: bool = True  # whether there may be halo slots among the columns
 
     @property
     def numbering(self) -> Array:

@@ -24,29 +24,20 @@ from dsolver.kernels.formats.sell import SellMatrix
 
 @dataclass(frozen=True, kw_only=True)
 class HpcgMatrix(SellMatrix):
-    """The local part of one chunk's rows on a level of HPCG's V-cycle; S is the number of its slices.
+    """The local part of one chunk's rows on a level of HPCG's V-cycle; S is the number of its slices."""
 
-    Attributes:
-        coarse: int32 (S,), index of the first entry column of each slice that is upper and a coarse point; the slice's
-            width where there is none.
-    """
-
+    # int32 (S,), index of the first entry column of each slice that is upper and a coarse point; the slice's width
+    # where there is none.
     coarse: Array
 
 
 @dataclass(frozen=True, kw_only=True)
 class Injection(Format):
-    """Injection between a level and the next coarser one, inside a chunk.
+    """Injection between a level and the next coarser one, inside a chunk."""
 
-    Attributes:
-        coarse_of: int32 (fine size,), coarse storage position of a fine storage position, or -1.
-        fine_of: int32 (coarse size,), fine storage position of a coarse one, or -1 for padding.
-        slices: (first, last + 1) storage slices of the fine level that hold all coarse points.
-    """
-
-    coarse_of: Array
-    fine_of: Array
-    slices: tuple[int, int]
+    coarse_of: Array  # int32 (fine size,), coarse storage position of a fine storage position, or -1
+    fine_of: Array  # int32 (coarse size,), fine storage position of a coarse one, or -1 for padding
+    slices: tuple[int, int]  # (first, last + 1) storage slices of the fine level that hold all coarse points
 
 
 class SeparateSmoothers:

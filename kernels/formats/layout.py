@@ -22,32 +22,23 @@ Array = Any
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The storage order of one chunk's rows.
+    """The storage order of one chunk's rows."""
 
-    Attributes:
-        rows: number of rows (without padding).
-        size: length of a vector in storage order, guards and padding included.
-        color_slices: int64 (colors + 1,) on the host; color c is slices [color_slices[c], color_slices[c + 1]).
-        position: int32 (rows,), row to storage position; that of the last guard for rows that are not stored.
-        row: int32 (size,), storage position to row, or -1 for padding.
-        color: int32 (rows,), the color of each row, in 0 .. colors - 1.
-        shape: the chunk's extent (nx, ny, nz) when its rows are a lattice with x fastest, else (rows, 1, 1).
-        in_order: whether it is known that positions ascend with the rows.
-        checkered: the color of the first row where two colors are known to alternate along each axis as on a
-            checkerboard, with all rows stored; else None.
-        parities: the colors of parity classes (i & 1) + 2 (j & 1) + 4 (k & 1) of the chunk's points where these are
-            known to be eight colors, with all rows stored; else None.
-    """
-
-    rows: int
-    size: int
+    rows: int  # number of rows (without padding)
+    size: int  # length of a vector in storage order, guards and padding included
+    # int64 (colors + 1,) on the host; color c is slices [color_slices[c], color_slices[c + 1]).
     color_slices: npt.NDArray[np.int64]
-    position: Array
-    row: Array
-    color: Array
+    position: Array  # int32 (rows,), row to storage position; that of the last guard for rows that are not stored
+    row: Array  # int32 (size,), storage position to row, or -1 for padding
+    color: Array  # int32 (rows,), the color of each row, in 0 .. colors - 1.
+    # the chunk's extent (nx, ny, nz) when its rows are a lattice with x fastest, else (rows, 1, 1).
     shape: tuple[int, int, int]
-    in_order: bool = False
+    in_order: bool = False  # whether it is known that positions ascend with the rows
+    # the color of the first row where two colors are known to alternate along each axis as on a checkerboard, with all
+    # rows stored; else None.
     checkered: int | None = None
+    # the colors of parity classes (i & 1) + 2 (j & 1) + 4 (k & 1) of the chunk's points where these are known to be
+    # eight colors, with all rows stored; else None.
     parities: tuple[int, ...] | None = None
 
     @property
@@ -74,21 +65,14 @@ class Route:
 
 @dataclass(frozen=True, kw_only=True)
 class HaloLayout:
-    """Layout of a chunk's exchanged values: in the buffer that it packs and in the halo vector that it receives.
+    """Layout of a chunk's exchanged values: in the buffer that it packs and in the halo vector that it receives."""
 
-    Attributes:
-        send_rows: int32, storage positions to pack, neighbor after neighbor.
-        sends: per neighbor (chunk number, first, last + 1) in the packed buffer.
-        receives: per neighbor (chunk number, first, last + 1) in the halo vector, guard included.
-        size: length of the halo vector, guards included.
-        items: length of the vectors that are packed; None where it is not known.
-    """
-
-    send_rows: Array
-    sends: tuple[tuple[int, int, int], ...]
+    send_rows: Array  # int32, storage positions to pack, neighbor after neighbor
+    sends: tuple[tuple[int, int, int], ...]  # per neighbor (chunk number, first, last + 1) in the packed buffer
+    # per neighbor (chunk number, first, last + 1) in the halo vector, guard included.
     receives: tuple[tuple[int, int, int], ...]
-    size: int
-    items: int | None = None
+    size: int  # length of the halo vector, guards included
+    items: int | None = None  # length of the vectors that are packed; None where it is not known
 
     def widened(self, width: int, xp: Any) -> HaloLayout:
         """The layout for so many columns, an item's side by side on the way. ValueError: beyond row numbers."""

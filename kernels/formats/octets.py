@@ -27,22 +27,16 @@ NO_BASE: Final = 2**32 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Octets(Format):
-    """A matrix in octets. K is the number of entry columns of all octets, S that of octets.
-
-    Attributes:
-        octets: uint32 (S + 1, 3): entry columns before it, where its columns begin in `indices` / `LANES`, and their
-            base, or `NO_BASE`. The last one is past the end.
-        lanes: uint8 (S * LANES,), row of each lane, counted from the first one of its window; past the last row for
-            none.
-        indices: uint16, columns; int32 as two of them.
-        values: (K * LANES,) of the backend's value type.
-    """
+    """A matrix in octets. K is the number of entry columns of all octets, S that of octets."""
 
     shape: tuple[int, int]
+    # uint32 (S + 1, 3): entry columns before it, where its columns begin in `indices` / `LANES`, and their base, or
+    # `NO_BASE`. The last one is past the end.
     octets: Array
+    # uint8 (S * LANES,), row of each lane, counted from the first one of its window; past the last row for none.
     lanes: Array
-    indices: Array
-    values: Array
+    indices: Array  # uint16, columns; int32 as two of them
+    values: Array  # (K * LANES,) of the backend's value type
 
     @property
     def count(self) -> int:

@@ -25,20 +25,14 @@ WIDEST = 32_767
 
 @dataclass(frozen=True, kw_only=True)
 class Slices:
-    """Sliced ELL entries. All arrays are on the device that owns the chunk; S is the number of slices.
-
-    Attributes:
-        upper: int32 (S,), index of the first entry column of slice s that is upper (lower ones come first).
-        column_start: int64 (S + 1,), where the columns of slice s start in `columns`.
-        values: (start[-1],) of the backend's value type, entry k of lane l of slice s at start[s] + k * SLICE + l.
-        columns: int32; a run slice has one base per k, an explicit slice `SLICE` columns per k. A slice is a run
-            exactly when column_start[s + 1] - column_start[s] is the number of its entry columns.
-    """
+    """Sliced ELL entries. All arrays are on the device that owns the chunk; S is the number of slices."""
 
     start: Array
-    upper: Array
-    column_start: Array
-    values: Array
+    upper: Array  # int32 (S,), index of the first entry column of slice s that is upper (lower ones come first)
+    column_start: Array  # int64 (S + 1,), where the columns of slice s start in `columns`
+    values: Array  # (start[-1],) of the backend's value type, entry k of lane l of slice s at start[s] + k * SLICE + l
+    # int32; a run slice has one base per k, an explicit slice `SLICE` columns per k. A slice is a run exactly when
+    # column_start[s + 1] - column_start[s] is the number of its entry columns.
     columns: Array
 
     @property
@@ -68,31 +62,22 @@ class Slices:
 
 @dataclass(frozen=True, kw_only=True)
 class SellMatrix(Format):
-    """The local, square part of one chunk's rows; `HaloMatrix` is the rest.
+    """The local, square part of one chunk's rows; `HaloMatrix` is the rest."""
 
-    Attributes:
-        layout: the storage order.
-        diagonal: (layout.size,) of the backend's value type, 1 on padding and guards.
-        local: entries off the diagonal whose column this chunk owns; columns are storage positions. Slice 0 of
-            `local` is the first slice of rows, storage slice 1.
-    """
-
-    layout: Layout
-    diagonal: Array
+    layout: Layout  # the storage order
+    diagonal: Array  # (layout.size,) of the backend's value type, 1 on padding and guards
+    # entries off the diagonal whose column this chunk owns; columns are storage positions. Slice 0 of `local` is the
+    # first slice of rows, storage slice 1.
     local: Slices
 
 
 @dataclass(frozen=True, kw_only=True)
 class HaloMatrix(Format):
-    """The part of one chunk's rows that multiplies a halo.
+    """The part of one chunk's rows that multiplies a halo."""
 
-    Attributes:
-        boundary: int32 (B,), storage positions of the rows that read the halo, ascending.
-        slices: their entries, slices of `SLICE` consecutive items of `boundary`; all are lower ones, and columns index
-            the halo vector, which has a guard slice of zeros on both sides.
-    """
-
-    boundary: Array
+    boundary: Array  # int32 (B,), storage positions of the rows that read the halo, ascending
+    # their entries, slices of `SLICE` consecutive items of `boundary`; all are lower ones, and columns index the halo
+    # vector, which has a guard slice of zeros on both sides.
     slices: Slices
 
     @property
@@ -118,14 +103,10 @@ class HaloMatrix(Format):
 
 @dataclass(frozen=True, kw_only=True)
 class Product(Format):
-    """A rectangular matrix: rows of one vector, columns of another.
-
-    Attributes:
-        target: int32 (slices x SLICE,), where each row's result belongs in the vector that is written, or -1.
-    """
+    """A rectangular matrix: rows of one vector, columns of another."""
 
     slices: Slices
-    target: Array
+    target: Array  # int32 (slices x SLICE,), where each row's result belongs in the vector that is written, or -1
 
 
 def checked_width(width: int, widest: int = WIDEST) -> None:

@@ -37,38 +37,24 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """Sampled rows of blocks in slices, in the rows' own order.
+    """Sampled rows of blocks in slices, in the rows' own order."""
 
-    Attributes:
-        fill: entries as part of those that the blocks have.
-        padding: entries with holes, also those of blocks, for each entry.
-        runs: part of the entry columns that lie in runs.
-        near: part of the slices that are runs or have 16-bit columns.
-        octets: entries with holes for each entry, in octets in place of slices.
-    """
-
-    fill: float
-    padding: float
-    runs: float
-    near: float
-    octets: float
+    fill: float  # entries as part of those that the blocks have
+    padding: float  # entries with holes, also those of blocks, for each entry
+    runs: float  # part of the entry columns that lie in runs
+    near: float  # part of the slices that are runs or have 16-bit columns
+    octets: float  # entries with holes for each entry, in octets in place of slices
 
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics:
-    """Statistics by which formats are chosen.
-
-    Attributes:
-        longest: entries of the longest row.
-        variance: of the rows' numbers of entries.
-        stored: for each block size that divides the shape.
-    """
+    """Statistics by which formats are chosen."""
 
     shape: tuple[int, int]
     entries: int
-    longest: int
-    variance: float
-    stored: dict[int, Stored]
+    longest: int  # entries of the longest row
+    variance: float  # of the rows' numbers of entries
+    stored: dict[int, Stored]  # for each block size that divides the shape
 
     @property
     def mean(self) -> float:

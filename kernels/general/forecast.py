@@ -13,16 +13,11 @@ from dsolver.kernels.formats.statistics import Statistics
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """Forecast of what a format takes.
+    """Forecast of what a format takes."""
 
-    Attributes:
-        entries: values that are stored, holes too; column: bytes of each one's column.
-        beside: bytes of all else.
-    """
-
-    entries: int
+    entries: int  # values that are stored, holes too; column: bytes of each one's column
     column: float
-    beside: int
+    beside: int  # bytes of all else
 
 
 def storage(choice: Choice, known: Statistics) -> Storage:

@@ -16,21 +16,13 @@ CANCELED: Final = 1e-13
 
 @dataclass(frozen=True, kw_only=True)
 class Faults:
-    """Why compressed rows are not in canonical form. What else was found of them means nothing then.
+    """Why compressed rows are not in canonical form. What else was found of them means nothing then."""
 
-    Attributes:
-        pointers: rows whose pointers do not ascend from 0, or lead beyond the entries.
-        outside: the first entry whose column is none; -1 for none.
-        descending: entries whose column is smaller than that of the entry before them in their row.
-        repeated: entries whose column is that of the entry before them in their row.
-        infinite: entries that are NaN or infinite: how many, and the first one, or -1.
-    """
-
-    pointers: int = 0
-    outside: int = -1
-    descending: int = 0
-    repeated: int = 0
-    infinite: tuple[int, int] = (0, -1)
+    pointers: int = 0  # rows whose pointers do not ascend from 0, or lead beyond the entries
+    outside: int = -1  # the first entry whose column is none; -1 for none
+    descending: int = 0  # entries whose column is smaller than that of the entry before them in their row
+    repeated: int = 0  # entries whose column is that of the entry before them in their row
+    infinite: tuple[int, int] = (0, -1)  # entries that are NaN or infinite: how many, and the first one, or -1
 
     @property
     def unsorted(self) -> bool:
@@ -45,37 +37,25 @@ class Faults:
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """Findings about a square matrix whose rows have ascending columns.
+    """Findings about a square matrix whose rows have ascending columns."""
 
-    Attributes:
-        faults: where rows are not so.
-        empty: rows without an entry: how many, and the first one, or -1.
-        hollow: rows with a zero on the diagonal, stored or not: how many, and the first one, or -1.
-        negative: rows with a diagonal that is not positive.
-        opened: rows whose entries do not add up to zero: see `CANCELED`.
-        rows_cancel: whether there are none.
-        columns_cancel: whether those of each column do; False where `rows_cancel` is, for it is not looked at then.
-        largest: magnitude of an entry.
-        unmatched: entries (i, j) off the diagonal without an entry (j, i).
-        difference: largest |a_ij - a_ji|; an entry that is not there is zero.
-        place: the first (i, j), row after row, with this difference where it is more than allowed; else None.
-        positive: sum over the coupled rows of the part that positive couplings have of all couplings' magnitudes.
-        dominance: sum over the rows of 1 - Σ_j≠i |a_ij| / a_ii; 1 for a row without couplings, or without a positive
-            diagonal.
-    """
-
-    faults: Faults = Faults()
-    empty: tuple[int, int] = (0, -1)
+    faults: Faults = Faults()  # where rows are not so
+    empty: tuple[int, int] = (0, -1)  # rows without an entry: how many, and the first one, or -1
+    # rows with a zero on the diagonal, stored or not: how many, and the first one, or -1.
     hollow: tuple[int, int] = (0, -1)
-    negative: int = 0
-    opened: int = 0
-    rows_cancel: bool = False
+    negative: int = 0  # rows with a diagonal that is not positive
+    opened: int = 0  # rows whose entries do not add up to zero: see `CANCELED`
+    rows_cancel: bool = False  # whether there are none
+    # whether those of each column do; False where `rows_cancel` is, for it is not looked at then.
     columns_cancel: bool = False
-    largest: float = 0.0
-    unmatched: int = 0
-    difference: float = 0.0
+    largest: float = 0.0  # magnitude of an entry
+    unmatched: int = 0  # entries (i, j) off the diagonal without an entry (j, i)
+    difference: float = 0.0  # largest |a_ij - a_ji|; an entry that is not there is zero
+    # the first (i, j), row after row, with this difference where it is more than allowed; else None.
     place: tuple[int, int] | None = None
+    # sum over the coupled rows of the part that positive couplings have of all couplings' magnitudes.
     positive: float = 0.0
+    # sum over the rows of 1 - Σ_j≠i |a_ij| / a_ii; 1 for a row without couplings, or without a positive diagonal.
     dominance: float = 0.0
 
     @property

@@ -24,22 +24,17 @@ class GeneralMatrix(SeparateSweeps, Format):
     A product with its dot product is one pass in every format that has a kernel for it: alone, the dot product reads x
     and y once more, 16 bytes a row of the 12 k + 16 that a product of k entries a row moves. A step of
     Chebyshev is a vector operation after the product.
-
-    Attributes:
-        layout: the storage order, in which rows keep theirs.
-        diagonal: (layout.size,) of the backend's value type, 1 on padding and guards.
-        product: all entries, those of the diagonal too, in their format: (rows, rows); None where only steps with the
-            diagonal are wanted.
-        weights: where only steps with the diagonal are wanted, its reciprocals; else None.
     """
 
-    layout: Layout
-    diagonal: Array
+    layout: Layout  # the storage order, in which rows keep theirs
+    diagonal: Array  # (layout.size,) of the backend's value type, 1 on padding and guards
+    # all entries, those of the diagonal too, in their format: (rows, rows); None where only steps with the diagonal are
+    # wanted.
     product: Any
     choice: Choice
     rows: slice
     vectors: Any
-    weights: Any = None
+    weights: Any = None  # where only steps with the diagonal are wanted, its reciprocals; else None
 
     @property
     def nbytes(self) -> int:
@@ -118,20 +113,12 @@ class OnePassColumns(OnePassSweeps, MatrixColumns):
 
 @dataclass(frozen=True, kw_only=True)
 class GhostRows(Format):
-    """The ghost part of a chunk's rows: those rows that read a halo, compressed.
+    """The ghost part of a chunk's rows: those rows that read a halo, compressed."""
 
-    Attributes:
-        boundary: int32 (B,), storage positions of these rows, ascending.
-        product: their entries in columns that are halo slots: (B, slots).
-        slots: where these lie in the halo vector.
-        room: (B,), where a device keeps products between two launches; None where each call
-            makes its own.
-    """
-
-    boundary: Array
-    product: Any
-    slots: slice
-    room: Array | None
+    boundary: Array  # int32 (B,), storage positions of these rows, ascending
+    product: Any  # their entries in columns that are halo slots: (B, slots)
+    slots: slice  # where these lie in the halo vector
+    room: Array | None  # (B,), where a device keeps products between two launches; None where each call makes its own
     vectors: Any
 
     @property

@@ -26,19 +26,18 @@ class Between:
     """Rows between two levels, and where they lie.
 
     Attributes:
-        rows: on the device, in the order of the vector that is written; columns in that of the vector that is read,
-            ascending in each row.
         written, read: where the rows and the columns lie in vectors, which have guards around them.
-        blocks: rows and columns of the blocks in which entries come as a rule; that may save time.
-        measured: of these rows, as of `GeneralSetup.measured_transfer`, where that was asked for before.
     """
 
     shape: tuple[int, int]
+    # on the device, in the order of the vector that is written; columns in that of the vector that is read, ascending
+    # in each row.
     rows: Csr
     written: slice
     read: slice
+    # rows and columns of the blocks in which entries come as a rule; that may save time.
     blocks: tuple[int, int] = (1, 1)
-    measured: Any = None
+    measured: Any = None  # of these rows, as of `GeneralSetup.measured_transfer`, where that was asked for before
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -52,12 +51,9 @@ class RowOperations(ABC):
     Args:
         guard: zero items before the first and after the last item of vectors.
         gpu: whether formats are chosen for a GPU.
-
-    Attributes:
-        colored: whether `transfer` takes vectors of several colors.
     """
 
-    colored: ClassVar[bool] = False
+    colored: ClassVar[bool] = False  # whether `transfer` takes vectors of several colors
 
     def __init__(self, xp: Any, vectors: Any, guard: int, *, gpu: bool = False) -> None:
         self._xp, self._vectors, self._guard, self._gpu = xp, vectors, guard, gpu

@@ -11,19 +11,12 @@ from dsolver.kernels.formats.layout import Array
 
 
 class SplitRows(NamedTuple):
-    """A chunk's rows in two parts.
+    """A chunk's rows in two parts."""
 
-    Attributes:
-        local: entries in own columns, (rows, rows).
-        boundary: int64 (B,), the rows that have entries in halo slots, ascending.
-        ghost: these entries, (B, slots).
-        longest: entries of the longest row of `ghost`, where that is known.
-    """
-
-    local: Csr
-    boundary: Array
-    ghost: Csr
-    longest: int | None = None
+    local: Csr  # entries in own columns, (rows, rows)
+    boundary: Array  # int64 (B,), the rows that have entries in halo slots, ascending
+    ghost: Csr  # these entries, (B, slots)
+    longest: int | None = None  # entries of the longest row of `ghost`, where that is known
 
 
 def whole(xp: Any, rows: Csr) -> SplitRows:

@@ -43,32 +43,19 @@ NEGLIGIBLE = 1e-13
 
 
 class Axis(NamedTuple):
-    """One axis of a chunk with its ghost layers, a number for each of its n + 2 GHOST places.
+    """One axis of a chunk with its ghost layers, a number for each of its n + 2 GHOST places."""
 
-    Attributes:
-        kind: int32, `OUTSIDE`, `FIRST`, `SECOND` or `BETWEEN`.
-        base: int32, the coarse point of corner 0, counted from the chunk's first own coarse point.
-        open: int32, `LOWER` and `UPPER`.
-        reach: how far the fine points that read a coarse point are from it: 1, or 0 if the axis is not coarsened.
-        first: place of own coarse point 0 (of fine point 2 I + 1); that of point I is first + factor * I.
-        folded: the coarse grid is one point that is its own neighbor.
-    """
-
-    kind: I32
-    base: I32
-    open: I32
-    reach: int
-    first: int
-    folded: bool
+    kind: I32  # int32, `OUTSIDE`, `FIRST`, `SECOND` or `BETWEEN`
+    base: I32  # int32, the coarse point of corner 0, counted from the chunk's first own coarse point
+    open: I32  # int32, `LOWER` and `UPPER`
+    reach: int  # how far the fine points that read a coarse point are from it: 1, or 0 if the axis is not coarsened
+    first: int  # place of own coarse point 0 (of fine point 2 I + 1); that of point I is first + factor * I
+    folded: bool  # the coarse grid is one point that is its own neighbor
 
 
 @dataclass(frozen=True, kw_only=True)
 class Coarsening:
     """A chunk's box in a level and how the level is coarsened.
-
-    Attributes:
-        periodic: which axes are periodic.
-        factors: 2 for axes that are coarsened, 1 for the others. An axis of one point cannot be coarsened.
 
     Raises:
         ValueError: a factor is neither 1 nor 2, or an axis of one point is coarsened.
@@ -77,8 +64,8 @@ class Coarsening:
     lo: Triple
     shape: Triple
     grid: Triple
-    periodic: tuple[bool, bool, bool]
-    factors: Triple
+    periodic: tuple[bool, bool, bool]  # which axes are periodic
+    factors: Triple  # 2 for axes that are coarsened, 1 for the others. An axis of one point cannot be coarsened.
 
     def __post_init__(self) -> None:
         for n, factor in zip(self.grid, self.factors, strict=True):

@@ -19,24 +19,18 @@ CENTER = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Fluxes:
-    """Data from which the fluxes between the cells of a box follow. Everything is given along x, y and z.
+    """Data from which the fluxes between the cells of a box follow. Everything is given along x, y and z."""
 
-    Attributes:
-        kappa: one number, or float64 (nz + 2, ny + 2, nx + 2) of the cells and a layer around them. It is 0 where a
-            cell is left out, and negative where u is held: -kappa counts in the diagonals of neighbors, but no row has
-            an entry in such a cell's column, nor that cell's row in another one.
-        sizes: of the cells and of one more at each end: float64 (n + 2,) on the host.
-        ends: by axis and side (0 or 1) where rows end there: what is added to the diagonal instead of a flux, float64
-            (nz, ny, nx) with one cell along the axis, or a number, the part of area / resistance of half a cell.
-        doubled: whether two cells are all there is along a periodic axis, and meet on both sides.
-        held: whether kappa may be negative.
-    """
-
+    # one number, or float64 (nz + 2, ny + 2, nx + 2) of the cells and a layer around them. It is 0 where a cell is left
+    # out, and negative where u is held: -kappa counts in the diagonals of neighbors, but no row has an entry in such a
+    # cell's column, nor that cell's row in another one.
     kappa: tuple[Array | float, Array | float, Array | float]
-    sizes: tuple[F64, F64, F64]
+    sizes: tuple[F64, F64, F64]  # of the cells and of one more at each end: float64 (n + 2,) on the host
+    # by axis and side (0 or 1) where rows end there: what is added to the diagonal instead of a flux, float64 (nz, ny,
+    # nx) with one cell along the axis, or a number, the part of area / resistance of half a cell.
     ends: Mapping[tuple[int, int], Array | float]
-    doubled: tuple[bool, bool, bool]
-    held: bool = False
+    doubled: tuple[bool, bool, bool]  # whether two cells are all there is along a periodic axis, and meet on both sides
+    held: bool = False  # whether kappa may be negative
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -44,21 +44,15 @@ THINNEST: Final = 3
 @final
 @dataclass(frozen=True, kw_only=True)
 class Around:
-    """A chunk's part of a vector on a grid, and where its neighbors' values around it are.
-
-    Attributes:
-        lo: the chunk's first point.
-        shape: its points along x, y, z.
-        layers: of neighbors' values below and above it, on sides where it has any.
-        pieces: the directions in which it has neighbors, -1 to 1 along x, y, z, and where the values there begin in its
-            halo vector.
-    """
+    """A chunk's part of a vector on a grid, and where its neighbors' values around it are."""
 
     grid: Triple
     wraps: tuple[bool, bool, bool]
-    lo: Triple
-    shape: Triple
-    layers: tuple[int, int] = (0, 0)
+    lo: Triple  # the chunk's first point
+    shape: Triple  # its points along x, y, z
+    layers: tuple[int, int] = (0, 0)  # of neighbors' values below and above it, on sides where it has any
+    # the directions in which it has neighbors, -1 to 1 along x, y, z, and where the values there begin in its halo
+    # vector.
     pieces: tuple[tuple[Triple, int], ...] = ()
 
     @property
@@ -121,19 +115,15 @@ class StarTransfer:
     The interpolation is that of `LatticeSetup.interpolation`. A red point, of the color swept first going forward, is a
     coarse point or lies between coarse ones along two axes; after a forward sweep the residual is zero at all others,
     and a backward sweep overwrites x there before it reads it. So P at red points is all that a cycle needs.
-
-    Attributes:
-        stencil: the star on the whole of the grid.
-        corrected: what there is of the coarser level's solution: the chunk's points and the layers around them, or all.
-        coarse: storage order of the restricted residual at the chunk's coarse points.
-        table: float64 (4, 4, 4, 3, 4): by a point's kinds along z, y, x and the one axis along which it is not between
-            coarse points, the weights of the corners: 0 or 1 along the first other axis, plus 2 along the second.
     """
 
-    stencil: ConstantStencil
+    stencil: ConstantStencil  # the star on the whole of the grid
     fine: Around
+    # what there is of the coarser level's solution: the chunk's points and the layers around them, or all.
     corrected: Around
-    coarse: Layout
+    coarse: Layout  # storage order of the restricted residual at the chunk's coarse points
+    # float64 (4, 4, 4, 3, 4): by a point's kinds along z, y, x and the one axis along which it is not between coarse
+    # points, the weights of the corners: 0 or 1 along the first other axis, plus 2 along the second.
     table: npt.NDArray[np.float64]
 
     @property

@@ -52,19 +52,12 @@ def _room(xp: Any, count: int, shape: Triple) -> tuple[Array, Array]:
 
 
 class _Pick(NamedTuple):
-    """Fine points one step from each coarse point along one axis.
+    """Fine points one step from each coarse point along one axis."""
 
-    Attributes:
-        corner: which of their two coarse points it is.
-        places: where they are in an array with ghost layers.
-        valid: bool, whether that corner is the coarse point.
-        neighbors: their places in an array with one layer around the chunk.
-    """
-
-    corner: int
-    places: slice
-    valid: Any
-    neighbors: Any
+    corner: int  # which of their two coarse points it is
+    places: slice  # where they are in an array with ghost layers
+    valid: Any  # bool, whether that corner is the coarse point
+    neighbors: Any  # their places in an array with one layer around the chunk
 
 
 def _pick(axis: Axis, count: int, factor: int, step: int) -> _Pick:

@@ -35,19 +35,13 @@ Cut = tuple[slice, ...]
 @final
 @dataclass(frozen=True, kw_only=True)
 class LentArray:
-    """An array of NumPy in another process. It is read as often as it is asked for.
-
-    Attributes:
-        address: of its first item.
-        strides: bytes from an item to the next one along each axis.
-        dtype: real, in the byte order of this host.
-    """
+    """An array of NumPy in another process. It is read as often as it is asked for."""
 
     lender: Lender
-    address: int
+    address: int  # of its first item
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: np.dtype[Any]
+    strides: tuple[int, ...]  # bytes from an item to the next one along each axis
+    dtype: np.dtype[Any]  # real, in the byte order of this host
 
     @property
     def ndim(self) -> int:

@@ -23,17 +23,14 @@ class TextbookMatrix(SeparateBackward, SeparateDot, SeparateSweeps, Format):
     """Rows in ELL form, split into own columns and halo columns; holes have column 0 and value 0.
 
     Attributes:
-        layout: the storage order, which is the lattice order.
-        diagonal: (rows,), in the value type, as all values.
         columns, values: (K, rows), entries off the diagonal in own columns.
-        members: the rows of each color.
     """
 
-    layout: Layout
-    diagonal: Real
+    layout: Layout  # the storage order, which is the lattice order
+    diagonal: Real  # (rows,), in the value type, as all values
     columns: I64
     values: Real
-    members: tuple[I64, ...]
+    members: tuple[I64, ...]  # the rows of each color
     vectors: NumpyVectors
 
     def scaled(self, factors: F64) -> TextbookMatrix:
@@ -79,11 +76,10 @@ class TextbookHalo(Format):
     """The rows that read the halo, in ELL form.
 
     Attributes:
-        boundary: int64 (B,), their row numbers.
         columns, values: (K, B), their entries in the halo; holes have column 0 and value 0.
     """
 
-    boundary: I64
+    boundary: I64  # int64 (B,), their row numbers
     columns: I64
     values: Real
 

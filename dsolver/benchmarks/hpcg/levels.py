@@ -31,39 +31,28 @@ def partitions(partition: Partition, levels: int = HPCG_LEVELS) -> list[Partitio
 @final
 @dataclass(frozen=True, kw_only=True)
 class HpcgLevel:
-    """One level of one chunk.
-
-    Attributes:
-        local: the entries of its rows in own columns, in the backend's form.
-        ghost: those in the columns of other chunks.
-        transfer: injection to the next coarser level; None on the last.
-        correction: what it exchanges of the next coarser level's solution; None on the last.
-        correction_matrix: what multiplies that, the columns of `ghost` that are coarse points; None on the last.
-    """
+    """One level of one chunk."""
 
     layout: Layout
-    local: Any
-    ghost: Any
+    local: Any  # the entries of its rows in own columns, in the backend's form
+    ghost: Any  # those in the columns of other chunks
     halo: HaloLayout
-    transfer: Any = None
-    correction: HaloLayout | None = None
+    transfer: Any = None  # injection to the next coarser level; None on the last
+    correction: HaloLayout | None = None  # what it exchanges of the next coarser level's solution; None on the last
+    # what multiplies that, the columns of `ghost` that are coarse points; None on the last.
     correction_matrix: Any = None
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class MakeLevels:
-    """Makes the levels of a chunk.
-
-    Attributes:
-        diagonal: what the finest level's diagonal is multiplied by; None for ones.
-    """
+    """Makes the levels of a chunk."""
 
     label: ClassVar[str] = "setup-levels"
     problem: Problem
     partitions: Sequence[Partition]
     order: Order
-    diagonal: Blocks | None = None
+    diagonal: Blocks | None = None  # what the finest level's diagonal is multiplied by; None for ones
 
     def __call__(self, backend: Backend, number: int, _: None = None) -> tuple[HpcgLevel, ...]:
         """All levels of one chunk, finest first."""

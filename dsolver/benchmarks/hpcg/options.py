@@ -22,11 +22,6 @@ COLOR8 = Order(BEST_CLASSES)
 class HpcgOptions:
     """Options of a run.
 
-    Attributes:
-        seconds: how long the timed sets should take together; at least one set is run.
-        iterations: run exactly so many iterations and nothing else; None for the whole procedure.
-        precond_dtype: the value type of multigrid in the wanted order. With "float32" no run is valid.
-
     Raises:
         InputError: a value cannot be right.
     """
@@ -34,9 +29,9 @@ class HpcgOptions:
     grid: Triple = (104, 104, 104)
     chunks: Triple | None = None
     order: Order = COLOR8
-    seconds: float = 10.0
-    iterations: int | None = None
-    precond_dtype: str = "float64"
+    seconds: float = 10.0  # how long the timed sets should take together; at least one set is run
+    iterations: int | None = None  # run exactly so many iterations and nothing else; None for the whole procedure
+    precond_dtype: str = "float64"  # the value type of multigrid in the wanted order. With "float32" no run is valid.
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.seconds) and self.seconds >= 0.0):

@@ -27,15 +27,11 @@ MIXED_BYTES: Final = 3 * HEADER_BYTES
 @final
 @dataclass(frozen=True, kw_only=True)
 class Hpcg(Preconditioner):
-    """One V-cycle of the HPCG benchmark, four levels with injection between them: ``"hpcg"``.
-
-    Attributes:
-        levels: how many; the extents of every chunk must be divisible by 2 for each but the last.
-    """
+    """One V-cycle of the HPCG benchmark, four levels with injection between them: ``"hpcg"``."""
 
     can: ClassVar[Capabilities] = Capabilities(batched=True, lowered=True, multilevel=True)
     kernel_kind: ClassVar[str] = "hpcg"
-    levels: int = HPCG_LEVELS
+    levels: int = HPCG_LEVELS  # how many; the extents of every chunk must be divisible by 2 for each but the last
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "divisor", 2 ** (self.levels - 1))

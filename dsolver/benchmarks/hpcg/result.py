@@ -59,15 +59,10 @@ class SymmetryTest:
 @final
 @dataclass(frozen=True, kw_only=True)
 class IterationsTest:
-    """The optimized CG reaches what the reference CG reached.
+    """The optimized CG reaches what the reference CG reached."""
 
-    Attributes:
-        tolerance: ‖r‖/‖r0‖ after the reference's 50 iterations in natural order.
-        needed: iterations in the wanted order down to that, or None if `ITERATIONS_LIMIT` were not enough.
-    """
-
-    tolerance: float
-    needed: int | None
+    tolerance: float  # ‖r‖/‖r0‖ after the reference's 50 iterations in natural order
+    needed: int | None  # iterations in the wanted order down to that, or None if `ITERATIONS_LIMIT` were not enough
 
     @property
     def problem(self) -> str | None:
@@ -133,13 +128,11 @@ class Gflops:
     """Speed in GF/s (1e9 counted operations a second).
 
     Attributes:
-        raw: of all sets, without deductions.
-        rating: with the deductions of the rules.
         ddot, waxpby, spmv, mg: of each operation alone, in a loop of its own.
     """
 
-    raw: float | None
-    rating: float | None = None
+    raw: float | None  # of all sets, without deductions
+    rating: float | None = None  # with the deductions of the rules
     ddot: float | None = None
     waxpby: float | None = None
     spmv: float | None = None
@@ -149,43 +142,26 @@ class Gflops:
 @final
 @dataclass(frozen=True, kw_only=True)
 class HpcgResult:
-    """A run of the benchmark.
+    """A run of the benchmark."""
 
-    Attributes:
-        grid: points along x, y, z.
-        chunks: how many chunks along x, y, z.
-        engine: "reference", "graph" or "resident".
-        kernels: "numpy", "cpu" or "cuda".
-        order: of the smoother.
-        device: "cpu" or "cuda".
-        iterations: CG iterations of a set.
-        residuals: ‖r_k‖/‖r_0‖ of the last set, k = 0 .. iterations.
-        gflops: speeds; only `raw` when just iterations were asked for.
-        seconds: by phase. setup: of the plain, natural-order set-up (of the wanted order when just iterations were
-            asked for); optimize: of the set-up in the wanted order, all of it; total: everything.
-        tests: the checks.
-        versions: of what took part; None where a package is missing.
-        precond_dtype: the value type of multigrid in the wanted order.
-        exposure: how much communication an iteration leaves exposed: of some that were measured beside the
-            timed sets.
-        spans: what ran when in those; not in the JSON.
-    """
-
-    grid: Triple
-    chunks: Triple
-    engine: str
-    kernels: str
-    order: str
-    device: str
-    iterations: int
-    residuals: list[float]
-    gflops: Gflops
+    grid: Triple  # points along x, y, z
+    chunks: Triple  # how many chunks along x, y, z
+    engine: str  # "reference", "graph" or "resident"
+    kernels: str  # "numpy", "cpu" or "cuda"
+    order: str  # of the smoother
+    device: str  # "cpu" or "cuda"
+    iterations: int  # CG iterations of a set
+    residuals: list[float]  # ‖r_k‖/‖r_0‖ of the last set, k = 0 .. iterations.
+    gflops: Gflops  # speeds; only `raw` when just iterations were asked for
+    # by phase. setup: of the plain, natural-order set-up (of the wanted order when just iterations were asked for);
+    # optimize: of the set-up in the wanted order, all of it; total: everything.
     seconds: Mapping[str, float | None]
     tests: Checks
-    versions: Mapping[str, str | None]
-    precond_dtype: str = "float64"
+    versions: Mapping[str, str | None]  # of what took part; None where a package is missing
+    precond_dtype: str = "float64"  # the value type of multigrid in the wanted order
+    # how much communication an iteration leaves exposed: of some that were measured beside the timed sets.
     exposure: Exposure | None = None
-    spans: tuple[Span, ...] = field(default=(), repr=False)
+    spans: tuple[Span, ...] = field(default=(), repr=False)  # what ran when in those; not in the JSON
 
     @property
     def scaled_residual(self) -> float:

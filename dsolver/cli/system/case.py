@@ -63,19 +63,15 @@ class DiffusionCase:
     """Diffusion as its options describe it. A case file has the same names, with `bc` as a table.
 
     Attributes:
-        grid: cells along each axis; empty where arrays tell.
-        kappa: for all axes, or for each.
         sigma, source: numbers or files.
-        spacing: of all axes, or of each.
-        bc: conditions by face or axis.
         active, mask: files.
     """
 
-    grid: tuple[int, ...] = ()
-    kappa: tuple[Value, ...] = ()
+    grid: tuple[int, ...] = ()  # cells along each axis; empty where arrays tell
+    kappa: tuple[Value, ...] = ()  # for all axes, or for each
     sigma: Value | None = None
-    spacing: tuple[Value, ...] = ()
-    bc: Mapping[str, Condition] = field(default_factory=dict)
+    spacing: tuple[Value, ...] = ()  # of all axes, or of each
+    bc: Mapping[str, Condition] = field(default_factory=dict)  # conditions by face or axis
     active: Path | None = None
     mask: Path | None = None
     source: Value | None = None

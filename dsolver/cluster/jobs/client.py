@@ -40,24 +40,20 @@ class Job:
     """A submitted command.
 
     Attributes:
-        command: the arguments of ``dsolver``, or "python", a script and its arguments.
-        state: "queued", "running", "cancelling", "finished", "failed", "cancelled" or "lost".
         submitted, started, ended: seconds since 1970 by the clocks of client and worker, or None.
-        worker: beside which the process runs or ran, or None.
-        progress: the newest state of its newest solve: iteration, residual, limit and, at the end, status; or None.
-        begun: how many times it was begun: once, and again for each worker that was lost with it.
     """
 
     name: str
-    command: tuple[str, ...]
-    state: str
+    command: tuple[str, ...]  # the arguments of ``dsolver``, or "python", a script and its arguments
+    state: str  # "queued", "running", "cancelling", "finished", "failed", "cancelled" or "lost"
     submitted: float
     started: float | None = None
     ended: float | None = None
-    worker: str | None = None
+    worker: str | None = None  # beside which the process runs or ran, or None
     code: int | None = None
+    # the newest state of its newest solve: iteration, residual, limit and, at the end, status; or None.
     progress: dict[str, Any] | None = None
-    begun: int = 0
+    begun: int = 0  # how many times it was begun: once, and again for each worker that was lost with it
 
 
 def submit(client: Client, command: Sequence[str], files: Sequence[Path] = ()) -> str:

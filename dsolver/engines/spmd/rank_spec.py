@@ -15,22 +15,15 @@ HOST_GPUS: Final = 16
 @final
 @dataclass(frozen=True, kw_only=True)
 class RankSpec:
-    """Specification of a program that every rank knows.
-
-    Attributes:
-        lease: a key of the cluster that exists as long as the client wants the program.
-        ranks: the rank that owns each chunk.
-        token: the secret with which ranks recognize each other.
-        timeout: seconds of silence after which a rank that is waited for counts as lost.
-    """
+    """Specification of a program that every rank knows."""
 
     program: str
-    lease: str
+    lease: str  # a key of the cluster that exists as long as the client wants the program
     partition: Partition
-    ranks: tuple[int, ...]
+    ranks: tuple[int, ...]  # the rank that owns each chunk
     kernels: str
-    token: bytes
-    timeout: float
+    token: bytes  # the secret with which ranks recognize each other
+    timeout: float  # seconds of silence after which a rank that is waited for counts as lost
 
     @property
     def size(self) -> int:
@@ -64,12 +57,7 @@ class RankSpec:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Why a rank could not do what it was asked to.
+    """Why a rank could not do what it was asked to."""
 
-    Attributes:
-        error: what the client should raise.
-        secondary: the rank only stopped because another one failed, or because it was told to.
-    """
-
-    error: DsolverError
-    secondary: bool = False
+    error: DsolverError  # what the client should raise
+    secondary: bool = False  # the rank only stopped because another one failed, or because it was told to

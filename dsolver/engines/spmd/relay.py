@@ -35,17 +35,11 @@ Replies = dict[int, Any]
 @final
 @dataclass(frozen=True)
 class Call:
-    """A call of one rank.
+    """A call of one rank."""
 
-    Attributes:
-        rank: its number.
-        worker: the address of its worker.
-        own: arguments that are for it alone; they come behind those that all ranks share.
-    """
-
-    rank: int
-    worker: str
-    own: tuple[Any, ...]
+    rank: int  # its number
+    worker: str  # the address of its worker
+    own: tuple[Any, ...]  # arguments that are for it alone; they come behind those that all ranks share
 
 
 def packed(function: Callable[..., Awaitable[Any]], shared: tuple[Any, ...]) -> bytes:

@@ -69,15 +69,11 @@ class Connection:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Connector:
-    """Connects to the lower ranks, which have to accept at the same time.
-
-    Attributes:
-        timeout: seconds in which a rank must have accepted, and that a connection may then be silent.
-    """
+    """Connects to the lower ranks, which have to accept at the same time."""
 
     rank: int
     token: bytes
-    timeout: float
+    timeout: float  # seconds in which a rank must have accepted, and that a connection may then be silent
     encryption: Encryption | None
     check: Callable[[], None]
 

@@ -35,19 +35,12 @@ _ADDRESS: Final = struct.Struct(f"<{_HANDLE_BYTES}sqq")
 @final
 @dataclass(frozen=True, kw_only=True)
 class IpcAddress:
-    """An address in a rank's memory, as it is sent to the others.
+    """An address in a rank's memory, as it is sent to the others."""
 
-    Attributes:
-        BYTES: size of one that is packed.
-        handle: opens the block; `_HANDLE_BYTES` bytes.
-        block: its number.
-        offset: bytes from its beginning.
-    """
-
-    BYTES: ClassVar[int] = _ADDRESS.size
-    handle: bytes
-    block: int
-    offset: int
+    BYTES: ClassVar[int] = _ADDRESS.size  # size of one that is packed
+    handle: bytes  # opens the block; `_HANDLE_BYTES` bytes
+    block: int  # its number
+    offset: int  # bytes from its beginning
 
     def packed(self) -> bytes:
         """The address as `BYTES` bytes."""

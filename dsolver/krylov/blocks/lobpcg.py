@@ -44,20 +44,13 @@ class BlockOperator(Protocol):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Pencil:
-    """The matrices of an eigenvalue problem, and what is known of them.
-
-    Attributes:
-        b: B, symmetric positive definite; None for the identity.
-        m: a preconditioner, near A⁻¹ or the identity; any linear operator will do.
-        norm: about ‖A‖.
-        sign: 1 for the lowest eigenvalues, -1 for the highest.
-    """
+    """The matrices of an eigenvalue problem, and what is known of them."""
 
     a: BlockOperator
-    b: BlockOperator | None
-    m: BlockOperator
-    norm: float
-    sign: float = 1.0
+    b: BlockOperator | None  # B, symmetric positive definite; None for the identity
+    m: BlockOperator  # a preconditioner, near A⁻¹ or the identity; any linear operator will do
+    norm: float  # about ‖A‖
+    sign: float = 1.0  # 1 for the lowest eigenvalues, -1 for the highest
 
 
 class NotFiniteError(ArithmeticError):

@@ -34,29 +34,18 @@ FED: Final = ("volumes", "real part that faces add", "imaginary part that faces 
 @final
 @dataclass(frozen=True, kw_only=True)
 class RowBlock:
-    """One chunk's rows of a matrix, in memory of the host or, of a chunk's owner in this process, on its GPU.
+    """One chunk's rows of a matrix, in memory of the host or, of a chunk's owner in this process, on its GPU."""
 
-    Attributes:
-        start: int64 (rows + 1,), row i has the entries start[i] .. start[i + 1].
-        columns: int32, own columns from 0 in the order of the rows, then halo slots.
-        values: float64.
-        plan: what the chunk exchanges when the matrix is multiplied.
-        order: int32 (rows,), which of the chunk's rows of A each one is; None where they are in A's order.
-        formats: as of `matrix`.
-        near: float64 (rows, k), the near-null space that was given, in A's order; None where none was.
-        known: statistics of the entries in own columns; None where they have yet to be found.
-        counts: the same, of all.
-    """
-
-    start: Any
-    columns: Any
-    values: Any
-    plan: HaloPlan
+    start: Any  # int64 (rows + 1,), row i has the entries start[i] .. start[i + 1].
+    columns: Any  # int32, own columns from 0 in the order of the rows, then halo slots
+    values: Any  # float64
+    plan: HaloPlan  # what the chunk exchanges when the matrix is multiplied
+    # int32 (rows,), which of the chunk's rows of A each one is; None where they are in A's order.
     order: npt.NDArray[np.int32] | None = None
-    formats: str | None = None
-    near: Any = None
-    known: Statistics | None = None
-    counts: ChunkCounts | None = None
+    formats: str | None = None  # as of `matrix`
+    near: Any = None  # float64 (rows, k), the near-null space that was given, in A's order; None where none was
+    known: Statistics | None = None  # statistics of the entries in own columns; None where they have yet to be found
+    counts: ChunkCounts | None = None  # the same, of all
 
     def copy(self) -> Self:
         """The rows with memory of their own."""
@@ -80,17 +69,13 @@ class RowBlock:
 @final
 @dataclass(frozen=True, kw_only=True)
 class ChunkCounts:
-    """Counts of one chunk's rows, of those that read other chunks' columns, and of these, for forecasts.
-
-    Attributes:
-        local: statistics of the entries in own columns.
-    """
+    """Counts of one chunk's rows, of those that read other chunks' columns, and of these, for forecasts."""
 
     rows: int
     boundary: int
     ghosts: int
     ghost_entries: int
-    local: Statistics
+    local: Statistics  # statistics of the entries in own columns
 
 
 FIELD_ROWS: Final = tuple(f"rows of field {number}" for number in range(16))

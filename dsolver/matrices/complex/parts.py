@@ -30,25 +30,15 @@ CANCELED: Final = 1e-10
 @final
 @dataclass(frozen=True, kw_only=True)
 class ComplexParts:
-    """A complex matrix in canonical form.
+    """A complex matrix in canonical form."""
 
-    Attributes:
-        whole: a CSR array of SciPy, complex128.
-        symmetric: whether A = Aᵀ.
-        hermitian: whether A = Aᴴ, and not Aᵀ.
-        real_valued: whether it is both, so that entries are complex by their type alone.
-        place: an entry that differs most from its mirror image, where A is neither; else None.
-        stand_in: the real matrix that preconditioners are made of, in A's places; Re A where A is Hermitian.
-        waves: whether its diagonal was raised, since many rows of Re A add up to less than zero.
-    """
-
-    whole: Any
-    symmetric: bool
-    hermitian: bool
-    real_valued: bool
-    place: tuple[int, int] | None
-    stand_in: Any
-    waves: bool
+    whole: Any  # a CSR array of SciPy, complex128
+    symmetric: bool  # whether A = Aᵀ
+    hermitian: bool  # whether A = Aᴴ, and not Aᵀ
+    real_valued: bool  # whether it is both, so that entries are complex by their type alone
+    place: tuple[int, int] | None  # an entry that differs most from its mirror image, where A is neither; else None
+    stand_in: Any  # the real matrix that preconditioners are made of, in A's places; Re A where A is Hermitian
+    waves: bool  # whether its diagonal was raised, since many rows of Re A add up to less than zero
 
     @property
     def parts(self) -> tuple[Any, Any]:

@@ -133,20 +133,14 @@ def _sizes(rows: Sequence[Sequence[Any]]) -> tuple[int, ...]:
 @final
 @dataclass(frozen=True, kw_only=True)
 class FieldMatrix:
-    """A matrix from which the preconditioner of a field is made.
+    """A matrix from which the preconditioner of a field is made."""
 
-    Attributes:
-        problem: its rows, not cut.
-        sign: of the pivot of the field, what is left of its block when earlier fields are eliminated, over that of the
-            rows of the problem as they are solved.
-        coupled: whether it is a Schur complement, to which earlier fields have added.
-        like_diagonal: whether the block itself is like its diagonal, as a mass matrix is, whatever its size.
-    """
-
-    problem: MatrixProblem
+    problem: MatrixProblem  # its rows, not cut
+    # of the pivot of the field, what is left of its block when earlier fields are eliminated, over that of the rows of
+    # the problem as they are solved.
     sign: float
-    coupled: bool
-    like_diagonal: bool
+    coupled: bool  # whether it is a Schur complement, to which earlier fields have added
+    like_diagonal: bool  # whether the block itself is like its diagonal, as a mass matrix is, whatever its size
 
 
 def field_matrices(problem: MatrixProblem, given: Sequence[Any]) -> tuple[FieldMatrix, ...]:

@@ -18,21 +18,14 @@ Sides: TypeAlias = tuple[Place | None, Place | None]
 
 
 class Entries(NamedTuple):
-    """Entries of a matrix by coordinates.
-
-    Attributes:
-        row: (entries,), from 0.
-        values: float64 or complex128 (entries,).
-        lines: of the file that they come from; mirrored ones have none of their own.
-        sides: of the entries that were mirrored.
-    """
+    """Entries of a matrix by coordinates."""
 
     shape: tuple[int, int]
-    row: npt.NDArray[Any]
+    row: npt.NDArray[Any]  # (entries,), from 0
     column: npt.NDArray[Any]
-    values: npt.NDArray[Any]
-    lines: int = 0
-    sides: Sides = (None, None)
+    values: npt.NDArray[Any]  # float64 or complex128 (entries,)
+    lines: int = 0  # of the file that they come from; mirrored ones have none of their own
+    sides: Sides = (None, None)  # of the entries that were mirrored
 
 
 def joined(parts: Sequence[Entries]) -> Entries:

@@ -31,18 +31,13 @@ FORMAT: Final = re.compile(r"\((?:(\d+)P,?)?(\d*)([IEDFG])(\d+)(?:\.(\d+)(?:E\d+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Fields:
-    """Fields of a line of numbers.
-
-    Attributes:
-        pointed: whether each number must have a point: without one Fortran would divide it by a power of ten.
-        exponents: whether each number must have an exponent: without one a scale factor would divide it.
-    """
+    """Fields of a line of numbers."""
 
     count: int
     width: int
     kind: Kind
-    pointed: bool
-    exponents: bool
+    pointed: bool  # whether each number must have a point: without one Fortran would divide it by a power of ten
+    exponents: bool  # whether each number must have an exponent: without one a scale factor would divide it
 
     def split(self, line: bytes) -> list[bytes]:
         """The numbers of a line, without the blanks about them. ValueError: one is none."""

@@ -42,21 +42,14 @@ MOST: Final = 1 << 62
 @final
 @dataclass(frozen=True, kw_only=True)
 class MarketHeader:
-    """The beginning of a Matrix Market file.
-
-    Attributes:
-        symmetry: which entries stand for two.
-        sizes: rows and columns; of coordinates also entries.
-        begin: the byte where the next one begins.
-        size: bytes of the file; of one that is compressed they tell nothing.
-    """
+    """The beginning of a Matrix Market file."""
 
     field: str
-    symmetry: str
-    sizes: tuple[int, ...]
+    symmetry: str  # which entries stand for two
+    sizes: tuple[int, ...]  # rows and columns; of coordinates also entries
     line: int
-    begin: int
-    size: int
+    begin: int  # the byte where the next one begins
+    size: int  # bytes of the file; of one that is compressed they tell nothing
 
     @property
     def shape(self) -> tuple[int, int]:

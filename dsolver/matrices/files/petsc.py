@@ -35,18 +35,13 @@ ORDINARY: Final = (1e-12, 1e12)
 @final
 @dataclass(frozen=True, kw_only=True)
 class PetscLayout:
-    """Layout of a matrix in a file.
-
-    Attributes:
-        index: dtype of lengths and indices.
-        value: dtype of values.
-    """
+    """Layout of a matrix in a file."""
 
     rows: int
     columns: int
     entries: int
-    index: np.dtype[Any]
-    value: np.dtype[Any]
+    index: np.dtype[Any]  # dtype of lengths and indices
+    value: np.dtype[Any]  # dtype of values
 
     @classmethod
     def of(cls, file: IO[bytes]) -> Self:

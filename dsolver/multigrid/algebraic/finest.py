@@ -28,30 +28,23 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, kw_only=True)
 class FinestLevel:
-    """The finest level of a hierarchy.
-
-    Attributes:
-        chunks: gives the `ChunkMatrix`, in the value type of the levels, which may not be made yet.
-        singular: whether constants are in the null space.
-        grid: what is between the boxes of a grid and ranges of its rows, and of the level what follows from the grid;
-            None where chunks are ranges.
-        size: unknowns of a node, for a near-null space of constants where none was given; 0 where none is needed.
-        positive: whether it is known that the diagonal is.
-        measures: the `Measures` of every chunk, where A is symmetric and they are known.
-    """
+    """The finest level of a hierarchy."""
 
     rows: PerChunk
     layout: PerChunk
+    # gives the `ChunkMatrix`, in the value type of the levels, which may not be made yet.
     chunks: Callable[[], PerChunk]
     bounds: Bounds
     senders: Senders
-    singular: bool
+    singular: bool  # whether constants are in the null space
+    # what is between the boxes of a grid and ranges of its rows, and of the level what follows from the grid; None
+    # where chunks are ranges.
     grid: FinestGrid | None = None
-    size: int = 0
+    size: int = 0  # unknowns of a node, for a near-null space of constants where none was given; 0 where none is needed
     symmetric: bool = True
-    positive: bool = False
+    positive: bool = False  # whether it is known that the diagonal is
     depth: int = 0
-    measures: PerChunk | None = None
+    measures: PerChunk | None = None  # the `Measures` of every chunk, where A is symmetric and they are known
 
 
 @final

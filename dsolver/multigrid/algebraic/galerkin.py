@@ -34,39 +34,25 @@ from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, ow
 @final
 @dataclass(frozen=True, kw_only=True)
 class Coarsened:
-    """A chunk's rows of the coarser level, and of R and P.
+    """A chunk's rows of the coarser level, and of R and P."""
 
-    Attributes:
-        restriction: R, own coarse rows; columns are own fine rows from 0, then halo slots.
-        restriction_plan: the exchange of a fine vector for it.
-        prolongation_plan: the exchange of a coarse vector for it.
-        coarse: own rows of the coarser level; in a single chunk their columns do not ascend.
-        products: what makes them again of other values; None where that is not wanted.
-    """
-
-    restriction: Csr
-    restriction_plan: HaloPlan
+    restriction: Csr  # R, own coarse rows; columns are own fine rows from 0, then halo slots
+    restriction_plan: HaloPlan  # the exchange of a fine vector for it
     prolongation: DistributedRows
-    prolongation_plan: HaloPlan
-    coarse: BroughtRows | HalfRows
-    products: Products | None = None
+    prolongation_plan: HaloPlan  # the exchange of a coarse vector for it
+    coarse: BroughtRows | HalfRows  # own rows of the coarser level; in a single chunk their columns do not ascend
+    products: Products | None = None  # what makes them again of other values; None where that is not wanted
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class CoarserLevel:
-    """A coarser level.
-
-    Attributes:
-        restricted: the chunks whose fine rows each chunk restricts.
-        prolonged: those whose coarse rows each one's P reads.
-        halves: whether coarse rows are `HalfRows`.
-    """
+    """A coarser level."""
 
     chunks: PerChunk
-    restricted: Senders
-    prolonged: Senders
-    halves: bool = False
+    restricted: Senders  # the chunks whose fine rows each chunk restricts
+    prolonged: Senders  # those whose coarse rows each one's P reads
+    halves: bool = False  # whether coarse rows are `HalfRows`
 
 
 def coarsened(
@@ -151,21 +137,15 @@ def _alone(
 @final
 @dataclass(frozen=True, kw_only=True)
 class _ApRows:
-    """A chunk's rows of A P, columns not ascending, and what others get of them.
-
-    Attributes:
-        made: the rows; where halves are made of them, what `AmgKernels.begun_galerkin` has made.
-        own: entries of Rᵀ in own coarse points, which are numbered from 0.
-        lists: for each owner of coarse points that own rows are restricted to a message: these rows of Rᵀ, of A P, and
-            their diagonal.
-        sent: for each of them, the numbers of the rows within this chunk, ascending.
-    """
+    """A chunk's rows of A P, columns not ascending, and what others get of them."""
 
     window: Window
-    made: Any
-    own: Csr
+    made: Any  # the rows; where halves are made of them, what `AmgKernels.begun_galerkin` has made
+    own: Csr  # entries of Rᵀ in own coarse points, which are numbered from 0
+    # for each owner of coarse points that own rows are restricted to a message: these rows of Rᵀ, of A P, and their
+    # diagonal.
     lists: Mapping[int, Message]
-    sent: Mapping[int, I64]
+    sent: Mapping[int, I64]  # for each of them, the numbers of the rows within this chunk, ascending
     named: tuple[int, ...]
     factor: Csr
 

@@ -26,35 +26,23 @@ from dsolver.multigrid.algebraic.rows.window import F64, I64
 @final
 @dataclass(frozen=True, kw_only=True)
 class Products:
-    """A chunk's products with P and R, without the values of A.
+    """A chunk's products with P and R, without the values of A."""
 
-    Attributes:
-        p: P of the window of the chunk's rows; columns are places in a window of the coarser level.
-        wanted: for each other chunk that gets rows of A P, which of the chunk's rows, int64.
-        counts: for each chunk that sends some, how many.
-        sums: these rows, without values.
-        below: of these, those before the first own coarse row's diagonal.
-        ascending: whether its columns ascend in each row.
-        coarse: the rows of the coarser level, without values.
-        of_ap: where products find the sums of A P, once that is known.
-        of_galerkin: the same, of R A P.
-    """
-
-    p: Csr
+    p: Csr  # P of the window of the chunk's rows; columns are places in a window of the coarser level
     columns: int
     ap: Csr
-    wanted: Mapping[int, I64]
-    counts: Mapping[int, int]
+    wanted: Mapping[int, I64]  # for each other chunk that gets rows of A P, which of the chunk's rows, int64
+    counts: Mapping[int, int]  # for each chunk that sends some, how many
     r: Csr
-    sums: Csr
+    sums: Csr  # these rows, without values
     width: int
-    below: int
+    below: int  # of these, those before the first own coarse row's diagonal
     galerkin: Csr
-    ascending: bool
-    coarse: BroughtRows
+    ascending: bool  # whether its columns ascend in each row
+    coarse: BroughtRows  # the rows of the coarser level, without values
     blocks: BlockSizes | None = None
-    of_ap: Places = field(default_factory=Places)
-    of_galerkin: Places = field(default_factory=Places)
+    of_ap: Places = field(default_factory=Places)  # where products find the sums of A P, once that is known
+    of_galerkin: Places = field(default_factory=Places)  # the same, of R A P
 
 
 @final

@@ -43,33 +43,24 @@ GERSHGORIN: Final = 2.0
 @final
 @dataclass(frozen=True, kw_only=True)
 class CoarseSpace:
-    """The coarse space of a level: P, and the rows of the coarser level before they have entries.
+    """The coarse space of a level: P, and the rows of the coarser level before they have entries."""
 
-    Attributes:
-        p: the rows of P of every chunk, `SentRows`.
-        restriction: `DistributedRows` of every chunk, the rows of Rᵀ; None where R is Pᵀ.
-    """
-
-    p: PerChunk
+    p: PerChunk  # the rows of P of every chunk, `SentRows`
     bounds: Bounds
     origin: PerChunk
     near: PerChunk
     blocks: BlockSizes | None = None
-    restriction: PerChunk | None = None
+    restriction: PerChunk | None = None  # `DistributedRows` of every chunk, the rows of Rᵀ; None where R is Pᵀ
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class TurnedPoints:
-    """Coarse and fine points of a level, where its smoother goes over them in turn.
+    """Coarse and fine points of a level, where its smoother goes over them in turn."""
 
-    Attributes:
-        coarse: bool on every chunk, which own rows are coarse points.
-        numbers: int64 on every chunk, the numbers of the coarse points of its window, -1 for fine ones; None where
-            transfers are there already.
-    """
-
-    coarse: PerChunk
+    coarse: PerChunk  # bool on every chunk, which own rows are coarse points
+    # int64 on every chunk, the numbers of the coarse points of its window, -1 for fine ones; None where transfers are
+    # there already.
     numbers: PerChunk | None = None
     bounds: Bounds = ()
 
@@ -77,20 +68,13 @@ class TurnedPoints:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Smoothing:
-    """A level's smoother.
+    """A level's smoother."""
 
-    Attributes:
-        scale: of the diagonal that `Measures.share` makes, for Jacobi's method.
-        damped: whether that method takes `dsolver.kernels.cpu.amg.points.damped` in its place.
-        bound: the largest eigenvalue of A divided by that diagonal, at most.
-        largest: the largest eigenvalue of D⁻¹A, where it was asked for.
-        splitting: the points, where fine and coarse ones are smoothed in turn; the diagonal is A's then.
-    """
-
-    scale: float = 1.0
-    damped: bool = False
-    bound: float = GERSHGORIN
-    largest: float | None = None
+    scale: float = 1.0  # of the diagonal that `Measures.share` makes, for Jacobi's method
+    damped: bool = False  # whether that method takes `dsolver.kernels.cpu.amg.points.damped` in its place
+    bound: float = GERSHGORIN  # the largest eigenvalue of A divided by that diagonal, at most
+    largest: float | None = None  # the largest eigenvalue of D⁻¹A, where it was asked for
+    # the points, where fine and coarse ones are smoothed in turn; the diagonal is A's then.
     splitting: TurnedPoints | None = None
 
 
@@ -109,14 +93,10 @@ class Method(ABC):
 @final
 @dataclass(frozen=True, kw_only=True)
 class CoarsePoints(Method):
-    """Coarse points by PMIS, and interpolation "extended+i" from them.
-
-    Attributes:
-        max_elements: entries of a row of P, at most.
-    """
+    """Coarse points by PMIS, and interpolation "extended+i" from them."""
 
     theta: float = STRONG
-    max_elements: int = MOST
+    max_elements: int = MOST  # entries of a row of P, at most
     aggressive_levels: int = 0
 
     def smoothing(self, level: FineLevel, coarse: PerChunk | None = None) -> Smoothing:
@@ -176,19 +156,14 @@ class IdealRestriction(Method):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Aggregation(Method):
-    """Smoothed aggregation.
+    """Smoothed aggregation."""
 
-    Attributes:
-        theta: nodes i and j are coupled strongly if |a_ij| > theta √(a_ii a_jj) on the finest level; half of it on each
-            further one.
-        omega: damping of the smoother of P, times the largest eigenvalue of D⁻¹A; 0 for none.
-        vectors: of the near-null space, and so unknowns of a node on the others.
-    """
-
+    # nodes i and j are coupled strongly if |a_ij| > theta √(a_ii a_jj) on the finest level; half of it on each further
+    # one.
     theta: float
-    omega: float
+    omega: float  # damping of the smoother of P, times the largest eigenvalue of D⁻¹A; 0 for none
     size: int
-    vectors: int
+    vectors: int  # of the near-null space, and so unknowns of a node on the others
 
     def smoothing(self, level: FineLevel, coarse: PerChunk | None = None) -> Smoothing:
         """The diagonal of `Measures`, scaled so that ω of Jacobi's method is 4/3 / λ."""

@@ -22,14 +22,9 @@ later solve as long as before: half of it is not halved, and what is below is ma
 @final
 @dataclass(frozen=True, kw_only=True)
 class HierarchyOptions:
-    """Options of a hierarchy.
-
-    Attributes:
-        smoother: "jacobi", "l1-jacobi" or "chebyshev".
-        gathered_rows: most rows of a coarse level that every owner has whole; at least `coarse_rows`.
-    """
+    """Options of a hierarchy."""
 
     method: Method
-    smoother: str
+    smoother: str  # "jacobi", "l1-jacobi" or "chebyshev"
     coarse_rows: int
-    gathered_rows: int
+    gathered_rows: int  # most rows of a coarse level that every owner has whole; at least `coarse_rows`

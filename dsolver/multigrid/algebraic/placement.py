@@ -19,17 +19,14 @@ from dsolver.multigrid.algebraic.storage import plain_layout
 @final
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Place of the rows of a coarser level; `view` is its engine in the value type of the levels.
-
-    Attributes:
-        gather: makes one chunk's rows, on every owner, of those of all chunks; None where they stay.
-    """
+    """Place of the rows of a coarser level; `view` is its engine in the value type of the levels."""
 
     engine: Engine
     view: Engine
     layout: PerChunk
     bounds: Bounds
     senders: Senders
+    # makes one chunk's rows, on every owner, of those of all chunks; None where they stay.
     gather: Callable[[PerChunk], PerChunk] | None = None
 
     @property

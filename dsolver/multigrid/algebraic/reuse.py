@@ -33,18 +33,14 @@ class Mirrors:
 @final
 @dataclass(frozen=True, kw_only=True)
 class KeptLevel:
-    """A level's transfer to its coarser one, and what makes coarse rows of other values.
-
-    Attributes:
-        choices: of every chunk's format there; None before they are made.
-        coarse: of every chunk's own rows which are coarse points, where sweeps go over those and others in turn.
-    """
+    """A level's transfer to its coarser one, and what makes coarse rows of other values."""
 
     transfer: StoredTransfer
     place: Place
     again: Again
     mirrors: PerChunk | None = None
-    choices: PerChunk | None = None
+    choices: PerChunk | None = None  # of every chunk's format there; None before they are made
+    # of every chunk's own rows which are coarse points, where sweeps go over those and others in turn.
     coarse: PerChunk | None = None
 
 

@@ -54,13 +54,10 @@ class StoredRows:
 @final
 @dataclass(frozen=True, kw_only=True)
 class TurnedRows:
-    """A chunk's rows of a level, for sweeps over fine and coarse points in turn.
+    """A chunk's rows of a level, for sweeps over fine and coarse points in turn."""
 
-    Attributes:
-        fine: the rows' local part with infinity on the diagonal of coarse points, which keep their values then;
-            `coarse`: of fine ones.
-    """
-
+    # the rows' local part with infinity on the diagonal of coarse points, which keep their values then; `coarse`: of
+    # fine ones.
     fine: Any
     coarse: Any
 

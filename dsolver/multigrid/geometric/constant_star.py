@@ -96,27 +96,18 @@ def _alike(
 @final
 @dataclass(frozen=True, kw_only=True)
 class ChunkPasses:
-    """The passes over one chunk of a star, down to the next coarser level and back.
+    """The passes over one chunk of a star, down to the next coarser level and back."""
 
-    Attributes:
-        passes: both products, with the sweeps, in the backend's form.
-        halo: what is exchanged of the right-hand side.
-        solution_halo: what is exchanged of the coarser level's solution; nothing where that is replicated.
-        received: the `Route` from there to the layers around the chunk's coarse points.
-        coarse: the storage order of the restricted residual: the coarser level's; lattice order where that is
-            replicated.
-        columns: the order of the chunk's coarse points in what is prolonged, which is in lattice order with room for
-            the layers around them; of all points where they are replicated.
-        weights: float64 (27 coarse rows,), the coarser level's matrix rows, offset after offset; None once they have
-            been used.
-    """
-
-    passes: Any
-    halo: HaloLayout
-    solution_halo: HaloLayout
-    received: Route
+    passes: Any  # both products, with the sweeps, in the backend's form
+    halo: HaloLayout  # what is exchanged of the right-hand side
+    solution_halo: HaloLayout  # what is exchanged of the coarser level's solution; nothing where that is replicated
+    received: Route  # the `Route` from there to the layers around the chunk's coarse points
+    # the storage order of the restricted residual: the coarser level's; lattice order where that is replicated.
     coarse: Layout
+    # the order of the chunk's coarse points in what is prolonged, which is in lattice order with room for the layers
+    # around them; of all points where they are replicated.
     columns: Layout
+    # float64 (27 coarse rows,), the coarser level's matrix rows, offset after offset; None once they have been used.
     weights: Any
 
 

@@ -35,27 +35,24 @@ Chooser = Callable[[Any, Problem], Preconditioner]
 
 @dataclass(frozen=True, kw_only=True)
 class BlockPreconditioner(Preconditioner):
-    """Preconditioner of a system that `dsolver.block` has made, from one for each field.
-
-    Attributes:
-        M: of each field, as of `dsolver.solve`: a tuple, or one for all. By default algebraic multigrid where the
-            field's matrix is symmetric, else what suits it; and for a Schur complement the diagonal, unless the fields
-            before it are like theirs, as mass matrices are.
-        matrices: of each field, what that is made from: a sparse matrix or a problem; "block", its block on the
-            diagonal; or "diagonal", its Schur complement with the diagonals of the blocks of the fields before it:
-            A_ff - Σ A_fk diag(A_kk)⁻¹ A_kf. By default "block" for the first field and for those that the ones before
-            do not reach, and "diagonal" for the others. Signs are found.
-        parts: the preconditioner of each field, once they are known.
-        made: the matrix that they are known for, and the matrices of its fields.
-    """
+    """Preconditioner of a system that `dsolver.block` has made, from one for each field."""
 
     can: ClassVar[Capabilities] = Capabilities()
     basis: ClassVar[int | None] = 60  # with 30, flows around obstacles take twice as many iterations
     products: ClassVar[int] = 0
     """Matrices, the last ones, that are multiplied with, and need no preconditioner."""
+    # of each field, as of `dsolver.solve`: a tuple, or one for all. By default algebraic multigrid where the field's
+    # matrix is symmetric, else what suits it; and for a Schur complement the diagonal, unless the fields before it are
+    # like theirs, as mass matrices are.
     M: Any = AUTO
+    # of each field, what that is made from: a sparse matrix or a problem; "block", its block on the diagonal; or
+    # "diagonal", its Schur complement with the diagonals of the blocks of the fields before it: A_ff - Σ A_fk
+    # diag(A_kk)⁻¹ A_kf. By default "block" for the first field and for those that the ones before do not reach, and
+    # "diagonal" for the others. Signs are found.
     matrices: Sequence[Any] = ()
+    # the preconditioner of each field, once they are known.
     parts: tuple[Preconditioner, ...] = field(default=(), repr=False, compare=False)
+    # the matrix that they are known for, and the matrices of its fields.
     made: Any = field(default=None, repr=False, compare=False)
 
     def with_parts(self, problem: Problem, choose: Chooser) -> Self:
@@ -200,22 +197,15 @@ def _value_type(m: Preconditioner) -> str:
 @final
 @dataclass(frozen=True, kw_only=True)
 class BuiltField:
-    """A field's matrix and the levels of its preconditioner.
-
-    Attributes:
-        problem: the matrix, without its arrays.
-        first: the field's first row in each chunk.
-        sign: of its pivot, over that of the matrix.
-        exponent: of two, by which its entries were multiplied, over those of A.
-    """
+    """A field's matrix and the levels of its preconditioner."""
 
     engine: Engine
-    problem: MatrixProblem
+    problem: MatrixProblem  # the matrix, without its arrays
     chunks: PerChunk
     levels: Sequence[Any]
-    first: tuple[int, ...]
-    sign: float
-    exponent: int
+    first: tuple[int, ...]  # the field's first row in each chunk
+    sign: float  # of its pivot, over that of the matrix
+    exponent: int  # of two, by which its entries were multiplied, over those of A
 
 
 @final

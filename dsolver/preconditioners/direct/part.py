@@ -85,19 +85,13 @@ def to_owner(backend: Backend, number: int, rows: LevelRows) -> dict[int, Any]:
 @final
 @dataclass(frozen=True, kw_only=True)
 class MakePart:
-    """Makes a chunk's part of direct solutions, with the factors on the first chunk.
-
-    Attributes:
-        library: that makes factors; None for the first that is there.
-        places: boxes of a grid, where rows come in lattice order and vectors box after box; else None.
-        traits: of A.
-    """
+    """Makes a chunk's part of direct solutions, with the factors on the first chunk."""
 
     label: ClassVar[str] = "setup-levels"
-    library: str | None
+    library: str | None  # that makes factors; None for the first that is there
     sizes: tuple[int, ...]
-    places: Partition | None
-    traits: MatrixTraits
+    places: Partition | None  # boxes of a grid, where rows come in lattice order and vectors box after box; else None
+    traits: MatrixTraits  # of A
 
     def __call__(
         self, backend: Backend, number: int, layout: Layout, *gathered: LevelRows | Mapping[int, Any]

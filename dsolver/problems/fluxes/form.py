@@ -32,19 +32,12 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, kw_only=True)
 class DomainFace:
-    """A face of the domain with a condition.
+    """A face of the domain with a condition."""
 
-    Attributes:
-        where: index of the cells at it in an array whose last axes are x, y, z.
-        at: bool, whether a cell is one of them; broadcasts to the grid.
-        diagonal: what the condition adds to the diagonal, an array with one cell along the face's axis.
-        right: what it adds to the right-hand side.
-    """
-
-    where: tuple[Any, ...]
-    at: npt.NDArray[np.bool_]
-    diagonal: Array
-    right: Array
+    where: tuple[Any, ...]  # index of the cells at it in an array whose last axes are x, y, z
+    at: npt.NDArray[np.bool_]  # bool, whether a cell is one of them; broadcasts to the grid
+    diagonal: Array  # what the condition adds to the diagonal, an array with one cell along the face's axis
+    right: Array  # what it adds to the right-hand side
 
 
 @final

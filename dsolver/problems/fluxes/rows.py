@@ -26,37 +26,24 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Anchors:
-    """Findings about rows, for those who do not have them.
+    """Findings about rows, for those who do not have them."""
 
-    Attributes:
-        feeds: whether something is added to right-hand sides.
-        anchored: whether a column adds up to more than zero, by σ, a face of the grid or a fixed cell.
-        balanced: whether every row adds up to zero.
-        positive: couplings that are positive.
-    """
-
-    feeds: bool
-    anchored: bool
-    balanced: bool
-    positive: int
+    feeds: bool  # whether something is added to right-hand sides
+    anchored: bool  # whether a column adds up to more than zero, by σ, a face of the grid or a fixed cell
+    balanced: bool  # whether every row adds up to zero
+    positive: int  # couplings that are positive
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class FluxRows:
-    """Rows of a problem on a grid, or of a slab of it.
+    """Rows of a problem on a grid, or of a slab of it."""
 
-    Attributes:
-        matrix: a CSR array of SciPy.
-        volumes: float64 (rows,), by which sources are multiplied: zero where cells are no unknowns.
-        right: (rows,), what is added to right-hand sides; None for nothing.
-        loose: bool (rows,), whether nothing but couplings of unknowns is in a row's diagonal.
-    """
-
-    matrix: Any
+    matrix: Any  # a CSR array of SciPy
+    # float64 (rows,), by which sources are multiplied: zero where cells are no unknowns.
     volumes: npt.NDArray[np.float64]
-    right: npt.NDArray[Any] | None
-    loose: npt.NDArray[np.bool_]
+    right: npt.NDArray[Any] | None  # (rows,), what is added to right-hand sides; None for nothing
+    loose: npt.NDArray[np.bool_]  # bool (rows,), whether nothing but couplings of unknowns is in a row's diagonal
 
     def of_slab(self, slab: Slab) -> FluxRows:
         """A slab's own rows, with the numbers of the whole grid for columns."""

@@ -25,18 +25,13 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Slab:
-    """A range of layers of cells.
-
-    Attributes:
-        below: layers of others that come with it before the first: 0 or 1.
-        above: the same, behind the last.
-    """
+    """A range of layers of cells."""
 
     grid: tuple[int, int, int]
     first: int
     last: int
-    below: int
-    above: int
+    below: int  # layers of others that come with it before the first: 0 or 1
+    above: int  # the same, behind the last
 
     @property
     def layers(self) -> npt.NDArray[np.int64]:

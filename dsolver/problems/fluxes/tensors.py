@@ -40,15 +40,11 @@ Corner = tuple[int, ...]
 @final
 @dataclass(frozen=True, kw_only=True)
 class TensorCouplings:
-    """Couplings of the cells of a grid.
+    """Couplings of the cells of a grid."""
 
-    Attributes:
-        weights: of each cell with those around it, arrays of the grid's shape by the offset along x, y and z.
-        right: what boundary conditions add to right-hand sides, of the grid's shape.
-    """
-
+    # of each cell with those around it, arrays of the grid's shape by the offset along x, y and z.
     weights: dict[Triple, F64]
-    right: F64
+    right: F64  # what boundary conditions add to right-hand sides, of the grid's shape
 
 
 def tensor_couplings(problem: Problem) -> TensorCouplings:

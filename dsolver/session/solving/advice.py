@@ -26,24 +26,18 @@ MULTIGRID: Final = ("mg", "amg", "auto", "hpcg")
 @final
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A solve at its end; b_norm is ‖b‖.
-
-    Attributes:
-        used: the preconditioners, one after the other.
-        restart: vectors of a basis that were asked for; None for as many as it takes.
-        attained: whether the residual is what rounding makes of it, whatever M and the method.
-    """
+    """A solve at its end; b_norm is ‖b‖."""
 
     status: Status
     problem: Problem
     method: str
-    used: Sequence[Preconditioner]
-    restart: int | None
+    used: Sequence[Preconditioner]  # the preconditioners, one after the other
+    restart: int | None  # vectors of a basis that were asked for; None for as many as it takes
     residuals: Sequence[float]
     true_residual: float
     b_norm: float
     limit: float
-    attained: bool = False
+    attained: bool = False  # whether the residual is what rounding makes of it, whatever M and the method
 
     def has_used(self, *names: str) -> bool:
         """Whether a preconditioner with one of these names was in use."""

@@ -47,19 +47,12 @@ class LoadedColumn:
 @final
 @dataclass(frozen=True, kw_only=True)
 class StartedSolve:
-    """A solve that has begun.
+    """A solve that has begun."""
 
-    Attributes:
-        loads: its columns.
-        slices: of each, the first time slice.
-        seconds: that the slice took.
-        x: of a single column that is solved already.
-    """
-
-    loads: Sequence[LoadedColumn]
-    slices: Sequence[Slice]
-    seconds: float
-    x: Blocks | None
+    loads: Sequence[LoadedColumn]  # its columns
+    slices: Sequence[Slice]  # of each, the first time slice
+    seconds: float  # that the slice took
+    x: Blocks | None  # of a single column that is solved already
 
 
 def given_column(session: Session, b: Any, x0: Any) -> GivenColumn:

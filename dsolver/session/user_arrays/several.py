@@ -37,19 +37,12 @@ Pairs = Sequence[tuple[Any, Any]]
 @final
 @dataclass(frozen=True, kw_only=True)
 class RightHandSides:
-    """One right-hand side, or several, with first guesses.
+    """One right-hand side, or several, with first guesses."""
 
-    Attributes:
-        pairs: each with its guess, an array without gaps.
-        given: each as a part of what was given: a view, where its package has views.
-        b: what was given: an array, or a list of such.
-        several: whether these are several, or one in an array that could have more.
-    """
-
-    pairs: Pairs
-    given: Sequence[Any]
-    b: Any
-    several: bool
+    pairs: Pairs  # each with its guess, an array without gaps
+    given: Sequence[Any]  # each as a part of what was given: a view, where its package has views
+    b: Any  # what was given: an array, or a list of such
+    several: bool  # whether these are several, or one in an array that could have more
 
     @classmethod
     def of(cls, problem: Problem, b: Any, x0: Any, client: Client | None = None) -> Self:

@@ -22,15 +22,11 @@ from dsolver.kernels.formats.csr import Csr
 
 
 class Halves(NamedTuple):
-    """The half of a chunk's rows, turned.
+    """The half of a chunk's rows, turned."""
 
-    Attributes:
-        rows: number of own rows, whose columns are the first ones.
-        turned: a row for each own column and for each behind these, with the entries of that column: its columns are
-            own rows, ascending.
-    """
-
-    rows: int
+    rows: int  # number of own rows, whose columns are the first ones
+    # a row for each own column and for each behind these, with the entries of that column: its columns are own rows,
+    # ascending.
     turned: Csr
 
 

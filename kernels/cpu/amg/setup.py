@@ -38,10 +38,9 @@ class AmgKernels:
 
     Attributes:
         asarray: makes an array of this set-up of one that may lie elsewhere; no copy where it does not.
-        aggregation: what smoothed aggregation needs beside this.
     """
 
-    aggregation: AggregationSetup
+    aggregation: AggregationSetup  # what smoothed aggregation needs beside this
 
     def __init__(self, team: Team, asarray: Callable[[Any], Any] = np.asarray) -> None:
         self.team, self.asarray = team, asarray

@@ -16,39 +16,25 @@ from dsolver.kernels.cpu.loops.compiled import compiled
 @final
 @dataclass(frozen=True, kw_only=True)
 class MirrorImages:
-    """The entries of a matrix beside those of its transpose.
+    """The entries of a matrix beside those of its transpose."""
 
-    Attributes:
-        largest: of the magnitudes of entries.
-        difference: the largest |a_ij - a_ji|.
-        place: (i, j) of such an entry, i < j.
-        conjugate: the largest |a_ij - conj(a_ji)|.
-    """
-
-    largest: float
-    difference: float
-    place: tuple[int, int]
-    conjugate: float
+    largest: float  # of the magnitudes of entries
+    difference: float  # the largest |a_ij - a_ji|
+    place: tuple[int, int]  # (i, j) of such an entry, i < j
+    conjugate: float  # the largest |a_ij - conj(a_ji)|
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class RowParts:
-    """Re A + |Im A| off the diagonal, and sums of rows.
+    """Re A + |Im A| off the diagonal, and sums of rows."""
 
-    Attributes:
-        values: float64 (entries,); parts keep their signs where diagonals are positive; 0 on the diagonal.
-        diagonal: int64 (rows,), the place of a row's diagonal entry, or -1.
-        sums: of real parts, that of the diagonal by its magnitude.
-        around: of the magnitudes of `values`.
-        mixed: whether a part couples rows whose diagonals have different signs in it.
-    """
-
+    # float64 (entries,); parts keep their signs where diagonals are positive; 0 on the diagonal.
     values: npt.NDArray[np.float64]
-    diagonal: npt.NDArray[np.int64]
-    sums: npt.NDArray[np.float64]
-    around: npt.NDArray[np.float64]
-    mixed: npt.NDArray[np.bool_]
+    diagonal: npt.NDArray[np.int64]  # int64 (rows,), the place of a row's diagonal entry, or -1
+    sums: npt.NDArray[np.float64]  # of real parts, that of the diagonal by its magnitude
+    around: npt.NDArray[np.float64]  # of the magnitudes of `values`
+    mixed: npt.NDArray[np.bool_]  # whether a part couples rows whose diagonals have different signs in it
 
 
 def mirrors(start: Any, columns: Any, values: Any) -> MirrorImages:

@@ -119,15 +119,10 @@ def _slices(
 
 
 class _Entries(NamedTuple):
-    """Candidate entries (K, m) of m rows.
+    """Candidate entries (K, m) of m rows."""
 
-    Attributes:
-        section: int8, of their slices; `NONE` for those that are not wanted.
-        place: int32, the item of the vector that they multiply.
-    """
-
-    section: npt.NDArray[np.int8]
-    place: I32
+    section: npt.NDArray[np.int8]  # int8, of their slices; `NONE` for those that are not wanted
+    place: I32  # int32, the item of the vector that they multiply
 
 
 def _padded(rows: I32) -> I32:

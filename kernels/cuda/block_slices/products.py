@@ -107,20 +107,14 @@ class CudaBlockSlices(Finished, BlockSlices):
 
 
 class Measured(NamedTuple):
-    """Slices of a matrix, without their entries.
+    """Slices of a matrix, without their entries."""
 
-    Attributes:
-        block: B.
-        full: uint8, whether all rows of a slice are of full blocks; not of single entries.
-        totals: int64 (2,), entry columns and units of columns of all slices, on their way.
-    """
-
-    block: int
+    block: int  # B
     dtype: str
     row: Any
     slices: Array
-    full: Any
-    totals: Sent
+    full: Any  # uint8, whether all rows of a slice are of full blocks; not of single entries
+    totals: Sent  # int64 (2,), entry columns and units of columns of all slices, on their way
 
 
 def measured(matrix: Csr, columns: int, dtype: str = "float64", *, block: int = 1, window: int = 1) -> Measured:

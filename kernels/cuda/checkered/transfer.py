@@ -25,15 +25,11 @@ Blocks = tuple[int, int, int]
 
 
 class ColumnlessTransfer(SeparateSum, ABC):
-    """R and P of rows of all colors but the last, for one column or several, whose weights are then read once.
-
-    Attributes:
-        coarse: the storage order of the restricted residual.
-    """
+    """R and P of rows of all colors but the last, for one column or several, whose weights are then read once."""
 
     file: ClassVar[str]
     layout: Layout
-    coarse: Layout
+    coarse: Layout  # the storage order of the restricted residual
     values: Array
     factors: Triple
 

@@ -37,17 +37,11 @@ mostly stored in slices."""
 @final
 @dataclass(frozen=True, kw_only=True)
 class BlockPlaces:
-    """Places of the full blocks in which the entries of some rows come; their values stay where they are.
+    """Places of the full blocks in which the entries of some rows come; their values stay where they are."""
 
-    Attributes:
-        shape: rows and columns of a block, as there are kernels for in block_rows.cu.
-        start: int64, blocks before each row of blocks, and of all.
-        columns: int32, of blocks.
-    """
-
-    shape: tuple[int, int]
-    start: Array
-    columns: Array
+    shape: tuple[int, int]  # rows and columns of a block, as there are kernels for in block_rows.cu
+    start: Array  # int64, blocks before each row of blocks, and of all
+    columns: Array  # int32, of blocks
 
 
 def guarded_diagonal(diagonal: Array, first: int, items: int, dtype: str) -> Array:
@@ -60,15 +54,10 @@ def guarded_diagonal(diagonal: Array, first: int, items: int, dtype: str) -> Arr
 @final
 @dataclass(frozen=True, kw_only=True)
 class CudaRows(Finished, CompressedRows):
-    """Compressed rows with their kernels.
+    """Compressed rows with their kernels."""
 
-    Attributes:
-        threads: that multiply a row, one of `LANES`.
-        blocks: in which all entries come; None where they do not. It changes no bit.
-    """
-
-    threads: int
-    blocks: BlockPlaces | None = None
+    threads: int  # that multiply a row, one of `LANES`
+    blocks: BlockPlaces | None = None  # in which all entries come; None where they do not. It changes no bit.
 
     def batched(self, width: int) -> Columns:
         return TogetherColumns(self, width, self._together) if self.threads >= FEWEST else super().batched(width)
@@ -156,14 +145,10 @@ class CudaRows(Finished, CompressedRows):
 @final
 @dataclass(frozen=True, kw_only=True)
 class CudaChunks(Finished, Chunks):
-    """Compressed rows in chunks with their kernels.
+    """Compressed rows in chunks with their kernels."""
 
-    Attributes:
-        parts: float64 (C,), room for what each chunk has of the row that goes on after it, or of a dot product.
-        variant: end of the names of kernels: "_close" where rows are whole, and in most chunks columns close together.
-    """
-
-    parts: Array
+    parts: Array  # float64 (C,), room for what each chunk has of the row that goes on after it, or of a dot product
+    # end of the names of kernels: "_close" where rows are whole, and in most chunks columns close together.
     variant: str
 
     @property

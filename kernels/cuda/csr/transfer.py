@@ -32,11 +32,10 @@ class CudaTransferRows(Format):
     rows close together: a thread a row, 10 bytes an entry.
 
     Attributes:
-        product: the rows in their format.
         written, read: where the rows and the columns lie in vectors, which have guards around them.
     """
 
-    product: CudaRows | CudaBlockSlices
+    product: CudaRows | CudaBlockSlices  # the rows in their format
     written: slice
     read: slice
     vectors: Any

@@ -41,16 +41,12 @@ def smoothers(dtype: str) -> dict[str, tuple[Any, Any | None]]:
 @final
 @dataclass(frozen=True, kw_only=True)
 class CudaHpcgMatrix(SeparateSmoothers, CudaMatrix, HpcgMatrix):
-    """A chunk's matrix with HPCG's smoothers and their launches; S is the number of its slices.
+    """A chunk's matrix with HPCG's smoothers and their launches; S is the number of its slices."""
 
-    Attributes:
-        smoothing: the launches of a forward half sweep, and of a backward one that changes x; colors without upper
-            entries are left out of that.
-        smoothed: uint32 (S, 4), the headers of the slices in storage order, `SmoothedHeader` in hpcg/header.cuh.
-    """
-
+    # the launches of a forward half sweep, and of a backward one that changes x; colors without upper entries are left
+    # out of that.
     smoothing: tuple[HalfSweep, HalfSweep]
-    smoothed: Array
+    smoothed: Array  # uint32 (S, 4), the headers of the slices in storage order, `SmoothedHeader` in hpcg/header.cuh
     corrected: HalfSweep
 
     def batched(self, width: int) -> Columns:

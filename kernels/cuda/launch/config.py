@@ -10,22 +10,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchConfig:
-    """Launch configuration of passes over a matrix.
+    """Launch configuration of passes over a matrix."""
 
-    Attributes:
-        warps: most warps of a block that multiplies, one slice each: 1, 2, 4 or, of float32, 8, the kernels' launch
-            bounds (`WIDEST` in slices.cuh).
-        narrow: whether colors with hardly any entries are swept by kernels of their own.
-        slab_share: share of L2 that x of one slab takes where x of a level does not fit there.
-        cached_slabs: slabs of a large level whose x does fit.
-        mixed_share: share of L2 that x takes between the first and the last color of a slab where launches have slices
-            of all colors (mixed_colors.py); 0 where they have one color.
-    """
-
+    # most warps of a block that multiplies, one slice each: 1, 2, 4 or, of float32, 8, the kernels' launch bounds
+    # (`WIDEST` in slices.cuh).
     warps: int
-    narrow: bool = True
-    slab_share: float = 0.27
-    cached_slabs: int
+    narrow: bool = True  # whether colors with hardly any entries are swept by kernels of their own
+    slab_share: float = 0.27  # share of L2 that x of one slab takes where x of a level does not fit there
+    cached_slabs: int  # slabs of a large level whose x does fit
+    # share of L2 that x takes between the first and the last color of a slab where launches have slices of all colors
+    # (mixed_colors.py); 0 where they have one color.
     mixed_share: float
 
 

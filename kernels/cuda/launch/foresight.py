@@ -41,16 +41,11 @@ _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 
 @dataclass(frozen=True, kw_only=True)
 class Tape:
-    """The answers of a set-up.
-
-    Attributes:
-        trusted: whether set-ups of this kind have had the same answers so far.
-        shared: those of them that follow from the chunks of all ranks.
-    """
+    """The answers of a set-up."""
 
     answers: tuple[Any, ...]
-    trusted: bool
-    shared: tuple[Any, ...] = ()
+    trusted: bool  # whether set-ups of this kind have had the same answers so far
+    shared: tuple[Any, ...] = ()  # those of them that follow from the chunks of all ranks
 
     @property
     def mark(self) -> float:

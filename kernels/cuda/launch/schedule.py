@@ -51,21 +51,13 @@ Launch = tuple[tuple[int], tuple[int], tuple[Any, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class SweepLaunch:
-    """One launch of a half sweep.
+    """One launch of a half sweep."""
 
-    Attributes:
-        launch: the launch, with a slice a warp.
-        narrow: the same for a kernel of narrow slices, if they are; else None.
-        chain: which chain it belongs to; launches of a chain run in order.
-        after: number of a unit of the other chain that must have run, or None.
-        awaited: whether a unit of the other chain waits for this one.
-    """
-
-    launch: Launch
-    narrow: Launch | None = None
-    chain: int = 0
-    after: int | None = None
-    awaited: bool = False
+    launch: Launch  # the launch, with a slice a warp
+    narrow: Launch | None = None  # the same for a kernel of narrow slices, if they are; else None
+    chain: int = 0  # which chain it belongs to; launches of a chain run in order
+    after: int | None = None  # number of a unit of the other chain that must have run, or None
+    awaited: bool = False  # whether a unit of the other chain waits for this one
 
     def of(self, plain: Any, narrow: Any) -> tuple[Any, Launch]:
         """The kernel that is launched, of the two, and its launch; there need not be one for narrow slices."""
@@ -74,14 +66,10 @@ class SweepLaunch:
 
 @dataclass(frozen=True, kw_only=True)
 class HalfSweep:
-    """The launches of a half sweep, in an order in which they may also run one after the other.
-
-    Attributes:
-        headers: uint32 (slices, 4), the headers of the slices in their order; None for storage order.
-    """
+    """The launches of a half sweep, in an order in which they may also run one after the other."""
 
     units: tuple[SweepLaunch, ...]
-    headers: Array | None = None
+    headers: Array | None = None  # uint32 (slices, 4), the headers of the slices in their order; None for storage order
 
     @property
     def chains(self) -> int:
@@ -141,14 +129,10 @@ def slabs_of(layout: Layout, itemsize: int, columns: int = 1) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class HalfSweepCuts:
-    """Cuts of a half sweep, from which its launches follow.
+    """Cuts of a half sweep, from which its launches follow."""
 
-    Attributes:
-        colors: in the order of the walk.
-        cuts: int64 (colors, slabs + 1), where each slab begins in the walk through each color's slices; None for one.
-    """
-
-    colors: Sequence[Color]
+    colors: Sequence[Color]  # in the order of the walk
+    # int64 (colors, slabs + 1), where each slab begins in the walk through each color's slices; None for one.
     cuts: npt.NDArray[np.int64] | None
     itemsize: int
     back: bool

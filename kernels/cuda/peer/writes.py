@@ -32,22 +32,15 @@ _STEPS: Final = (("from", 1), ("to", 2))  # where `_tables` has them
 @final
 @dataclass(frozen=True, kw_only=True)
 class PeerCopy:
-    """A copy of consecutive items, from vectors to words or from words to a halo vector.
+    """A copy of consecutive items, from vectors to words or from words to a halo vector."""
 
-    Attributes:
-        source: to send, a pointer to the items' row numbers; to receive, to their words in slot 0.
-        target: to send, a pointer to the receiver's words in slot 0; to receive, to the items. A flag has neither rows
-            nor items: 0 in their place.
-        slot: bytes from slot 0 to slot 1.
-        count: of items.
-        chunk: to send, which of the vectors holds the rows.
-    """
-
-    source: int
+    source: int  # to send, a pointer to the items' row numbers; to receive, to their words in slot 0
+    # to send, a pointer to the receiver's words in slot 0; to receive, to the items. A flag has neither rows nor items:
+    # 0 in their place.
     target: int
-    slot: int
+    slot: int  # bytes from slot 0 to slot 1
     count: int
-    chunk: int = 0
+    chunk: int = 0  # to send, which of the vectors holds the rows
 
 
 @final

@@ -77,17 +77,12 @@ class OneLaunch(WithKernels):
 
 @dataclass(frozen=True, kw_only=True)
 class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, SeparateSweeps, SellMatrix):
-    """A chunk's matrix with its kernels and their launches.
+    """A chunk's matrix with its kernels and their launches."""
 
-    Attributes:
-        by_color: uint32 (slices, 4), the headers of the slices of `local` in storage order: `Header` in slices.cuh.
-        by_plane: the same in the order in which SpMV visits them.
-        halves: how the forward and the backward half sweep are cut; None where none are wanted.
-    """
-
-    by_color: Array
-    by_plane: Array
+    by_color: Array  # uint32 (slices, 4), the headers of the slices of `local` in storage order: `Header` in slices.cuh
+    by_plane: Array  # the same in the order in which SpMV visits them
     partials: Array
+    # how the forward and the backward half sweep are cut; None where none are wanted.
     halves: tuple[HalfSweepCuts, HalfSweepCuts] | None
 
     @property
@@ -207,13 +202,9 @@ class CudaProduct(OneLaunch, SeparateSum, Product):
 
 @dataclass(frozen=True, kw_only=True)
 class CudaHaloMatrix(OneLaunch, HaloMatrix):
-    """Entries that multiply a halo, with their kernels and their launch.
+    """Entries that multiply a halo, with their kernels and their launch."""
 
-    Attributes:
-        by_boundary: uint32 (slices, 4), the headers of the slices: `Header` in slices.cuh.
-    """
-
-    by_boundary: Array
+    by_boundary: Array  # uint32 (slices, 4), the headers of the slices: `Header` in slices.cuh
     partials: Array
 
     @cached_property

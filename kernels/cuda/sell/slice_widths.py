@@ -19,15 +19,10 @@ THREADS = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Widths:
-    """Most entry columns of a matrix' slices.
+    """Most entry columns of a matrix' slices."""
 
-    Attributes:
-        lower: int32 (colors,), of each color before the upper part.
-        rest: int32 (colors,), of each color from there on.
-    """
-
-    lower: npt.NDArray[np.int32]
-    rest: npt.NDArray[np.int32]
+    lower: npt.NDArray[np.int32]  # int32 (colors,), of each color before the upper part
+    rest: npt.NDArray[np.int32]  # int32 (colors,), of each color from there on
 
 
 def widths_of(layout: Layout, local: Slices) -> Widths:

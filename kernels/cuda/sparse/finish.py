@@ -79,22 +79,16 @@ class FinishedColumns(Columns):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """Launches of a format's kernels for several columns.
-
-    Attributes:
-        head: their first arguments.
-        tail: their last ones.
-        parts: partial dot products of a column.
-    """
+    """Launches of a format's kernels for several columns."""
 
     file: str
     end: str
     dtype: str
     grid: tuple[int]
     threads: int
-    head: tuple[Any, ...]
-    tail: tuple[np.int32, ...]
-    parts: int
+    head: tuple[Any, ...]  # their first arguments
+    tail: tuple[np.int32, ...]  # their last ones
+    parts: int  # partial dot products of a column
 
 
 @final

@@ -41,35 +41,25 @@ def star_bytes(dtype: np.dtype[Any]) -> int:
 @final
 @dataclass(frozen=True, kw_only=True)
 class StencilProducts:
-    """The kernel that multiplies a constant stencil with a vector, and its launch.
-
-    Attributes:
-        shared: bytes of a block.
-        cut: how the grid of points is cut among blocks, as the kernel wants to know it.
-        boxes: what the kernel copies of x at a time: lines and their ends; none where it reads x itself.
-        partials: float64, room for the partial dot products.
-    """
+    """The kernel that multiplies a constant stencil with a vector, and its launch."""
 
     name: str
     grid: Triple
     threads: int
-    shared: int
-    cut: Any
+    shared: int  # bytes of a block
+    cut: Any  # how the grid of points is cut among blocks, as the kernel wants to know it
+    # what the kernel copies of x at a time: lines and their ends; none where it reads x itself.
     boxes: tuple[Triple, ...]
-    partials: Array
+    partials: Array  # float64, room for the partial dot products
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class CudaStencil(SeparateBackward, Format):
-    """A constant stencil with its kernels and their launches.
-
-    Attributes:
-        argument: the same as `Stencil` in stencil.cuh.
-    """
+    """A constant stencil with its kernels and their launches."""
 
     stencil: ConstantStencil
-    argument: Any
+    argument: Any  # the same as `Stencil` in stencil.cuh
     products: StencilProducts
     vectors: CudaVectors
 
@@ -133,18 +123,12 @@ class CudaStencil(SeparateBackward, Format):
 @final
 @dataclass(frozen=True, kw_only=True)
 class CudaTransfer(Format):
-    """A star between two levels, with its kernels and their launches.
-
-    Attributes:
-        arguments: `Stencil`, `Corners` and the weights of corners, as in star.cu.
-        around: `Vector` of r in star.cu without its addresses; None where there are no neighbors.
-        down: grid and planes of a block going down.
-    """
+    """A star between two levels, with its kernels and their launches."""
 
     transfer: StarTransfer
-    arguments: tuple[Any, Any, Any]
-    around: Any | None
-    down: tuple[Triple, Any]
+    arguments: tuple[Any, Any, Any]  # `Stencil`, `Corners` and the weights of corners, as in star.cu
+    around: Any | None  # `Vector` of r in star.cu without its addresses; None where there are no neighbors
+    down: tuple[Triple, Any]  # grid and planes of a block going down
     up: tuple[Triple, Any]
     vectors: CudaVectors
 

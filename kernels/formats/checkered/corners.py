@@ -17,19 +17,12 @@ from dsolver.kernels.formats.layout import Array, Layout
 
 @dataclass(frozen=True, kw_only=True)
 class Corners(Format):
-    """R and P of one chunk that is the whole grid.
+    """R and P of one chunk that is the whole grid."""
 
-    Attributes:
-        layout: the storage order of the fine rows, with two colors as on a checkerboard.
-        coarse: that of the restricted residual; what is prolonged is in lattice order.
-        values: (4, or 2 for one axis, rows of the first color): the weights of a point's corners, one or two along each
-            axis that is coarsened, along the first one with two fastest. What a point has no corner for is not read.
-        factors: 2 for axes that are coarsened, 1 for the others.
-        wraps: along which axes the grid is periodic.
-    """
-
-    layout: Layout
-    coarse: Layout
+    layout: Layout  # the storage order of the fine rows, with two colors as on a checkerboard
+    coarse: Layout  # that of the restricted residual; what is prolonged is in lattice order
+    # (4, or 2 for one axis, rows of the first color): the weights of a point's corners, one or two along each axis that
+    # is coarsened, along the first one with two fastest. What a point has no corner for is not read.
     values: Array
-    factors: tuple[int, int, int]
-    wraps: tuple[bool, bool, bool]
+    factors: tuple[int, int, int]  # 2 for axes that are coarsened, 1 for the others
+    wraps: tuple[bool, bool, bool]  # along which axes the grid is periodic

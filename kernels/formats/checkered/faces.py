@@ -16,20 +16,14 @@ from dsolver.kernels.formats.layout import Array, Layout
 
 @dataclass(frozen=True, kw_only=True)
 class Faces(Format):
-    """The local, square part of one chunk's rows.
+    """The local, square part of one chunk's rows."""
 
-    Attributes:
-        layout: the storage order.
-        diagonal: (layout.size,) of the backend's value type, 1 on padding and guards.
-        values: (3, layout.size), the entries in the next points along x, y and z, at the rows' storage positions; 0
-            where that point is not an own one, and on padding and guards.
-        wraps: along which axes the box's last points are next to its first ones.
-    """
-
-    layout: Layout
-    diagonal: Array
+    layout: Layout  # the storage order
+    diagonal: Array  # (layout.size,) of the backend's value type, 1 on padding and guards
+    # (3, layout.size), the entries in the next points along x, y and z, at the rows' storage positions; 0 where that
+    # point is not an own one, and on padding and guards.
     values: Array
-    wraps: tuple[bool, bool, bool]
+    wraps: tuple[bool, bool, bool]  # along which axes the box's last points are next to its first ones
 
 
 def wraps_of(layout: Layout, rows: CandidateRows) -> tuple[bool, bool, bool] | None:

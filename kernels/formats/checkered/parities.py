@@ -25,23 +25,16 @@ Flags = tuple[bool, bool, bool]
 
 @dataclass(frozen=True, kw_only=True)
 class Parities(Format):
-    """R and P of one chunk that is the whole grid.
+    """R and P of one chunk that is the whole grid."""
 
-    Attributes:
-        layout: the storage order of the fine rows.
-        coarse: that of the coarse ones, of the restricted residual and of what is prolonged.
-        values: the weights, class after class, (i & 1) + 2 (j & 1) + 4 (k & 1) from 1 on: for each corner of its points
-            along the axes between coarse points, along the first one fastest, one for each point, up to whole slices.
-            What a point has no corner for is not read, and coarse points have none: see `starts`.
-        factors: 2 for axes that are coarsened, 1 for the others.
-        wraps: along which axes the grid is periodic.
-    """
-
-    layout: Layout
-    coarse: Layout
+    layout: Layout  # the storage order of the fine rows
+    coarse: Layout  # that of the coarse ones, of the restricted residual and of what is prolonged
+    # the weights, class after class, (i & 1) + 2 (j & 1) + 4 (k & 1) from 1 on: for each corner of its points along the
+    # axes between coarse points, along the first one fastest, one for each point, up to whole slices. What a point has
+    # no corner for is not read, and coarse points have none: see `starts`.
     values: Array
-    factors: Triple
-    wraps: Flags
+    factors: Triple  # 2 for axes that are coarsened, 1 for the others
+    wraps: Flags  # along which axes the grid is periodic
 
 
 def fits(grid: Triple, periodic: Flags, factors: Triple) -> bool:

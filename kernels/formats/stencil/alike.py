@@ -24,17 +24,11 @@ is left, too. Of diffusion with constant coefficients a third is left at least."
 @final
 @dataclass(frozen=True, kw_only=True)
 class Alike:
-    """Numbers that all rows of a box have in common.
+    """Numbers that all rows of a box have in common."""
 
-    Attributes:
-        wraps: along which axes the box is its own neighbor.
-        weights: of each offset; 0 for those that lead nowhere, of the diagonal that of rows inside.
-        faces: what the diagonal gains at the box's faces, as in `ConstantStencil`.
-    """
-
-    wraps: tuple[bool, bool, bool]
-    weights: tuple[float, ...]
-    faces: tuple[float, ...]
+    wraps: tuple[bool, bool, bool]  # along which axes the box is its own neighbor
+    weights: tuple[float, ...]  # of each offset; 0 for those that lead nowhere, of the diagonal that of rows inside
+    faces: tuple[float, ...]  # what the diagonal gains at the box's faces, as in `ConstantStencil`
 
 
 def constant_stencil(lattice: LatticeSetup, rows: StencilRows, lo: Triple) -> ConstantStencil | None:

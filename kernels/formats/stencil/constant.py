@@ -29,22 +29,14 @@ STAR_COLORS: Final = ((7, 4, 2, 1), (6, 5, 3, 0))
 @final
 @dataclass(frozen=True, kw_only=True)
 class ConstantStencil:
-    """The local part of a chunk's rows, from weights alone.
+    """The local part of a chunk's rows, from weights alone."""
 
-    Attributes:
-        shape: points of the box along x, y, z.
-        weights: of `OFFSETS`, zero for entries that are not there; outside of the box are zeros.
-        faces: what the diagonal gains at the box's faces x = 0, x = nx - 1, y = 0, ...: conditions at the domain's
-            edge.
-        wraps: along which axes the box is its own neighbor.
-        lo: global index of the first point: its parities decide the colors.
-    """
-
-    shape: Triple
-    weights: tuple[float, ...]
+    shape: Triple  # points of the box along x, y, z
+    weights: tuple[float, ...]  # of `OFFSETS`, zero for entries that are not there; outside of the box are zeros
+    # what the diagonal gains at the box's faces x = 0, x = nx - 1, y = 0, ...: conditions at the domain's edge.
     faces: tuple[float, ...]
-    wraps: tuple[bool, bool, bool]
-    lo: Triple
+    wraps: tuple[bool, bool, bool]  # along which axes the box is its own neighbor
+    lo: Triple  # global index of the first point: its parities decide the colors
 
     @property
     def star(self) -> bool:

@@ -22,23 +22,17 @@ STAR: Final = tuple(offset for offset in OFFSETS if sum(map(abs, offset)) <= 1)
 
 @dataclass(frozen=True, kw_only=True)
 class StencilRows:
-    """Matrix rows of a box of grid points: the same K offsets in every row, a value for each.
+    """Matrix rows of a box of grid points: the same K offsets in every row, a value for each."""
 
-    Attributes:
-        shape: points of the box along x, y, z; row number i + nx * (j + ny * k).
-        numbering: int32 ((nx + 2) * (ny + 2) * (nz + 2),), the box with one more layer on each side, x fastest: the row
-            number of an own point, rows + s for halo slot s, -1 outside the domain.
-        offsets: the K offsets (di, dj, dk), each in -1 .. 1; (0, 0, 0) is the diagonal and must be among them.
-        weights: float64 (K,) for one value per offset, or (K, rows) for one per row.
-        halo: whether there may be halo slots in the numbering.
-        wraps: along which axes the box's last points are next to its first ones; None where only the numbering tells.
-    """
-
-    shape: tuple[int, int, int]
+    shape: tuple[int, int, int]  # points of the box along x, y, z; row number i + nx * (j + ny * k)
+    # int32 ((nx + 2) * (ny + 2) * (nz + 2),), the box with one more layer on each side, x fastest: the row number of an
+    # own point, rows + s for halo slot s, -1 outside the domain.
     numbering: Array
+    # the K offsets (di, dj, dk), each in -1 .. 1; (0, 0, 0) is the diagonal and must be among them.
     offsets: tuple[tuple[int, int, int], ...]
-    weights: Array
-    halo: bool = True
+    weights: Array  # float64 (K,) for one value per offset, or (K, rows) for one per row
+    halo: bool = True  # whether there may be halo slots in the numbering
+    # along which axes the box's last points are next to its first ones; None where only the numbering tells.
     wraps: tuple[bool, bool, bool] | None = None
 
     @property

@@ -31,17 +31,11 @@ SALT: Final = 1 << 20
 @final
 @dataclass(frozen=True, kw_only=True)
 class NodeGraph:
-    """Strong couplings among a chunk's nodes.
+    """Strong couplings among a chunk's nodes."""
 
-    Attributes:
-        window: of nodes, what its own are coupled to.
-        graph: a row for each own node; columns are places in the window, values squares of norms.
-        origin: int64 (rows,), the finest row that each own node stems from.
-    """
-
-    window: Window
-    graph: Csr
-    origin: I64
+    window: Window  # of nodes, what its own are coupled to
+    graph: Csr  # a row for each own node; columns are places in the window, values squares of norms
+    origin: I64  # int64 (rows,), the finest row that each own node stems from
     plan: HaloPlan
 
     @property
@@ -53,17 +47,11 @@ class NodeGraph:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Roots:
-    """Roots of aggregates, as far as they are chosen.
+    """Roots of aggregates, as far as they are chosen."""
 
-    Attributes:
-        own: float64, a word, `OUT` or `ROOT` (`dsolver.kernels.amg`), for an exchange.
-        open: bool (nodes,), the nodes that take part.
-        left: float64 (1,), own nodes that are undecided; not read before the first round.
-    """
-
-    own: Any
-    open: Any
-    left: Any = None
+    own: Any  # float64, a word, `OUT` or `ROOT` (`dsolver.kernels.amg`), for an exchange
+    open: Any  # bool (nodes,), the nodes that take part
+    left: Any = None  # float64 (1,), own nodes that are undecided; not read before the first round
 
 
 def node_graph(

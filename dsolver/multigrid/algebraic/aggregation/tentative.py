@@ -30,58 +30,38 @@ OF_NODES: Final = ("int64", "float64")
 @final
 @dataclass(frozen=True, kw_only=True)
 class NodesOfOwner:
-    """Nodes of a chunk whose aggregates one chunk owns.
+    """Nodes of a chunk whose aggregates one chunk owns."""
 
-    Attributes:
-        at: int64, their numbers within their chunk, ascending; None for all.
-        leaders: int64, the roots of their aggregates.
-        near: float64 (nodes, size k), their rows of the near-null space.
-    """
-
-    at: I64 | None
-    leaders: I64
-    near: F64
+    at: I64 | None  # int64, their numbers within their chunk, ascending; None for all
+    leaders: I64  # int64, the roots of their aggregates
+    near: F64  # float64 (nodes, size k), their rows of the near-null space
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Members:
-    """Own nodes that belong to aggregates.
+    """Own nodes that belong to aggregates."""
 
-    Attributes:
-        roots: int64, the own roots, by their places among own nodes, ascending.
-        before: int64 (nodes + 1,), the number of own roots before each own node, and of all.
-        own: the nodes whose roots are own ones.
-        at: for each other chunk that owns roots of own nodes, which of these they are, int64, ascending.
-        lists: the same, the roots and the nodes' rows of the near-null space.
-    """
-
-    roots: I64
-    before: I64
-    own: NodesOfOwner
+    roots: I64  # int64, the own roots, by their places among own nodes, ascending
+    before: I64  # int64 (nodes + 1,), the number of own roots before each own node, and of all
+    own: NodesOfOwner  # the nodes whose roots are own ones
+    # for each other chunk that owns roots of own nodes, which of these they are, int64, ascending.
     at: Mapping[int, I64]
-    lists: Mapping[int, Message]
+    lists: Mapping[int, Message]  # the same, the roots and the nodes' rows of the near-null space
     named: tuple[int, ...]
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class AggregateBlocks:
-    """Q and R of a chunk's aggregates.
+    """Q and R of a chunk's aggregates."""
 
-    Attributes:
-        answers: for each other chunk that owns nodes of them, the numbers of their aggregates, and their rows of Q.
-        aggregates: int64, the numbers of the aggregates of the own nodes among them.
-        q: float64 (nodes, size k), these nodes' rows of Q.
-        near: float64 (k roots, k), the near-null space of the coarser level.
-        origin: int64 (k roots,), the finest row that each of its rows stems from.
-    """
-
+    # for each other chunk that owns nodes of them, the numbers of their aggregates, and their rows of Q.
     answers: Mapping[int, Message]
-    aggregates: I64
-    q: F64
-    near: F64
-    origin: I64
+    aggregates: I64  # int64, the numbers of the aggregates of the own nodes among them
+    q: F64  # float64 (nodes, size k), these nodes' rows of Q
+    near: F64  # float64 (k roots, k), the near-null space of the coarser level
+    origin: I64  # int64 (k roots,), the finest row that each of its rows stems from
 
 
 def tentative(

@@ -23,36 +23,23 @@ from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, own_bou
 @final
 @dataclass(frozen=True, kw_only=True)
 class CoarseCouplings:
-    """Strong couplings of a chunk's points to coarse ones, and what they were found with.
+    """Strong couplings of a chunk's points to coarse ones, and what they were found with."""
 
-    Attributes:
-        rows: of the chunk; their window is of coarse points, those of the window of all points.
-        numbers: int64, of every point of the window of all points the number among coarse ones, -1 for fine ones.
-        states: int8, of these points.
-        places: int32, of these points the place in the window of coarse ones, -1 for fine ones.
-    """
-
-    rows: DistributedRows
+    rows: DistributedRows  # of the chunk; their window is of coarse points, those of the window of all points
     lists: Mapping[int, Message]
-    numbers: I64
-    states: npt.NDArray[np.int8]
-    places: npt.NDArray[np.int32]
+    numbers: I64  # int64, of every point of the window of all points the number among coarse ones, -1 for fine ones
+    states: npt.NDArray[np.int8]  # int8, of these points
+    places: npt.NDArray[np.int32]  # int32, of these points the place in the window of coarse ones, -1 for fine ones
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class CouplingsAround:
-    """Strong couplings of all points of a chunk's window to coarse ones.
+    """Strong couplings of all points of a chunk's window to coarse ones."""
 
-    Attributes:
-        rows: of these points; their window is of coarse points.
-        states: int8, of these points.
-        places: int32, of these points the place in that window, -1 for fine ones.
-    """
-
-    rows: DistributedRows
-    states: npt.NDArray[np.int8]
-    places: npt.NDArray[np.int32]
+    rows: DistributedRows  # of these points; their window is of coarse points
+    states: npt.NDArray[np.int8]  # int8, of these points
+    places: npt.NDArray[np.int32]  # int32, of these points the place in that window, -1 for fine ones
 
 
 @final

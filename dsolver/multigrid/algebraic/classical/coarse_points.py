@@ -26,19 +26,13 @@ TURNS: Final = {"cuda": 3}
 @final
 @dataclass(frozen=True, kw_only=True)
 class Splitting:
-    """Coarse and fine points of a chunk, decided or not.
+    """Coarse and fine points of a chunk, decided or not."""
 
-    Attributes:
-        key: uint64; like `origin`, int64, and `state`, int8, of every point of the window.
-        own: the state of own points, for an exchange.
-        opened: what `dsolver.kernels.cpu.amg.setup.AmgKernels.settled` takes where it goes on.
-    """
-
-    key: npt.NDArray[np.uint64]
+    key: npt.NDArray[np.uint64]  # uint64; like `origin`, int64, and `state`, int8, of every point of the window
     origin: I64
     state: npt.NDArray[np.int8]
-    own: Any
-    opened: Any
+    own: Any  # the state of own points, for an exchange
+    opened: Any  # what `dsolver.kernels.cpu.amg.setup.AmgKernels.settled` takes where it goes on
 
 
 @final

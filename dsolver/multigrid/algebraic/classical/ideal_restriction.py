@@ -38,29 +38,19 @@ entries where convection is strong, for as many iterations."""
 @final
 @dataclass(frozen=True, kw_only=True)
 class IdealTransfers:
-    """Transfers between a level and its coarse points.
+    """Transfers between a level and its coarse points."""
 
-    Attributes:
-        p: `SentRows` of every chunk, the rows of P.
-        restriction: `DistributedRows` of every chunk, the rows of Rᵀ.
-    """
-
-    p: PerChunk
-    restriction: PerChunk
+    p: PerChunk  # `SentRows` of every chunk, the rows of P
+    restriction: PerChunk  # `DistributedRows` of every chunk, the rows of Rᵀ
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class _RestrictionFactors:
-    """Factors of a chunk's rows of Rᵀ, and P.
+    """Factors of a chunk's rows of Rᵀ, and P."""
 
-    Attributes:
-        series: I - D⁻¹ (Aᵀ)_FF, own rows; columns are places in the window.
-        first: `SentRows` of the other factor: -D⁻¹ (Aᵀ)_FC, and ones for coarse points.
-    """
-
-    series: Csr
-    first: SentRows
+    series: Csr  # I - D⁻¹ (Aᵀ)_FF, own rows; columns are places in the window
+    first: SentRows  # `SentRows` of the other factor: -D⁻¹ (Aᵀ)_FC, and ones for coarse points
     lists: Mapping[int, Message]
     p: SentRows
 

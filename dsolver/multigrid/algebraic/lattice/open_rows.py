@@ -37,18 +37,14 @@ from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, own_bounds
 @final
 @dataclass(frozen=True, kw_only=True)
 class OpenRows:
-    """Rows of the open cells of a grid.
-
-    Attributes:
-        layouts: the `OpenLayouts` of every chunk.
-        cells: int32 (rows,) of every chunk, the numbers of the open cells in its box; None where none is left out.
-    """
+    """Rows of the open cells of a grid."""
 
     rows: PerChunk
     blocks: PerChunk
-    layouts: PerChunk
+    layouts: PerChunk  # the `OpenLayouts` of every chunk
     bounds: Bounds
     senders: Senders
+    # int32 (rows,) of every chunk, the numbers of the open cells in its box; None where none is left out.
     cells: PerChunk | None = None
 
 

@@ -47,19 +47,14 @@ NUMBERED: Final = ("int64", *ROWS)
 @final
 @dataclass(frozen=True, kw_only=True)
 class BoxRows:
-    """A chunk's rows of a grid, in lattice order, and what ranges get of them.
+    """A chunk's rows of a grid, in lattice order, and what ranges get of them."""
 
-    Attributes:
-        rows: with columns by their numbers in the grid.
-        mirrored: whether the rows are those of the only chunk, and mirrored entries are known to be equal.
-    """
-
-    rows: Rows
+    rows: Rows  # with columns by their numbers in the grid
     numbers: I64
     share: F64
     lists: Mapping[int, Message]
     named: tuple[int, ...]
-    mirrored: bool = False
+    mirrored: bool = False  # whether the rows are those of the only chunk, and mirrored entries are known to be equal
 
 
 @final
@@ -151,14 +146,11 @@ def _range_rows(
 @final
 @dataclass(frozen=True, kw_only=True)
 class _BoxP:
-    """Rows of P by their numbers in the coarser level, and what others get of them.
-
-    Attributes:
-        sent: for each of them, the numbers of the rows within this box, ascending.
-    """
+    """Rows of P by their numbers in the coarser level, and what others get of them."""
 
     rows: Rows
     lists: Mapping[int, Message]
+    # for each of them, the numbers of the rows within this box, ascending.
     sent: Mapping[int, I64] = field(default_factory=dict)
     named: tuple[int, ...] = ()
 

@@ -23,17 +23,11 @@ ROWS: Final = ("int64", "int64", "float64")
 @final
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Some rows of a matrix with columns by global number, as chunks send them to each other.
+    """Some rows of a matrix with columns by global number, as chunks send them to each other."""
 
-    Attributes:
-        start: int64 (rows + 1,), row i has the entries start[i] .. start[i + 1].
-        columns: int64 or int32, ascending in each row unless told otherwise.
-        values: float64.
-    """
-
-    start: I64
-    columns: I64
-    values: F64
+    start: I64  # int64 (rows + 1,), row i has the entries start[i] .. start[i + 1].
+    columns: I64  # int64 or int32, ascending in each row unless told otherwise
+    values: F64  # float64
 
     @classmethod
     def of(cls, matrix: Csr, numbers: I64) -> Rows:

@@ -31,21 +31,15 @@ ENTRIES: Final = ("int64", "int64", "float64")
 @final
 @dataclass(frozen=True, kw_only=True)
 class HalfRows:
-    """A chunk's rows of a level, from the diagonal on.
+    """A chunk's rows of a level, from the diagonal on."""
 
-    Attributes:
-        window: own numbers, and those of columns behind them.
-        half: what `dsolver.kernels.cpu.amg.setup.AmgKernels.completed` makes rows of.
-        sends: for each of them, the own rows that it reads, ascending.
-    """
-
-    window: Window
-    half: Any
+    window: Window  # own numbers, and those of columns behind them
+    half: Any  # what `dsolver.kernels.cpu.amg.setup.AmgKernels.completed` makes rows of
     origin: I64
     near: F64
     lists: Mapping[int, Message]
     named: tuple[int, ...]
-    sends: tuple[tuple[int, I64], ...]
+    sends: tuple[tuple[int, I64], ...]  # for each of them, the own rows that it reads, ascending
 
     @classmethod
     def of(

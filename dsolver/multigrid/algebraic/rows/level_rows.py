@@ -19,17 +19,13 @@ from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window
 @final
 @dataclass(frozen=True, kw_only=True)
 class BroughtRows:
-    """A chunk's rows of a level that were brought from elsewhere, before their mirrored entries are known to be equal.
-
-    Attributes:
-        mirrored: whether columns ascend, and mirrored entries are equal.
-    """
+    """A chunk's rows of a level, brought from elsewhere before their mirrored entries are known to be equal."""
 
     rows: DistributedRows
     origin: I64
     near: F64
     named: tuple[int, ...] = ()
-    mirrored: bool = False
+    mirrored: bool = False  # whether columns ascend, and mirrored entries are equal
 
     def rows_to_send(self, amg: AmgKernels) -> Rows:
         """The rows with global columns."""
@@ -39,22 +35,15 @@ class BroughtRows:
 @final
 @dataclass(frozen=True, kw_only=True)
 class LevelRows:
-    """One chunk's rows of a level.
-
-    Attributes:
-        matrix: its rows, columns as places in the window, ascending; the symmetric part where A is not symmetric.
-        near: float64 (rows, k), vectors of the near-null space; k is 0 where they are not needed.
-        plan: the exchange of a vector of the level, its ghosts in ascending order.
-        full: A where it is not symmetric, with the columns of `matrix`; else None.
-    """
+    """One chunk's rows of a level."""
 
     window: Window
-    matrix: Csr
+    matrix: Csr  # its rows, columns as places in the window, ascending; the symmetric part where A is not symmetric
     origin: I64
-    near: F64
-    plan: HaloPlan
+    near: F64  # float64 (rows, k), vectors of the near-null space; k is 0 where they are not needed
+    plan: HaloPlan  # the exchange of a vector of the level, its ghosts in ascending order
     bounds: Bounds
-    full: Csr | None = None
+    full: Csr | None = None  # A where it is not symmetric, with the columns of `matrix`; else None
 
     @property
     def a(self) -> Csr:

@@ -15,17 +15,12 @@ from dsolver.multigrid.algebraic.rows.window_values import for_exchange
 @final
 @dataclass(frozen=True, kw_only=True)
 class Measures:
-    """Measures of a chunk's rows.
+    """Measures of a chunk's rows."""
 
-    Attributes:
-        largest: float64, the size of the most negative coupling, for an exchange.
-        diagonal: float64 (rows,).
-        share: float64 (rows,), (a_ii + Σ_j |a_ij|) / 2 as a part of a_ii: with it for a diagonal Jacobi's method
-            converges, as 2 D - A is then diagonally dominant.
-    """
-
-    largest: Any
-    diagonal: F64
+    largest: Any  # float64, the size of the most negative coupling, for an exchange
+    diagonal: F64  # float64 (rows,)
+    # float64 (rows,), (a_ii + Σ_j |a_ij|) / 2 as a part of a_ii: with it for a diagonal Jacobi's method converges, as 2
+    # D - A is then diagonally dominant.
     share: F64
 
 

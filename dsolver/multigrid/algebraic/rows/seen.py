@@ -18,13 +18,9 @@ NUMBERS: Final = ("int64",)
 @final
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """Coarse points that a chunk sees; the owners of those that are not its own have to be told.
+    """Coarse points that a chunk sees; the owners of those that are not its own have to be told."""
 
-    Attributes:
-        window: of their numbers; `wanted` has those of other chunks, by chunk.
-    """
-
-    window: Window
+    window: Window  # of their numbers; `wanted` has those of other chunks, by chunk
     wanted: Mapping[int, Message]
     named: tuple[int, ...]
 

@@ -28,17 +28,11 @@ VALUES: Final = ("float64",)
 @final
 @dataclass(frozen=True, kw_only=True)
 class HalfMirrored:
-    """A chunk's rows of a level, before entries have met their mirror images.
+    """A chunk's rows of a level, before entries have met their mirror images."""
 
-    Attributes:
-        rows: of the level; of the only chunk they are symmetric already.
-        entries: for each neighbor the entries in its columns, int64, ascending.
-        lists: for each neighbor the values of these, column after column.
-    """
-
-    rows: LevelRows
-    entries: Mapping[int, I64]
-    lists: Mapping[int, Message]
+    rows: LevelRows  # of the level; of the only chunk they are symmetric already
+    entries: Mapping[int, I64]  # for each neighbor the entries in its columns, int64, ascending
+    lists: Mapping[int, Message]  # for each neighbor the values of these, column after column
 
 
 def symmetric_rows(

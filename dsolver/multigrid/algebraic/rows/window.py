@@ -29,18 +29,13 @@ Bounds = tuple[int, ...]
 @final
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """Numbers that a chunk sees of a level, ascending.
-
-    Attributes:
-        ghosts: int64, all others.
-        whole: whether the chunk is the only one: global numbers are places in the window.
-        lower: number of ghosts before the own rows where it is known, so that a device is not asked; else None.
-    """
+    """Numbers that a chunk sees of a level, ascending."""
 
     first: int
     rows: int
-    ghosts: I64
-    whole: bool = False
+    ghosts: I64  # int64, all others
+    whole: bool = False  # whether the chunk is the only one: global numbers are places in the window
+    # number of ghosts before the own rows where it is known, so that a device is not asked; else None.
     lower: int | None = None
 
     @classmethod

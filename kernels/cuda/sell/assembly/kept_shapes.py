@@ -25,17 +25,12 @@ KEPT_COLUMNS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """All of a small matrix' slices but the values: it follows from a grid, and is kept for set-ups of the same grid.
-
-    Attributes:
-        by_color: headers in storage order, as of `CudaMatrix`.
-        by_plane: those in the order of rows.
-    """
+    """All of a small matrix' slices but the values: it follows from a grid, and is kept for its further set-ups."""
 
     local: Slices
     values: int
-    by_color: Array
-    by_plane: Array
+    by_color: Array  # headers in storage order, as of `CudaMatrix`
+    by_plane: Array  # those in the order of rows
     widths: Widths
 
 

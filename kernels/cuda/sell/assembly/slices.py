@@ -27,21 +27,13 @@ ANY = "float64"
 
 @dataclass(frozen=True, kw_only=True)
 class SlicePart:
-    """A kind of entries: those of a square matrix beside its diagonal, of a halo, or of a rectangular matrix.
+    """A kind of entries: those of a square matrix beside its diagonal, of a halo, or of a rectangular matrix."""
 
-    Attributes:
-        name: how the names of its kernels end.
-        file: where they are.
-        sections: of a slice.
-        widest: entry columns of a slice at most.
-        ordered: whether its kernels visit slices in an order that they are told.
-    """
-
-    name: str
-    file: str = FILE
-    sections: int = 1
-    widest: int = WIDEST
-    ordered: bool = False
+    name: str  # how the names of its kernels end
+    file: str = FILE  # where they are
+    sections: int = 1  # of a slice
+    widest: int = WIDEST  # entry columns of a slice at most
+    ordered: bool = False  # whether its kernels visit slices in an order that they are told
 
 
 LOCAL, HALO, RECTANGLE = (

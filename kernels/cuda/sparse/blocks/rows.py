@@ -19,13 +19,10 @@ LANES: Final = 16
 
 
 class BlockRows(NamedTuple):
-    """A sparse matrix of full blocks.
+    """A sparse matrix of full blocks."""
 
-    Attributes:
-        nodes: its blocks: where each row of them begins, and the columns in units of blocks. Values are those of the
-            compressed rows: rows × columns for each block, row after row.
-    """
-
+    # its blocks: where each row of them begins, and the columns in units of blocks. Values are those of the compressed
+    # rows: rows × columns for each block, row after row.
     nodes: Csr
     rows: int
     columns: int

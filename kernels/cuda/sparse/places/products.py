@@ -39,23 +39,14 @@ OF_ENTRY: Final = 12
 @final
 @dataclass(frozen=True, kw_only=True)
 class _Found:
-    """Places of the products of A B.
+    """Places of the products of A B."""
 
-    Attributes:
-        first: int64 (rows + 1,), where those of each row begin.
-        places: uint8 or uint16, of each product its entry in the row; None where that is too much.
-        lanes: of a row.
-        room: columns of nearly all rows, at most.
-        longer: int32, rows that have more of them.
-        left: int32, rows that are too long for shared memory, ascending.
-    """
-
-    first: Array
-    places: Array | None
-    lanes: int = WARP
-    room: int = 0
-    longer: Array | None = None
-    left: Array | None = None
+    first: Array  # int64 (rows + 1,), where those of each row begin
+    places: Array | None  # uint8 or uint16, of each product its entry in the row; None where that is too much
+    lanes: int = WARP  # of a row
+    room: int = 0  # columns of nearly all rows, at most
+    longer: Array | None = None  # int32, rows that have more of them
+    left: Array | None = None  # int32, rows that are too long for shared memory, ascending
 
 
 def numeric(kept: Places, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:

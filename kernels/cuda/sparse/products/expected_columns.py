@@ -45,26 +45,17 @@ LONGER: Final = 1.5
 
 
 class Expected(NamedTuple):
-    """Columns of rows of A B, and slots of a table for them.
+    """Columns of rows of A B, and slots of a table for them."""
 
-    Attributes:
-        mean: columns in the mean.
-        usual: of nearly all rows, at most.
-        most: as a rule, at most.
-        slots: for these.
-        ample: whether hardly a row will have more, so that no kernel counts those of rows for which there is no room
-            before it is known that there are some.
-        even: whether some rows were counted, and nearly all of them have `most` columns at most.
-        empty: the part of those that have none.
-    """
-
-    mean: float
-    usual: float
-    most: float
-    slots: float
+    mean: float  # columns in the mean
+    usual: float  # of nearly all rows, at most
+    most: float  # as a rule, at most
+    slots: float  # for these
+    # whether hardly a row will have more, so that no kernel counts those of rows for which there is no room before it
+    # is known that there are some.
     ample: bool = False
-    even: bool = False
-    empty: float = 0.0
+    even: bool = False  # whether some rows were counted, and nearly all of them have `most` columns at most
+    empty: float = 0.0  # the part of those that have none
 
 
 def expecting(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY, *, sampled: bool = False) -> Callable[[], Expected]:

@@ -37,12 +37,9 @@ class CudaHalves:
 
     Args:
         known: int64 (SIZES,) of zeros, where `sizes` come.
-
-    Attributes:
-        sizes: the `SIZES`, which the owner of this has read; nothing but `tight` is called before.
     """
 
-    sizes: Sequence[int]
+    sizes: Sequence[int]  # the `SIZES`, which the owner of this has read; nothing but `tight` is called before
 
     def __init__(self, pieces: Sequence[Rooms], below: int, width: int, known: Array) -> None:
         firsts = accumulate((rooms.size for rooms in pieces), initial=below)

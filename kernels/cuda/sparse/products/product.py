@@ -248,21 +248,13 @@ def pieces_of(a: Csr, b: Rooms, mean: float, expected: Expected) -> int:
 
 
 class _Shape(NamedTuple):
-    """Rooms of the rows of a product.
+    """Rooms of the rows of a product."""
 
-    Attributes:
-        alone: whether the first stage has a thread for each row.
-        room: entries of each row's own room.
-        first: tables of the first stage, if it has groups of lanes.
-        second: of the second one, whose rows have larger rooms.
-        entries: of all rooms.
-    """
-
-    alone: bool
-    room: int
-    first: Tables
-    second: Tables
-    entries: int
+    alone: bool  # whether the first stage has a thread for each row
+    room: int  # entries of each row's own room
+    first: Tables  # tables of the first stage, if it has groups of lanes
+    second: Tables  # of the second one, whose rows have larger rooms
+    entries: int  # of all rooms
 
 
 def _shape(a: Csr, b: Rooms, mean: float, expected: Expected) -> _Shape:

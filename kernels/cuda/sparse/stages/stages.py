@@ -77,21 +77,13 @@ class Stages:
 
 
 class Rooms(NamedTuple):
-    """Rows in rooms of equal size (rooms.cuh), or compressed.
+    """Rows in rooms of equal size (rooms.cuh), or compressed."""
 
-    Attributes:
-        lengths: int64 (rows,); of compressed rows, where each begins, (rows + 1,).
-        columns: int32, of all rooms.
-        values: float64, of all rooms.
-        room: entries of each row's own room, a multiple of four; 0 of compressed rows.
-        larger: of the rooms behind these, for rows that need them; likewise.
-    """
-
-    lengths: Array
-    columns: Array
-    values: Array
-    room: int = 0
-    larger: int = 0
+    lengths: Array  # int64 (rows,); of compressed rows, where each begins, (rows + 1,)
+    columns: Array  # int32, of all rooms
+    values: Array  # float64, of all rooms
+    room: int = 0  # entries of each row's own room, a multiple of four; 0 of compressed rows
+    larger: int = 0  # of the rooms behind these, for rows that need them; likewise
 
     @property
     def size(self) -> int:
