@@ -308,7 +308,8 @@ def _missed(
     if not len(begun.here):
         return 0.0, 0.0, 0.0, 0.0
     sums = backend.to_host(totals)
-    squares = begun.here * sums * sums / begun.counts
+    with np.errstate(over="ignore"):  # the length of b is infinite as well then
+        squares = begun.here * sums * sums / begun.counts
     worst = int(squares.argmax())
     beyond = float(np.count_nonzero(squares > bound * bound))
     return float(squares.sum()), beyond, float(squares[worst]), float(begun.labels[worst])

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from dsolver.discretize.closed_regions import ClosedRegions, endless_alone
-from dsolver.distributed.nullspace import CONSISTENT, Inconsistency, NullSpace, dots
+from dsolver.distributed.nullspace import CONSISTENT, Inconsistency, NullSpace, dots, share
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.grid.box import Triple
 from dsolver.kernels.contract import LESS_MEANS
@@ -34,7 +34,7 @@ class RegionConstants(NullSpace):
             return Inconsistency(closed=self._regions.count)
         return Inconsistency(
             closed=self._regions.count,
-            part=float(np.sqrt(missed)) / norm,
+            part=share(float(np.sqrt(missed)), norm),
             regions=int(beyond),
             worst=float(np.sqrt(worst)) / norm,
             cell=self._cell(int(label)),

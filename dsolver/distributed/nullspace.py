@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, final
@@ -22,7 +23,7 @@ class Inconsistency:
     """Inconsistent part of a right-hand side: what no x can reach."""
 
     closed: int = 0  # how many regions have a constant of their own that nothing fixes; the whole grid may be one
-    part: float = 0.0  # the length of what cannot be reached over that of all of b
+    part: float = 0.0  # the length of what cannot be reached over that of all of b; infinite where that is
     regions: int = 0  # in how many regions |n·b| / (‖n‖ ‖b‖) is more than `CONSISTENT`
     worst: float = 0.0  # the largest of these numbers
     cell: Triple | None = None  # a cell of that region; None where there is only one region, the whole grid
@@ -73,7 +74,7 @@ class Constants(NullSpace):
         """As in `NullSpace`."""
         excess, square = dots(self._engine, self._parts, (self._ones, b), (b, b))
         self._engine.copy(self._less(b, excess / self._volume, self._volumes), b)
-        part = abs(excess) / float(np.sqrt(self._count * square)) if square else 0.0
+        part = share(abs(excess), float(np.sqrt(self._count * square)))
         return Inconsistency(closed=1, part=part, regions=int(part > CONSISTENT), worst=part)
 
     def balance(self, r: Field) -> None:
@@ -104,7 +105,7 @@ class NullVectors(NullSpace):
         """As in `NullSpace`."""
         *found, square = dots(self._engine, self._parts, *((n, b) for n in self.vectors), (b, b))
         self._engine.copy(self._less(b, found), b)
-        part = float(np.sqrt(sum(each * each for each in found) / square)) if square else 0.0
+        part = share(float(np.sqrt(sum(each * each for each in found))), float(np.sqrt(square)))
         return Inconsistency(vectors=len(found), part=part)
 
     def balance(self, r: Field) -> None:
@@ -130,3 +131,10 @@ def dots(engine: Engine, parts: PartialSums, *pairs: tuple[Field, Field]) -> tup
     for (x, y), scalar in zip(pairs, scalars, strict=True):
         engine.dot(x, y, parts, scalar)
     return engine.read(*scalars)
+
+
+def share(length: float, norm: float) -> float:
+    """The length of a part of b over that of b: 0 where b is zero, infinite where the length of b is."""
+    if math.isinf(norm):
+        return math.inf
+    return length / norm if norm else 0.0

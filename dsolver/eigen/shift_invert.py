@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -33,12 +34,18 @@ from dsolver.status import Status
 RTOL: Final = 1e-12
 WRONG: Final = 1e-6
 """Residual of a solve, as a part of ‖b‖, from which on ARPACK would be misled."""
+ASIDE: Final = 2.0**-20
+"""Distance from an eigenvalue to which solves are shifted, as a part of the size of A: far above rounding."""
+
+
+class _EigenvalueMetError(Exception):
+    """A - σB is singular: σ is an eigenvalue itself, which solves with their least x would hide."""
 
 
 def shift_inverted(
     pencil: GivenPencil, setup: Setup, wanted: Wanted, shift: float, guesses: Sequence[Any], like: Any, began: float
 ) -> Eigenpairs:
-    """Eigenvalues nearest to a number within the spectrum. InputError: it is one, or A is no matrix in this process."""
+    """Eigenvalues nearest to a number within the spectrum, or to one of them. InputError: A is no matrix here."""
     found, told = pencil.matrices, f"sigma={shift + pencil.offset:g}"
     if found is None:
         raise InputError(
@@ -46,6 +53,25 @@ def shift_inverted(
             "ones; for those nearest to sigma=0 give A as a sparse matrix of SciPy"
         )
     a, b = found
+    nearest = partial(_nearest, pencil, a, b, setup, wanted, guesses, like, began, told)
+    try:
+        return nearest(shift)
+    except _EigenvalueMetError:
+        return nearest(shift + ASIDE * _size(a) / (1.0 if b is None else _size(b)))
+
+
+def _nearest(
+    pencil: GivenPencil,
+    a: Any,
+    b: Any,
+    setup: Setup,
+    wanted: Wanted,
+    guesses: Sequence[Any],
+    like: Any,
+    began: float,
+    told: str,
+    shift: float,
+) -> Eigenpairs:
     n = a.shape[0]
     moved = a - shift * b if b is not None else a - shift * scipy.sparse.eye_array(n)
     m = "direct" if isinstance(setup.M, str) and setup.M == AUTO else setup.M
@@ -57,10 +83,12 @@ def shift_inverted(
 
         def solve(r: Any) -> Any:
             (solution,) = solve_all(session, [(np.ravel(r), None)], Options(rtol=RTOL))
+            if solution.status is Status.INCOMPATIBLE_RHS:
+                raise _EigenvalueMetError
             if not solution.true_residual <= WRONG * max(solution.b_norm, np.finfo(float).tiny):
                 raise InputError(
-                    f"A - sigma B with {told} cannot be solved with ({solution.status}): where sigma is an "
-                    f"eigenvalue take a number beside it; else another M"
+                    f"A - sigma B with {told} cannot be solved with ({solution.status}): take another M, or a number "
+                    f"beside sigma"
                 )
             return solution.x
 
@@ -74,7 +102,7 @@ def shift_inverted(
         values, vectors = values[order], vectors[:, order]
         bx = vectors if b is None else b @ vectors
         wanted_at = wanted.tol * abs(values + pencil.offset) * np.linalg.norm(bx, axis=0)
-        rounding = 2.0**-47 * abs(a).sum(axis=1).max() * np.linalg.norm(vectors, axis=0)
+        rounding = 2.0**-47 * _size(a) * np.linalg.norm(vectors, axis=0)
         return Eigenpairs(
             values=values + pencil.offset,
             vectors=np.asarray(vectors, like=like),
@@ -90,6 +118,10 @@ def shift_inverted(
                 f"{told} lies within the spectrum: ARPACK has found the values, with solves with A - sigma B",
             ),
         )
+
+
+def _size(a: Any) -> float:
+    return float(abs(a).sum(axis=1).max())
 
 
 def _on_host(values: Any) -> Any:

@@ -17,7 +17,7 @@ from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.least_squares.matrix import CutRectangular
 from dsolver.least_squares.program import Ends, LeastSquares, LeastSquaresSpec, Norms, Piece
-from dsolver.program.lifting import UNKNOWN, OutOfRangeError, exponent_for, times
+from dsolver.program.lifting import UNKNOWN, OutOfRangeError, exponent_for, lowered, times
 from dsolver.session.recovery import on_workers_left
 from dsolver.session.user_arrays import alike, vector_of
 from dsolver.solution import LeastSquaresSolution
@@ -47,13 +47,13 @@ AT_MOST: Final = (
 ZERO: Final = "x is zero: nothing better was found"
 
 
-def _in_units(found: LeastSquaresSolution, of_a: int, of_b: int) -> LeastSquaresSolution:
-    """A solution for A and b that were multiplied by powers of two, for those that were given."""
+def _in_units(found: LeastSquaresSolution, of_a: int, of_b: int, *, here: bool) -> LeastSquaresSolution:
+    """A solution for A and b that were multiplied by powers of two, for those given. InputError: x has no numbers."""
     if of_a == of_b == 0:
         return found
     return replace(
         found,
-        x=times(found.x, of_a - of_b),
+        x=lowered(found.x, of_a - of_b, here=here),
         residuals=tuple(times(norm, -of_b) for norm in found.residuals),
         normal_residuals=tuple(times(norm, -of_a - of_b) for norm in found.normal_residuals),
         true_residual=times(found.true_residual, -of_b),
@@ -140,13 +140,14 @@ class LeastSquaresRun:
             program.call(LeastSquares.set_up)
             setup = time.perf_counter() - self._began
             while (number := len(self._found)) < len(self._columns):
+                given, of_b = self._columns[number], 0
                 try:
-                    found = self._solved(program, self._columns[number], setup)
-                    self._found.append(_in_units(found, self._of_a, 0))
+                    found = self._solved(program, given, setup)
                 except OutOfRangeError as error:
                     of_b = error.exponent
-                    found = self._solved(program, self._column(number, of_b), setup)
-                    self._found.append(_in_units(found, self._of_a, of_b))
+                    given = self._column(number, of_b)
+                    found = self._solved(program, given, setup)
+                self._found.append(_in_units(found, self._of_a, of_b, here=given.x.here))
                 self._began, setup = time.perf_counter(), 0.0
             return self._found
 

@@ -51,11 +51,12 @@ class L1Jacobi(Preconditioner):
 
 
 def sums(backend: Backend, _: int, block: RowBlock) -> tuple[Any]:
-    """A diagonal matrix of the sums of the magnitudes of a chunk's rows, for the finest level."""
+    """A diagonal matrix of the sums of the magnitudes of a chunk's rows, for the finest level; 1 of rows of zeros."""
     block = block.here
     rows = len(block.start) - 1
     row = np.repeat(np.arange(rows), np.diff(block.start))
-    return (diagonal_matrix(backend, np.bincount(row, abs(block.values), rows)),)
+    found = np.bincount(row, abs(block.values), rows)
+    return (diagonal_matrix(backend, np.where(found > 0.0, found, 1.0)),)
 
 
 def diagonal_matrix(backend: Backend, values: Any) -> Any:

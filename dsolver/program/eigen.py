@@ -223,7 +223,8 @@ class EigenProgram(Solve):
         """The end of the search, as residuals tell that were just measured; None where it goes on."""
         modes, terms = self.modes, self._terms
         wanted = slice(0, terms.wanted)
-        worst = float(np.max(modes.residuals[wanted] / modes.limits[wanted], initial=0.0))
+        limits = np.maximum(modes.limits[wanted], np.finfo(np.float64).tiny)  # all are zero where A is
+        worst = float(np.max(modes.residuals[wanted] / limits, initial=0.0))
         if worst < FALLEN * self._best:
             self._best, self._since = worst, modes.iterations
         negative = bool((modes.values < -modes.rounding).any())

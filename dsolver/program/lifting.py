@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final, final
 
+import numpy as np
+
 from dsolver.errors import InputError
 
 FAR: Final = 400
@@ -42,3 +44,12 @@ def times(values: Any, exponent: int) -> Any:
     """Values of any kind of array times a power of two, of any size."""
     half = exponent // 2
     return values if exponent == 0 else values * math.ldexp(1.0, half) * math.ldexp(1.0, exponent - half)
+
+
+def lowered(x: Any, exponent: int, *, here: bool) -> Any:
+    """x times a power of two; here: its numbers are in this process. InputError: some of them are none then."""
+    with np.errstate(over="ignore"):
+        made = times(x, exponent)
+    if exponent > 0 and here and not abs(made).max() < math.inf:
+        raise InputError("x has values beyond the largest number there is: multiply A, or divide b, by a power of ten")
+    return made

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
-
-import numpy as np
 
 from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.running_program import Blocks
@@ -13,7 +10,7 @@ from dsolver.errors import InputError
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems.functions import UserFunction
 from dsolver.program import products
-from dsolver.program.lifting import times
+from dsolver.program.lifting import lowered, times
 from dsolver.program.solve import Solve
 from dsolver.session.session import Session
 from dsolver.session.user_arrays import Container, container_of, is_complex
@@ -49,11 +46,7 @@ def solution(session: Session, right: Container, column: int = 0) -> Any:
 
 def scaled(session: Session, right: Container, blocks: Blocks) -> Any:
     """x of the given matrix from blocks, in a right-hand side's kind of array. InputError: x has no finite numbers."""
-    with np.errstate(over="ignore"):
-        x = times(_like(session, right, blocks), shift(session))
-    if shift(session) > 0 and right.here and not abs(x).max() < math.inf:
-        raise InputError("x has values beyond the largest number there is: multiply A, or divide b, by a power of ten")
-    return x
+    return lowered(_like(session, right, blocks), shift(session), here=right.here)
 
 
 def iterate(session: Session) -> Any:

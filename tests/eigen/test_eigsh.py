@@ -350,6 +350,27 @@ def test_cells_that_are_held_have_no_part_in_modes() -> None:
     assert found.values[0] > 0.01
 
 
+@pytest.mark.parametrize("mass", [None, 1e6])
+def test_a_sigma_that_is_an_eigenvalue(mass: float | None) -> None:
+    """A path of an odd number of nodes has the value 0; A + A has all twice."""
+    path = sp.diags_array([np.ones(8), np.ones(8)], offsets=[-1, 1]).tocsr()
+    twice = sp.block_diag([path, path]).tocsr()
+    size = mass or 1.0
+    w = np.linalg.eigvalsh(path.toarray()) / size
+    B = None if mass is None else mass * sp.eye_array(18)
+    for sigma in (None, 0.0, float(w[2])):
+        found = dsolver.eigsh(twice, 6, B=B, sigma=sigma, **HERE)
+        nearest = w[np.argsort(abs(w - (sigma or 0.0)))[:3]]
+        assert found.converged
+        np.testing.assert_allclose(found.values, np.sort(np.repeat(nearest, 2)), atol=1e-12 / size)
+
+
+def test_a_matrix_of_zeros_has_the_values_zero() -> None:
+    found = dsolver.eigsh(sp.csr_array((6, 6)), 3, **HERE)
+    assert found.converged
+    np.testing.assert_array_equal(found.values, 0.0)
+
+
 def test_too_few_iterations_are_told() -> None:
     found = dsolver.eigsh(chain(500), 4, M=None, maxiter=3, **HERE)
     assert found.status is dsolver.Status.MAX_ITERATIONS

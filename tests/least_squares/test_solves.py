@@ -216,6 +216,14 @@ def test_several_right_hand_sides_have_the_bits_that_each_has_alone(method: Meth
     assert (spread.x.compute() == found.x).all()
 
 
+@pytest.mark.parametrize("method", [dsolver.lsmr, dsolver.cgls])
+def test_x_beyond_all_numbers_is_refused(method: Any) -> None:
+    A = sp.csr_array(1e-308 * np.eye(5)[:, :4])
+    np.testing.assert_allclose(method(A, np.ones(5)).x, 1e308, rtol=1e-8)
+    with pytest.raises(dsolver.InputError, match="x has values beyond the largest number there is"):
+        method(A, np.full(5, 100.0))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

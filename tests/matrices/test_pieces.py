@@ -116,6 +116,21 @@ def test_isolated_nodes(fixed: bool) -> None:
     assert found.x[80] == found.x[111] == 0.0
 
 
+@pytest.mark.filterwarnings("ignore:the right-hand side has no solution")
+def test_nothing_is_left_of_a_right_hand_side_that_no_x_reaches() -> None:
+    rng = np.random.default_rng(0)
+    for size in range(1, 12):
+        assert dsolver.solve(sp.csr_array((size, size)), rng.standard_normal(size)).status is Status.INCOMPATIBLE_RHS
+    for scale in (1e-310, 1e-200, 1e200, 1e306):
+        for b in (np.ones(4), np.array([1.0, 0.0, 0.0, 0.0])):
+            found = dsolver.solve(PAIRS, scale * b, device="cpu")
+            assert found.status is Status.INCOMPATIBLE_RHS
+            np.testing.assert_allclose(found.x / scale, dsolver.solve(PAIRS, b, device="cpu").x, rtol=1e-8, atol=1e-14)
+        balanced = dsolver.solve(PAIRS, scale * np.array([1.0, -1.0, 2.0, -2.0]), device="cpu")
+        assert balanced.converged
+        np.testing.assert_allclose(balanced.x / scale, [0.5, -0.5, 1.0, -1.0])
+
+
 def test_the_same_bits() -> None:
     a = of_graph([200, 2, 2, 33])
     b = np.random.default_rng(5).standard_normal(237)

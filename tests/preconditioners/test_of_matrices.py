@@ -165,6 +165,12 @@ def test_matrices_that_are_not_symmetric_have_factors_that_are_not() -> None:
         dsolver.solve(a, b, M="ic0", device="cpu")
 
 
+def test_rows_of_zeros_are_no_hindrance_to_l1_jacobi() -> None:
+    found = dsolver.solve(sp.csr_array(np.diag([2.0, 4.0, 0.0])), np.array([1.0, 2.0, 0.0]), M="l1-jacobi")
+    assert found.converged
+    np.testing.assert_allclose(found.x, [0.5, 0.5, 0.0])
+
+
 def test_in_float32_they_move_half_the_bytes_and_x_is_as_good() -> None:
     b = np.random.default_rng(2).standard_normal(60)
     for m in ALL:

@@ -108,7 +108,8 @@ def _loaded(session: Session, width: int) -> None:
 def _looked_at(session: Session, given: GivenColumn, begun: Begun) -> LoadedColumn:
     """A column with what was found of it, unless that is refused."""
     right, guess = given.right, given.guess
-    for name, norm, values in (("b", begun.b_norm, right), ("x0", begun.x_norm, guess)):
+    b_norm = math.inf if math.isinf(begun.excess.part) else begun.b_norm
+    for name, norm, values in (("b", b_norm, right), ("x0", begun.x_norm, guess)):
         if not np.isfinite(norm):
             if isinstance(values, Container) and session.problem.all_count:
                 values.examine()
@@ -124,7 +125,7 @@ def _looked_at(session: Session, given: GivenColumn, begun: Begun) -> LoadedColu
     _warn_inconsistent(begun.excess, session.given)
     if _is_linear(session.problem):
         message = "b is so small that its norm has lost its digits: scale it, and x in return"
-        if begun.b_norm == 0.0 and not right.is_zero():
+        if begun.b_norm == 0.0 and begun.excess.part == 0.0 and not right.is_zero():
             raise OutOfRangeError(message, UNKNOWN)
         if begun.b_norm and (exponent := exponent_for(begun.b_norm, session.spec.dtype)):
             raise OutOfRangeError(message, exponent)
@@ -132,9 +133,9 @@ def _looked_at(session: Session, given: GivenColumn, begun: Begun) -> LoadedColu
 
 
 def _is_linear(problem: Problem) -> bool:
-    """Whether nothing is added to b, such as values at faces, or taken from it, such as null vectors."""
+    """Whether nothing is added to b, such as values at faces."""
     fed = problem.loaded if problem.lattice else isinstance(problem, MatrixProblem) and problem.of_grid is not None
-    return not fed and problem.singular is False and not problem.null_vectors
+    return not fed
 
 
 def _warn_inconsistent(excess: Inconsistency, problem: Problem) -> None:

@@ -23,6 +23,9 @@ ASYMMETRY: Final = 1e-6
 """From where on a preconditioner is not symmetric, as a part of its size: more than rounding, or a solver inside that
 stops at a tolerance."""
 
+ROUNDING: Final = 2.0**-44
+"""Part of ‖b‖² that cannot be told from nothing, where it is what another part leaves of 1."""
+
 
 def of_cells(problem: Problem) -> Problem | None:
     """The diffusion problem that was solved; None for others."""
@@ -88,9 +91,9 @@ def for_all_of_b(status: Status, inconsistency: float, b_norm: float, options: O
     """Status of a solve for the b that was given: its part out of A's reach has `inconsistency` times the length."""
     if inconsistency <= CONSISTENT:
         return status
-    rest = math.sqrt(max(0.0, 1.0 - inconsistency * inconsistency))
-    if rest <= CONSISTENT:  # what is left of b is rounding, and so is what became of it
+    rest = 1.0 - inconsistency * inconsistency
+    if rest <= ROUNDING:  # what is left of b is rounding, and so is what became of it
         return Status.INCOMPATIBLE_RHS
-    whole = b_norm / rest
+    whole = b_norm / math.sqrt(rest)
     missed = inconsistency * whole > options.limit(whole)
     return Status.INCOMPATIBLE_RHS if status.converged and missed else status
