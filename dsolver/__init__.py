@@ -13,8 +13,8 @@ if _TYPE_CHECKING:
     from dsolver.api import solve
     from dsolver.autodiff import jax as jax
     from dsolver.autodiff import torch as torch
-    from dsolver.cluster.file_rows import read_matrix
-    from dsolver.cluster.row_blocks import matrix_from_blocks
+    from dsolver.cluster.rows.file_rows import read_matrix
+    from dsolver.cluster.rows.row_blocks import matrix_from_blocks
     from dsolver.conduction import Conduction, Tortuosity, effective_conductivity, tortuosity
     from dsolver.cost.estimate import estimate
     from dsolver.cost.forecast import Estimate
@@ -37,10 +37,10 @@ if _TYPE_CHECKING:
     from dsolver.matrices.composed.operators import operator
     from dsolver.matrices.matrix import matrix
     from dsolver.matrices.null_vectors import rigid_body_modes
-    from dsolver.monitor.notebook import Live
+    from dsolver.monitor.pages.notebook import Live
     from dsolver.problems import Problem
     from dsolver.problems.functions import by_chunk
-    from dsolver.session.checkpoint import Checkpoint
+    from dsolver.session.checkpoints.checkpoint import Checkpoint
     from dsolver.session.follower import State
     from dsolver.solution import LeastSquaresSolution, LeastSquaresSolutions, Solution, Solutions
     from dsolver.solver import Solver
@@ -50,8 +50,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "api": ("solve",),
-    "cluster.file_rows": ("read_matrix",),
-    "cluster.row_blocks": ("matrix_from_blocks",),
+    "cluster.rows.file_rows": ("read_matrix",),
+    "cluster.rows.row_blocks": ("matrix_from_blocks",),
     "conduction": ("Conduction", "Tortuosity", "effective_conductivity", "tortuosity"),
     "cost.estimate": ("estimate",),
     "cost.forecast": ("Estimate",),
@@ -74,10 +74,10 @@ _HOMES = {
     "matrices.null_vectors": ("rigid_body_modes",),
     "matrices.composed.blocks": ("block",),
     "matrices.composed.operators": ("operator",),
-    "monitor.notebook": ("Live",),
+    "monitor.pages.notebook": ("Live",),
     "problems": ("Problem",),
     "problems.functions": ("by_chunk",),
-    "session.checkpoint": ("Checkpoint",),
+    "session.checkpoints.checkpoint": ("Checkpoint",),
     "session.follower": ("State",),
     "solution": ("LeastSquaresSolution", "LeastSquaresSolutions", "Solution", "Solutions"),
     "solver": ("Solver",),

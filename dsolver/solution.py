@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, final, overload
 
 from dsolver.errors import InputError
-from dsolver.monitor.curve import curve, curves
-from dsolver.monitor.notebook import facts, table, view
+from dsolver.monitor.pages.curve import curve, curves
+from dsolver.monitor.pages.notebook import facts, table, view
 from dsolver.monitor.spans import Exposure, Span, exposed_text
 from dsolver.problems.fluxes.faces import FaceFluxes
 from dsolver.problems.problem import Problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn, Self, Unpack, final, overload
 
-from dsolver.cluster.grid_rows import matrix_of
+from dsolver.cluster.rows.grid_rows import matrix_of
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.summary import Hierarchy
@@ -110,10 +110,10 @@ class Solver:
         Args:
             b: right-hand side, shape ``problem.shape``: an array as for `dsolver.solve`. Several of them are one array
                 whose last axis counts them, (nx, ny, nz, k) for a grid and (n, k) for a matrix, or a list. Some at a
-                time, up to `dsolver.program.batch.AT_ONCE`, are solved together, so that the matrix is read once for
-                all of them; each has the iterations and the bits that it would have alone, and its timings are those
-                of all. With a function for M, the graph engine or one of the arguments from callback to resume they
-                are solved one after the other, and so they are by other methods than "cg" and "cocg";
+                time, up to `dsolver.program.batches.batch.AT_ONCE`, are solved together, so that the matrix is read
+                once for all of them; each has the iterations and the bits that it would have alone, and its timings are
+                those of all. With a function for M, the graph engine or one of the arguments from callback to resume
+                they are solved one after the other, and so they are by other methods than "cg" and "cocg";
                 `Solution.notes` then says why. Each has checkpoints in a folder of its own within the one that is
                 named.
             x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b, where M is multigrid:

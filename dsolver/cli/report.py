@@ -9,7 +9,7 @@ import click
 from dsolver.cli import files
 from dsolver.cli.options import force_option
 from dsolver.cli.progress import announced
-from dsolver.monitor.report import read, write
+from dsolver.monitor.pages.report import read, write
 
 
 @click.command(

@@ -22,7 +22,7 @@ from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.preconditioners.registry import AUTO, check_dtype, chosen_for
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
-from dsolver.program.batch import AT_ONCE, most_columns
+from dsolver.program.batches.batch import AT_ONCE, most_columns
 from dsolver.program.plan import Wishes, check_value_type
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def estimate(
         method: of the solve, by default what `dsolver.solve` takes.
         restart: vectors of its basis, where it has one.
         together: right-hand sides that are given together. The memory of as many is counted as `dsolver.Solver` solves
-            at once: up to `dsolver.program.batch.AT_ONCE`, and one with a function for M. Solutions of others that
-            stay on GPUs are not; the time is that of one by itself.
+            at once: up to `dsolver.program.batches.batch.AT_ONCE`, and one with a function for M. Solutions of others
+            that stay on GPUs are not; the time is that of one by itself.
         rtol: the tolerance of the solve.
         bandwidth: of each device's memory, bytes per second; by default what the GPU's driver says, less what is never
             reached, or a copy measured on this machine's CPU.

@@ -16,7 +16,7 @@ from dsolver.cost.memory import Bytes
 from dsolver.cost.scaling import Scaling
 from dsolver.grid.box import Triple
 from dsolver.grid.cut import owners_of
-from dsolver.monitor.notebook import facts, table, view
+from dsolver.monitor.pages.notebook import facts, table, view
 from dsolver.preconditioners import Preconditioner
 from dsolver.problems import Problem
 from dsolver.program.spec import SolveSpec

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.monitor.notebook import table, view
+from dsolver.monitor.pages.notebook import table, view
 from dsolver.status import Status
 
 

@@ -16,7 +16,7 @@ from dsolver.matrices.checked import RowsOnGpu, backend_of, on_host, to_gpu
 from dsolver.matrices.chunks.plan import Cutter, planned, reordered
 from dsolver.matrices.chunks.row_block import ROWS, ChunkCounts
 from dsolver.matrices.elimination import Elimination
-from dsolver.monitor.notebook import facts, view
+from dsolver.monitor.pages.notebook import facts, view
 from dsolver.problems.problem import Problem
 
 Order = Literal["rcm"]

@@ -119,7 +119,7 @@ def _serve(scheduler: Any, prefix: str, history: SolveHistory, memory: Callable[
     from tornado.ioloop import IOLoop
     from tornado.web import RequestHandler
 
-    from dsolver.monitor.page import document
+    from dsolver.monitor.pages.page import document
 
     class Data(RequestHandler):
         """Handler of the page's data, as JSON."""

@@ -10,7 +10,7 @@ from dsolver.distributed.matrix import ChunkMatrix
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.choice import Name
-from dsolver.monitor.notebook import table, view
+from dsolver.monitor.pages.notebook import table, view
 from dsolver.multigrid.correction import ChunkTransfer
 from dsolver.multigrid.level import Level
 

@@ -7,7 +7,6 @@ interface, `builder` builds matrices for them, `registry` names them.
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.auto import Auto
 from dsolver.preconditioners.base import Preconditioner
-from dsolver.preconditioners.block_jacobi import BlockJacobi
 from dsolver.preconditioners.blocks.methods import (
     BlockDiagonal,
     BlockTriangular,
@@ -15,14 +14,15 @@ from dsolver.preconditioners.blocks.methods import (
     PressureConvectionDiffusion,
     Schur,
 )
-from dsolver.preconditioners.chebyshev import Chebyshev
 from dsolver.preconditioners.direct.preconditioner import Direct
 from dsolver.preconditioners.function import Function, FunctionByChunk
-from dsolver.preconditioners.jacobi import Identity, Jacobi
-from dsolver.preconditioners.l1_jacobi import L1Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
 from dsolver.preconditioners.registry import register
-from dsolver.preconditioners.sweeps import IC0, ILU0, SymGS
+from dsolver.preconditioners.relaxation.block_jacobi import BlockJacobi
+from dsolver.preconditioners.relaxation.chebyshev import Chebyshev
+from dsolver.preconditioners.relaxation.jacobi import Identity, Jacobi
+from dsolver.preconditioners.relaxation.l1_jacobi import L1Jacobi
+from dsolver.preconditioners.relaxation.sweeps import IC0, ILU0, SymGS
 
 __all__ = [
     "IC0",

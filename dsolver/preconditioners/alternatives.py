@@ -11,12 +11,12 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.auto import DEFINITE
 from dsolver.preconditioners.base import Preconditioner
-from dsolver.preconditioners.chebyshev import Chebyshev
 from dsolver.preconditioners.direct.choice import in_products
 from dsolver.preconditioners.direct.preconditioner import Direct
-from dsolver.preconditioners.jacobi import Identity, Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
-from dsolver.preconditioners.sweeps import ILU0
+from dsolver.preconditioners.relaxation.chebyshev import Chebyshev
+from dsolver.preconditioners.relaxation.jacobi import Identity, Jacobi
+from dsolver.preconditioners.relaxation.sweeps import ILU0
 from dsolver.problems import Problem
 
 FURTHER: Final = {"kept": 30, "mg": 75, "amg": 100, "chebyshev": 150, "jacobi": 300}

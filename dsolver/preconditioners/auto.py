@@ -21,8 +21,8 @@ from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import Built, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.direct.choice import cost_little, suit_at_once
-from dsolver.preconditioners.jacobi import Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
+from dsolver.preconditioners.relaxation.jacobi import Jacobi
 from dsolver.problems import Problem
 
 MANY: Final = 30_000

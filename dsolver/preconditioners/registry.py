@@ -11,16 +11,16 @@ from dsolver.krylov.methods import METHODS
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.auto import Auto, usual_preconditioner
 from dsolver.preconditioners.base import Preconditioner
-from dsolver.preconditioners.block_jacobi import BlockJacobi
 from dsolver.preconditioners.blocks.base import BlockPreconditioner
 from dsolver.preconditioners.blocks.methods import BlockDiagonal, BlockTriangular, LeastSquaresCommutator, Schur
-from dsolver.preconditioners.chebyshev import Chebyshev
 from dsolver.preconditioners.direct.preconditioner import Direct
 from dsolver.preconditioners.function import Function, FunctionByChunk
-from dsolver.preconditioners.jacobi import Identity, Jacobi
-from dsolver.preconditioners.l1_jacobi import L1Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
-from dsolver.preconditioners.sweeps import IC0, ILU0, SymGS
+from dsolver.preconditioners.relaxation.block_jacobi import BlockJacobi
+from dsolver.preconditioners.relaxation.chebyshev import Chebyshev
+from dsolver.preconditioners.relaxation.jacobi import Identity, Jacobi
+from dsolver.preconditioners.relaxation.l1_jacobi import L1Jacobi
+from dsolver.preconditioners.relaxation.sweeps import IC0, ILU0, SymGS
 from dsolver.problems import Problem
 from dsolver.problems.functions import ByChunk, as_function, is_operator
 

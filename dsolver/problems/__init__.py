@@ -1,8 +1,8 @@
 """Problems: diffusion with coefficients and boundary conditions, and stencils, on a grid of points or cells."""
 
 from dsolver.grid.box import BOX_OFFSETS, STAR_OFFSETS
-from dsolver.problems.boundary import Boundary
-from dsolver.problems.conditions import Condition, Dirichlet, Neumann, Periodic, Robin
+from dsolver.problems.boundaries.boundary import Boundary
+from dsolver.problems.boundaries.conditions import Condition, Dirichlet, Neumann, Periodic, Robin
 from dsolver.problems.diffusion_problem.problem import diffusion
 from dsolver.problems.problem import Problem
 from dsolver.problems.stencils import hpcg, poisson5, poisson7, poisson27, stencil

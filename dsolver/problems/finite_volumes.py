@@ -15,10 +15,10 @@ from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.fluxes import Fluxes, conductances, lines, part
 from dsolver.kernels.views import layer, without_base
-from dsolver.problems.boundary import Boundary
+from dsolver.problems.boundaries.boundary import Boundary
+from dsolver.problems.boundaries.conditions import FACES
 from dsolver.problems.cell_arrays import Sizes, centers_in, check_values, face_values, sizes_around, sizes_in
 from dsolver.problems.coefficient_names import FIXED, HELD, MASK, SIGMA
-from dsolver.problems.conditions import FACES
 from dsolver.problems.coordinates import F64, Cells
 from dsolver.problems.discretization import CellRule, EndCells, Patch, Source
 from dsolver.problems.held_cells import HeldCells, HeldValues, Link

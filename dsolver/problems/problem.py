@@ -14,7 +14,7 @@ import numpy as np
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.box import BOX_OFFSETS, Flags, Offsets, Triple, three
 from dsolver.grid.partition import Cut, Partition, cut_of
-from dsolver.monitor.notebook import facts, view
+from dsolver.monitor.pages.notebook import facts, view
 from dsolver.problems.discretization import CellRule, Patch, Rule
 from dsolver.problems.functions import UserFunction
 

@@ -12,7 +12,7 @@ import numpy as np
 from dsolver.errors import InputError, check_computed
 from dsolver.grid.box import BOX_OFFSETS, STAR_OFFSETS, Flags, Offsets, Triple, wrapping
 from dsolver.grid.partition import Cut
-from dsolver.problems.boundary import check_unmasked
+from dsolver.problems.boundaries.boundary import check_unmasked
 from dsolver.problems.cell_weights import CellWeights
 from dsolver.problems.embedding import WORDS, Embedding
 from dsolver.problems.problem import UNSYMMETRIC, Problem, check_symmetry

@@ -24,7 +24,7 @@ from dsolver.krylov.blocks.lobpcg import BlockOperator, Lobpcg, NotFiniteError, 
 from dsolver.krylov.method import Operator
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import make
-from dsolver.preconditioners.chebyshev import noise
+from dsolver.preconditioners.relaxation.chebyshev import noise
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.status import Status

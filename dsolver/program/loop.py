@@ -10,7 +10,7 @@ from typing import Any, TypeVar, final
 from dsolver.krylov.control.control import Control
 from dsolver.krylov.control.requests import Advance, End, Pause, R, Request, Start, Steps
 from dsolver.krylov.methods import Traits
-from dsolver.program.batch import Batch
+from dsolver.program.batches.batch import Batch
 from dsolver.status import Status
 
 K = TypeVar("K", bound=Request[Any])

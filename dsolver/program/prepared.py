@@ -22,11 +22,11 @@ from dsolver.krylov.method import ApproximateInverse, KrylovMethod
 from dsolver.multigrid.reuse import KeptLevels, Outcome, Reuse, same_order
 from dsolver.preconditioners.base import Built, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
-from dsolver.preconditioners.chebyshev import noise
-from dsolver.program.batch import Batch
-from dsolver.program.column import Sides
+from dsolver.preconditioners.relaxation.chebyshev import noise
+from dsolver.program.batches.batch import Batch
+from dsolver.program.batches.column import Sides
+from dsolver.program.batches.widths import BatchesByWidth
 from dsolver.program.spec import SolveSpec
-from dsolver.program.widths import BatchesByWidth
 
 FIXED: Final = 1e-6
 """‖A n‖ over ‖A v‖, for a part n of a vector v, up to which A makes n zero."""

@@ -18,7 +18,7 @@ from dsolver.engines.base import Engine, Field
 from dsolver.engines.running_program import Blocks
 from dsolver.krylov.control.control import Control
 from dsolver.krylov.method import Guesser, KrylovMethod
-from dsolver.program.batch import Batch
+from dsolver.program.batches.batch import Batch
 from dsolver.program.loop import Loop, Slice
 from dsolver.program.prepared import PreparedProgram
 from dsolver.program.spec import SolveSpec

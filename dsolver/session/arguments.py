@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from dsolver.cluster import default_client
 from dsolver.cluster.devices import Gpu, find_gpu
-from dsolver.cluster.grid_rows import matrix_of
+from dsolver.cluster.rows.grid_rows import matrix_of
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.partition import Partition
 from dsolver.matrices.composed.operators import operator

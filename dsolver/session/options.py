@@ -21,7 +21,7 @@ from dsolver.problems.problem import check_problem
 from dsolver.program.plan import Wishes, check_value_type
 from dsolver.program.spec import method_for
 from dsolver.program.terms import limit_of
-from dsolver.session.checkpoint import Checkpoint, checkpoint_of
+from dsolver.session.checkpoints.checkpoint import Checkpoint, checkpoint_of
 from dsolver.session.follower import Callback, Progress
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from dsolver.errors import ClusterError, DeviceError, InputError, WorkerLostErro
 from dsolver.grid.partition import Partition
 from dsolver.problems import Problem
 from dsolver.program.solve import Solve
-from dsolver.session.checkpoint import EVERY, Checkpoint
+from dsolver.session.checkpoints.checkpoint import EVERY, Checkpoint
+from dsolver.session.checkpoints.saves import Saved
 from dsolver.session.follower import Progress, State
-from dsolver.session.saves import Saved
 from dsolver.session.user_arrays import assembled
 
 logger = logging.getLogger(__name__)

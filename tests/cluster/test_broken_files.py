@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from distributed import Client
 
 import dsolver
-from dsolver.cluster.file_rows import blocks_of_file
+from dsolver.cluster.rows.file_rows import blocks_of_file
 from dsolver.errors import InputError
 from tests.support.clusters import cluster
 from tests.support.petsc import write_petsc

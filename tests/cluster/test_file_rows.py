@@ -19,8 +19,8 @@ import scipy.sparse as sp
 from distributed import Client
 
 import dsolver
-from dsolver.cluster import file_rows, row_blocks
-from dsolver.cluster.file_rows import blocks_of_file
+from dsolver.cluster.rows import file_rows, row_blocks
+from dsolver.cluster.rows.file_rows import blocks_of_file
 from dsolver.engines.dask import attended
 from dsolver.errors import ClusterError, InputError, WorkerLostError
 from dsolver.matrices.file_parts import header_of

@@ -22,7 +22,7 @@ from scipy.sparse.linalg import spsolve
 
 import dsolver
 from dsolver.cluster import crew
-from dsolver.cluster.block_tasks import noise
+from dsolver.cluster.rows.block_tasks import noise
 from dsolver.errors import ClusterError, InputError
 from tests.support.clusters import breakable, cluster
 from tests.support.waiting import PATIENCE

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 from distributed import Client
 
 import dsolver
-from dsolver.cluster import sent_rows
+from dsolver.cluster.rows import sent_rows
+from dsolver.cluster.rows.sent_rows import GivenRows, SentMatrix, cut_piece, placed
 from dsolver.cluster.runtime import connect
-from dsolver.cluster.sent_rows import GivenRows, SentMatrix, cut_piece, placed
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.chunks.cut import CutMatrix

@@ -16,7 +16,7 @@ from dsolver.monitor.dashboard import Dashboard, attach, memory_of
 from dsolver.monitor.events import SolveEvents
 from dsolver.monitor.gpu_memory import GPU_MEMORY
 from dsolver.monitor.history import SolveRecord
-from dsolver.monitor.page import facts
+from dsolver.monitor.pages.page import facts
 from dsolver.problems import poisson7
 from tests.support.solve_events import begun
 from tests.support.waiting import PATIENCE, eventually

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dsolver.monitor.history import POINTS, SOLVES, SolveHistory, WorkerMemory
-from dsolver.monitor.lanes import COLORS, rectangles
-from dsolver.monitor.page import Page, facts
+from dsolver.monitor.pages.lanes import COLORS, rectangles
+from dsolver.monitor.pages.page import Page, facts
 from dsolver.monitor.spans import Span, exposure, to_columns
 
 

@@ -9,8 +9,8 @@ from bokeh.models import Plot
 from bokeh.models.widgets import Div
 
 from dsolver.monitor.history import SolveHistory, WorkerMemory
-from dsolver.monitor.lanes import MEANINGS
-from dsolver.monitor.page import Page
+from dsolver.monitor.pages.lanes import MEANINGS
+from dsolver.monitor.pages.page import Page
 from dsolver.monitor.spans import Span, exposure, to_columns
 
 SPANS = [

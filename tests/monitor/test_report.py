@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 import dsolver
-from dsolver.monitor import notebook
-from dsolver.monitor.curve import curve
-from dsolver.monitor.notebook import Live
+from dsolver.monitor.pages import notebook
+from dsolver.monitor.pages.curve import curve
+from dsolver.monitor.pages.notebook import Live
 from dsolver.session.follower import State
 from tests.support.commands import call
 
@@ -74,7 +74,7 @@ def test_names_of_files_are_no_formulas(folder: Path, tmp_path: Path) -> None:
 
 
 def test_one_panel_for_one_file(folder: Path) -> None:
-    from dsolver.monitor import report
+    from dsolver.monitor.pages import report
 
     for names, panels in ((["a.json"], 1), (["a.json", "b.json"], 2), (["a.jsonl"], 1), (["kernels.json"], 1)):
         figure = report.draw(report.read([folder / name for name in names]))

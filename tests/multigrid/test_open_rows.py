@@ -10,7 +10,7 @@ import pytest
 import dsolver
 from dsolver.preconditioners import Algebraic
 from dsolver.problems import Dirichlet, diffusion
-from dsolver.program.batch import Batch
+from dsolver.program.batches.batch import Batch
 from tests.multigrid.hierarchies import SMALL, hierarchy
 from tests.support.clusters import cluster
 

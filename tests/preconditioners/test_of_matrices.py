@@ -246,14 +246,14 @@ def test_a_singular_block_is_told() -> None:
 
 
 def test_too_many_colors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsolver.preconditioners.chunk_factors.FEW", 100)
+    monkeypatch.setattr("dsolver.preconditioners.relaxation.chunk_factors.FEW", 100)
     line = sp.diags_array([-np.ones(39), np.full(40, 2.0), -np.ones(39)], offsets=[-1, 0, 1]).tocsr()
     with pytest.raises(InputError, match="coloring='levels' has 40 colors for 40 rows, each padded to 32"):
         dsolver.solve(line, np.ones(40), M=SymGS(coloring="levels"), device="cpu")
 
 
 def test_rows_that_are_far_longer_than_the_others_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsolver.preconditioners.chunk_factors.FEW", 100)
+    monkeypatch.setattr("dsolver.preconditioners.relaxation.chunk_factors.FEW", 100)
     with pytest.raises(InputError, match=r"M='ilu0' is not for .* \(90 entries in a row, 3 on average\)"):
         dsolver.solve(arrow(90), np.ones(90), M="ilu0", device="cpu")
 

@@ -20,8 +20,8 @@ from dsolver.grid.partition import Partition
 from dsolver.krylov.control.giving_up import UNSYMMETRIC, UNSYMMETRIC_FROM
 from dsolver.multigrid.smoothers import SAFETY
 from dsolver.preconditioners import Chebyshev, Function, Identity, Jacobi, Preconditioner, register, registry
-from dsolver.preconditioners.chebyshev import largest_eigenvalue as estimated
-from dsolver.preconditioners.chebyshev import noise, ritz_values
+from dsolver.preconditioners.relaxation.chebyshev import largest_eigenvalue as estimated
+from dsolver.preconditioners.relaxation.chebyshev import noise, ritz_values
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.status import Status

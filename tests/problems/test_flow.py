@@ -178,7 +178,7 @@ def test_engines_chunks_and_kinds_of_arrays_have_the_same_solution(monkeypatch: 
             solver.update(velocity=da.from_array(2.0 * velocity), kappa=2.0 * kappa, sigma=2.0)
             np.testing.assert_allclose(solver.solve(2.0 * f, rtol=1e-11).x, expected, rtol=0.0, atol=1e-8)
         with monkeypatch.context() as patch:
-            patch.delattr("dsolver.cluster.grid_rows.as_matrix")  # which makes the rows in this process
+            patch.delattr("dsolver.cluster.rows.grid_rows.as_matrix")  # which makes the rows in this process
             x, info = dsolver.bicgstab(lazy, f, rtol=1e-11, M="amg", client=client)
         assert info == 0
         np.testing.assert_allclose(np.asarray(x), expected, rtol=0.0, atol=1e-8)

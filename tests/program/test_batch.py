@@ -21,7 +21,7 @@ from dsolver.kernels.batched import Columns
 from dsolver.krylov.pace import Pace
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import Problem
-from dsolver.program.batch import Batch
+from dsolver.program.batches.batch import Batch
 from dsolver.program.spec import SolveSpec
 from dsolver.session.solving import batching, loading
 from dsolver.status import Status

@@ -16,8 +16,8 @@ import pytest
 import dsolver
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
-from dsolver.session import checkpoint
-from dsolver.session.checkpoint import Checkpoint
+from dsolver.session.checkpoints import checkpoint
+from dsolver.session.checkpoints.checkpoint import Checkpoint
 
 GRID = (6, 5, 4)
 PARTITION = Partition(GRID, (2, 1, 2))

@@ -35,7 +35,7 @@ from dsolver.engines.spmd import blocks as rank_blocks
 from dsolver.engines.spmd import calls as rank_calls
 from dsolver.engines.spmd import worker as ranks
 from dsolver.errors import ClusterError, InputError, WorkerLostError
-from dsolver.session.checkpoint import Checkpoint
+from dsolver.session.checkpoints.checkpoint import Checkpoint
 from dsolver.session.follower import State
 from tests.support.clusters import breakable, cluster, ended, process_of, scheduler_in_a_process
 from tests.support.leftovers import nothing_left
@@ -326,7 +326,7 @@ FULL = """
     from contextlib import nullcontext
     import numpy as np
     import dsolver
-    from dsolver.session.checkpoint import Checkpoint
+    from dsolver.session.checkpoints.checkpoint import Checkpoint
     from tests.support.clusters import breakable
     from tests.session.test_faults import B, PROBLEM
 

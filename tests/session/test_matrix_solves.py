@@ -11,7 +11,8 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver.errors import InputError
-from dsolver.monitor import events, report
+from dsolver.monitor import events
+from dsolver.monitor.pages import report
 from dsolver.monitor.spans import read_jsonl
 from tests.support.clusters import cluster
 

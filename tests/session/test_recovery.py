@@ -28,8 +28,9 @@ from dsolver.engines.spmd import worker
 from dsolver.engines.spmd.client import SpmdProgram
 from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
 from dsolver.grid.partition import Partition
-from dsolver.session import checkpoint, recovery
-from dsolver.session.checkpoint import Checkpoint
+from dsolver.session import recovery
+from dsolver.session.checkpoints import checkpoint
+from dsolver.session.checkpoints.checkpoint import Checkpoint
 from dsolver.session.follower import State
 from tests.support.clusters import breakable, cluster, workers_without_nanny
 from tests.support.waiting import PATIENCE, gone
@@ -349,7 +350,7 @@ def test_faults_of_the_program_are_not_tried_again(monkeypatch: pytest.MonkeyPat
             calls.append(1)
             raise ValueError("bad luck")
 
-        monkeypatch.setattr("dsolver.program.batch.Batch.start", fail)
+        monkeypatch.setattr("dsolver.program.batches.batch.Batch.start", fail)
         with pytest.raises(RankError, match="bad luck"):
             dsolver.solve(PROBLEM, B, client=client, M=None)
         assert len(calls) <= 2

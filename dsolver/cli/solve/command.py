@@ -34,7 +34,7 @@ from dsolver.monitor.spans import Span
 from dsolver.preconditioners.registry import AUTO, NAMED
 from dsolver.program.spec import SolveSpec
 from dsolver.session.arguments import FMG, check_guess
-from dsolver.session.checkpoint import EVERY
+from dsolver.session.checkpoints.checkpoint import EVERY
 from dsolver.session.options import Options, PrecondDtype, Setup
 from dsolver.session.user_arrays.several import are_several
 from dsolver.solution import Solution

@@ -13,7 +13,7 @@ from dsolver.cost.forecast import Estimate
 from dsolver.cost.room import SMALL
 from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.problems import Problem
-from dsolver.session.checkpoint import EVERY
+from dsolver.session.checkpoints.checkpoint import EVERY
 from dsolver.units import amount
 
 

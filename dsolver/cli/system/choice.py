@@ -17,8 +17,8 @@ from dsolver import problems
 from dsolver.cli.options import Several, with_options
 from dsolver.cli.progress import announced
 from dsolver.cli.system.case import SUFFIX, DiffusionCase, case_of, case_options, read_case
-from dsolver.cluster.file_rows import blocks_of_file
-from dsolver.cluster.row_blocks import results_of
+from dsolver.cluster.rows.file_rows import blocks_of_file
+from dsolver.cluster.rows.row_blocks import results_of
 from dsolver.errors import InputError
 from dsolver.grid.box import Box
 from dsolver.problems import Problem

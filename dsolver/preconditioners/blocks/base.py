@@ -25,7 +25,7 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import BLOCK_BYTES, Built, Capabilities, Forecast, Preconditioner, Site, make
 from dsolver.preconditioners.builder import Builder
-from dsolver.preconditioners.jacobi import Jacobi
+from dsolver.preconditioners.relaxation.jacobi import Jacobi
 from dsolver.problems import Problem
 
 AUTO: Final = "auto"

@@ -16,8 +16,8 @@ from dsolver.matrices.properties import is_upwind
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import Preconditioner, is_a
 from dsolver.preconditioners.blocks.base import BlockField, BlockPreconditioner, BlockSystem
-from dsolver.preconditioners.chebyshev import Chebyshev
 from dsolver.preconditioners.direct.choice import cost_little
+from dsolver.preconditioners.relaxation.chebyshev import Chebyshev
 from dsolver.problems import Problem
 
 Correction = Literal["full", "diagonal"]

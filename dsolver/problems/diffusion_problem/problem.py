@@ -10,7 +10,7 @@ import numpy as np
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.box import STAR_OFFSETS, wrapping
 from dsolver.grid.partition import Cut, Partition
-from dsolver.problems.boundary import Boundary, boundary_of, other_values
+from dsolver.problems.boundaries.boundary import Boundary, boundary_of, other_values
 from dsolver.problems.coefficient_names import CROSS, FIXED, HELD, KAPPA, MASK, SIGMA, VELOCITY
 from dsolver.problems.coordinates import Cells, agreed, centers_of
 from dsolver.problems.diffusion_problem.cell_sets import fixed_cells, left_out

@@ -10,7 +10,7 @@ import numpy as np
 
 from dsolver.errors import InputError, check_computed, in_a_line
 from dsolver.foreign_arrays import without_package
-from dsolver.problems.boundary import check_unmasked
+from dsolver.problems.boundaries.boundary import check_unmasked
 from dsolver.problems.coordinates import F64, Cells, agreed, centers_of
 from dsolver.problems.embedding import Embedding
 

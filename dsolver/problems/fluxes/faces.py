@@ -16,7 +16,7 @@ import numpy as np
 from dsolver.errors import InputError, in_a_line
 from dsolver.foreign_arrays import without_package
 from dsolver.grid.box import Box
-from dsolver.problems.conditions import FACES
+from dsolver.problems.boundaries.conditions import FACES
 from dsolver.problems.discretization import evaluated
 from dsolver.problems.embedding import Embedding
 from dsolver.problems.finite_volumes import Diffusion

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.formats.layout import Array
-from dsolver.problems.boundary import Boundary
+from dsolver.problems.boundaries.boundary import Boundary
+from dsolver.problems.boundaries.conditions import Condition, Neumann
 from dsolver.problems.coefficient_names import VELOCITY
-from dsolver.problems.conditions import Condition, Neumann
 from dsolver.problems.coordinates import Cells
 from dsolver.problems.discretization import evaluated
 from dsolver.problems.finite_volumes import Diffusion

@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from dsolver.grid.box import Triple, three
 from dsolver.grid.partition import Partition
+from dsolver.problems.boundaries.conditions import ALPHA, Dirichlet
 from dsolver.problems.cell_arrays import face_values
 from dsolver.problems.coefficient_names import FIXED
-from dsolver.problems.conditions import ALPHA, Dirichlet
 from dsolver.problems.coordinates import F64
 from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.fluxes.cell_tensors import absent_cells, cell_tensors, definite

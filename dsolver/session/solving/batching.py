@@ -7,7 +7,7 @@ from typing import Final
 
 from dsolver.cluster import devices
 from dsolver.cost.forecast import of_spec
-from dsolver.program.batch import AT_ONCE, most_columns
+from dsolver.program.batches.batch import AT_ONCE, most_columns
 from dsolver.session.options import Options
 from dsolver.session.session import Session
 from dsolver.session.user_arrays.several import Pairs

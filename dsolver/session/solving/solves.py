@@ -10,7 +10,7 @@ from typing import Final
 from dsolver.monitor.watch import Watch
 from dsolver.program.lifting import OutOfRangeError, times
 from dsolver.program.terms import Terms
-from dsolver.session.checkpoint import checkpoint_of
+from dsolver.session.checkpoints.checkpoint import checkpoint_of
 from dsolver.session.follower import Follower
 from dsolver.session.notes import notes_of
 from dsolver.session.operator import Residual

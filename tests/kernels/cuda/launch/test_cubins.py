@@ -21,7 +21,7 @@ from dsolver.kernels.cuda.launch.compiling.kinds import Program
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.auto import Auto
 from dsolver.preconditioners.multigrid import Multigrid
-from dsolver.program.batch import AT_ONCE
+from dsolver.program.batches.batch import AT_ONCE
 
 TARGETS = ("cuda13-sm_80", "cuda13-sm_90", "cuda13-sm_100", "cuda14-sm_90")
 SMALL = "amg/points.cu"

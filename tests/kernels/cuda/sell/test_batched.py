@@ -26,7 +26,7 @@ from dsolver.kernels.formats.layout import SLICE
 from dsolver.multigrid import hierarchy
 from dsolver.multigrid.finest_rows import FinestRows
 from dsolver.multigrid.level import Level
-from dsolver.preconditioners.chebyshev import noise
+from dsolver.preconditioners.relaxation.chebyshev import noise
 from tests.support.on_host import FIBERS, compiled, packed, without_assembly
 
 F64 = npt.NDArray[np.float64]

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, final
 
-from dsolver.monitor.curve import curve
+from dsolver.monitor.pages.curve import curve
 
 CELL: Final = "text-align:left;padding:1px 12px 1px 0;background:none;border:none"
 """Style of a table's cells, which notebooks would align and color by themselves."""

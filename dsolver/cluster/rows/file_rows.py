@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.cluster.devices import workers_of
-from dsolver.cluster.row_blocks import matrix_from_blocks, results_of, running
+from dsolver.cluster.rows.row_blocks import matrix_from_blocks, results_of, running
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.canonical import compressed

@@ -23,7 +23,7 @@ from dsolver.matrices.problem import MatrixProblem
 if TYPE_CHECKING:
     import dask.array
     from distributed import Client, Future
-from dsolver.cluster.block_tasks import Findings, compressed_block, findings_of, made_row_block, shape_of
+from dsolver.cluster.rows.block_tasks import Findings, compressed_block, findings_of, made_row_block, shape_of
 
 
 @final

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dsolver.cluster.devices import workers_of
-from dsolver.cluster.row_blocks import matrix_from_blocks, results_of
+from dsolver.cluster.rows.row_blocks import matrix_from_blocks, results_of
 from dsolver.matrices.chunks.row_block import FED
 from dsolver.matrices.composed.grids import as_matrix
 from dsolver.matrices.problem import MatrixProblem

@@ -20,7 +20,7 @@ from dsolver.kernels.contract import CHEBYSHEV, JACOBI, LOAD
 from dsolver.krylov.method import ApproximateInverse
 from dsolver.multigrid.smoothers import SAFETY, chebyshev_steps
 from dsolver.preconditioners.base import Capabilities, Forecast, Preconditioner, Site, is_a
-from dsolver.preconditioners.jacobi import DiagonalInverse
+from dsolver.preconditioners.relaxation.jacobi import DiagonalInverse
 
 LANCZOS_STEPS: Final = 10
 NOTHING: Final = 1e-14

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.cluster.row_blocks import results_of
+from dsolver.cluster.rows.row_blocks import results_of
 from dsolver.cluster.runtime import Runtime
 from dsolver.engines.dask.blocks import scatter
 from dsolver.engines.dask.lending import Loans, reach_of

@@ -19,10 +19,10 @@ from dsolver.krylov.method import KrylovMethod
 from dsolver.krylov.pace import Pace
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import Site, make
-from dsolver.preconditioners.chebyshev import noise
-from dsolver.preconditioners.jacobi import DiagonalInverse
+from dsolver.preconditioners.relaxation.chebyshev import noise
+from dsolver.preconditioners.relaxation.jacobi import DiagonalInverse
 from dsolver.problems import Problem
-from dsolver.program.column import Column, Sides
+from dsolver.program.batches.column import Column, Sides
 from dsolver.program.complex_operators import complex_inverse, complex_matrix
 from dsolver.program.spec import SolveSpec
 

@@ -20,8 +20,8 @@ from dsolver.krylov.cg import ConjugateGradient
 from dsolver.krylov.kept import KeptIterate
 from dsolver.krylov.method import KrylovMethod
 from dsolver.krylov.unreachable import take_residual, take_unreachable
-from dsolver.preconditioners.chebyshev import noise
-from dsolver.preconditioners.jacobi import DiagonalInverse
+from dsolver.preconditioners.relaxation.chebyshev import noise
+from dsolver.preconditioners.relaxation.jacobi import DiagonalInverse
 
 Sides = System | ComplexSystem
 """A system as right-hand sides and solutions need it."""

@@ -25,7 +25,18 @@ from dsolver.errors import InputError, check_path, in_a_line
 from dsolver.folders import opened, plain_file, remove
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
-from dsolver.session.saves import INDEX, KEPT, LARGEST, Saved, commit, keep, load_zarr, may_be_there, read, write
+from dsolver.session.checkpoints.saves import (
+    INDEX,
+    KEPT,
+    LARGEST,
+    Saved,
+    commit,
+    keep,
+    load_zarr,
+    may_be_there,
+    read,
+    write,
+)
 
 logger = logging.getLogger(__name__)
 

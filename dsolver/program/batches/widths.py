@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import final
 
 from dsolver.engines.base import PerChunk
-from dsolver.program.batch import Batch
+from dsolver.program.batches.batch import Batch
 from dsolver.program.spec import SolveSpec
 
 

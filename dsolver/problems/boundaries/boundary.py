@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dsolver.errors import InputError, check_computed, in_a_line
 from dsolver.foreign_arrays import without_package
 from dsolver.grid.box import Flags
-from dsolver.problems.conditions import FACES, Condition, Dirichlet, FaceValue, Neumann, Periodic
+from dsolver.problems.boundaries.conditions import FACES, Condition, Dirichlet, FaceValue, Neumann, Periodic
 from dsolver.problems.coordinates import Cells, centers_of
 from dsolver.problems.embedding import Embedding
 

@@ -15,8 +15,8 @@ from dsolver.krylov.method import ApproximateInverse
 from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
-from dsolver.preconditioners.jacobi import DiagonalInverse
-from dsolver.preconditioners.sweeps import require_rows
+from dsolver.preconditioners.relaxation.jacobi import DiagonalInverse
+from dsolver.preconditioners.relaxation.sweeps import require_rows
 from dsolver.problems import Problem
 
 

@@ -12,7 +12,7 @@ from bokeh.models.widgets import Div, Select
 from bokeh.plotting import figure
 
 from dsolver.monitor.history import SolveHistory, SolveRecord, WorkerMemory
-from dsolver.monitor.lanes import COLORS, EXPLANATION, LANE, MEANINGS, TIME, rectangles
+from dsolver.monitor.pages.lanes import COLORS, EXPLANATION, LANE, MEANINGS, TIME, rectangles
 from dsolver.monitor.spans import SUMS, exposed_text
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
 from dsolver.preconditioners.builder import Builder
-from dsolver.preconditioners.sweeps import require_rows
+from dsolver.preconditioners.relaxation.sweeps import require_rows
 from dsolver.problems import Problem
 
 SIZE: Final = 8

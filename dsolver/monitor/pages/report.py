@@ -18,7 +18,7 @@ from typing import Any, Final, final
 
 from dsolver.errors import InputError, installing
 from dsolver.monitor.history import SolveRecord
-from dsolver.monitor.lanes import COLORS, EXPLANATION, LANE, MEANINGS, TIME, rectangles
+from dsolver.monitor.pages.lanes import COLORS, EXPLANATION, LANE, MEANINGS, TIME, rectangles
 from dsolver.monitor.spans import exposed_text, exposure, read_jsonl, to_columns
 
 PANEL_HEIGHT: Final = 3.2

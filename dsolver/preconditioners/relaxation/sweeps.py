@@ -26,8 +26,8 @@ from dsolver.krylov.method import ApproximateInverse
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
 from dsolver.preconditioners.builder import Builder
-from dsolver.preconditioners.chunk_factors import FIRST_SHIFT, LARGEST_SHIFT, MakeFactors
-from dsolver.preconditioners.transversal import has_zeros, with_largest_diagonal
+from dsolver.preconditioners.relaxation.chunk_factors import FIRST_SHIFT, LARGEST_SHIFT, MakeFactors
+from dsolver.preconditioners.relaxation.transversal import has_zeros, with_largest_diagonal
 from dsolver.problems import Problem
 
 Shift = float | Literal["auto"]

@@ -1,0 +1,1 @@
+"""Boundary conditions, of a kind and of all faces of a grid."""

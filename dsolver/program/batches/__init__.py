@@ -1,0 +1,1 @@
+"""Batches of right-hand sides that are iterated on together, and their columns."""
