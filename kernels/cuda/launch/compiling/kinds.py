@@ -31,77 +31,106 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         block_slices/spmv.cu float32 first_1_wide sweep_1_wide
         block_slices/spmv.cu float64 spmv_dot_1 spmv_1
         block_slices/spmv.cu float32 sum_1_short
-        csr/look/glance.cu float64 glance_2
+        csr/glance.cu float64 glance_2
         block_slices/build.cu float64 sample_1 measure_1 describe fill_twice_1
         block_slices/build.cu float64 sample_2 sample_3 count_blocks_1 sort_windows fill_1
         block_slices/build.cu float32 sample_1 measure_1 describe fill_1 count_blocks_1 sort_windows
-        amg/interpolation/extended_interpolation.cu float64 interpolate_1 interpolate_8 interpolate_32
-        amg/interpolation/extended_interpolation.cu float64 multiply_1 multiply_8 multiply_32
-        amg/interpolation/extended_interpolation.cu float64 rename add_up compress
+        block_slices/build.cu float64 sample_4
+        block_slices/build.cu float32 sample_2 sample_4
+        amg/extended_interpolation.cu float64 interpolate_1 interpolate_8 interpolate_32
+        amg/extended_interpolation.cu float64 multiply_1 multiply_8 multiply_32
+        amg/extended_interpolation.cu float64 rename add_up compress
         sparse/products/mirrors.cu float64 rank_entries scatter_columns scatter_values sort_8 sort_32 fill_lost mirror
+        sparse/products/mirrors.cu float64 lengths_in_order reorder
         sparse/products/mirrors.cu float64 rank_mirrored scatter_images sort_halves_8 sort_halves_16 sort_halves_32
-        sparse/products/product.cu float64 count_some make_32 make_16 make_8
+        sparse/products/product.cu float64 count_some make_32 make_16 make_8 make_4
         sparse/products/alone.cu float64 make_alone
-        amg/interpolation/paths.cu float64 paths_1 paths_8 paths_32 unpack
+        amg/paths.cu float64 paths_1 paths_8 paths_32 unpack
         sparse/starts.cu float64 sum_tiles_states add_up_states sum_tiles_int64 add_up_int64
         sparse/starts.cu float64 sum_tiles_int32 add_up_int32 sum_tiles_halves add_up_halves
         amg/couplings.cu float64 measure couple_1 count_coarse_1 fill_coarse_1
         amg/couplings.cu float64 couple_8 count_coarse_8 fill_coarse_8
         amg/pmis.cu float64 begin settle_1 settle_8
-        amg/boxes/open_rows.cu float64 count_open fill_open
+        amg/open_rows.cu float64 count_open fill_open
         amg/points.cu float64 numbered states_of of_coarse leads through damped
         csr/rows.cu float64 lengths guarded_diagonal diagonal
-        csr/rows.cu float32 lengths diagonal_in_range spmv_16 spmv_32
+        csr/rows.cu float32 lengths guarded_diagonal diagonal_in_range spmv_16 spmv_32
+    """),
+    "chunks": _programs("""
+        sparse/windows.cu float64 places_8 outside_4 relabel_8 mark_first take_first take_marked
+        sparse/windows.cu float64 places_4 outside_8 relabel_4 mark_used mark_numbered slots
+        sparse/windows.cu float64 stack_placed stack_numbered mark_named_8 mark_named_4 take_named
+        sparse/windows.cu float64 padded_float64 around_float64 padded_int64 around_int64 padded_int8 around_int8
+        sparse/selection.cu float64 select_4 select_8 mark_nonempty take_nonempty border
+        sparse/selection.cu float64 count_parts fill_parts
+        sparse/products/mirrors.cu float64 split_images rename_columns
+        csr/ghosts.cu float32 add_1 add_8 times_dot_1
+        csr/ghosts.cu float64 times_dot_1 add_1
+        sell/assembly.cu float32 measure_halo fill_halo
+        sell/assembly.cu float64 find_boundary list_set measure_halo fill_halo
+        sell/sweeps.cu float32 spmv_halo subtract_halo times_halo_dot add_halo_dot
+        sell/sweeps.cu float64 spmv_halo times_halo_dot add_halo_dot
+        faces/passes.cu float32 lower_residual
+        lattice/transfers.cu float64 framed
+    """),
+    "masks": _programs("""
+        csr/chunks.cu float32 find_chunks fill_chunks
+        lattice/components.cu float64 first_roots join_linked take_least spread_least
+        groups.cu float64 group_step less_means
     """),
     "grids": _programs("""
-        lattice/halving/star.cu float64 galerkin_star
+        lattice/halving_star.cu float64 galerkin_star
         stencil/star.cu float32 star_up
         stencil/star.cu float32 star_down
-        lattice/halving/interpolation.cu float64 interpolate_star
-        lattice/halving/interpolation.cu float64 interpolate_box
+        lattice/halving_interpolation.cu float64 interpolate_star
+        lattice/halving_interpolation.cu float64 interpolate_box
         sell/sweeps.cu float32 forward_from_zero forward_from_zero_narrow
         sell/multigrid.cu float32 upper_residual lower_residual
         sell/multigrid.cu float32 backward_solve
         sell/multigrid.cu float32 product product_add
-        lattice/halving/tiles.cu float64 tile_box
+        lattice/halving_tiles.cu float64 tile_box
         checkered/corners.cu float32 pick restrict_full prolong_add
         checkered/parities.cu float32 pick restrict_full_7 prolong_add
-        sell/assembly/assembly.cu float32 measure_local fill_local refill_local
-        sell/assembly/assembly.cu float64 lattice_order shapes begins pack_headers slice_widths
-        faces/passes.cu float32 divide solve upper_residual
+        sell/assembly.cu float32 measure_local fill_local refill_local
+        sell/assembly.cu float32 measure_rectangle fill_rectangle
+        sell/assembly.cu float64 lattice_order shapes begins pack_headers slice_widths rows_to_visit
+        faces/passes.cu float32 divide solve upper_residual spmv
+        faces/passes.cu float32 residual jacobi_sweep_dot
         faces/passes.cu float64 spmv_dot spmv
         stencil/stencil.cu float64 star_wide star_narrow
         faces/assembly.cu float64 fill
         lattice/look.cu float64 unfit outweighed leanings leanings_total turns alike
         lattice/fluxes.cu float64 star_rows scale
-        lattice/transfers.cu float64 jumps numbers couplings couplings_total
+        lattice/transfers.cu float64 jumps numbers couplings couplings_total restriction prolongation
+        amg/box_rows.cu float64 count_entries fill_entries
     """),
     "aggregates": _programs("""
         block_slices/spmv.cu float64 spmv_1_wide residual_1
-        csr/look/look.cu float64 look_2 find_difference
+        csr/look.cu float64 look_2 find_difference
         amg/aggregation/roots.cu float64 words around_1 decide_1 join_1 second_1 stray_1 mark_roots list_roots
         amg/aggregation/nodes.cu float64 full_strong_8 move_strong
         amg/aggregation/tentative.cu float64 make_blocks
         amg/aggregation/spectrum.cu float64 multiply sum_scaled
         sparse/products/product.cu float64 move_rows fill_16 fill_32
-        vectors/vectors.cu float64 axpby jacobi chebyshev scaled
+        vectors.cu float64 axpby jacobi chebyshev scaled
     """),
     "hpcg": _programs("""
         hpcg/smoother.cu float64 backward backward_narrow backward_keep backward_keep_narrow
         hpcg/smoother.cu float64 forward_corrected restrict_residual residual_halo
         hpcg/assembly.cu float64 measure_smoothed fill_smoothed pack_smoothed
         sell/sweeps.cu float64 forward_from_zero_narrow forward_from_zero spmv_dot spmv
-        sell/assembly/assembly.cu float64 storage_order lattice_slabs reached_slabs settle_slabs
+        sell/assembly.cu float64 storage_order lattice_slabs reached_slabs settle_slabs
     """),
 }
 """Programs of the kinds of solves, the longest first: where one has to be compiled, so have others of its kind soon."""
 
 ALWAYS: Final = _programs("""
-    vectors/vectors.cu float64 load load_turned fill dot total copy sum update_x_r waxpby gather
-    vectors/vectors.cu float32 cast scaled narrow sum unscale dot_narrowed update_p_narrowed
+    vectors.cu float64 load load_turned fill dot total copy sum update_x_r waxpby gather
+    vectors.cu float32 cast scaled narrow sum unscale dot_narrowed update_p_narrowed
+    vectors.cu float32 fill total gather jacobi waxpby
     amg/dense.cu float64 dense_rows dense_matrix keep pivot_block panels eliminate
     sell/multigrid.cu float32 dense_product move
-    sell/assembly/assembly.cu float64 plain_order
+    sell/assembly.cu float64 plain_order
 """)
 """Programs that every kind needs."""
 
@@ -113,8 +142,10 @@ def programs_of(file: str) -> tuple[Program, ...]:
 
 
 def wanted_with(made: Program) -> tuple[Program, ...]:
-    """Programs that are wanted soon where one is: those of the kind that its source tells, and of every one."""
+    """Programs that are wanted soon where one is: those of its kind, or of its source's first one, and of every one."""
     if made in ALWAYS:
         return ALWAYS
-    files = {programs: {one.file for one in programs} for programs in KINDS.values()}
-    return (*next((programs for programs, of in files.items() if made.file in of), ()), *ALWAYS)
+    kinds = KINDS.values()
+    of_source = [programs for programs in kinds if any(one.file == made.file for one in programs)]
+    of_kind = next((programs for programs in kinds if made in programs), (*of_source, ())[0])
+    return (*of_kind, *ALWAYS)
