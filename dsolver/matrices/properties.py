@@ -52,7 +52,7 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
         elliptic=_is_elliptic(rows, look),
         dominant=dominant,
         dominated=dominant and look.place is None and not look.empty[0] and _is_dominated(rows),
-        hubs=_has_hubs(rows),
+        hubs=look.squares * rows.shape[0] > HUBS * float(rows.nnz) ** 2,
         mirrored=look.mirrored,
         negative=look.negative,
         opened=look.opened,
@@ -83,12 +83,6 @@ def _is_dominated(rows: Any) -> bool:
         return False
     sizes = np.add.reduceat(abs(rows.data), rows.indptr[:-1])
     return bool((sizes <= (1.0 + REST) * rows.diagonal()).all())
-
-
-def _has_hubs(rows: Any) -> bool:
-    """Whether few long rows have most of the entries of A²."""
-    lengths = (rows.indptr[1:] - rows.indptr[:-1]).astype("float64")
-    return bool(lengths @ lengths * rows.shape[0] > HUBS * float(rows.nnz) ** 2)
 
 
 def check_rows(look: Look) -> None:

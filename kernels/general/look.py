@@ -57,6 +57,7 @@ class Look:
     positive: float = 0.0
     # sum over the rows of 1 - Σ_j≠i |a_ij| / a_ii; 1 for a row without couplings, or without a positive diagonal.
     dominance: float = 0.0
+    squares: int = 0  # sum of the squares of the rows' lengths
 
     @property
     def mirrored(self) -> bool:

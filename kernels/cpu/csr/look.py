@@ -13,6 +13,7 @@ from dsolver.kernels.cpu.csr.loops import ONE
 from dsolver.kernels.cpu.loops.compiled import compiled, inlined
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.general.look import CANCELED, Faults, Look, counted
 
 ROWS_WORTH_A_THREAD = 8192
@@ -54,7 +55,14 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
         place=(int(i), int(j)) if difference > allowed * max(largest) else None,
         positive=fsum(number for of in sums for number in of[:2]),
         dominance=fsum(number for of in sums for number in of[2:]),
+        squares=_squares(start),
     )
+
+
+def _squares(start: Array) -> int:
+    """The sum of the squares of the rows' lengths."""
+    lengths = np.diff(start)
+    return int(lengths @ lengths)
 
 
 def _faults(parts: Sequence[Any], *, late: bool) -> Faults:

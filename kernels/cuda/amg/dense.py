@@ -14,7 +14,7 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import warps
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.launch.tables import table
-from dsolver.kernels.cuda.vectors.vectors import CudaVectors
+from dsolver.kernels.cuda.vectors.vectors import CudaVectors, narrowed
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.dense import RANK_TOLERANCE, DenseInverse, DenseSetup
 from dsolver.kernels.formats.layout import Array, Layout
@@ -71,7 +71,7 @@ class CudaDense(DenseSetup):
 
     def inverse(self, layout: Layout, matrix: Array, *, symmetric: bool = True) -> CudaInverse:
         found = semidefinite_inverse(cupy.asarray(matrix), symmetric=symmetric)
-        values = found.astype(self._vectors.dtype, copy=False)
+        values = narrowed(found, self._vectors.dtype)
         return CudaInverse(position=layout.position, values=values, vectors=self._vectors)
 
 

@@ -16,12 +16,14 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import Sent
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.formats.layout import SLICE
+from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.formats.octets import LANES
 from dsolver.kernels.formats.statistics import Statistics, Stored, in_slices, samples_of
 
 PARTS: Final = 264
 """Blocks that look at the rows' lengths: two for each multiprocessor of a large device."""
+LENGTH_WORDS: Final = 2 * PARTS
+"""Words of 8 bytes that `measure_lengths` tells."""
 OF_SLICE: Final = 2
 """Words of 8 bytes that are told of a sampled slice: see `sample` of build.cu."""
 
@@ -35,11 +37,11 @@ def asked(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS, dtype: str =
     """Statistics by which formats are chosen, of blocks of some sizes, on their way, to be called for."""
     rows, entries = matrix.size, len(matrix.columns)
     samples = {b: samples_of(rows // b) for b in sizes if rows and not (rows % b or columns % b)}
-    bounds = [2 * PARTS]
+    bounds = [LENGTH_WORDS]
     for of in samples.values():
         bounds.append(bounds[-1] + OF_SLICE * of.count * of.slices)
     room = cupy.empty(bounds[-1], dtype=np.int64)
-    kernel(ROWS, "lengths", dtype)((PARTS,), (THREADS,), (matrix.start, np.int32(rows), room))
+    measure_lengths(matrix, room, dtype)
     for (b, of), first in zip(samples.items(), bounds, strict=False):
         count = of.count * of.slices
         places = map(np.int32, (count, rows // b, columns // b, of.slices, of.stride // SLICE))
@@ -60,6 +62,11 @@ def asked(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS, dtype: str =
         )
 
     return found
+
+
+def measure_lengths(matrix: Csr, out: Array, dtype: str) -> None:
+    """Put the squares' sum of rows' lengths and the longest, of each of `PARTS` blocks, in int64 (`LENGTH_WORDS`,)."""
+    kernel(ROWS, "lengths", dtype)((PARTS,), (THREADS,), (matrix.start, np.int32(matrix.size), out))
 
 
 def _stored(block: int, words: npt.NDArray[np.int32]) -> Stored:

@@ -258,7 +258,6 @@ for _name in (
     "xor",
     "lshift",
     "rshift",
-    "matmul",
 ):
     setattr(Array, f"__{_name}__", _operator(f"__{_name}__"))
     setattr(Array, f"__r{_name}__", _operator(f"__r{_name}__"))

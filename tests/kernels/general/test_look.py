@@ -123,6 +123,7 @@ def expected(a: sparse.csr_array) -> Look:
         place=(int(place[0]), int(place[1])) if difference.max() > ALLOWED * abs(dense).max() else None,
         positive=float(positive.sum()),
         dominance=float((1.0 - around[some] / diagonal[some]).sum() + np.count_nonzero(~some)),
+        squares=int((np.diff(a.indptr).astype(np.int64) ** 2).sum()),
     )
 
 

@@ -1,4 +1,4 @@
-"""A look at all entries of a matrix on a GPU: one launch, two if it is not symmetric, and 60 kB for the host."""
+"""A look at all entries of a matrix on a GPU: two launches, three if it is not symmetric; 64 kB for the host."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cpu.csr.look import columns_cancel
+from dsolver.kernels.cuda.csr.statistics import LENGTH_WORDS, measure_lengths
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.csr import Csr
@@ -74,6 +75,7 @@ def look(rows: Csr, allowed: float) -> Look:
         place=_place(rows, difference) if difference > allowed * found["largest"] else None,
         positive=found["positive"],
         dominance=found["dominance"],
+        squares=found["squares"],
     )
 
 
@@ -84,11 +86,13 @@ def _found(rows: Csr, name: str) -> dict[str, Any]:
     """
     lanes = next(t for t in LANES if t == LANES[-1] or len(rows.columns) <= (4 if t <= FEW else 7) * t * rows.size)
     blocks, words = _blocks(rows, lanes), len(REALS) + MIXED + len(COUNTS) // 2
-    out = cupy.empty(len(FIRSTS) + blocks * words, dtype=np.int64)
+    last = len(FIRSTS) + blocks * words
+    out = cupy.empty(last + LENGTH_WORDS, dtype=np.int64)
     cupy.cuda.runtime.memsetAsync(out.data.ptr, 0xFF, 8 * len(FIRSTS), cupy.cuda.get_current_stream().ptr)
     _launch(f"{name}_{lanes}", blocks, rows, np.float64(CANCELED), out)
+    measure_lengths(rows, out[last:], "float64")
     told = read_back(out)
-    parts, behind = told[len(FIRSTS) :].reshape(blocks, words), len(REALS) + MIXED
+    parts, behind = told[len(FIRSTS) : last].reshape(blocks, words), len(REALS) + MIXED
     # Those of all blocks side by side, which NumPy adds up three times as fast.
     numbers = np.ascontiguousarray(parts[:, :behind].T)
     counts = np.ascontiguousarray(parts[:, behind:].view(np.int32).T).sum(axis=1, dtype=np.int64)
@@ -102,6 +106,7 @@ def _found(rows: Csr, name: str) -> dict[str, Any]:
         "difference": float(difference.max()),
         "positive": fsum(sums[0].tolist() + sums[1].tolist()),
         "dominance": fsum(sums[2].tolist() + sums[3].tolist()),
+        "squares": int(told[last::2].sum()),
     }
 
 

@@ -31,27 +31,28 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         block_slices/spmv.cu float32 first_1_wide sweep_1_wide
         block_slices/spmv.cu float64 spmv_dot_1 spmv_1
         block_slices/spmv.cu float32 sum_1_short
-        csr/glance.cu float64 glance_2
+        csr/look/glance.cu float64 glance_2
         block_slices/build.cu float64 sample_1 measure_1 describe fill_twice_1
         block_slices/build.cu float64 sample_2 sample_3 count_blocks_1 sort_windows fill_1
         block_slices/build.cu float32 sample_1 measure_1 describe fill_1 count_blocks_1 sort_windows
         block_slices/build.cu float64 sample_4
         block_slices/build.cu float32 sample_2 sample_4
-        amg/extended_interpolation.cu float64 interpolate_1 interpolate_8 interpolate_32
-        amg/extended_interpolation.cu float64 multiply_1 multiply_8 multiply_32
-        amg/extended_interpolation.cu float64 rename add_up compress
-        sparse/products/mirrors.cu float64 rank_entries scatter_columns scatter_values sort_8 sort_32 fill_lost mirror
-        sparse/products/mirrors.cu float64 lengths_in_order reorder
-        sparse/products/mirrors.cu float64 rank_mirrored scatter_images sort_halves_8 sort_halves_16 sort_halves_32
+        amg/interpolation/extended_interpolation.cu float64 interpolate_1 interpolate_8 interpolate_32
+        amg/interpolation/extended_interpolation.cu float64 multiply_1 multiply_8 multiply_32
+        amg/interpolation/extended_interpolation.cu float64 rename add_up compress
+        sparse/products/mirrors.cu float64 rank_entries scatter_columns scatter_values sort_4 sort_8 sort_32
+        sparse/products/mirrors.cu float64 lengths_in_order reorder fill_lost mirror
+        sparse/products/mirrors.cu float64 sort_halves_16 sort_halves_32
+        sparse/products/mirrors.cu float64 rank_mirrored scatter_images sort_halves_4 sort_halves_8
         sparse/products/product.cu float64 count_some make_32 make_16 make_8 make_4
         sparse/products/alone.cu float64 make_alone
-        amg/paths.cu float64 paths_1 paths_8 paths_32 unpack
+        amg/interpolation/paths.cu float64 paths_1 paths_8 paths_32 unpack
         sparse/starts.cu float64 sum_tiles_states add_up_states sum_tiles_int64 add_up_int64
         sparse/starts.cu float64 sum_tiles_int32 add_up_int32 sum_tiles_halves add_up_halves
         amg/couplings.cu float64 measure couple_1 count_coarse_1 fill_coarse_1
         amg/couplings.cu float64 couple_8 count_coarse_8 fill_coarse_8
         amg/pmis.cu float64 begin settle_1 settle_8
-        amg/open_rows.cu float64 count_open fill_open
+        amg/boxes/open_rows.cu float64 count_open fill_open
         amg/points.cu float64 numbered states_of of_coarse leads through damped
         csr/rows.cu float64 lengths guarded_diagonal diagonal
         csr/rows.cu float32 lengths guarded_diagonal diagonal_in_range spmv_16 spmv_32
@@ -66,34 +67,35 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         sparse/products/mirrors.cu float64 split_images rename_columns
         csr/ghosts.cu float32 add_1 add_8 times_dot_1
         csr/ghosts.cu float64 times_dot_1 add_1
-        sell/assembly.cu float32 measure_halo fill_halo
-        sell/assembly.cu float64 find_boundary list_set measure_halo fill_halo
+        sell/assembly/assembly.cu float32 measure_halo fill_halo
+        sell/assembly/assembly.cu float64 find_boundary list_set measure_halo fill_halo
         sell/sweeps.cu float32 spmv_halo subtract_halo times_halo_dot add_halo_dot
         sell/sweeps.cu float64 spmv_halo times_halo_dot add_halo_dot
         faces/passes.cu float32 lower_residual
         lattice/transfers.cu float64 framed
     """),
     "masks": _programs("""
-        csr/chunks.cu float32 find_chunks fill_chunks
+        csr/chunks.cu float32 find_chunks fill_chunks first_close sweep_dot_close
+        csr/chunks.cu float64 find_chunks fill_chunks spmv_close spmv_dot_close
         lattice/components.cu float64 first_roots join_linked take_least spread_least
-        groups.cu float64 group_step less_means
+        vectors/groups.cu float64 group_step less_means
     """),
     "grids": _programs("""
-        lattice/halving_star.cu float64 galerkin_star
+        lattice/halving/star.cu float64 galerkin_star
         stencil/star.cu float32 star_up
         stencil/star.cu float32 star_down
-        lattice/halving_interpolation.cu float64 interpolate_star
-        lattice/halving_interpolation.cu float64 interpolate_box
+        lattice/halving/interpolation.cu float64 interpolate_star
+        lattice/halving/interpolation.cu float64 interpolate_box
         sell/sweeps.cu float32 forward_from_zero forward_from_zero_narrow
         sell/multigrid.cu float32 upper_residual lower_residual
         sell/multigrid.cu float32 backward_solve
         sell/multigrid.cu float32 product product_add
-        lattice/halving_tiles.cu float64 tile_box
+        lattice/halving/tiles.cu float64 tile_box
         checkered/corners.cu float32 pick restrict_full prolong_add
         checkered/parities.cu float32 pick restrict_full_7 prolong_add
-        sell/assembly.cu float32 measure_local fill_local refill_local
-        sell/assembly.cu float32 measure_rectangle fill_rectangle
-        sell/assembly.cu float64 lattice_order shapes begins pack_headers slice_widths rows_to_visit
+        sell/assembly/assembly.cu float32 measure_local fill_local refill_local
+        sell/assembly/assembly.cu float32 measure_rectangle fill_rectangle
+        sell/assembly/assembly.cu float64 lattice_order shapes begins pack_headers slice_widths rows_to_visit
         faces/passes.cu float32 divide solve upper_residual spmv
         faces/passes.cu float32 residual jacobi_sweep_dot
         faces/passes.cu float64 spmv_dot spmv
@@ -102,35 +104,35 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         lattice/look.cu float64 unfit outweighed leanings leanings_total turns alike
         lattice/fluxes.cu float64 star_rows scale
         lattice/transfers.cu float64 jumps numbers couplings couplings_total restriction prolongation
-        amg/box_rows.cu float64 count_entries fill_entries
+        amg/boxes/box_rows.cu float64 count_entries fill_entries
     """),
     "aggregates": _programs("""
         block_slices/spmv.cu float64 spmv_1_wide residual_1
-        csr/look.cu float64 look_2 find_difference
+        csr/look/look.cu float64 look_2 find_difference
         amg/aggregation/roots.cu float64 words around_1 decide_1 join_1 second_1 stray_1 mark_roots list_roots
         amg/aggregation/nodes.cu float64 full_strong_8 move_strong
         amg/aggregation/tentative.cu float64 make_blocks
         amg/aggregation/spectrum.cu float64 multiply sum_scaled
         sparse/products/product.cu float64 move_rows fill_16 fill_32
-        vectors.cu float64 axpby jacobi chebyshev scaled
+        vectors/vectors.cu float64 axpby jacobi chebyshev scaled
     """),
     "hpcg": _programs("""
         hpcg/smoother.cu float64 backward backward_narrow backward_keep backward_keep_narrow
         hpcg/smoother.cu float64 forward_corrected restrict_residual residual_halo
         hpcg/assembly.cu float64 measure_smoothed fill_smoothed pack_smoothed
         sell/sweeps.cu float64 forward_from_zero_narrow forward_from_zero spmv_dot spmv
-        sell/assembly.cu float64 storage_order lattice_slabs reached_slabs settle_slabs
+        sell/assembly/assembly.cu float64 storage_order lattice_slabs reached_slabs settle_slabs
     """),
 }
 """Programs of the kinds of solves, the longest first: where one has to be compiled, so have others of its kind soon."""
 
 ALWAYS: Final = _programs("""
-    vectors.cu float64 load load_turned fill dot total copy sum update_x_r waxpby gather
-    vectors.cu float32 cast scaled narrow sum unscale dot_narrowed update_p_narrowed
-    vectors.cu float32 fill total gather jacobi waxpby
+    vectors/vectors.cu float64 load load_turned fill dot total copy sum update_x_r waxpby gather
+    vectors/vectors.cu float32 cast scaled narrow sum unscale dot_narrowed update_p_narrowed
+    vectors/vectors.cu float32 fill total gather jacobi waxpby
     amg/dense.cu float64 dense_rows dense_matrix keep pivot_block panels eliminate
     sell/multigrid.cu float32 dense_product move
-    sell/assembly.cu float64 plain_order
+    sell/assembly/assembly.cu float64 plain_order
 """)
 """Programs that every kind needs."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,10 +12,40 @@ import dsolver
 from dsolver.kernels.cuda.launch import loader
 from dsolver.kernels.cuda.launch.compiling import kinds
 from dsolver.kernels.cuda.launch.compiling.kinds import Program
+from dsolver.problems import Dirichlet, diffusion
+
+N: Final = 14
+RANDOM: Final = np.random.default_rng(0)
+
+
+def lattice() -> sp.csr_array:
+    line = sp.diags_array([-np.ones(N - 1), 2.0 * np.ones(N), -np.ones(N - 1)], offsets=[-1, 0, 1])
+    one = sp.eye_array(N)
+    terms = ((line, one, one), (one, line, one), (one, one, line))
+    return sp.csr_array(sum(sp.kron(sp.kron(x, y), z) for x, y, z in terms))
+
+
+def in_two_chunks() -> Any:
+    return dsolver.matrix(lattice(), chunks=2)
+
+
+def rock() -> Any:
+    """Open cells with closed pockets among them."""
+    return diffusion((N, N, N), 1.0, mask=RANDOM.random((N, N, N)) < 0.6, bc={"x-": Dirichlet(1.0), "x+": Dirichlet(0)})
 
 
 @pytest.mark.gpu
-def test_a_matrix_with_algebraic_multigrid_calls_kernels_of_programs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [
+        (lattice, ["matrices"]),
+        (in_two_chunks, ["matrices", "chunks", "aggregates"]),
+        (rock, list(kinds.KINDS)),
+    ],
+)
+def test_algebraic_multigrid_calls_kernels_of_programs_alone(
+    make: Any, wanted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     called, program_of = set[tuple[str, str]](), loader.program_of
 
     def recorded(file: str, name: str, dtype: str) -> Program:
@@ -22,15 +54,24 @@ def test_a_matrix_with_algebraic_multigrid_calls_kernels_of_programs_alone(monke
 
     monkeypatch.setattr(loader, "program_of", recorded)
     loader.kernel.cache_clear()
-    n = 14
-    line, one = (
-        sp.diags_array([-np.ones(n - 1), 2.0 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1]),
-        sp.eye_array(n),
-    )
-    terms = ((line, one, one), (one, line, one), (one, one, line))
-    a = sp.csr_array(sum(sp.kron(sp.kron(x, y), z) for x, y, z in terms))
-    b = np.random.default_rng(0).standard_normal(n**3)
-    assert dsolver.solve(a, b, M="amg", device="cuda").converged
-    programs = (*kinds.KINDS["matrices"], *kinds.ALWAYS)
-    assert called <= {(made.file, name) for made in programs for name in made.names}
+    problem = make()
+    b = np.zeros((N, N, N)) if make is rock else RANDOM.standard_normal(N**3)
+    assert dsolver.solve(problem, b, M="amg", device="cuda").converged
+    programs = [made for kind in wanted for made in kinds.KINDS[kind]] + list(kinds.ALWAYS)
+    alone = called - {(made.file, name) for made in programs for name in made.names}
+    assert not alone
     assert len(called) > 60
+
+
+def test_programs_wanted_with_one_are_those_of_its_kind() -> None:
+    for kind, programs in kinds.KINDS.items():
+        for made in programs:
+            assert kinds.wanted_with(made) == (*programs, *kinds.ALWAYS), kind
+    alone = Program("sparse/windows.cu", "float64", ("named_alone",))
+    assert kinds.wanted_with(alone) == (*kinds.KINDS["chunks"], *kinds.ALWAYS)
+
+
+def test_no_kernel_is_in_two_programs() -> None:
+    programs = [made for programs in (*kinds.KINDS.values(), kinds.ALWAYS) for made in programs]
+    names = [(made.file, made.dtype, name) for made in programs for name in made.names]
+    assert len(names) == len(set(names))
