@@ -61,17 +61,3 @@ def test_algebraic_multigrid_calls_kernels_of_programs_alone(
     alone = called - {(made.file, name) for made in programs for name in made.names}
     assert not alone
     assert len(called) > 60
-
-
-def test_programs_wanted_with_one_are_those_of_its_kind() -> None:
-    for kind, programs in kinds.KINDS.items():
-        for made in programs:
-            assert kinds.wanted_with(made) == (*programs, *kinds.ALWAYS), kind
-    alone = Program("sparse/windows.cu", "float64", ("named_alone",))
-    assert kinds.wanted_with(alone) == (*kinds.KINDS["chunks"], *kinds.ALWAYS)
-
-
-def test_no_kernel_is_in_two_programs() -> None:
-    programs = [made for programs in (*kinds.KINDS.values(), kinds.ALWAYS) for made in programs]
-    names = [(made.file, made.dtype, name) for made in programs for name in made.names]
-    assert len(names) == len(set(names))
