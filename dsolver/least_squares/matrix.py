@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
 
+from dsolver.engines.out_of_memory import free_unused, is_out_of_memory
 from dsolver.errors import InputError, check_real
 from dsolver.grid.halo import HaloPlan
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.reductions import some
-from dsolver.matrices.canonical import compressed
-from dsolver.matrices.checked import csr_of
+from dsolver.matrices.canonical import check_pointers, compressed
+from dsolver.matrices.checked import RowsOnGpu, backend_of, csr_of
 from dsolver.matrices.chunks.cut import CutMatrix
 from dsolver.matrices.chunks.row_block import RowBlock
+from dsolver.matrices.sent import CompressedOnGpu, sent
 from dsolver.program.lifting import exponent_for, times
 
 Senders = tuple[tuple[int, ...], ...]
@@ -28,7 +30,7 @@ ALONE = HaloPlan(sends=(), receives=())
 @final
 @dataclass(frozen=True)
 class RectangularMatrix:
-    """A matrix with any numbers of rows and columns: a CSR array of SciPy, as `compressed` has it, or of CuPy."""
+    """A matrix with any numbers of rows and columns: a CSR array of SciPy, as `compressed` has it, or on a GPU."""
 
     rows: Any
 
@@ -42,8 +44,11 @@ class RectangularMatrix:
         """It times a power of two."""
         if exponent == 0:
             return self
+        data = times(self.rows.data, exponent)
+        if isinstance(self.rows, RowsOnGpu):
+            return RectangularMatrix(replace(self.rows, data=data))
         made = self.rows.copy()
-        made.data = times(made.data, exponent)
+        made.data = data
         return RectangularMatrix(made)
 
     @property
@@ -112,7 +117,7 @@ def rectangular(name: str, A: Any, *, gpu: bool = False) -> RectangularMatrix:
     """A sparse matrix of SciPy or CuPy of any shape.
 
     Args:
-        gpu: whether one of CuPy may stay where it is, if it is in canonical form.
+        gpu: whether compressed rows in canonical form go to the GPU of this process, or stay there.
 
     Raises:
         InputError: it is empty, complex, or has entries that are not finite.
@@ -129,4 +134,27 @@ def rectangular(name: str, A: Any, *, gpu: bool = False) -> RectangularMatrix:
         if gpu and A.format == "csr" and A.has_canonical_format and not some(A.data - A.data != 0.0):
             return RectangularMatrix(A)
         A = A.get()
+    elif gpu and A.format == "csr" and (rows := _sent(name, A)) is not None:
+        return RectangularMatrix(rows)
     return RectangularMatrix(compressed(name, A))
+
+
+def _sent(name: str, A: Any) -> RowsOnGpu | None:
+    """Compressed rows of SciPy on the GPU, looked at there; None where they are not canonical, or too large for it."""
+    check_pointers(name, A.indptr, A.shape[0], min(len(A.indices), len(A.data)))
+    try:
+        there, count = sent(A), int(A.indptr[-1])
+        assert isinstance(there, CompressedOnGpu)
+        columns, values = there.indices[:count], there.data[:count]
+        row = backend_of(values).general.places(there.indptr, count)
+        outside = some((columns < 0) | (columns >= A.shape[1]))
+        unsorted = some((row[1:] == row[:-1]) & (columns[1:] <= columns[:-1]))
+        if outside or unsorted or some(values - values != 0.0):
+            return None
+        start, columns, values = csr_of(RowsOnGpu(indptr=there.indptr, indices=columns, data=values))
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        free_unused()
+        return None
+    return RowsOnGpu(indptr=start, indices=columns, data=values, columns=A.shape[1])

@@ -23,17 +23,18 @@ ASYMMETRY: Final = 1e-12
 @final
 @dataclass(frozen=True, kw_only=True)
 class RowsOnGpu:
-    """A square matrix on a GPU in canonical form, with names of a CSR array of SciPy; it may be its user's memory."""
+    """A matrix on a GPU in canonical form, with names of a CSR array of SciPy; it may be its user's memory."""
 
     indptr: Any  # int64 (rows + 1,), of CuPy like the others
     indices: Any  # int32
     data: Any  # float64
+    columns: int | None = None  # None for as many as rows
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, rows)."""
+        """Rows and columns."""
         rows = len(self.indptr) - 1
-        return rows, rows
+        return rows, rows if self.columns is None else self.columns
 
     @property
     def nnz(self) -> int:

@@ -14,6 +14,8 @@ from scipy.sparse.linalg import lsmr as scipy_lsmr
 
 import dsolver
 from dsolver.errors import InputError
+from dsolver.least_squares.matrix import rectangular
+from dsolver.matrices.checked import RowsOnGpu
 from tests.support.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
@@ -274,6 +276,29 @@ def test_on_a_gpu() -> None:
         assert (method(a, b, device="cuda", engine="reference", **more).x == found.x.get()).all()
     damped = [dsolver.lsmr(a, b, 0.5, x0=np.ones(90), device=device).x for device in ("cpu", "cuda")]
     assert np.abs(damped[0] - damped[1]).max() <= 1e-6
+
+
+@pytest.mark.gpu
+def test_rows_of_scipy_are_looked_at_where_they_are_solved() -> None:
+    a = random(400, 90)
+    wide = sp.csr_array((a.data.astype(np.float32), a.indices.astype(np.int64), a.indptr.astype(np.int64)), a.shape)
+    for given in (a, wide):
+        there = rectangular("A", given, gpu=True).rows
+        assert isinstance(there, RowsOnGpu)
+        assert there.shape == a.shape
+        assert (there.get() != given.astype(np.float64)).nnz == 0
+    row = np.repeat([0, 1], [2, 1])
+    for columns in ([3, 1, 0], [1, 1, 0]):  # not sorted, given twice: the host mends them
+        rows = rectangular("A", sp.csr_array((np.ones(3), np.array(columns), [0, 2, 3]), shape=(2, 4)), gpu=True).rows
+        assert not isinstance(rows, RowsOnGpu)
+        assert (rows.toarray() == sp.coo_array((np.ones(3), (row, columns)), shape=(2, 4)).toarray()).all()
+    outside = sp.csr_array((np.ones(3), np.array([1, 2, 0]), [0, 2, 3]), shape=(2, 4))
+    outside.indices[1] = 4
+    with pytest.raises(InputError, match="A has"):
+        rectangular("A", outside, gpu=True)
+    a.data[5] = np.inf
+    with pytest.raises(InputError, match="A has 1 entries that are NaN or infinite"):
+        rectangular("A", a, gpu=True)
 
 
 @pytest.mark.gpu
