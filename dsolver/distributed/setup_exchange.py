@@ -8,6 +8,7 @@ from typing import Any, Final, final
 
 from dsolver.distributed.halo import vector_layout
 from dsolver.engines.base import Engine, PerChunk
+from dsolver.engines.partners import mutual
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import HaloLayout
@@ -80,8 +81,24 @@ def receivers_of(senders: Senders) -> list[tuple[int, ...]]:
 
 def mutual_senders(senders: Senders) -> list[tuple[int, ...]]:
     """Senders of each chunk, with all chunks that it sends to, ascending."""
-    receivers = receivers_of(senders)
-    return [tuple(sorted({*names, *more})) for names, more in zip(senders, receivers, strict=True)]
+    return mutual(dict(enumerate(senders)), len(senders))
+
+
+def reach_of(*steps: Senders) -> list[tuple[int, ...]]:
+    """The other chunks that each chunk comes to by some steps, or that come to it, ascending.
+
+    What is made of neighbors' neighbors names no others: so all ranks know, without asking, whom a chunk may hear of.
+
+    Args:
+        steps: where each chunk goes by each of them, unless it stays where it is.
+    """
+    found = []
+    for number in range(len(steps[0])):
+        there = {number}
+        for step in steps:
+            there |= {to for of in there for to in step[of]}
+        found.append(there - {number})
+    return mutual(dict(enumerate(found)), len(found))
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

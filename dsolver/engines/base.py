@@ -246,17 +246,20 @@ class Engine(ABC):
 
     @abstractmethod
     def deliver(self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str]) -> PerChunk:
-        """Messages of chunks to chunks, whose lengths only their senders know.
+        """Messages of chunks to chunks, whose lengths only their senders know, and whether there is one at all.
 
         Args:
-            messages: of every chunk a dictionary with a message for each chunk that names it as a sender: a tuple of
-                arrays (n,), one of each kind.
-            senders: the chunks that each chunk gets a message from, ascending; it may be one of them itself.
+            messages: of every chunk a dictionary with a message for chunks that name it as a sender, for some of them
+                or all: a tuple of arrays (n,), one of each kind.
+            senders: the chunks that each chunk may get a message from, ascending; it may be one of them itself.
             kinds: names of value types, of any that NumPy has.
 
         Returns:
             on every chunk a dictionary of what has come, on the device, by sender, ascending. It may be read alone:
             arrays of a chunk of the same process are those that were sent.
+
+        Raises:
+            RankError: an engine sees a message for a chunk that does not name its sender.
         """
 
     @abstractmethod
@@ -265,6 +268,17 @@ class Engine(ABC):
 
         Args:
             numbers: of every chunk a tuple of floats on its host, equally many of each.
+        """
+
+    @abstractmethod
+    def partners(self, named: PerChunk) -> list[tuple[int, ...]]:
+        """The chunks that each chunk has named or is named by, ascending.
+
+        A rank knows those of its own chunks, and of the others only what own ones tell of them: all that it needs, and
+        nothing is exchanged for it.
+
+        Args:
+            named: of every chunk a tuple of numbers of others, of two chunks either both by each other or neither.
         """
 
     def sums(self, numbers: PerChunk) -> tuple[float, ...]:

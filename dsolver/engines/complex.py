@@ -103,6 +103,7 @@ class ComplexEngine(Engine):
     total = _of_real(Engine.total)
     deliver = _of_real(Engine.deliver)
     known = _of_real(Engine.known)
+    partners = _of_real(Engine.partners)
     record = _of_real(Engine.record)
     forget = _of_real(Engine.forget)
     spans = _of_real(Engine.spans)

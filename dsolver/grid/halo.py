@@ -26,6 +26,11 @@ class HaloPlan:
     receives: tuple[tuple[int, int], ...]
 
     @property
+    def neighbors(self) -> tuple[int, ...]:
+        """The chunks that values are exchanged with, ascending."""
+        return tuple(sorted({number for number, _ in (*self.sends, *self.receives)}))
+
+    @property
     def slots(self) -> int:
         """Length of the halo."""
         return sum(count for _, count in self.receives)

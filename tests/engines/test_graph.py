@@ -76,7 +76,10 @@ def graph_engine(client: Client, spec: SolveSpec, *, workers: int = 2, **options
 
 
 class Rounds:
-    """Messages of each chunk to those behind it in a circle, and to itself; and the chunks that send them."""
+    """Messages of each chunk to those behind it in a circle, and to itself; and the chunks that send them.
+
+    The first chunk has none for itself.
+    """
 
     kinds = ("int32", "float64")
 
@@ -84,10 +87,17 @@ class Rounds:
         self.senders = [
             tuple(sorted({number, (number - 1) % chunks, (number - 3) % chunks})) for number in range(chunks)
         ]
+        self.circle = [tuple(sorted({(number - 1) % chunks, (number + 1) % chunks})) for number in range(chunks)]
+
+    def near(self, _: Any, number: int) -> tuple[int, ...]:
+        """The chunks beside a chunk."""
+        return self.circle[number]
 
     def made(self, _: Any, number: int) -> dict[int, Any]:
         receivers = [to for to, senders in enumerate(self.senders) if number in senders]
-        return {to: (np.arange(number + to, dtype=np.int32), np.full(to, number + 0.5)) for to in receivers}
+        return {
+            to: (np.arange(number + to, dtype=np.int32), np.full(to, number + 0.5)) for to in receivers if number + to
+        }
 
 
 def read_messages(_: Any, number: int, found: Any) -> tuple[float, ...]:
@@ -103,7 +113,9 @@ def test_messages_and_numbers_of_chunks_are_those_of_the_eager_engine(client: Cl
         for each in (engine, eager_engine(spec)):
             found = each.deliver(each.per_chunk(rounds.made), rounds.senders, rounds.kinds)
             known.append(each.known(each.per_chunk(read_messages, found)))
+            assert each.partners(each.per_chunk(rounds.near)) == rounds.circle
     assert known[0] == known[1]
+    assert known[0][0][1:3] == (5.0, 7.0)  # of the senders, it itself has nothing to say
     assert [row[0] for row in known[0]] == [*range(len(spec.partition))]
     assert known[0][3][1:4] == (0.0, 2.0, 3.0)
     assert known[0][3][4:6] == (sum(range(3)), 1.5)

@@ -146,7 +146,9 @@ def test_rows_that_leave_a_lattice_are_the_symmetric_part(chunks: Any) -> None:
         lambda _, number: weights[(slice(None), *partition[number].box.slices[::-1])].reshape(-1).copy()
     )
     symmetric = symmetric_weights(engine, partition, BOX_OFFSETS, made)
-    rows: Any = LatticeRows(engine, partition, BOX_OFFSETS, symmetric).rows
+    of_grid = LatticeRows(engine, partition, BOX_OFFSETS, symmetric)
+    assert all({*found} <= {*may} for found, may in zip(of_grid.senders, of_grid.reach, strict=True))
+    rows: Any = of_grid.rows
     found = np.zeros_like(dense)
     for part in rows.items.values():
         of_entry = np.repeat(np.arange(part.rows), np.diff(part.matrix.start)) + part.window.first

@@ -24,6 +24,7 @@ from dsolver.engines.eager.handles import (
     items_of,
 )
 from dsolver.engines.eager.timing import NO_TIMER, HostTimer, Timer
+from dsolver.engines.partners import check_expected, mutual
 from dsolver.engines.transport.base import Alone, Transport
 from dsolver.errors import check_block
 from dsolver.grid.box import Triple
@@ -304,18 +305,25 @@ class EagerEngine(Engine):
         items, xp = items_of(messages), self.backend.xp
         if not self.coupled:
             return EagerPerChunk({number: {} for number in items})
-        pairs = [(sender, to) for to, names in enumerate(senders) for sender in names]
         outgoing = {
-            (sender, to): tuple(map(xp.asarray, items[sender][to], kinds)) for sender, to in pairs if sender in items
+            (sender, to): tuple(map(xp.asarray, message, kinds))
+            for sender, messages in items.items()
+            for to, message in messages.items()
         }
+        pairs = [(sender, to) for to, names in enumerate(senders) for sender in names]
+        check_expected(outgoing, pairs)
         expected = [pair for pair in pairs if pair[0] not in items and pair[1] in items]
-        leaving = {pair: message for pair, message in outgoing.items() if pair[1] not in items}
-        arrived = self.transport.deliver(leaving, expected, kinds)
-        here = outgoing | arrived
-        return EagerPerChunk({n: {s: here[s, n] for s in senders[n]} for n in items})
+        leaving = {pair: outgoing.get(pair) for pair in pairs if pair[0] in items and pair[1] not in items}
+        here = outgoing | self.transport.deliver(leaving, expected, kinds)
+        return EagerPerChunk({n: {s: here[s, n] for s in senders[n] if (s, n) in here} for n in items})
 
     def known(self, numbers: PerChunk) -> list[tuple[float, ...]]:
         return self.transport.known(items_of(numbers))
+
+    def partners(self, named: PerChunk) -> list[tuple[int, ...]]:
+        if not self.coupled:
+            return [()]
+        return mutual(items_of(named), len(self.partition))
 
     def repeat(
         self,

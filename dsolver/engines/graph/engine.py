@@ -53,6 +53,7 @@ from dsolver.engines.graph.tasks import (
     unload_block,
     unpack_halo,
 )
+from dsolver.engines.partners import mutual
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
 from dsolver.kernels.contract import LOAD, Kernel
@@ -180,10 +181,18 @@ class GraphEngine(Engine):
         return GraphPerChunk(self._graph.known(Variable(version)))
 
     def known(self, numbers: PerChunk) -> list[tuple[float, ...]]:
-        made = self.per_chunk(_as_it_came, numbers)
-        version = existing(made.root)
+        return self._gathered(numbers)
+
+    def _gathered(self, objects: PerChunk) -> list[Any]:
+        """Small objects of all chunks."""
+        version = existing(self.per_chunk(_as_it_came, objects).root)
         self._graph.submit([version])
         return [built.item for built in self._graph.results.gather([version.key(chunk) for chunk in self._chunks])]
+
+    def partners(self, named: PerChunk) -> list[tuple[int, ...]]:
+        """As everywhere. It waits: the client sees nothing by itself."""
+        found = self._gathered(named)
+        return mutual(dict(enumerate(found)), len(found))
 
     def total(self, parts: PartialSums, out: Scalar) -> None:
         assert isinstance(parts, GraphPartialSums)

@@ -133,16 +133,17 @@ def unpack_halo(step: TaskCall, senders: Sequence[int], chunk: int, *inputs: Any
 
 
 def message_to(receiver: int, path: Path, made: Built) -> Any:
-    """The message for a chunk, so that the others need not travel there."""
-    return part_of(made.item, path)[receiver]
+    """The message for a chunk, so that the others need not travel there; None where there is none."""
+    return part_of(made.item, path).get(receiver)
 
 
 def delivered(step: TaskCall, senders: Sequence[int], kinds: Sequence[str], *messages: Any) -> Built:
-    """The messages of some senders, on the device."""
+    """The messages of some senders, on the device, of those that have one."""
     xp = _backend(step).xp
     found = {
         sender: tuple(xp.asarray(part, dtype=kind) for part, kind in zip(message, kinds, strict=True))
         for sender, message in zip(senders, messages, strict=True)
+        if message is not None
     }
     return Built(found)
 

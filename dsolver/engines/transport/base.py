@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, final
 
-from dsolver.engines.base import Message
-from dsolver.engines.transport.messages import Messages, Pair
+from dsolver.engines.transport.messages import Messages, Outgoing, Pair
 from dsolver.engines.transport.segments import local_segments
 from dsolver.errors import RankError
 from dsolver.kernels import Backend
@@ -81,8 +80,8 @@ class Transport(ABC):
         """
 
     @abstractmethod
-    def deliver(self, outgoing: Mapping[Pair, Message], expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
-        """Messages to and from chunks of other ranks: those expected. Of which lengths, only their senders know."""
+    def deliver(self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
+        """Messages to and from chunks of other ranks: of those expected what has come, as only their senders know."""
 
     @abstractmethod
     def known(self, own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:
@@ -182,7 +181,7 @@ class Alone(PackedTransport):
     def gather(self, own: Any, gathered: Any) -> None:
         gathered[:] = own
 
-    def deliver(self, outgoing: Mapping[Pair, Message], expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
+    def deliver(self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
         return {}
 
     def known(self, own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:

@@ -14,9 +14,8 @@ from typing import Any, Final, final
 import cupy
 import numpy as np
 
-from dsolver.engines.base import Message
 from dsolver.engines.transport.connections import Connections, exchanged
-from dsolver.engines.transport.messages import Messages, PeerMessages
+from dsolver.engines.transport.messages import Messages, Outgoing, PeerMessages
 from dsolver.engines.transport.peer_memory import Arena, IpcAddress
 
 ALIGNMENT: Final = 256
@@ -43,10 +42,10 @@ class Mailbox:
         self._connections, self._arena = connections, arena
         self._boxes: dict[int, list[_Outbox]] = {}
 
-    def deliver(
-        self, outgoing: Mapping[tuple[int, int], Message], peers: Mapping[int, PeerMessages], kinds: Sequence[str]
-    ) -> Messages:
+    def deliver(self, outgoing: Outgoing, peers: Mapping[int, PeerMessages], kinds: Sequence[str]) -> Messages:
         """As of `Transport.deliver`; peers: the messages by peer."""
+        if not peers:
+            return {}
         stream = cupy.cuda.get_current_stream()
         frames, sizes = {}, {}
         for peer, messages in peers.items():
@@ -56,7 +55,7 @@ class Mailbox:
             base = self._arena.local(address)
             for part, place in zip(parts, places[:-1], strict=True):
                 cupy.cuda.runtime.memcpyAsync(base + place, part.data.ptr, part.nbytes, _ON_DEVICE, stream.ptr)
-            frames[peer] = address.packed() + messages.lengths(outgoing).tobytes()
+            frames[peer] = address.packed() + messages.lengths(outgoing, kinds).tobytes()
             sizes[peer] = IpcAddress.BYTES + messages.told(kinds).nbytes
         stream.synchronize()  # and so what was fetched before is here, too
         found: Messages = {}

@@ -1,14 +1,14 @@
 """Messages of chunks to chunks of other ranks, whose lengths only their senders know.
 
 A message is some arrays, of value types that both sides know. Each rank tells each peer the lengths of all arrays in
-one frame, in an order that both derive: by sender, then by receiver.
+one frame, in an order that both derive: by sender, then by receiver. So it tells, too, where there is no message.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,10 @@ from dsolver.engines.base import Message
 Pair = tuple[int, int]
 """A chunk that sends, and the one that it sends to."""
 Messages = dict[Pair, Message]
+Outgoing = Mapping[Pair, Message | None]
+"""Messages; None where there is none for a chunk that expects one."""
+NOTHING: Final = -1
+"""Length that is told of each array of a message that is not sent."""
 
 
 @final
@@ -28,22 +32,28 @@ class PeerMessages:
     sends: tuple[Pair, ...]
     receives: tuple[Pair, ...]
 
-    def lengths(self, outgoing: Mapping[Pair, Message]) -> npt.NDArray[np.int64]:
+    def lengths(self, outgoing: Outgoing, kinds: Sequence[str]) -> npt.NDArray[np.int64]:
         """The lengths of all arrays that are sent, as they are told."""
-        return np.array([len(part) for pair in self.sends for part in outgoing[pair]], dtype="<i8")
+        nothing = [NOTHING] * len(kinds)
+        sent = (outgoing[pair] for pair in self.sends)
+        return np.array([nothing if parts is None else [*map(len, parts)] for parts in sent], dtype="<i8").ravel()
 
-    def parts(self, outgoing: Mapping[Pair, Message]) -> Iterator[Any]:
+    def parts(self, outgoing: Outgoing) -> Iterator[Any]:
         """The arrays that are sent and have any items."""
-        return (part for pair in self.sends for part in outgoing[pair] if len(part))
+        return (part for pair in self.sends for part in outgoing[pair] or () if len(part))
 
     def told(self, kinds: Sequence[str]) -> npt.NDArray[np.int64]:
         """Room for the lengths that the peer tells."""
         return np.zeros(len(self.receives) * len(kinds), dtype="<i8")
 
-    def rooms(self, xp: Any, told: Iterable[int], kinds: Sequence[str]) -> Messages:
+    def rooms(self, xp: Any, told: npt.NDArray[np.int64], kinds: Sequence[str]) -> Messages:
         """Room for what is received, by the lengths that the peer has told."""
-        made = iter([xp.empty(int(length), dtype=kinds[at % len(kinds)]) for at, length in enumerate(told)])
-        return {pair: tuple(next(made) for _ in kinds) for pair in self.receives}
+        lengths = told.reshape(-1, len(kinds)).tolist()
+        return {
+            pair: tuple(map(xp.empty, sizes, kinds))
+            for pair, sizes in zip(self.receives, lengths, strict=True)
+            if sizes[0] != NOTHING
+        }
 
 
 def by_peer(outgoing: Iterable[Pair], expected: Iterable[Pair], owners: Sequence[int]) -> dict[int, PeerMessages]:

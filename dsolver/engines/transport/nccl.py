@@ -14,10 +14,9 @@ import cupy
 import numpy as np
 from cupy.cuda import nccl
 
-from dsolver.engines.base import Message
 from dsolver.engines.transport.base import PackedTransport, PeerError, copy_local
 from dsolver.engines.transport.connections import Connections, sent
-from dsolver.engines.transport.messages import Messages, Pair, by_peer
+from dsolver.engines.transport.messages import Messages, Outgoing, Pair, by_peer
 from dsolver.engines.transport.segments import SegmentCache
 from dsolver.kernels.formats.layout import HaloLayout
 
@@ -99,10 +98,10 @@ class NcclTransport(PackedTransport):
         stream = cupy.cuda.get_current_stream().ptr
         self._comm.allReduce(pointer, gathered.data.ptr, count, kind, nccl.NCCL_SUM, stream)
 
-    def deliver(self, outgoing: Mapping[Pair, Message], expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
+    def deliver(self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
         self._settle()
         peers = by_peer(outgoing, expected, self._owners)
-        lengths = {peer: cupy.asarray(messages.lengths(outgoing)) for peer, messages in peers.items()}
+        lengths = {peer: cupy.asarray(messages.lengths(outgoing, kinds)) for peer, messages in peers.items()}
         told = {peer: cupy.asarray(messages.told(kinds)) for peer, messages in peers.items()}
         self._carry({peer: [sizes] for peer, sizes in lengths.items()}, {peer: [sizes] for peer, sizes in told.items()})
         rooms = {peer: messages.rooms(cupy, told[peer].get(), kinds) for peer, messages in peers.items()}

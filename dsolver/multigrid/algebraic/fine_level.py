@@ -19,6 +19,7 @@ class FineLevel:
     rows: PerChunk
     exchange: GhostExchange
     senders: Senders
+    reach: Senders
     bounds: Bounds
     depth: int
     measures: PerChunk

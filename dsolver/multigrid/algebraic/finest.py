@@ -36,6 +36,7 @@ class FinestLevel:
     chunks: Callable[[], PerChunk]
     bounds: Bounds
     senders: Senders
+    reach: Senders
     singular: bool  # whether constants are in the null space
     # what is between the boxes of a grid and ranges of its rows, and of the level what follows from the grid; None
     # where chunks are ranges.

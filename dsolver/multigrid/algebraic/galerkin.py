@@ -8,13 +8,13 @@ on the chunks. Of a symmetric matrix each chunk makes the half of its rows, from
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import Senders, receivers_of, senders_of
+from dsolver.distributed.setup_exchange import Senders, reach_of
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
@@ -43,6 +43,11 @@ class Coarsened:
     coarse: BroughtRows | HalfRows  # own rows of the coarser level; in a single chunk their columns do not ascend
     products: Products | None = None  # what makes them again of other values; None where that is not wanted
 
+    @property
+    def neighbors(self) -> tuple[int, ...]:
+        """The chunks that vectors are exchanged with for R or P, ascending."""
+        return tuple(sorted({*self.restriction_plan.neighbors, *self.prolongation_plan.neighbors}))
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +55,8 @@ class CoarserLevel:
     """A coarser level."""
 
     chunks: PerChunk
-    restricted: Senders  # the chunks whose fine rows each chunk restricts
-    prolonged: Senders  # those whose coarse rows each one's P reads
+    partners: Senders  # the chunks that each one exchanges vectors with for R or P
+    reach: Senders  # of its rows
     halves: bool = False  # whether coarse rows are `HalfRows`
 
 
@@ -65,6 +70,8 @@ def coarsened(
     senders: Senders,
     bounds: Bounds,
     *,
+    reach: Senders,
+    of_transfers: Senders,
     keep: bool = False,
     symmetric: bool = False,
     blocks: BlockSizes | None = None,
@@ -75,6 +82,7 @@ def coarsened(
     Args:
         p: `SentRows` of every chunk, the rows of P.
         origin: int64 on every chunk, the finest row that each own coarse row stems from.
+        of_transfers: the reach of P and R.
         keep: whether coarse rows will be made again of other values.
         blocks: of A and P, where their rows come in such.
         restriction: `DistributedRows` of every chunk, the rows of Rᵀ; None where R is Pᵀ.
@@ -83,19 +91,21 @@ def coarsened(
     if len(bounds) == 2 and not keep:
         alone = partial(_alone, symmetric=symmetric, blocks=blocks)
         made = engine.per_chunk(alone, rows, diagonal, p, origin, near, *turned)
-        return CoarserLevel(chunks=made, restricted=[()], prolonged=[()])
+        return CoarserLevel(chunks=made, partners=[()], reach=[()])
     halves = symmetric and not keep and blocks is None
     around = ghost_rows(engine, senders, p)
     ap = engine.per_chunk(partial(_ap, bounds=bounds, halves=halves, blocks=blocks), rows, diagonal, p, around, *turned)
-    prolonged: Senders = senders_of(engine, ap.at("named"))
-    restricted = receivers_of(prolonged)
-    around = engine.deliver(ap.at("lists"), restricted, (*ROWS, *ROWS, "float64"))
+    around = engine.deliver(ap.at("lists"), of_transfers, (*ROWS, *ROWS, "float64"))
     if restriction is not None:
-        prolonged, wanted = asked(engine, engine.per_chunk(partial(_seen, bounds=bounds), p))
-        turned = (wanted,)
+        turned = (asked(engine, engine.per_chunk(partial(_seen, bounds=bounds), p), of_transfers),)
     make = partial(_coarsened, bounds=bounds, keep=keep, halves=halves, blocks=blocks)
     made = engine.per_chunk(make, rows, diagonal, p, ap, origin, near, around, *turned)
-    return CoarserLevel(chunks=made, restricted=restricted, prolonged=prolonged, halves=halves)
+    return CoarserLevel(
+        chunks=made,
+        partners=engine.partners(made.at("neighbors")),
+        reach=reach_of(of_transfers, reach, of_transfers),
+        halves=halves,
+    )
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -146,7 +156,6 @@ class _ApRows:
     # diagonal.
     lists: Mapping[int, Message]
     sent: Mapping[int, I64]  # for each of them, the numbers of the rows within this chunk, ascending
-    named: tuple[int, ...]
     factor: Csr
 
 
@@ -189,7 +198,6 @@ def _ap(
         own=own,
         lists=lists,
         sent=sent,
-        named=tuple(sorted(lists)),
         factor=whole.matrix,
     )
 
@@ -325,6 +333,6 @@ def _whole(
         below=below.window.below,
         galerkin=bare(found),
         ascending=several,
-        coarse=BroughtRows(rows=bare_rows(coarse), origin=origin, near=near),
+        coarse=replace(brought, rows=bare_rows(coarse)),
         blocks=blocks,
     )

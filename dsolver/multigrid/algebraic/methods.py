@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, final
 
+from dsolver.distributed.setup_exchange import Senders, reach_of
 from dsolver.engines.base import PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import BlockSizes
@@ -49,6 +50,7 @@ class CoarseSpace:
     bounds: Bounds
     origin: PerChunk
     near: PerChunk
+    reach: Senders  # the chunks whose coarse rows P of each may read, or that its rows may be restricted to
     blocks: BlockSizes | None = None
     restriction: PerChunk | None = None  # `DistributedRows` of every chunk, the rows of Rᵀ; None where R is Pᵀ
 
@@ -110,6 +112,7 @@ class CoarsePoints(Method):
         numbers, bounds = coarse_numbers(engine, rows, graph, exchange, level.depth)
         if not _worth(bounds, level.bounds):
             return None
+        reach = reach_of(level.reach, level.reach)
         bits, fewer, twice = graph.at("bits"), None, level.depth < self.aggressive_levels
         del graph  # and the numbers of rows that depend on each
         couplings = couplings_to(level, bits, numbers, bounds, every=twice)
@@ -119,8 +122,9 @@ class CoarsePoints(Method):
             p = sent_rows(engine, rows, interpolated(level, bits, most, couplings))
         else:
             numbers, bounds, p = fewer
+            reach = reach_of(reach, reach)  # by two stages
         kept = engine.per_chunk(partial(_kept, bounds=bounds), rows, numbers)
-        return CoarseSpace(p=p, bounds=bounds, origin=kept.at(0), near=kept.at(1))
+        return CoarseSpace(p=p, bounds=bounds, origin=kept.at(0), near=kept.at(1), reach=reach)
 
 
 @final
@@ -150,7 +154,14 @@ class IdealRestriction(Method):
             return None
         made = ideal_transfers(engine, rows, level.measures, split.numbers, level.senders, bounds)
         kept = engine.per_chunk(partial(_kept, bounds=bounds), rows, split.numbers)
-        return CoarseSpace(p=made.p, bounds=bounds, origin=kept.at(0), near=kept.at(1), restriction=made.restriction)
+        return CoarseSpace(
+            p=made.p,
+            bounds=bounds,
+            origin=kept.at(0),
+            near=kept.at(1),
+            reach=reach_of(level.reach, level.reach),
+            restriction=made.restriction,
+        )
 
 
 @final
@@ -183,7 +194,7 @@ class Aggregation(Method):
         made = tentative(engine, rows, led_by, size, self.vectors, level.bounds)
         if made is None or not _worth(made[2], level.bounds):
             return None
-        p, blocks, bounds = made
+        p, blocks, bounds, read = made
         sizes = BlockSizes(size, size, self.vectors)
         if self.omega:
             filtered = graph if theta and size == 1 and self.vectors == 1 else None
@@ -198,7 +209,14 @@ class Aggregation(Method):
                 self.omega / smoothing.largest,
                 sizes,
             )
-        return CoarseSpace(p=p, bounds=bounds, origin=blocks.at("origin"), near=blocks.at("near"), blocks=sizes)
+        return CoarseSpace(
+            p=p,
+            bounds=bounds,
+            origin=blocks.at("origin"),
+            near=blocks.at("near"),
+            reach=reach_of(level.reach, read),
+            blocks=sizes,
+        )
 
     def _size(self, depth: int) -> int:
         """Unknowns of a node."""

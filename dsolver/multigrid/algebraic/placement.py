@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 from typing import final
 
-from dsolver.distributed.setup_exchange import Senders, mutual_senders, senders_of
+from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.multigrid.algebraic.galerkin import CoarserLevel
 from dsolver.multigrid.algebraic.rows.gathered import gathering
@@ -25,7 +25,7 @@ class Place:
     view: Engine
     layout: PerChunk
     bounds: Bounds
-    senders: Senders
+    reach: Senders
     # makes one chunk's rows, on every owner, of those of all chunks; None where they stay.
     gather: Callable[[PerChunk], PerChunk] | None = None
 
@@ -47,8 +47,7 @@ def place_of(
     few = bounds[-1] <= gathered_rows or any(first == last for first, last in pairwise(bounds))
     if len(bounds) > 2 and few:
         return _whole(engine, bounds, dtype, halves=made.halves), parts
-    senders = mutual_senders(senders_of(engine, made.chunks.at("coarse", "named"))) if engine.coupled else [()]
-    return Place(engine=engine, view=view, layout=parts, bounds=bounds, senders=senders), parts
+    return Place(engine=engine, view=view, layout=parts, bounds=bounds, reach=made.reach), parts
 
 
 def _whole(engine: Engine, bounds: Bounds, dtype: str, *, halves: bool) -> Place:
@@ -61,6 +60,6 @@ def _whole(engine: Engine, bounds: Bounds, dtype: str, *, halves: bool) -> Place
         view=view,
         layout=view.per_chunk(partial(plain_layout, bounds=whole)),
         bounds=whole,
-        senders=[()],
+        reach=[()],
         gather=gather,
     )

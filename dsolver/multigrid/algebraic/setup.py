@@ -80,12 +80,14 @@ class HierarchySetup:
         self._options, self._dtype, self._singular = options, dtype, first.singular
         self._engine, self._view = engine, engine if dtype == "float64" else engine.lowered(dtype)
         self._bounds, self._senders, self._grid = first.bounds, first.senders, first.grid
+        self._reach = first.reach
         self._layout, self._stored, self.rows = first.layout, first.chunks, first.rows
         self._reads, self._symmetric, self._positive = first.senders, first.symmetric, first.positive
         self._above = first.depth  # number of levels above the first one, of a lattice
         self._measures = first.measures
         if not first.symmetric:
-            self.rows, self._senders = with_symmetric_part(engine, as_brought(engine, self.rows), first.bounds)
+            self.rows = with_symmetric_part(engine, as_brought(engine, self.rows), self._reach, first.bounds)
+            self._senders = engine.partners(self.rows.at("neighbors"))
         if first.size:
             self.rows = with_constants(engine, self.rows, first.size)
         self._reuse, self._kept = reuse, None if reuse is None else self._found(reuse)
@@ -141,6 +143,7 @@ class HierarchySetup:
             rows=self.rows,
             exchange=exchange,
             senders=self._senders,
+            reach=self._reach,
             bounds=self._bounds,
             depth=depth,
             measures=measures,
@@ -173,6 +176,8 @@ class HierarchySetup:
             space.near,
             self._senders,
             space.bounds,
+            reach=self._reach,
+            of_transfers=space.reach,
             keep=self._reuse is not None,
             symmetric=self._symmetric,
             blocks=space.blocks,
@@ -181,10 +186,10 @@ class HierarchySetup:
         if not late:
             self._catch_up()
         products = None if self._reuse is None else made.chunks.at("products")
-        again = Again(products=products, restricted=made.restricted)
+        again = Again(products=products, restricted=made.partners)
         waits = self._waits and sizes is None and not late
         if self._grid is not None:
-            made = self._grid.rows.transfer(made, space.bounds)
+            made = self._grid.rows.transfer(made, space.reach, space.bounds)
             self._grid = None
         place, parts = place_of(
             engine, self._view, made, space.bounds, dtype=self._dtype, gathered_rows=options.gathered_rows
@@ -331,7 +336,7 @@ class HierarchySetup:
             replication = row_replication(view, place.view, bounds, parts, place.layout) if gathered else None
             return KeptLevel(
                 transfer=StoredTransfer(
-                    chunks=chunks, replication=replication, restricted=made.restricted, prolonged=made.prolonged
+                    chunks=chunks, replication=replication, restricted=made.partners, prolonged=made.partners
                 ),
                 place=place,
                 again=again,
@@ -378,16 +383,16 @@ class HierarchySetup:
         """Go to a place with the rows of a coarser level (`HalfRows` if so), which are returned as they come there."""
         made = made if place.gather is None else place.gather(made)
         self._engine, self._view, self._layout = place.engine, place.view, place.layout
-        self._bounds, self._senders = place.bounds, place.senders
+        self._bounds, self._reach = place.bounds, place.reach
         if mirrors is not None:
             self.rows = rows_again(self._engine, made, mirrors)
         elif halves and not place.alone:
-            self.rows = completed_rows(self._engine, made, self._senders, self._bounds)
+            self.rows = completed_rows(self._engine, made, self._reach, self._bounds)
         elif self._symmetric:
-            self.rows = symmetric_rows(self._engine, made, self._senders, self._bounds)
+            self.rows = symmetric_rows(self._engine, made, self._reach, self._bounds)
         else:
-            self.rows, self._senders = with_symmetric_part(self._engine, made, self._bounds)
-        self._reads = self._senders
+            self.rows = with_symmetric_part(self._engine, made, self._reach, self._bounds)
+        self._reads = self._senders = self._engine.partners(self.rows.at("neighbors"))
         store, depth, rows, layout = partial(stored_rows, depth=self._depth), self._depth, self.rows, self._layout
         ahead = self._ahead = None
         if choices is None and place.alone and self._waits:

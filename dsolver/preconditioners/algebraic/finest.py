@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from dsolver.distributed.loaded_rows import chunk_layouts, chunk_matrices, chunk_matrix, measured_chunk
 from dsolver.distributed.matrix import ChunkMatrix
+from dsolver.distributed.setup_exchange import mutual_senders
 from dsolver.engines.base import PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.deferred import Deferred
@@ -62,6 +63,7 @@ def of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
         chunks=lambda: both()[1],
         bounds=bounds,
         senders=senders,
+        reach=mutual_senders(senders),
         singular=builder.system.singular,
         symmetric=not builder.problem.asymmetry,
         positive=True,
@@ -151,6 +153,7 @@ def _of_opened(
         chunks=lambda: both()[1],
         bounds=opened.bounds,
         senders=opened.senders,
+        reach=opened.reach,
         singular=singular,
         measures=measured(engine, levels.rows),
     )

@@ -13,7 +13,7 @@ from typing import Final, final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import numbers_of, receivers_of, senders_of
+from dsolver.distributed.setup_exchange import Senders, numbers_of, receivers_of, senders_of
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
@@ -66,12 +66,12 @@ class AggregateBlocks:
 
 def tentative(
     engine: Engine, rows: PerChunk, leaders: PerChunk, size: int, vectors: int, bounds: Bounds
-) -> tuple[PerChunk, PerChunk, Bounds] | None:
+) -> tuple[PerChunk, PerChunk, Bounds, Senders] | None:
     """The tentative prolongation; None where there is no aggregate.
 
     Returns:
         its rows, `SentRows` with messages for those that have them as ghosts; its `AggregateBlocks`; the coarser
-        bounds.
+        bounds; the chunks whose aggregates each chunk's nodes belong to.
     """
     nodes = tuple(bound // size for bound in bounds)
     members = engine.per_chunk(partial(_members, bounds=nodes), rows, leaders)
@@ -84,7 +84,7 @@ def tentative(
     answers = engine.deliver(blocks.at("answers"), read, OF_NODES)
     coarse = tuple(vectors * bound for bound in aggregates)
     p = engine.per_chunk(partial(_tentative, size=size, bounds=coarse), rows, members, blocks, answers)
-    return p, blocks, coarse
+    return p, blocks, coarse, read
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import GhostExchange, numbers_of
+from dsolver.distributed.setup_exchange import GhostExchange, numbers_of, reach_of
 from dsolver.engines.base import Message, PerChunk
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
@@ -91,9 +91,9 @@ def aggressive(
     among = shared(level, engine.per_chunk(make, level.rows, bits, fewer, couplings.own, left))
     p2 = interpolated(level, bits, most, among, points)
     p1 = interpolated(level, bits, most, couplings)
-    seen = engine.per_chunk(partial(_columns, bounds=bounds), p1)
-    read, wanted = asked(engine, seen)
-    around = engine.deliver(engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted), read, ROWS)
+    reach = reach_of(level.reach, level.reach)
+    wanted = asked(engine, engine.per_chunk(partial(_columns, bounds=bounds), p1), reach)
+    around = engine.deliver(engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted), reach, ROWS)
     p = engine.per_chunk(partial(_product, most=most), level.rows, p1, p2, around)
     return fewer, bounds_left, p
 
@@ -118,9 +118,9 @@ def _second_pass(
     engine, rows = level.engine, level.rows
     make = partial(_second_graph, bounds=bounds)
     second = engine.per_chunk(make, rows, bits, numbers, couplings.around)
-    read, wanted = asked(engine, second.at("seen"))
-    points = engine.per_chunk(partial(_points, bounds=bounds), second, wanted)
-    among = GhostExchange(engine, points.at("plan"), points, read)
+    reach = reach_of(level.reach, level.reach)
+    points = engine.per_chunk(partial(_points, bounds=bounds), second, asked(engine, second.at("seen"), reach))
+    among = GhostExchange(engine, points.at("plan"), points, reach)
     graph = second.at("graph")
     left, bounds_left = coarse_numbers(engine, points, graph, among, SALT + level.depth, lone=UNDECIDED)
     if bounds_left[-1] > WORTH * bounds[-1]:

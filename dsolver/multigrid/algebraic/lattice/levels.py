@@ -48,6 +48,7 @@ def finest_of_grid(
         chunks=chunks,
         bounds=rows.bounds,
         senders=rows.senders,
+        reach=rows.reach,
         singular=singular,
         grid=FinestGrid(rows=rows, partition=partition, offsets=offsets),
         depth=depth,

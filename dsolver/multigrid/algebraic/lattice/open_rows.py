@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import GhostExchange, Senders, mutual_senders, numbers_of, senders_of
+from dsolver.distributed.setup_exchange import GhostExchange, Senders, mutual_senders, numbers_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.box import Offsets
 from dsolver.grid.halo import HaloPlan
@@ -44,6 +44,7 @@ class OpenRows:
     layouts: PerChunk  # the `OpenLayouts` of every chunk
     bounds: Bounds
     senders: Senders
+    reach: Senders
     # int32 (rows,) of every chunk, the numbers of the open cells in its box; None where none is left out.
     cells: PerChunk | None = None
 
@@ -84,14 +85,15 @@ def open_rows(
     ghosts = _ghost_numbers(engine, partition, offsets, closed, bounds)
     make = partial(_brought, partition=partition, offsets=offsets, bounds=bounds)
     made = engine.per_chunk(make, weights, cells, ghosts)
-    senders = mutual_senders(senders_of(engine, made.at("named")))
-    rows = symmetric_rows(engine, made, senders, bounds, ascending=True)
+    reach = mutual_senders(_read_boxes(partition, offsets))
+    rows = symmetric_rows(engine, made, reach, bounds, ascending=True)
     return OpenRows(
         rows=rows,
         blocks=engine.per_chunk(_block, rows),
         layouts=engine.per_chunk(partial(_layouts, partition=partition, bounds=bounds), closed),
         bounds=bounds,
-        senders=senders,
+        senders=engine.partners(rows.at("neighbors")),
+        reach=reach,
         cells=cells,
     )
 
@@ -118,6 +120,7 @@ def all_rows(engine: Engine, partition: Partition, offsets: Offsets, weights: Pe
         layouts=engine.per_chunk(partial(_all_layouts, partition=partition)),
         bounds=made.bounds,
         senders=made.senders,
+        reach=made.reach,
     )
 
 
@@ -138,8 +141,13 @@ def _ghost_numbers(
     plans = [partition.halo_plan(number, offsets) for number in range(len(partition))]
     of_chunks = engine.per_chunk(partial(_plan, plans=plans))
     own = engine.per_chunk(partial(_own_numbers, bounds=bounds), closed)
-    around = GhostExchange(engine, of_chunks, own, [[source for source, _ in plan.receives] for plan in plans])
-    return around(own.at("numbers"))
+    return GhostExchange(engine, of_chunks, own, _read_boxes(partition, offsets))(own.at("numbers"))
+
+
+def _read_boxes(partition: Partition, offsets: Offsets) -> Senders:
+    """The chunks around each one that its rows read."""
+    plans = (partition.halo_plan(number, offsets) for number in range(len(partition)))
+    return [tuple(source for source, _ in plan.receives) for plan in plans]
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

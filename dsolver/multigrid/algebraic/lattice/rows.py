@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import Senders, mutual_senders, receivers_of, senders_of
+from dsolver.distributed.setup_exchange import Senders, reach_of, receivers_of
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.grid.box import Offsets
 from dsolver.grid.halo import HaloPlan
@@ -53,7 +53,6 @@ class BoxRows:
     numbers: I64
     share: F64
     lists: Mapping[int, Message]
-    named: tuple[int, ...]
     mirrored: bool = False  # whether the rows are those of the only chunk, and mirrored entries are known to be equal
 
 
@@ -74,14 +73,18 @@ class LatticeRows:
         self.bounds: Bounds = (0, *accumulate(chunk.box.points for chunk in partition))
         make = partial(_box_rows, partition=partition, offsets=offsets, bounds=self.bounds)
         self.boxes = engine.per_chunk(make, weights)
-        self._ranges = senders_of(engine, self.boxes.at("named"))  # that each box has rows of
+        self._ranges = _ranges_of_boxes(partition, self.bounds) if self._moves else [()] * len(partition)
         arrived = engine.deliver(self.boxes.at("lists"), receivers_of(self._ranges), NUMBERED)
         made = engine.per_chunk(partial(_range_rows, bounds=self.bounds), self.boxes, arrived)
-        self.senders: Senders = mutual_senders(senders_of(engine, made.at("named")))
-        self.rows = symmetric_rows(engine, made, self.senders, self.bounds, ascending=True)
+        self.reach: Senders = _read_ranges(partition, offsets, self.bounds)
+        self.rows = symmetric_rows(engine, made, self.reach, self.bounds, ascending=True)
+        self.senders: Senders = engine.partners(self.rows.at("neighbors"))
 
-    def transfer(self, made: CoarserLevel, bounds: Bounds) -> CoarserLevel:
-        """The coarser level of ranges, with R and P between boxes of the grid and ranges of coarse rows."""
+    def transfer(self, made: CoarserLevel, of_transfers: Senders, bounds: Bounds) -> CoarserLevel:
+        """The coarser level of ranges, with R and P between boxes of the grid and ranges of coarse rows.
+
+        of_transfers: the reach of P of the ranges.
+        """
         if not self._moves:
             return made
         engine, boxes = self._engine, self.boxes
@@ -89,11 +92,35 @@ class LatticeRows:
         back = engine.per_chunk(send, made.chunks)
         arrived = engine.deliver(back.at("lists"), self._ranges, ROWS)
         p = engine.per_chunk(partial(_p_of_box, bounds=bounds), boxes, back, arrived)
-        prolonged = senders_of(engine, p.at("named"))
-        restricted = receivers_of(prolonged)
-        around = engine.deliver(p.at("lists"), restricted, NUMBERED)
+        around = engine.deliver(p.at("lists"), reach_of(self._ranges, of_transfers), NUMBERED)
         chunks = engine.per_chunk(partial(_between, bounds=bounds), boxes, p, made.chunks, around)
-        return replace(made, chunks=chunks, restricted=restricted, prolonged=prolonged)
+        return replace(made, chunks=chunks, partners=engine.partners(chunks.at("neighbors")))
+
+
+def _ranges_of_boxes(partition: Partition, bounds: Bounds) -> Senders:
+    """The other ranges that each box may have rows of."""
+    return [_in_planes(partition, bounds, chunk.box.lo[2], chunk.box.hi[2], chunk.number) for chunk in partition]
+
+
+def _read_ranges(partition: Partition, offsets: Offsets, bounds: Bounds) -> Senders:
+    """The other ranges whose rows each one may read, by the planes that it is in and offsets lead to."""
+    (nx, ny, _), far = partition.grid, max(abs(along) for _, _, along in offsets)
+    planes = [(first // (nx * ny), -(-last // (nx * ny))) for first, last in pairwise(bounds)]
+    return [_in_planes(partition, bounds, low - far, high + far, number) for number, (low, high) in enumerate(planes)]
+
+
+def _in_planes(partition: Partition, bounds: Bounds, low: int, high: int, own: int) -> tuple[int, ...]:
+    """The ranges, without an own one, that have rows in planes low .. high of z, ascending."""
+    nx, ny, nz = partition.grid
+    parts = [
+        (nx * ny * max(0, low + moved), nx * ny * min(nz, high + moved))
+        for moved in ((-nz, 0, nz) if partition.periodic[2] else (0,))
+    ]
+    return tuple(
+        number
+        for number, (first, last) in enumerate(pairwise(bounds))
+        if number != own and any(max(first, begin) < min(last, end) for begin, end in parts)
+    )
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -109,15 +136,14 @@ def _box_rows(
     rows = Rows(start=made.start, columns=made.columns, values=made.values)
     if partition.counts[:2] == (1, 1):
         numbers = np.arange(*own_bounds(bounds, number), like=made.start)
-        return BoxRows(rows=rows, numbers=numbers, share=share, lists={}, named=(), mirrored=mirrored)
+        return BoxRows(rows=rows, numbers=numbers, share=share, lists={}, mirrored=mirrored)
     numbers = partition.domain.rows_of(box, like=made.start)
     owners = owners_of(bounds, numbers)
-    to_others = others(bounds, number, owners)
     lists = {}
-    for to in to_others:
+    for to in others(bounds, number, owners):
         wanted = np.flatnonzero(owners == to)
         lists[to] = numbers[wanted], *rows.selected(amg, wanted).message
-    return BoxRows(rows=rows, numbers=numbers, share=share, lists=lists, named=to_others)
+    return BoxRows(rows=rows, numbers=numbers, share=share, lists=lists)
 
 
 def _range_rows(
@@ -152,7 +178,6 @@ class _BoxP:
     lists: Mapping[int, Message]
     # for each of them, the numbers of the rows within this box, ascending.
     sent: Mapping[int, I64] = field(default_factory=dict)
-    named: tuple[int, ...] = ()
 
 
 def _for_boxes(backend: Backend, number: int, made: Coarsened, *, partition: Partition, bounds: Bounds) -> _BoxP:
@@ -187,7 +212,7 @@ def _p_of_box(
         sent[other] = wanted = backend.amg.distinct(of_entry[owners == other])
         weights = p.selected(backend.amg, wanted, (bounds[other], bounds[other + 1]))
         lists[other] = box.numbers[wanted], *weights.message
-    return _BoxP(rows=p, lists=lists, sent=sent, named=tuple(sorted(lists)))
+    return _BoxP(rows=p, lists=lists, sent=sent)
 
 
 def _between(

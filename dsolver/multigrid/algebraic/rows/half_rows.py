@@ -37,8 +37,7 @@ class HalfRows:
     half: Any  # what `dsolver.kernels.cpu.amg.setup.AmgKernels.completed` makes rows of
     origin: I64
     near: F64
-    lists: Mapping[int, Message]
-    named: tuple[int, ...]
+    lists: Mapping[int, Message]  # for each chunk that has rows behind, the entries that it lacks
     sends: tuple[tuple[int, I64], ...]  # for each of them, the own rows that it reads, ascending
 
     @classmethod
@@ -62,7 +61,6 @@ class HalfRows:
             origin=origin,
             near=near,
             lists={to: tuple(part[of] for part in entries) for to, of in parts},
-            named=tuple(to for to, _ in parts),
             sends=tuple((to, amg.named(found.columns[of], 0, len(origin))) for to, of in parts),
         )
 

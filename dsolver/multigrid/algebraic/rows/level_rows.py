@@ -46,6 +46,11 @@ class LevelRows:
     full: Csr | None = None  # A where it is not symmetric, with the columns of `matrix`; else None
 
     @property
+    def neighbors(self) -> tuple[int, ...]:
+        """The chunks whose rows the columns name, ascending: the same that read own rows, as places are mirrored."""
+        return self.plan.neighbors
+
+    @property
     def a(self) -> Csr:
         """The rows of A."""
         return self.matrix if self.full is None else self.full

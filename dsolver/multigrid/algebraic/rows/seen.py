@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, final
 
-from dsolver.distributed.setup_exchange import Senders, receivers_of, senders_of
+from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.multigrid.algebraic.rows.window import Bounds, Window, received
 
@@ -22,7 +22,6 @@ class Seen:
 
     window: Window  # of their numbers; `wanted` has those of other chunks, by chunk
     wanted: Mapping[int, Message]
-    named: tuple[int, ...]
 
     @classmethod
     def of(cls, bounds: Bounds, window: Window) -> Seen:
@@ -30,10 +29,9 @@ class Seen:
         counts = received(bounds, window)
         begins = accumulate((count for _, count in counts), initial=0)
         wanted = {c: (window.ghosts[first : first + count],) for (c, count), first in zip(counts, begins, strict=False)}
-        return cls(window=window, named=tuple(wanted), wanted=wanted)
+        return cls(window=window, wanted=wanted)
 
 
-def asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
-    """The chunks that each chunk reads, and the numbers that each chunk was asked for, by chunk; seen: the `Seen`."""
-    read = senders_of(engine, seen.at("named"))
-    return read, engine.deliver(seen.at("wanted"), receivers_of(read), NUMBERS)
+def asked(engine: Engine, seen: PerChunk, reach: Senders) -> PerChunk:
+    """The numbers that each chunk was asked for, by chunk; seen: the `Seen`; reach: who may see points of whom."""
+    return engine.deliver(seen.at("wanted"), reach, NUMBERS)

@@ -36,28 +36,19 @@ class HalfMirrored:
 
 
 def symmetric_rows(
-    engine: Engine, made: PerChunk, senders: Senders, bounds: Bounds, *, ascending: bool = False
+    engine: Engine, made: PerChunk, reach: Senders, bounds: Bounds, *, ascending: bool = False
 ) -> PerChunk:
     """The `LevelRows` of every chunk of a coarser level of `BroughtRows`, symmetric to the bit."""
-    make = partial(_half_mirrored, bounds=bounds, senders=tuple(map(tuple, senders)), ascending=ascending)
-    half = engine.per_chunk(make, made)
+    half = engine.per_chunk(partial(_half_mirrored, bounds=bounds, ascending=ascending), made)
     if not engine.coupled:
         return half.at("rows")
-    return engine.per_chunk(_mirrored, half, engine.deliver(half.at("lists"), senders, VALUES))
+    return engine.per_chunk(_mirrored, half, engine.deliver(half.at("lists"), reach, VALUES))
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _half_mirrored(
-    backend: Backend,
-    number: int,
-    made: BroughtRows,
-    *,
-    bounds: Bounds,
-    senders: tuple[tuple[int, ...], ...],
-    ascending: bool,
-) -> HalfMirrored:
+def _half_mirrored(backend: Backend, _: int, made: BroughtRows, *, bounds: Bounds, ascending: bool) -> HalfMirrored:
     amg, window, matrix = backend.amg, made.rows.window, made.rows.matrix
     if len(bounds) == 2:
         if not made.mirrored:
@@ -68,7 +59,7 @@ def _half_mirrored(
         whole = LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds)
         return HalfMirrored(rows=whole, entries={}, lists={})
     entries, owners = made.rows.elsewhere(amg, bounds)
-    inside = {other: entries[owners == other] for other in senders[number]}
+    inside = {other: entries[owners == other] for other in made.named}
     return HalfMirrored(
         rows=LevelRows(
             window=window,
@@ -89,6 +80,8 @@ def _half_mirrored(
 def _mirrored(backend: Backend, number: int, half: HalfMirrored, around: Mapping[int, Message]) -> LevelRows:
     """Rows whose entries in chunks before are those of their owners; InputError where one has some that are missing."""
     rows = half.rows
+    if around.keys() != half.entries.keys():
+        raise InputError(ONE_SIDED)
     matrix = rows.matrix._replace(values=rows.matrix.values.copy())
     backend.amg.symmetrize(matrix, rows.window.below)
     for other, (theirs,) in around.items():

@@ -13,7 +13,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import Senders, mutual_senders, receivers_of, senders_of
+from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
@@ -34,19 +34,13 @@ class Turned:
     """Entries that a chunk has in others' columns: entries of Aᵀ in the rows of these, a message for each."""
 
     lists: Mapping[int, Message]
-    named: tuple[int, ...]
 
 
-def with_symmetric_part(engine: Engine, made: PerChunk, bounds: Bounds) -> tuple[PerChunk, Senders]:
-    """The `LevelRows` of every chunk: `matrix` is the symmetric part, `full` is A with zeros where Aᵀ has entries.
-
-    Returns:
-        they, and the chunks whose rows each chunk reads.
-    """
+def with_symmetric_part(engine: Engine, made: PerChunk, reach: Senders, bounds: Bounds) -> PerChunk:
+    """The `LevelRows` of every chunk: `matrix` is the symmetric part, `full` is A with zeros where Aᵀ has entries."""
     turned = engine.per_chunk(partial(_turned, bounds=bounds), made)
-    named = senders_of(engine, turned.at("named"))
-    around = engine.deliver(turned.at("lists"), receivers_of(named), ENTRIES)
-    return engine.per_chunk(partial(_both, bounds=bounds), made, around), mutual_senders(named)
+    around = engine.deliver(turned.at("lists"), reach, ENTRIES)
+    return engine.per_chunk(partial(_both, bounds=bounds), made, around)
 
 
 def as_brought(engine: Engine, rows: PerChunk) -> PerChunk:
@@ -64,13 +58,13 @@ def _as_brought(_: Backend, __: int, rows: LevelRows) -> BroughtRows:
 
 def _turned(backend: Backend, number: int, made: BroughtRows, *, bounds: Bounds) -> Turned:
     if len(bounds) == 2:
-        return Turned(lists={}, named=())
+        return Turned(lists={})
     window, matrix = made.rows.window, made.rows.matrix
     entries, owners = made.rows.elsewhere(backend.amg, bounds)
     row = window.first + made.rows.rows_at(entries)
     column, value = window.numbers_at(backend.amg, matrix.columns[entries]), matrix.values[entries]
     named = others(bounds, number, owners)
-    return Turned(lists={to: tuple(part[owners == to] for part in (column, row, value)) for to in named}, named=named)
+    return Turned(lists={to: tuple(part[owners == to] for part in (column, row, value)) for to in named})
 
 
 def _both(
