@@ -23,7 +23,7 @@ from dsolver import Solver, kernels, problems
 from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.benchmarks.hpcg.coarsening import coarse_rows
 from dsolver.benchmarks.hpcg.levels import MakeLevels, partitions
-from dsolver.benchmarks.hpcg.vcycle import VCycle
+from dsolver.benchmarks.hpcg.step import cycle
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.grid.numbering import stencil_rows
@@ -157,10 +157,10 @@ def time_to(tolerance: float, grid: Any, dtype: str) -> tuple[float, int]:
 def cycle_of(engine: EagerEngine, make: MakeLevels) -> Callable[[], None]:
     """The V-cycle on levels of its own."""
     levels = engine.per_chunk(make)
-    cycle = VCycle(engine, [levels.at(depth) for depth in range(len(make.partitions))])
+    made = cycle(engine, [levels.at(depth) for depth in range(len(make.partitions))])
     r, x = (engine.field(levels.at(0, "layout")) for _ in range(2))
     engine.fill(levels.at(0, "layout"), 1.0, r)
-    return lambda: cycle.apply(r, x)
+    return lambda: made.apply(r, x)
 
 
 def report(result: dict[str, Any], name: str, seconds: float, size: int, copy: float, how: str = "") -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.batched import Batched
-from dsolver.kernels.contract import CARRIED
+from dsolver.kernels.contract import OF_VECTORS
 from dsolver.kernels.foresight import Agree, Foresight
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.vectors import Vectors
@@ -53,7 +53,7 @@ class Backend(ABC):
 
     def kernel(self, name: str) -> Callable[..., None]:
         """The kernel of this name: brought by its first argument, such as a matrix, or one of `vectors`."""
-        found: Callable[..., None] = _carried(name) if name in CARRIED else getattr(self.vectors, name)
+        found: Callable[..., None] = getattr(self.vectors, name) if name in OF_VECTORS else _carried(name)
         return found
 
     def batched(self, width: int) -> Batched:

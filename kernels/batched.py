@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
-from dsolver.kernels.contract import CARRIED
+from dsolver.kernels.contract import OF_VECTORS
 
 if TYPE_CHECKING:
     from dsolver.kernels.vectors import Vectors
@@ -64,7 +64,7 @@ class Batched:
 
     def kernel(self, name: str) -> Callable[..., None]:
         """The implementation of the kernel of this name."""
-        if name not in CARRIED:
+        if name in OF_VECTORS:
             found: Callable[..., None] = getattr(self.vectors.batched(self.width), name)
             return found
 

@@ -16,22 +16,29 @@ memory passes it as it is. Kernels know neither.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Literal
 
 FAN_IN = 8
 """Numbers that one node of a reduction tree adds."""
-CARRIERS: Final = frozenset({"A", "H", "T", "R", "P", "S", "inverse", "direct"})
+CARRIERS: Final = frozenset({"A", "H", "R", "P", "S", "inverse", "direct"})
 """Arguments that bring the kernels of which they are the first."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """The description of one kernel: its name and the roles of its arguments, in calling order."""
+    """The description of one kernel: its name and the roles of its arguments, in calling order.
+
+    Attributes:
+        work: what it works on, for those who watch: rows, boundary rows that are ready, or the coarsest level.
+        label: its name for them; empty for its own.
+    """
 
     name: str
     reads: tuple[str, ...] = ()
     updates: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    work: Literal["inner", "boundary", "coarse"] = "inner"
+    label: str = ""
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -45,18 +52,22 @@ class Kernel:
 
 
 KERNELS: Final[dict[str, Kernel]] = {}
-"""All kernels by name."""
+"""All kernels by name, but for those of a format alone, which are described beside it (`formats.hpcg`)."""
 
 
-def _kernel(name: str, reads: str = "", updates: str = "", writes: str = "") -> Kernel:
-    return KERNELS.setdefault(name, Kernel(name, tuple(reads.split()), tuple(updates.split()), tuple(writes.split())))
+def described(name: str, reads: str = "", updates: str = "", writes: str = "", **shown: Any) -> Kernel:
+    """The description of a kernel, its arguments with spaces between; shown: `Kernel.work` and `Kernel.label`."""
+    return Kernel(name, tuple(reads.split()), tuple(updates.split()), tuple(writes.split()), **shown)
 
 
-# Names used below: A matrix, H what multiplies a halo (boundary rows only), T injection to the next coarser level, S a
-# star between two levels, R, P rectangular matrices between two levels, h halo, r right-hand side or residual, x
-# iterate, e = (U x)/d of the pre-smoother, c = P x_c, dot a partial dot product (one float64 per chunk). Vectors are of
-# the backend's value type unless told otherwise; scalars and partial dot products are float64 always, and so is the
-# arithmetic of dot products.
+def _kernel(name: str, reads: str = "", updates: str = "", writes: str = "", **shown: Any) -> Kernel:
+    return KERNELS.setdefault(name, described(name, reads, updates, writes, **shown))
+
+
+# Names used below: A matrix, H what multiplies a halo (boundary rows only), S a star between two levels, R, P
+# rectangular matrices between two levels, h halo, r right-hand side or residual, x iterate, dot a partial dot product
+# (one float64 per chunk). Vectors are of the backend's value type unless told otherwise; scalars and partial dot
+# products are float64 always, and so is the arithmetic of dot products.
 
 LOAD = _kernel("load", reads="layout block", writes="x")
 """A block of values, shape (nx, ny, nz) and any strides, to a vector in storage order."""
@@ -76,30 +87,10 @@ TIMES_HALO = _kernel("times_halo", reads="H h", writes="q")
 """q = H h, an item for each boundary row. It needs nothing of the work inside the chunk and may run beside it."""
 TIMES_HALO_DOT = _kernel("times_halo_dot", reads="H h x", writes="q dot")
 """q = H h, dot = x . q."""
-ADD_HALO_DOT = _kernel("add_halo_dot", reads="H q part", updates="y dot")
+ADD_HALO_DOT = _kernel("add_halo_dot", reads="H q part", updates="y dot", work="boundary")
 """y += q on the boundary, dot += part: after `SPMV_DOT`, what `TIMES_HALO_DOT` has left."""
 SUBTRACT_HALO = _kernel("subtract_halo", reads="H h", updates="r")
 """r -= H h."""
-RESIDUAL_HALO = _kernel("residual_halo", reads="H T q", updates="r rc", writes="kept")
-"""kept = r on the boundary, r -= q there, rc -= q at its coarse points: what the pre-smoother's halo (q = H h) adds to
-the residual that is restricted and to the right-hand side that the post-smoother sees."""
-RESTORE = _kernel("restore", reads="H kept", updates="r")
-"""r = kept on the boundary: undoes `RESIDUAL_HALO` and `SUBTRACT_HALO` to the bit."""
-
-SYMGS = _kernel("symgs", reads="A r", writes="x")
-"""One symmetric Gauss-Seidel sweep from x = 0."""
-PRESMOOTH = _kernel("presmooth", reads="A r", writes="x e")
-"""SymGS from x = 0, keeping e = (U x)/d."""
-RESTRICT = _kernel("restrict", reads="A T r x e", writes="rc")
-"""rc = (r - A_local x) at the coarse points, which after `PRESMOOTH` is (L e) at the coarse points."""
-PRESMOOTH_RESTRICT = _kernel("presmooth_restrict", reads="A T r", writes="x e rc")
-"""`PRESMOOTH` then `RESTRICT`, for a chunk with no neighbors."""
-PROLONG = _kernel("prolong", reads="T xc", writes="c")
-"""c = P xc (injection) at the coarse points. c is zero elsewhere and stays so."""
-POSTSMOOTH = _kernel("postsmooth", reads="A r c e", updates="x", writes="w")
-"""SymGS from x + c, where x and e are what `PRESMOOTH` left. Destroys w (work space)."""
-PROLONG_POSTSMOOTH = _kernel("prolong_postsmooth", reads="A T r xc e", updates="x", writes="c w")
-"""`PROLONG` then `POSTSMOOTH`, for a chunk with no neighbors."""
 
 FORWARD = _kernel("forward", reads="A r", writes="x")
 """x = (D + L)⁻¹ r: one forward Gauss-Seidel sweep from x = 0, on the local part alone."""
@@ -128,7 +119,7 @@ STAR_UP = _kernel("star_up", reads="S r h xc", writes="x")
 """One backward Gauss-Seidel sweep from x = (D + L)⁻¹ r + P xc, likewise; xc in lattice order, with its values in the
 layers around the chunk that this reaches. With `STAR_DOWN` a level of a V-cycle that stores nothing but r and needs no
 neighbor's x."""
-DENSE_SOLVE = _kernel("dense_solve", reads="inverse r", writes="x")
+DENSE_SOLVE = _kernel("dense_solve", reads="inverse r", writes="x", work="coarse")
 """x = A⁻¹ r by a stored inverse of the whole matrix (a `DenseInverse`)."""
 DIRECT_SOLVE = _kernel("direct_solve", reads="direct r h", writes="y")
 """y = A⁻¹ r of the whole system, in the order of the chunks, where the factors are (a `DirectPart`); h: r of the other
@@ -246,5 +237,5 @@ JACOBI_SWEEP_DOT = _kernel("jacobi_sweep_dot", reads="A scaled r x", writes="z d
 JACOBI_STEP = _kernel("jacobi_step", reads="A r x", updates="z")
 """z = x + D^-1 (r - z) with D the diagonal of A: after z = A x a sweep of Jacobi, in formats that only multiply."""
 
-CARRIED: Final = frozenset(name for name, kernel in KERNELS.items() if kernel.carried)
-"""Names of the kernels that their first argument brings."""
+OF_VECTORS: Final = frozenset(name for name, kernel in KERNELS.items() if not kernel.carried)
+"""Names of the kernels that no argument brings."""

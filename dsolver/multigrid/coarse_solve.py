@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
@@ -25,8 +26,16 @@ TRUSTED: Final = 1e-4
 """Part of 1 / `NULL` up to which a sum of reciprocal eigenvalues is believed."""
 
 
+class Coarsest(ABC):
+    """The end of a cycle, on its coarsest level."""
+
+    @abstractmethod
+    def apply(self, r: Field, x: Field) -> None:
+        """x = A⁻¹ r, or what takes its place."""
+
+
 @final
-class CoarseSolve:
+class CoarseSolve(Coarsest):
     """The solution on a level that has an inverse."""
 
     def __init__(self, level: Level) -> None:
@@ -39,7 +48,7 @@ class CoarseSolve:
 
 
 @final
-class CoarseSweeps:
+class CoarseSweeps(Coarsest):
     """Smoothing in place of a solution, on a last level that has no inverse: one whose rows are hardly coupled."""
 
     def __init__(self, level: Level) -> None:
@@ -54,7 +63,7 @@ class CoarseSweeps:
         self._smoother.after(r, x)
 
 
-def coarsest(level: Level) -> CoarseSolve | CoarseSweeps:
+def coarsest(level: Level) -> Coarsest:
     """Solution, or what takes its place, on the last level."""
     return CoarseSweeps(level) if level.inverse is None else CoarseSolve(level)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, final
+from typing import Final, Self, final
 
 from dsolver.engines.base import Field, PartialSums
 from dsolver.kernels.contract import WAXPBY
-from dsolver.multigrid.coarse_solve import coarsest
-from dsolver.multigrid.level import Level
+from dsolver.multigrid.coarse_solve import Coarsest, coarsest
+from dsolver.multigrid.level import Level, Step
 
 VISITED: Final = 2
 """Number of coarse levels that are visited twice, if any: on smaller ones launches would cost more than they bring."""
@@ -19,29 +19,37 @@ VISITED: Final = 2
 class MultigridCycle:
     """V(1,1): a smoother before, its transpose after the coarse correction, so that M is symmetric.
 
-    Coarse matrices are PᵀAP with interpolation that follows the coefficients (docs/theory.md). The coarsest level is
-    solved.
-
     Args:
-        sweeps: 1, or 2 for a forward and a backward sweep both before and after on the finest level; on coarser ones
-            more brings nothing (docs/decisions/interpolation-from-the-matrix.md). Where nothing of the finest level is
-            stored it keeps to 1.
+        steps: the part of each level but the coarsest, finest first.
+        levels: those that the steps were made of, where levels may be visited again.
         visits: 1, or 2 for `VISITED` coarse levels that are visited twice.
     """
 
-    def __init__(self, levels: Sequence[Level], sweeps: int = 1, visits: int = 1) -> None:
-        self._steps = [
-            fine.step(coarse, 1 if depth else sweeps) for depth, (fine, coarse) in enumerate(pairwise(levels))
-        ]
-        self._coarsest = coarsest(levels[-1])
-        self._levels = levels
+    def __init__(
+        self, steps: Sequence[Step], coarsest: Coarsest, levels: Sequence[Level] = (), visits: int = 1
+    ) -> None:
+        self._steps, self._coarsest, self._levels = steps, coarsest, levels
         self._twice = range(1, min(VISITED + 1, len(self._steps))) if visits > 1 else range(0)
         self._second = {depth: _SecondVisit(levels[depth]) for depth in self._twice}
 
+    @classmethod
+    def of(cls, levels: Sequence[Level], sweeps: int = 1, visits: int = 1) -> Self:
+        """The cycle of a hierarchy: coarse matrices are PᵀAP with P that follows the coefficients (docs/theory.md).
+
+        Args:
+            levels: of `dsolver.multigrid.hierarchy.build`, finest first.
+            sweeps: 1, or 2 for a forward and a backward sweep both before and after on the finest level; on coarser
+                ones more brings nothing (docs/decisions/interpolation-from-the-matrix.md). Where nothing of the finest
+                level is stored it keeps to 1.
+        """
+        steps = [fine.step(coarse, 1 if depth else sweeps) for depth, (fine, coarse) in enumerate(pairwise(levels))]
+        return cls(steps, coarsest(levels[-1]), levels, visits)
+
     @property
     def ready(self) -> bool:
-        """Whether levels are of one vector and one chunk: an application makes nothing then, nor does A's product."""
-        return not self._levels[0].engine.coupled and all(level.engine.width == 1 for level in self._levels)
+        """Whether levels are known to be of one vector and one chunk: then neither M nor A makes anything."""
+        known = bool(self._levels) and not self._levels[0].engine.coupled
+        return known and all(level.engine.width == 1 for level in self._levels)
 
     def apply(self, r: Field, z: Field) -> None:
         """z = M r."""

@@ -101,7 +101,7 @@ class Multigrid(Preconditioner):
         visits = 2 if levels[0].rough else 1
         coarse_left = levels[-1].algebraic and not levels[1].algebraic
         sweeps = 1 if coarse_left else visits
-        return MultigridCycle(levels, self.sweeps or sweeps, self.visits or visits)
+        return MultigridCycle.of(levels, self.sweeps or sweeps, self.visits or visits)
 
     def forecast(self, part: Part) -> Forecast:
         """Levels that are coarsened along every axis.

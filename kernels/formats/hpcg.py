@@ -6,6 +6,8 @@ The matrix is sliced ELL (`formats.sell`) whose upper entries end with those at 
 
 After a coarse correction only coarse points have changed, so the post-smoother reads no more of the upper half than its
 end. No other kernel needs to know where that begins.
+
+The kernels of the V-cycle are described here, as others are in `dsolver.kernels.contract`.
 """
 
 from __future__ import annotations
@@ -13,13 +15,43 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dsolver.kernels.batched import Columns
+from dsolver.kernels.contract import Kernel, described
 from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.sell import SellMatrix
+
+# Names used below, beside those of the contract: T the injection to the next coarser level, e = (U x)/d of the
+# pre-smoother, c = P x_c.
+
+SYMGS: Final = described("symgs", reads="A r", writes="x", work="coarse", label="coarsest-symgs")
+"""One symmetric Gauss-Seidel sweep from x = 0."""
+PRESMOOTH: Final = described("presmooth", reads="A r", writes="x e")
+"""SymGS from x = 0, keeping e = (U x)/d."""
+RESTRICT: Final = described("restrict", reads="A T r x e", writes="rc", label="restriction")
+"""rc = (r - A_local x) at the coarse points, which after `PRESMOOTH` is (L e) at the coarse points."""
+PRESMOOTH_RESTRICT: Final = described("presmooth_restrict", reads="A T r", writes="x e rc")
+"""`PRESMOOTH` then `RESTRICT`, for a chunk with no neighbors."""
+RESIDUAL_HALO: Final = described(
+    "residual_halo", reads="H T q", updates="r rc", writes="kept", work="boundary", label="boundary-residual"
+)
+"""kept = r on the boundary, r -= q there, rc -= q at its coarse points: what the pre-smoother's halo (q = H h) adds to
+the residual that is restricted and to the right-hand side that the post-smoother sees."""
+PROLONG: Final = described("prolong", reads="T xc", writes="c")
+"""c = P xc (injection) at the coarse points. c is zero elsewhere and stays so."""
+POSTSMOOTH: Final = described("postsmooth", reads="A r c e", updates="x", writes="w", label="inner-postsmooth")
+"""SymGS from x + c, where x and e are what `PRESMOOTH` left. Destroys w (work space)."""
+PROLONG_POSTSMOOTH: Final = described("prolong_postsmooth", reads="A T r xc e", updates="x", writes="c w")
+"""`PROLONG` then `POSTSMOOTH`, for a chunk with no neighbors."""
+RESTORE: Final = described("restore", reads="H kept", updates="r", work="boundary", label="boundary-reset")
+"""r = kept on the boundary: undoes `RESIDUAL_HALO` and a halo's subtraction to the bit."""
+KERNELS: Final[tuple[Kernel, ...]] = (
+    *(SYMGS, PRESMOOTH, RESTRICT, PRESMOOTH_RESTRICT, RESIDUAL_HALO),
+    *(PROLONG, POSTSMOOTH, PROLONG_POSTSMOOTH, RESTORE),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

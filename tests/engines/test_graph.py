@@ -31,8 +31,9 @@ from dsolver.engines.graph.results import Results
 from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
-from dsolver.kernels import Backend
+from dsolver.kernels import Backend, contract
 from dsolver.kernels.contract import FILL, LOAD, SPMV, WAXPBY, Kernel
+from dsolver.kernels.formats import hpcg
 from dsolver.preconditioners import Identity
 from dsolver.preconditioners.builder import MakeStored
 from dsolver.program.solve import Solve
@@ -346,7 +347,8 @@ def test_keys_are_readable(client: Client, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_labels_survive_the_dashboard() -> None:
-    for label in (*labels.LABELS.values(), labels.EXCHANGE, labels.REDUCE, labels.KEPT):
+    kernels = (labels.label_of(kernel) for kernel in (*contract.KERNELS.values(), *hpcg.KERNELS))
+    for label in (*kernels, labels.EXCHANGE, labels.REDUCE, labels.KEPT):
         assert key_split((f"{label}-L0-abcdefab", 1, 2)) == label
         assert key_split((f"{label}-abcdefab", 1, 2)) == label
 
@@ -536,29 +538,23 @@ def test_scalars_are_values_once_the_past_is_forgotten(client: Client, monkeypat
 
 
 SHARED = ("pack", "dot", "spmv_dot", "spmv_halo", "subtract_halo", "update_p", "update_x_r")
+SWEEPS = ("forward", "upper_residual", "lower_residual", "backward", "sweep_backward")
+ALONE = ("presmooth_restrict", "prolong_postsmooth")
+"""Kernels of chunks without neighbors."""
 
 
 @pytest.mark.parametrize(
     "kernels",
     [
-        ("presmooth", "restrict", "residual_halo", "symgs", "prolong", "postsmooth", "restore"),
-        (
-            "forward",
-            "upper_residual",
-            "lower_residual",
-            "backward",
-            "sweep_backward",
-            "restrict_full",
-            "prolong_add",
-            "dense_solve",
-            "move",
-        ),
-        ("direct_solve", "direct_part"),
+        [kernel for kernel in hpcg.KERNELS if kernel.name not in ALONE],
+        [contract.KERNELS[name] for name in (*SWEEPS, "restrict_full", "prolong_add", "dense_solve", "move")],
+        [contract.DIRECT_SOLVE, contract.DIRECT_PART],
     ],
+    ids=["hpcg", "multigrid", "factors"],
 )
-def test_names_are_whole_and_have_colors_of_their_own(kernels: tuple[str, ...]) -> None:
+def test_names_are_whole_and_have_colors_of_their_own(kernels: list[Kernel]) -> None:
     """Dask makes a task's name of its key, and a hash of the name its color."""
-    names = [labels.LABELS.get(name, name.replace("_", "-")) for name in (*SHARED, *kernels)]
+    names = [labels.label_of(kernel) for kernel in (*(contract.KERNELS[name] for name in SHARED), *kernels)]
     names += [labels.EXCHANGE, labels.REDUCE]
     assert [key_split(f"{name}-L0-0123abcd") for name in names] == names
     assert len({color_of(name) for name in names}) == len(names)

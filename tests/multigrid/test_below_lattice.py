@@ -58,7 +58,7 @@ def applied(backend: str, vectors: Any) -> Any:
     kappa = KAPPA[: grid[0], : grid[1], : grid[2]]
     engine, levels = levels_of(grid, kappa, backend)
     assert [level.algebraic for level in levels] == [False, False, True]
-    cycle = MultigridCycle(levels, 2, 2)
+    cycle = MultigridCycle.of(levels, 2, 2)
     layout = levels[0].chunks.at("layout")
     r, z = engine.field(layout), engine.field(layout)
     out = []

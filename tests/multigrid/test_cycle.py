@@ -143,7 +143,7 @@ def test_coarse_matrices_are_galerkin_products(grid: Triple, periodic: Flags, po
     """A of every level is R A P of the one above, with R = P transposed, as the kernels apply them."""
     _, levels = levels_of(grid, cut, periodic, points)
     assert len(levels) >= 2
-    cycle = MultigridCycle(levels)
+    cycle = MultigridCycle.of(levels)
     fine = space(levels[0])
     a = fine.matrix(fine, product(levels[0]))
     for step, below in zip(cycle._steps, levels[1:], strict=True):
@@ -169,7 +169,7 @@ def test_coarse_matrices_are_galerkin_products(grid: Triple, periodic: Flags, po
 def test_the_cycle_is_symmetric_and_a_contraction(cut: Triple, backend: str) -> None:
     _, levels = levels_of((6, 7, 9), cut, (False, True, False), 7, backend)
     top = space(levels[0])
-    m = top.matrix(top, MultigridCycle(levels).apply)
+    m = top.matrix(top, MultigridCycle.of(levels).apply)
     np.testing.assert_allclose(m, m.T, atol=1e-13 * np.abs(m).max())
     found = rates(m, top.matrix(top, product(levels[0])))
     assert found.min() > -1e-10, "symmetric cycles with exact coarse solves overestimate nothing"
@@ -183,7 +183,7 @@ def test_the_cycle_is_symmetric_and_a_contraction(cut: Triple, backend: str) -> 
 def test_more_work_keeps_the_symmetry_and_contracts_more(sweeps: int, visits: int, cut: Triple) -> None:
     _, levels = levels_of((7, 6, 9), cut, NOWHERE, 7)
     top = space(levels[0])
-    m, more = (top.matrix(top, MultigridCycle(levels, *n).apply) for n in ((1, 1), (sweeps, visits)))
+    m, more = (top.matrix(top, MultigridCycle.of(levels, *n).apply) for n in ((1, 1), (sweeps, visits)))
     np.testing.assert_allclose(more, more.T, atol=1e-13 * np.abs(m).max())
     a = top.matrix(top, product(levels[0]))
     plain, better = rates(m, a), rates(more, a)
@@ -210,7 +210,7 @@ def test_two_levels_are_the_text_book() -> None:
     assert len(levels) == 1
     _, levels = levels_of((9, 8, 7), (1, 1, 1), NOWHERE, 27)
     assert len(levels) == 2
-    cycle = MultigridCycle(levels)
+    cycle = MultigridCycle.of(levels)
     step = cycle._steps[0]
     assert isinstance(step, CorrectionStep)
     top, coarse = space(levels[0]), space(levels[1])

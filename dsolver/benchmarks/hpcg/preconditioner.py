@@ -7,11 +7,12 @@ from itertools import pairwise
 from typing import ClassVar, Final, final
 
 from dsolver.benchmarks.hpcg.levels import HPCG_LEVELS, MakeLevels, partitions
-from dsolver.benchmarks.hpcg.vcycle import VCycle
+from dsolver.benchmarks.hpcg.step import cycle
 from dsolver.distributed.forecast import F64, I32, Part
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.layout import SLICE
+from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
 from dsolver.problems import Problem
@@ -65,12 +66,12 @@ class Hpcg(Preconditioner):
         levels = [chunks.at(depth) for depth in range(self.levels)]
         return (levels[0] if exact is None else exact), levels
 
-    def on(self, site: Site) -> VCycle:
+    def on(self, site: Site) -> MultigridCycle:
         """The V-cycle."""
-        return VCycle(site.engine, site.levels)
+        return cycle(site.engine, site.levels)
 
     def forecast(self, part: Part) -> Forecast:
-        """The V-cycle's half sweeps; see `dsolver.benchmarks.hpcg.vcycle`."""
+        """The V-cycle's half sweeps; see `dsolver.benchmarks.hpcg.step`."""
         levels, value = [part.stored(partition) for partition in partitions(part.partition, self.levels)], part.value
         steps = list(pairwise(levels))
         moved = levels[-1].stored(value) + 6 * value * levels[-1].rows

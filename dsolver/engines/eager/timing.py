@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from dsolver.engines.eager.handles import EagerHalo
     from dsolver.kernels.contract import Kernel
 
-COARSE: Final = frozenset({"symgs", "dense_solve"})
-"""Kernels that solve on the coarsest level."""
-BOUNDARY: Final = frozenset({"add_halo_dot", "residual_halo", "restore"})
-"""Kernels for boundary rows that read no halo; those that read one are known by it."""
-
 _NOTHING: Final = nullcontext()
 Finish = Callable[[], None]
 
@@ -132,12 +127,8 @@ def level_of(operands: Sequence[Operand]) -> int | None:
 
 
 def kind_of(kernel: Kernel, operands: Sequence[Operand]) -> Kind:
-    """The kind of a kernel's span."""
-    if kernel.name in COARSE:
-        return "coarse"
-    if kernel.name in BOUNDARY or any(isinstance(operand, Halo) for operand in operands):
-        return "boundary"
-    return "inner"
+    """The kind of a kernel's span: a kernel that reads a halo works on boundary rows."""
+    return "boundary" if any(isinstance(operand, Halo) for operand in operands) else kernel.work
 
 
 def crosses_ranks(halo: EagerHalo) -> bool:

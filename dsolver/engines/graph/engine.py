@@ -35,7 +35,7 @@ from dsolver.engines.graph.handles import (
     level_of,
     states,
 )
-from dsolver.engines.graph.labels import DELIVER, EXCHANGE, LABELS, MESSAGE
+from dsolver.engines.graph.labels import DELIVER, EXCHANGE, LABELS, MESSAGE, label_of
 from dsolver.engines.graph.results import Results
 from dsolver.engines.graph.spans import spans_of
 from dsolver.engines.graph.task_graph import TaskGraph
@@ -335,7 +335,7 @@ class GraphEngine(Engine):
         """Add a kernel's tasks, and new versions for the operands that it updates and writes."""
         if len(operands) != len(kernel.arguments):
             raise TypeError(f"{kernel.name} has the arguments {', '.join(kernel.arguments)}, not {len(operands)}")
-        label = LABELS.get(kernel.name, kernel.name.replace("_", "-"))
+        label = label_of(kernel)
         reads, outputs = len(kernel.reads), operands[len(kernel.reads) :]
         version = self._map(label, run_kernel, operands, kernel=kernel.name, reads=reads, updates=len(kernel.updates))
         for i, handle in enumerate(outputs):

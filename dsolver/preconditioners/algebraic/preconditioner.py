@@ -252,7 +252,7 @@ class Algebraic(Preconditioner):
         aggregated = self.coarsening in (None, "aggregation") and not levels[0].in_turns
         unsmoothed = not site.symmetric and aggregated and not self.omega
         cycle = self.cycle or ("W" if unsmoothed else "V")
-        return MultigridCycle(levels, int(self.sweeps or 1 + bool(site.parts)), visits=1 + (cycle == "W"))
+        return MultigridCycle.of(levels, int(self.sweeps or 1 + bool(site.parts)), visits=1 + (cycle == "W"))
 
     def forecast(self, part: Part) -> Forecast:
         """Levels of the usual complexity; what they are depends on the matrix."""

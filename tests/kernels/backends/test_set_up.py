@@ -13,6 +13,7 @@ from dsolver.distributed.halo import direct_layout, plan_layout
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import contract, load
 from dsolver.kernels.direct.parts import DirectPart
+from dsolver.kernels.formats import hpcg
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.stencil.constant import ConstantStencil
@@ -41,11 +42,12 @@ def test_every_kernel_of_the_contract_exists(backend: str) -> None:
         "direct": DirectPart(backend=made, position=b.layout.position, size=64, gather=plan, scatter=plan),
         "inverse": made.dense.inverse(b.layout, made.dense.matrix(b.stencil)),
     }
-    assert set(carriers) == contract.CARRIERS
+    assert set(carriers) == {*contract.CARRIERS, "T"}
     wrong = []
-    for kernel in contract.KERNELS.values():
-        first, arguments = kernel.reads[0], kernel.arguments
-        owner, expected = (carriers[first], arguments[1:]) if kernel.carried else (made.vectors, arguments)
+    for kernel in (*contract.KERNELS.values(), *hpcg.KERNELS):
+        arguments = kernel.arguments
+        carried = kernel.name not in contract.OF_VECTORS
+        owner, expected = (carriers[arguments[0]], arguments[1:]) if carried else (made.vectors, arguments)
         parameters = inspect.signature(getattr(owner, kernel.name)).parameters
         any_number = [p.kind for p in parameters.values()] == [inspect.Parameter.VAR_POSITIONAL]  # their order counts
         if len(parameters) != len(expected) and not any_number:
