@@ -215,6 +215,11 @@ def with_value(value: float) -> F64:
     return values
 
 
+def unknown_length() -> Any:
+    values = da.ones(GRID, chunks=8)
+    return values[values[:, 0, 0] > 0.0]
+
+
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "shape of b": ({"b": np.ones((8, 8, 8))}, r"b has shape \(8, 8, 8\), but the grid is \(16, 8, 24\)"),
     "b raveled": ({"b": np.ones(16 * 8 * 24)}, r"b has shape \(3072,\).* pass b.reshape\(\(16, 8, 24\)\)$"),
@@ -231,6 +236,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "object b": ({"b": np.ones(GRID, dtype=object)}, "real numbers are needed"),
     "ragged b": ({"b": [[1.0], [1.0, 2.0]]}, "b is no array"),
     "shape of a dask b": ({"b": da.ones((8, 8, 8))}, "b has shape"),
+    "a dask b of unknown length": ({"b": unknown_length()}, r"does not know, .nan, 8, 24.: call b.compute_chunk_sizes"),
     "NaN in a dask b": ({"b": da.from_array(with_value(np.nan))}, "b has 1 values that are NaN"),
     "shape of x0": ({"x0": np.ones(3)}, r"x0 has shape \(3,\)"),
     "NaN in x0": ({"x0": with_value(np.nan)}, "x0 has 1 values that are NaN"),

@@ -15,6 +15,7 @@ from dsolver.matrices.matrix import is_matrix
 from dsolver.program.lifting import times
 from dsolver.session.arguments import client_of
 from dsolver.session.options import Setup
+from dsolver.session.user_arrays import array_of
 from dsolver.session.user_arrays.several import check_axes, paired, separated, stacked
 from dsolver.solution import LeastSquaresSolution, LeastSquaresSolutions
 
@@ -62,6 +63,8 @@ def _each(name: str, values: Any, size: int, client: Any) -> tuple[list[Any], bo
     """Vectors of a user, and whether they are several; (size, 1) is one. InputError: another shape, or none."""
     if isinstance(values, list | tuple) and values and all(getattr(each, "shape", ()) for each in values):
         return list(values), True
+    if isinstance(values, list | tuple):
+        values = array_of(name, values, (size,))
     shape = getattr(values, "shape", ())
     if not isinstance(shape, tuple) or len(shape) != 2 or shape[1] == 1 or is_matrix(values):
         return [values], False

@@ -277,7 +277,8 @@ class Diffusion(CellRule):
         sigma, solid = patch.own[SIGMA], self.solid(patch)
         if patch.backend.lattice.unfit(sigma, 0.0, left_out=False):
             good = (sigma >= 0.0) & patch.xp.isfinite(sigma)
-            check_values(patch, "sigma", "must be finite and not negative", good, solid)
+            must = "must be finite and not negative (for eigsh add a constant, and take it off the values)"
+            check_values(patch, "sigma", must, good, solid)
         diagonal += sigma * (z * y * x)
 
     def _at_edge(self, patch: Patch, axis: int, side: int) -> bool:

@@ -219,6 +219,13 @@ def test_several_right_hand_sides_have_the_bits_that_each_has_alone(method: Meth
 
 
 @pytest.mark.parametrize("method", [dsolver.lsmr, dsolver.cgls])
+def test_lists_of_numbers_of_any_size(method: Any) -> None:
+    A = sp.csr_array(np.eye(3)[:, :2])
+    np.testing.assert_allclose(method(A, [1e300, 2e300, 0.0]).x, [1e300, 2e300])
+    np.testing.assert_allclose(method(A, [[1.0, 4.0], [2.0, 5.0], [0.0, 6.0]])[1].x, [4.0, 5.0])
+
+
+@pytest.mark.parametrize("method", [dsolver.lsmr, dsolver.cgls])
 def test_x_beyond_all_numbers_is_refused(method: Any) -> None:
     A = sp.csr_array(1e-308 * np.eye(5)[:, :4])
     np.testing.assert_allclose(method(A, np.ones(5)).x, 1e308, rtol=1e-8)

@@ -242,7 +242,7 @@ def test_what_does_not_fit_is_refused() -> None:
         ([[a]], "block needs as many rows of blocks as columns, 2 to 16"),
         ([[a, bt], [bt, None]], r"the blocks of field 0 have \[25, 40\] rows and columns"),
         ([[a, None], [None, None]], "the blocks of field 1 are all None"),
-        ([[a, bt.toarray()], [bt.T, None]], "a block must be a sparse matrix, a problem or None"),
+        ([[a, bt.toarray()], [bt.T, None]], "a block must be a sparse matrix, a problem, or None for zeros"),
     ):
         with pytest.raises(InputError, match=message):
             dsolver.block(parts)

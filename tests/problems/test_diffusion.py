@@ -739,6 +739,9 @@ def test_a_mask_may_be_a_function() -> None:
         ({"kappa": (1.0, 2.0)}, "kappa has 2 entries"),
         ({"kappa": (1.0, 0.0, 2.0)}, "kappa_y must be finite and > 0"),
         ({"kappa": np.ones((3, 4, 5))}, r"kappa has shape \(3, 4, 5\), but the grid is \(4, 4, 4\)"),
+        ({"kappa": np.ones((3, 4, 4, 4))}, r"they must be equal; pass list.kappa. for one along each axis"),
+        ({"kappa": np.ones((3, 3, 4, 4, 4))}, r"pass numpy.moveaxis.kappa, .0, 1., .-2, -1.. for a full tensor"),
+        ({"fixed": ([(0, 0, 0), (1, 1, 1)], 1.0)}, "an array of the grid's shape, True at the cells where u is held"),
         ({"kappa": 0j}, "kappa must be finite and not 0"),
         ({"kappa": np.array("x")}, "kappa has dtype <U1: real numbers are needed"),
         ({"kappa": "copper"}, "kappa must be a number, an array of shape"),
@@ -792,7 +795,7 @@ def test_what_cannot_be_right_is_refused_at_once(arguments: dict[str, Any], mess
         ({"bc": Neumann(lambda x: x)}, "the function for a boundary condition raised TypeError"),
         ({"mask": lambda x, y, z: x + y + z - 4.0}, "mask returned float64: it must be True"),
         ({"bc": Dirichlet(lambda x, y, z: (x + y + z).ravel()[:3])}, r"the function for a boundary .* of shape \(3,\)"),
-        ({"sigma": np.where(np.arange(64).reshape(4, 4, 4) == 5, -1.0, 1.0)}, "sigma must be finite and not negative"),
+        ({"sigma": np.where(np.arange(64).reshape(4, 4, 4) == 5, -1.0, 1.0)}, "not negative .for eigsh add a constant"),
         ({"bc": Robin(lambda x, y, z: y - 1.0 + 0.0 * (x + z))}, "alpha of a Robin condition must be"),
     ],
 )

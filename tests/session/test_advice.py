@@ -51,6 +51,8 @@ def test_more_iterations_are_advised_where_the_residual_falls_and_nowhere_else()
     assert "1 more are needed" in advice(residuals=[1.0, 1e-7, 2e-8], true_residual=2e-8)
     assert "8 more are needed" in advice(residuals=[1.0, 0.1], true_residual=0.1, limit=3e-9), "after one iteration"
     assert "no iteration: raise maxiter" in advice(residuals=[1.0])
+    assert "in the first iteration: raise maxiter" in advice(residuals=[1.0, 1.0])
+    assert "in the first iterations: raise maxiter" in advice(residuals=[1.0, 1.5, 1.2, 1.1])
     for residuals in ([1.0] * 101, [2.0**k for k in range(41)], [1.0 - 1e-5 * k for k in range(101)]):
         text = advice(residuals=residuals, true_residual=residuals[-1])
         assert "maxiter" not in text

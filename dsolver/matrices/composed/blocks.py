@@ -110,7 +110,7 @@ def _as_rows(part: Any) -> Any:
     if isinstance(part, Problem):
         part = part.to_scipy()
     elif not is_matrix(part):
-        raise InputError(f"a block must be a sparse matrix, a problem or None, not {no_matrix(part)}")
+        raise InputError(f"a block must be a sparse matrix, a problem, or None for zeros, not {no_matrix(part)}")
     return part.get() if type(part).__module__.startswith("cupyx") else part
 
 

@@ -45,6 +45,11 @@ def _flags(space: Embedding, name: str, flags: Any, cells: str, *, negated: bool
     values = flags if hasattr(flags, "dtype") else np.asarray(flags)
     if np.dtype(values.dtype).kind not in "biu":
         raise InputError(f"{name} has dtype {values.dtype}: it must be True at the cells {cells}")
+    if tuple(values.shape) not in ((), space.shape):
+        raise InputError(
+            f"{name} has shape {tuple(values.shape)}, but the grid is {space.shape}: it must be an array of the grid's "
+            f"shape, True at the cells {cells}, or a function that is"
+        )
     return ((values == 0) if negated else (values != 0)).astype(np.uint8)
 
 

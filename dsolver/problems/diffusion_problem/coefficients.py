@@ -99,6 +99,7 @@ def on_axes(space: Embedding, name: str, value: Any) -> Any:
         if tuple(value.shape) not in ((), space.shape):
             raise InputError(
                 f"{name} has shape {tuple(value.shape)}, but the grid is {space.shape}: they must be equal"
+                f"{_axes_in_front(name, tuple(value.shape), space)}"
             )
         if np.dtype(value.dtype).kind not in ("fiu" if name in (MASK, FIXED, HELD) else "fiuc"):
             flags = ": an image of the cells to keep is active=" if value.dtype == bool else ": real numbers are needed"
@@ -112,6 +113,18 @@ def on_axes(space: Embedding, name: str, value: Any) -> Any:
         f"{name} must be a number, an array of shape {space.shape} (NumPy, CuPy, Dask) or a function of "
         f"{', '.join(space.axes)}, not {in_a_line(value)}"
     )
+
+
+def _axes_in_front(name: str, shape: tuple[int, ...], space: Embedding) -> str:
+    """What makes κ of an array whose first axes count the grid's axes, for messages; nothing for others."""
+    count = space.dimensions
+    if name != "kappa" or shape[-count:] != space.shape:
+        return ""
+    if shape[:-count] == (count,):
+        return "; pass list(kappa) for one along each axis"
+    if shape[:-count] == (count, count):
+        return "; pass numpy.moveaxis(kappa, (0, 1), (-2, -1)) for a full tensor in each cell"
+    return ""
 
 
 def sort_by_kind(

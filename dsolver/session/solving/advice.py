@@ -19,6 +19,8 @@ SMALL: Final = 1e-6
 """Residual, as a part of ‖b‖, below which rounding may be what holds it."""
 TIMES: Final = 20
 """Times the iterations that were made, up to which more of them are advised."""
+TELLING: Final = 10
+"""Iterations after which a residual that does not fall tells that more are no help."""
 MULTIGRID: Final = ("mg", "amg", "auto", "hpcg")
 """Preconditioners of a grid beside which "auto" has nothing to offer."""
 
@@ -92,6 +94,8 @@ def _seen(case: Case) -> str:
             f"The residual still falls: at the pace of the last iterations {math.ceil(further)} more are needed. Raise "
             f"maxiter, or pass x as x0 to go on."
         )
+    if done < TELLING:
+        return f"The residual does not fall in the first {'iteration' if done == 1 else 'iterations'}: raise maxiter."
     small = " Loosen rtol, or raise atol." if case.part <= SMALL else ""
     return f"The residual hardly falls any more, and is {case.part:.1e} of ‖b‖: more iterations are no help.{small}"
 

@@ -154,5 +154,7 @@ def assembled(xp: Any, partition: Partition, blocks: Mapping[int, Any], dtype: V
 
 def misshapen(name: str, shape: tuple[int, ...], grid: tuple[int, ...]) -> str:
     """The message that an array has not the grid's shape."""
+    if any(length != length for length in shape):  # NaN: Dask does not know it
+        return f"{name} has a shape that Dask does not know, {shape}: call {name}.compute_chunk_sizes() first"
     flat = f"; pass {name}.reshape({grid})" if shape == (math.prod(grid),) else ""
     return f"{name} has shape {shape}, but the grid is {grid}: they must be equal{flat}"
