@@ -9,7 +9,8 @@ from typing import Any, final
 from dsolver.discretize.system import System
 from dsolver.distributed.nullspace import Inconsistency, dots
 from dsolver.engines.base import PerChunk
-from dsolver.engines.complex import ComplexEngine, ComplexField
+from dsolver.engines.complex import ComplexEngine
+from dsolver.engines.complex_handles import ComplexField
 
 
 @final

@@ -7,7 +7,8 @@ from typing import Any, final
 
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Field, PartialSums, Scalar
-from dsolver.engines.complex import ComplexEngine, ComplexField
+from dsolver.engines.complex import ComplexEngine
+from dsolver.engines.complex_handles import ComplexField
 from dsolver.kernels.contract import WAXPBY
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, final
 
 import numpy as np
 
 from dsolver.engines.base import Engine, Field, Operand, PartialSums, PerChunk, Scalar
+from dsolver.engines.complex_handles import PARTS, ComplexField, ComplexPerChunk, ComplexScalar, part_of, parts_of_all
 from dsolver.errors import check_block
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import (
@@ -31,39 +32,10 @@ from dsolver.kernels.formats.layout import Layout
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Part = Literal["re", "im"]
-PARTS: Final[tuple[Part, Part]] = ("re", "im")
 HERMITIAN: Final = 1.0
 """Sign of the second part of a product in which x is conjugated."""
 BILINEAR: Final = -1.0
 """Sign where x is not conjugated."""
-
-
-@final
-class ComplexField(Field):
-    """A complex vector; both: its parts as one field of a batched engine, of several vectors all real parts first."""
-
-    def __init__(self, re: Field, im: Field, both: Field | None) -> None:
-        self.re, self.im, self.both = re, im, both
-
-
-@final
-class ComplexScalar(Scalar):
-    """A complex number that every owner knows, in two parts."""
-
-    def __init__(self, re: Scalar, im: Scalar) -> None:
-        self.re, self.im = re, im
-
-
-@final
-class ComplexPerChunk(PerChunk):
-    """Objects made of each part of a complex vector by itself."""
-
-    def __init__(self, re: PerChunk, im: PerChunk) -> None:
-        self.re, self.im = re, im
-
-    def at(self, *path: str | int) -> ComplexPerChunk:
-        return ComplexPerChunk(self.re.at(*path), self.im.at(*path))
 
 
 def _of_real(method: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[ComplexEngine, P], T]:
@@ -117,7 +89,7 @@ class ComplexEngine(Engine):
         """As on every engine; of a complex vector an object is made of each part."""
         if not any(isinstance(operand, ComplexField) for operand in operands):
             return self.real.per_chunk(make, *operands)
-        re, im = (self.real.per_chunk(make, *(_part(o, part) for o in operands)) for part in PARTS)
+        re, im = (self.real.per_chunk(make, *(part_of(o, part) for o in operands)) for part in PARTS)
         return ComplexPerChunk(re, im)
 
     def field(self, layout: PerChunk) -> ComplexField:
@@ -186,7 +158,7 @@ class ComplexEngine(Engine):
             self._dot_plus(x, y, HERMITIAN, parts)
         else:
             for part in PARTS:
-                self.real.run(kernel, *(_part(operand, part) for operand in operands))
+                self.real.run(kernel, *(part_of(operand, part) for operand in operands))
             if kernel is UPDATE_X_R:
                 *_, r, parts = operands
                 self._dot_plus(r, r, HERMITIAN, parts)
@@ -220,7 +192,7 @@ class ComplexEngine(Engine):
 
     def read(self, *scalars: Scalar) -> tuple[float, ...]:
         """The values of scalars, two numbers of each complex one."""
-        return self.real.read(*_flat(scalars))
+        return self.real.read(*parts_of_all(scalars))
 
     def repeat(
         self,
@@ -231,7 +203,7 @@ class ComplexEngine(Engine):
         measured: bool = False,
         ready: bool = False,
     ) -> list[tuple[float, ...]]:
-        return self.real.repeat(step, times, _flat(watch), measured=measured, ready=ready)
+        return self.real.repeat(step, times, parts_of_all(watch), measured=measured, ready=ready)
 
     # -- data --------------------------------------------------------------------------------------------------------
 
@@ -283,17 +255,6 @@ class ComplexEngine(Engine):
             (w.im, b.imag, y.re),
         ):
             self.real.run(WAXPBY, 1.0, out, factor, part, out)
-
-
-def _part(operand: Any, part: Part) -> Any:
-    return getattr(operand, part) if isinstance(operand, ComplexField | ComplexPerChunk) else operand
-
-
-def _flat(scalars: Sequence[Scalar]) -> list[Scalar]:
-    found: list[Scalar] = []
-    for scalar in scalars:
-        found += (scalar.re, scalar.im) if isinstance(scalar, ComplexScalar) else (scalar,)
-    return found
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ As for `Solve`, every rank makes its own instance and runs the same commands at 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, final
@@ -19,12 +19,14 @@ from dsolver.engines.running_program import Blocks
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, TIMES
-from dsolver.krylov.blocks.block import Block, groups_of, width_for
-from dsolver.krylov.blocks.lobpcg import BlockOperator, Lobpcg, NotFiniteError, Pencil
+from dsolver.krylov.blocks.block import Block, width_for
+from dsolver.krylov.blocks.lobpcg import Lobpcg, NotFiniteError
+from dsolver.krylov.blocks.pencil import BlockOperator, Pencil
 from dsolver.krylov.method import Operator
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import make
 from dsolver.preconditioners.relaxation.chebyshev import noise
+from dsolver.program.block_operators import DiagonalOperator, OperatorInGroups
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.status import Status
@@ -34,7 +36,7 @@ FALLEN: Final = 0.9
 STAGNATION: Final = 60
 """Iterations after which residuals that have not become smaller are given up, where M is multigrid."""
 ONE_LEVEL: Final = 500
-"""Likewise where M has no coarse grid."""
+"""Such a number where M has no coarse grid."""
 
 
 @final
@@ -166,7 +168,11 @@ class EigenProgram(Solve):
         at_once = width if problem.operator is None else 1
         a = self._matrix(self.method.operator, self.prepared.site.chunks, problem.senders, at_once)
         plain = terms.highest or terms.plain
-        m = _InGroups(self._engine, self._engine.copy, None, 1, recorded=False) if plain else self._inverse(width)
+        m = (
+            OperatorInGroups(self._engine, self._engine.copy, None, 1, recorded=False)
+            if plain
+            else self._inverse(width)
+        )
         return Pencil(a=a, b=self._b(width), m=m, norm=norm, sign=-1.0 if terms.highest else 1.0)
 
     def _b(self, width: int) -> BlockOperator | None:
@@ -178,20 +184,20 @@ class EigenProgram(Solve):
             one = Matrix(engine, self.prepared.beside[0], problem.part_senders[0])
             return self._matrix(one, self.prepared.beside[0], problem.part_senders[0], width)
         if volumes is None:
-            return None if self._mass is None else _Diagonal(self._mass)
+            return None if self._mass is None else DiagonalOperator(self._mass)
         diagonal = engine.field(self.layout)
         engine.run(LOAD, self.layout, volumes, diagonal)
         if self._mass is None:
-            return _Diagonal(diagonal)
+            return DiagonalOperator(diagonal)
         made = engine.field(self.layout)
         engine.run(TIMES, diagonal, self._mass, made)
-        return _Diagonal(made)
+        return DiagonalOperator(made)
 
     def _matrix(self, one: Operator, chunks: PerChunk, senders: Any, width: int) -> BlockOperator:
         """A distributed matrix on groups of columns, if the engine has fields of several; `one` may be a function."""
         view = self._engine.batched(width) if width > 1 else None
         wide = None if view is None else Matrix(view, chunks, senders).multiply
-        return _InGroups(self._engine, one.multiply, wide, width, recorded=isinstance(one, Matrix))
+        return OperatorInGroups(self._engine, one.multiply, wide, width, recorded=isinstance(one, Matrix))
 
     def _inverse(self, width: int) -> BlockOperator:
         """M on groups of columns, if it can be made for them."""
@@ -200,11 +206,11 @@ class EigenProgram(Solve):
         view = engine.batched(width) if width > 1 and spec.preconditioner.can.batched and single is not None else None
         if view is None:
             recorded = single is not None and spec.preconditioner.can.recorded
-            return _InGroups(engine, one, None, 1, recorded=recorded)
+            return OperatorInGroups(engine, one, None, 1, recorded=recorded)
         matrix = Matrix(view, self.prepared.site.chunks, spec.problem.senders)
         site = replace(self.prepared.site, engine=view, matrix=matrix, method=None, single=single)
         wide = make(spec.preconditioner, site, spec.precond_dtype)
-        return _InGroups(
+        return OperatorInGroups(
             engine, one, None if wide is None else wide.apply, width, recorded=spec.preconditioner.can.recorded
         )
 
@@ -235,59 +241,6 @@ class EigenProgram(Solve):
         if modes.iterations - self._since >= (STAGNATION if self._spec.preconditioner.can.multilevel else ONE_LEVEL):
             return Status.STAGNATED
         return Status.MAX_ITERATIONS if modes.iterations >= terms.maxiter else None
-
-
-Apply = Callable[[Field, Field], None]
-
-
-# -- operators on blocks -------------------------------------------------------------------------------------------
-
-
-@final
-class _InGroups(BlockOperator):
-    """An operator that is read once for a group of columns where it can be, by steps that engines record.
-
-    Args:
-        one: the operator on a vector.
-        wide: the same on as many columns as a group has; None where there is none.
-        recorded: whether `one` may be recorded.
-    """
-
-    def __init__(self, engine: Engine, one: Apply, wide: Apply | None, width: int, *, recorded: bool) -> None:
-        self._engine, self._one, self._wide, self._width, self._recorded = engine, one, wide, width, recorded
-        self._steps: dict[tuple[Field, Field, int], Callable[[], None]] = {}
-
-    def apply(self, x: Block, y: Block, wanted: Collection[int]) -> None:
-        """As in `BlockOperator`: groups with two columns that are wanted at once, the others by columns."""
-        for first, last in groups_of(len(x), self._width):
-            needed = [number for number in range(first, last) if number in wanted]
-            if self._wide is not None and last - first == self._width and len(needed) > 1:
-                self._engine.replay(self._step(self._wide, x, y, first, last))
-                continue
-            for number in needed:
-                if self._recorded:
-                    self._engine.replay(self._step(self._one, x, y, number, number + 1))
-                else:
-                    self._one(x.columns[number], y.columns[number])
-
-    def _step(self, apply: Apply, x: Block, y: Block, first: int, last: int) -> Callable[[], None]:
-        """The operator on columns first .. last, the same object each time, as columns are: parts of blocks are new."""
-        key = x.columns[first], y.columns[first], last - first
-        if key not in self._steps:
-            self._steps[key] = partial(apply, x.field(first, last), y.field(first, last))
-        return self._steps[key]
-
-
-@final
-class _Diagonal(BlockOperator):
-    """A diagonal matrix."""
-
-    def __init__(self, diagonal: Field) -> None:
-        self._diagonal = diagonal
-
-    def apply(self, x: Block, y: Block, wanted: Collection[int]) -> None:  # noqa: ARG002  # all cost less than a choice
-        """As in `BlockOperator`."""
-        x.times(self._diagonal, y)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final, final
+from typing import final
 
 from dsolver.discretize.complex_system import ComplexSystem
 from dsolver.discretize.system import System
 from dsolver.distributed.matrix import Matrix
-from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.engines.base import Engine, PerChunk
 from dsolver.engines.complex import ComplexEngine
 from dsolver.engines.running_program import Blocks
-from dsolver.errors import InputError
 from dsolver.kernels import Backend
-from dsolver.kernels.contract import LOAD, WAXPBY
 from dsolver.kernels.foresight import UnforeseenError
 from dsolver.krylov.method import ApproximateInverse, KrylovMethod
 from dsolver.multigrid.reuse import KeptLevels, Outcome, Reuse, same_order
 from dsolver.preconditioners.base import Built, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
-from dsolver.preconditioners.relaxation.chebyshev import noise
 from dsolver.program.batches.batch import Batch
 from dsolver.program.batches.column import Sides
 from dsolver.program.batches.widths import BatchesByWidth
+from dsolver.program.null_space_check import check_null_space
 from dsolver.program.spec import SolveSpec
-
-FIXED: Final = 1e-6
-"""‖A n‖ over ‖A v‖, for a part n of a vector v, up to which A makes n zero."""
 
 
 @final
@@ -137,35 +130,7 @@ class PreparedProgram(ABC):
         self._kept = None  # the site has them
         self.system.settle(self.layout)
         if self._spec.problem.operator is not None:
-            self._check_null_space()
-
-    def _check_null_space(self) -> None:
-        """Refuse a function for A that does not make zero what the matrix for M makes zero.
-
-        Right-hand sides and solutions have nothing of that. Raises InputError.
-        """
-        engine, method, sizes = self._vectors, self.method, []
-        v, av = method.work
-        engine.run(LOAD, self.layout, engine.per_chunk(partial(noise, engine.partition)), v)
-        for _ in range(2):  # of a rough vector, and of its part in the null space
-            method.operator.multiply(v, av)
-            sizes.append((math.sqrt(self._square(av)), self._square(v)))
-            engine.run(WAXPBY, 1.0, v, -1.0, self.prepared.sides.centered(v), v)
-        (rough, _), (left, of_part) = sizes
-        if left > FIXED * rough and of_part == 0.0:
-            raise InputError("A is not linear: A(0) is not 0. What does not depend on x belongs to b")
-        if left > FIXED * rough:
-            raise InputError(
-                "M_from is singular, and A is not: b and x would lose what M_from makes zero. Add something to the "
-                "diagonal of M_from"
-            )
-
-    def _square(self, v: Field) -> float:
-        """vᵀv."""
-        engine = self._vectors
-        square = engine.scalar(0.0)
-        engine.dot(v, v, engine.partial_sums(), square)
-        return engine.read(square)[0]
+            check_null_space(self._vectors, self.layout, self.method, self.prepared.sides)
 
     def await_levels(self) -> None:
         """Wait until the owners have made what the preconditioner keeps, or have refused it: tasks tell that late."""

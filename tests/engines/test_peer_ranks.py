@@ -19,7 +19,7 @@ from dsolver.engines.transport.connections import Connections
 from dsolver.grid.box import BOX_OFFSETS
 from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.layout import HaloLayout
-from dsolver.krylov.blocks import lobpcg
+from dsolver.krylov.blocks import lobpcg, projected
 from dsolver.multigrid.geometric.assembly import chunk_layout
 from dsolver.preconditioners import Algebraic, Chebyshev, Multigrid
 from dsolver.program.eigen import EigenProgram, EigenTerms, Found
@@ -137,13 +137,13 @@ def test_eigenvalues_take_one_round_an_iteration(monkeypatch: pytest.MonkeyPatch
 
 def test_ranks_that_round_otherwise_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Signs of vectors are as good the other way round, but not on one of two ranks."""
-    ritz, here, spec = lobpcg._ritz, threading.local(), modes_of(None)
+    ritz, here, spec = projected.ritz, threading.local(), modes_of(None)
 
     def turned(whole: Any, size: int) -> Any:
         values, best, *rest = ritz(whole, size)
         return values, best if here.first else -best, *rest
 
-    monkeypatch.setattr(lobpcg, "_ritz", turned)
+    monkeypatch.setattr(lobpcg, "ritz", turned)
 
     def run(engine: Any) -> Found:
         here.first = 0 in engine.owned

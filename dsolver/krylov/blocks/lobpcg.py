@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Protocol, final
+from typing import Final, final
 
 import numpy as np
 
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.errors import InputError
 from dsolver.krylov.blocks.block import Block
+from dsolver.krylov.blocks.pencil import Pencil
+from dsolver.krylov.blocks.projected import orthonormal, ritz
 from dsolver.krylov.blocks.rounds import F64, Numbers, RoundedOtherwiseError, Rounds
 
-ROUNDING: Final = 1e-14
-"""Square of a vector's length beyond others, as a part of the largest, up to which it is rounding and is dropped."""
-NEGATIVE: Final = -1e-8
-"""Such a square that is no rounding."""
 SOUND: Final = 1e-2
 """Least such square with which vectors are orthonormal to rounding after one pass."""
 FAIR: Final = 1e-3
@@ -32,25 +28,6 @@ UNREACHABLE: Final = 0.1
 """Part of a residual along Y from which on it is taken out."""
 RENEWED: Final = 50
 """Iterations after which vectors are made orthonormal anew: each leaves some rounding."""
-
-
-class BlockOperator(Protocol):
-    """A linear operator on blocks."""
-
-    def apply(self, x: Block, y: Block, wanted: Collection[int]) -> None:
-        """y = the operator times x, of the wanted columns at least."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Pencil:
-    """The matrices of an eigenvalue problem, and what is known of them."""
-
-    a: BlockOperator
-    b: BlockOperator | None  # B, symmetric positive definite; None for the identity
-    m: BlockOperator  # a preconditioner, near A⁻¹ or the identity; any linear operator will do
-    norm: float  # about ‖A‖
-    sign: float = 1.0  # 1 for the lowest eigenvalues, -1 for the highest
 
 
 class NotFiniteError(ArithmeticError):
@@ -154,7 +131,7 @@ class Lobpcg:
         rows of C_R have for the old X.
         """
         live, size, before = len(self._iterates), self._size, self._w.stop
-        values, best, moved, projected, largest = _ritz(self._projected, live)
+        values, best, moved, projected, largest = ritz(self._projected, live)
         coefficients = np.zeros((before, 2 * size))
         coefficients[:, :live] = self._basis @ best
         coefficients[:, size : size + moved.shape[1]] = self._basis @ moved
@@ -273,7 +250,7 @@ class Lobpcg:
         columns = [i - new.start for i in used]
         square, along = products[np.ix_(used, columns)], products[np.ix_(old, columns)]
         self._check(products[np.ix_([*old, *used], columns)])
-        turned, least = _orthonormal(square, along)
+        turned, least = orthonormal(square, along)
         made = np.zeros((new.stop, len(new)))
         made[used, : turned.shape[1]] = turned
         made[old, : turned.shape[1]] = -along @ turned
@@ -303,50 +280,3 @@ class Lobpcg:
     def _check(self, numbers: F64) -> None:
         if not np.isfinite(numbers).all():
             raise NotFiniteError("NaN or infinity appeared")
-
-
-# -- small dense problems, with numbers ------------------------------------------------------------------------------
-
-
-def _orthonormal(square: F64, along: F64) -> tuple[F64, float]:
-    """Combinations of vectors that are orthonormal once their parts along others are taken out.
-
-    Args:
-        square: products of the vectors with each other.
-        along: of orthonormal ones with the vectors.
-
-    Returns:
-        Coefficients (vectors, as many as do not depend on others), and the least square of a length that is left of
-        1: what rounding is relative to.
-
-    Raises:
-        InputError: a square is negative.
-    """
-    squares = np.diag(square)
-    lengths = np.sqrt(squares.clip(min=0.0))
-    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
-    beyond = scale[:, None] * ((square + square.T) / 2.0 - along.T @ along) * scale
-    if not len(squares):
-        return np.zeros((0, 0)), 1.0
-    parts, turned = np.linalg.eigh(beyond)
-    if (squares < 0.0).any() or parts[0] < NEGATIVE:
-        raise InputError("B is not positive definite: there is an x with xᵀBx < 0")
-    kept = parts > max(ROUNDING, ROUNDING * parts[-1])
-    least = float(parts[kept][0]) if kept.any() else 1.0
-    return scale[:, None] * turned[:, kept] / np.sqrt(parts[kept]), least
-
-
-def _ritz(whole: F64, size: int) -> tuple[F64, F64, F64, F64, F64]:
-    """Rayleigh and Ritz on an orthonormal basis whose first vectors are the X before.
-
-    Returns:
-        The lowest values, ascending, the coefficients of their vectors, those of the directions P, A projected on both,
-        and the largest magnitude of all values.
-    """
-    values, c = np.linalg.eigh(whole)
-    rest = c[:, size:]
-    q = np.linalg.qr(rest[:size].T)[0] if rest.shape[1] else np.zeros((0, 0))
-    projected = np.zeros((size + q.shape[1],) * 2)
-    projected[:size, :size] = np.diag(values[:size])
-    projected[size:, size:] = q.T @ (values[size:, None] * q)
-    return values[:size], c[:, :size], rest @ q, projected, abs(values).max(keepdims=True)

@@ -15,7 +15,8 @@ from dsolver.matrices.composed.blocks import FieldMatrix
 from dsolver.matrices.properties import is_upwind
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import Preconditioner, is_a
-from dsolver.preconditioners.blocks.base import BlockField, BlockPreconditioner, BlockSystem
+from dsolver.preconditioners.blocks.base import BlockPreconditioner
+from dsolver.preconditioners.blocks.fields import BlockField, BlockSystem
 from dsolver.preconditioners.direct.choice import cost_little
 from dsolver.preconditioners.relaxation.chebyshev import Chebyshev
 from dsolver.problems import Problem

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Final, final
 
 from dsolver.distributed.forecast import F64, I32, Part
 from dsolver.engines.base import Engine, Field, Halo, PerChunk
-from dsolver.engines.complex import PARTS, ComplexEngine
+from dsolver.engines.complex import ComplexEngine
+from dsolver.engines.complex_handles import PARTS
 from dsolver.errors import InputError
 from dsolver.kernels.contract import DIRECT_PART, DIRECT_SOLVE, DIRECT_SOLVE_COMPLEX
 from dsolver.kernels.direct.factors import MatrixTraits

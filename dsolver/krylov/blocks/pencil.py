@@ -1,0 +1,28 @@
+"""Pencil of an eigenvalue problem A x = λ B x: its matrices as operators on blocks, and a preconditioner."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol, final
+
+from dsolver.krylov.blocks.block import Block
+
+
+class BlockOperator(Protocol):
+    """A linear operator on blocks."""
+
+    def apply(self, x: Block, y: Block, wanted: Collection[int]) -> None:
+        """y = the operator times x, of the wanted columns at least."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Pencil:
+    """The matrices of an eigenvalue problem, and what is known of them."""
+
+    a: BlockOperator
+    b: BlockOperator | None  # B, symmetric positive definite; None for the identity
+    m: BlockOperator  # a preconditioner, near A⁻¹ or the identity; any linear operator will do
+    norm: float  # about ‖A‖
+    sign: float = 1.0  # 1 for the lowest eigenvalues, -1 for the highest
