@@ -116,7 +116,7 @@ def on_axes(space: Embedding, name: str, value: Any) -> Any:
 
 
 def _axes_in_front(name: str, shape: tuple[int, ...], space: Embedding) -> str:
-    """What makes κ of an array whose first axes count the grid's axes, for messages; nothing for others."""
+    """Advice on an array of κ whose first axes count the grid's axes; nothing on others."""
     count = space.dimensions
     if name != "kappa" or shape[-count:] != space.shape:
         return ""
