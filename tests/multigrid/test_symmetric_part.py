@@ -51,7 +51,7 @@ def test_levels_are_the_same_bits_for_any_number_of_chunks(matrix: Any, m: str) 
         assert hierarchy_of_matrix(matrix, chunks, small).digests == hashes
 
 
-@pytest.mark.parametrize("m", [Algebraic(coarsening="pmis", coarse_rows=20), Algebraic(coarse_rows=20)])
+@pytest.mark.parametrize("m", [Algebraic(coarsening=m, coarse_rows=20) for m in ("pmis", "aggregation")])
 def test_coarse_levels_are_galerkin_products_of_a_itself(m: Algebraic) -> None:
     matrix = convection(12, 3.0)
     _, matrices, levels = hierarchy_of_matrix(matrix, 3, m)
@@ -90,7 +90,8 @@ def test_cycles_are_w_where_convection_is_strong() -> None:
     a = convection(40, 10.0)
     b = a @ np.random.default_rng(0).standard_normal(a.shape[0])
     v, w, usual = (
-        dsolver.solve(a, b, M=Algebraic(cycle=cycle), rtol=1e-8, device="cpu").iterations for cycle in ("V", "W", None)
+        dsolver.solve(a, b, M=Algebraic(coarsening="aggregation", cycle=cycle), rtol=1e-8, device="cpu").iterations
+        for cycle in ("V", "W", None)
     )
     assert usual == w < 0.8 * v
 

@@ -17,6 +17,11 @@ smooth along them: 20 iterations in place of 30 to 250."""
 FLOW_THETA: Final = 0.15
 """Strength of "aggregation" on a grid with a flow: below 1/6, a coupling in a box without one. Iterations of BiCGStab
 at cell Péclet numbers from 0.1 to 10,000 (`bench/flow.py`): at most 39 in place of 43 on 128², 29 as before on 32³."""
+SHORT_ROWS: Final = 9
+"""Entries a row, on average, up to which an unsymmetric matrix has ideal restriction. Of triangles with upwind
+differences or SUPG, at cell Péclet numbers from 0.1 to 100, GMRES takes 0.37 to 0.64 of the iterations of "aggregation"
+then, and a first solve 0.4 to 0.63 of its time. Of tetrahedra, with 10 to 14 entries, iterations are 0.6 to 0.9, but
+levels have 3 to 5 times the entries of A, and a first solve takes 1.0 to 1.9 times as long (`bench/convection.py`)."""
 SMOOTHER: Final = {"pmis": "jacobi", "aggregation": "chebyshev", "air": "jacobi"}
 AGGRESSIVE: Final = 1
 """Levels that "pmis" coarsens twice at once, where nothing else is said."""
@@ -30,6 +35,14 @@ def has_nodes(problem: Problem) -> bool:
 def flows(problem: Problem) -> bool:
     """Whether rows are those of a flow on a grid, or of a stencil that is not symmetric."""
     return isinstance(problem, MatrixProblem) and problem.of_grid is not None and bool(problem.asymmetry)
+
+
+def suits_ideal_restriction(problem: Problem) -> bool:
+    """Whether nearly ideal restriction serves an unsymmetric matrix better than aggregates do.
+
+    Where couplings of both signs prevail it may not converge: of tetrahedra with SUPG at a cell Péclet number of 1000.
+    """
+    return flows(problem) or (problem.elliptic and row_length(problem) <= SHORT_ROWS)
 
 
 def node_of(problem: Problem) -> int:

@@ -38,6 +38,7 @@ from dsolver.preconditioners.algebraic.defaults import (
     has_nodes,
     node_of,
     row_length,
+    suits_ideal_restriction,
 )
 from dsolver.preconditioners.algebraic.finest import alone, of_grid, of_matrix
 from dsolver.preconditioners.algebraic.memory import of_levels
@@ -57,9 +58,8 @@ TYPICAL: Final = 15
 class Algebraic(Preconditioner):
     """One cycle of algebraic multigrid, for any matrix with a positive diagonal, of a grid or not: ``"amg"``.
 
-    It is made for symmetric positive definite matrices. Where A is not symmetric, coarsening follows (A + Aᵀ) / 2, and
-    methods such as GMRES are expected; that serves diffusion with convection, by BiCGStab on grids, where restriction
-    knows the flow.
+    It is made for symmetric positive definite matrices. Where A is not symmetric, restriction knows which way its
+    couplings lead, and methods such as GMRES are expected, on grids BiCGStab; that serves diffusion with convection.
 
     Set-up is shared by all chunks and runs on their devices; the levels are the same to the bit however many chunks and
     workers there are, on GPUs too. Coarse matrices are PᵀAP (docs/theory.md).
@@ -69,9 +69,9 @@ class Algebraic(Preconditioner):
             interpolation "extended+i" over a distance of two. "aggregation": smoothed aggregation, which keeps the
             near-null space that `dsolver.matrix` was given; for elasticity, and unstructured meshes. "air": coarse
             points, nearly ideal restriction to them, and sweeps over fine points after each correction; for flows, the
-            stronger the better. By default "air" for a flow on a grid, unless `smoother` or `omega` is given,
-            "aggregation" where else A is not symmetric, nodes have several unknowns, or a near-null space was given,
-            and "pmis" for all others.
+            stronger the better. By default "aggregation" where nodes have several unknowns, or a near-null space was
+            given; else "pmis" where A is symmetric; else "air" for flows on grids, and for matrices that are elliptic
+            and have nine entries a row or less; "aggregation" for others, and where `smoother` or `omega` is given.
         theta: of "pmis", a coupling is strong if it is larger than this part of its row's largest one; by default 0.25,
             and 0.3 where rows have more than 8 entries on average, as those of finite elements have. The same of "air",
             by default 0.3. Of "aggregation", if |a_ij| > theta √(a_ii a_jj), half of it on each coarser level; by
@@ -219,9 +219,12 @@ class Algebraic(Preconditioner):
     def _coarsening(self, problem: Problem) -> str:
         if self.coarsening is not None:
             return self.coarsening
-        if flows(problem) and self.smoother is None and self.omega is None:
-            return "air"
-        return "aggregation" if problem.asymmetry or has_nodes(problem) else "pmis"
+        if has_nodes(problem):
+            return "aggregation"
+        if not problem.asymmetry:
+            return "pmis"
+        ideal = self.smoother is None and self.omega is None and suits_ideal_restriction(problem)
+        return "air" if ideal else "aggregation"
 
     def _method(self, problem: Problem) -> Method:
         coarsening, size = self._coarsening(problem), node_of(problem)
