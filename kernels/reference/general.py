@@ -17,13 +17,12 @@ from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GhostRows
 from dsolver.kernels.general.operations import Between
 from dsolver.kernels.general.setup import GeneralSetup
-from dsolver.kernels.reference import block_slices, octets
-from dsolver.kernels.reference.csr import TextbookRows, TextbookTransferRows, chunks
+from dsolver.kernels.reference.csr import TextbookRows, TextbookTransferRows
 
 
 @final
 class TextbookGeneral(GeneralSetup):
-    """Text-book formats of general matrices."""
+    """General matrices as the text-book has them: compressed rows, whatever format is chosen."""
 
     def statistics(self, rows: Csr, columns: int, blocks: Sequence[int] = BLOCKS) -> Statistics:
         return statistics(rows, columns, blocks)
@@ -32,12 +31,6 @@ class TextbookGeneral(GeneralSetup):
         return look(rows, allowed, Team())
 
     def product(self, rows: Csr, columns: int, choice: Choice, measured: Any = None) -> Any:
-        if choice.name == "chunks":
-            return chunks(rows, columns)
-        if choice.name == "octets":
-            return octets.made(rows, columns)
-        if choice.name == "slices":
-            return block_slices.made(rows, columns, block=choice.block, window=choice.window)
         return TextbookRows(shape=(rows.size, columns), entries=rows)
 
     def diagonal(self, rows: Csr) -> Array:

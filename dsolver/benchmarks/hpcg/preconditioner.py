@@ -8,7 +8,7 @@ from typing import ClassVar, Final, final
 
 from dsolver.benchmarks.hpcg.levels import HPCG_LEVELS, MakeLevels, partitions
 from dsolver.benchmarks.hpcg.step import cycle
-from dsolver.distributed.forecast import F64, I32, Part
+from dsolver.distributed.forecast import I32, Part
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.layout import SLICE
@@ -21,8 +21,6 @@ REACHED: Final = 0.915
 """The part of a GPU's bandwidth at which an iteration moves its bytes: H200, docs/performance.md."""
 HEADER_BYTES: Final = 16
 """Bytes of each slice on a GPU: where it is, and where its entries at coarse points begin, as everywhere in 4 more."""
-MIXED_BYTES: Final = 3 * HEADER_BYTES
-"""Bytes of each slice of a level in the orders of mixed launches (`kernels/cuda/hpcg/mixed_colors.py`)."""
 
 
 @final
@@ -85,8 +83,6 @@ class Hpcg(Preconditioner):
         shared = sum(fine.halo_matrix // 4 for fine, _ in steps)
         for level in levels:
             level.way += (I32 + part.cuda * HEADER_BYTES) * level.size // SLICE
-            if part.cuda and value != F64:
-                level.way += MIXED_BYTES * level.size // SLICE
         return Forecast(
             levels=levels,
             exact=part.exact(levels[0], compact=True),

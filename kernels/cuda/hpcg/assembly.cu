@@ -1,4 +1,4 @@
-// Set-up of HPCG's matrices: slices whose upper entries end with those at coarse points, and the order of mixed launches.
+// Set-up of HPCG's matrices: slices whose upper entries end with those at coarse points.
 
 #include "slices.cuh"
 #include "range.cuh"
@@ -41,27 +41,19 @@ extern "C" __global__ void pack_smoothed(
     smoothed[s] = {found.start, found.columns, found.slice, shape};
 }
 
-// Where each slice of a half sweep belongs in the order of its mixed launches (mixed_colors.py): the key of a sort. Launch
-// chains * i + k has slab k of color i, and of its colors TURN slices each in turn, so that all of them come to the end of
-// their slab together. colors (count, 2): where the walk begins, and its first item; cuts (count, slabs + 1). 8 bytes a slice.
-constexpr int TURN = 32, RANKS = 1 << 20;   // keys have 11 bits for the launch
-
-extern "C" __global__ void mixed_order(
-    const int* __restrict__ colors, const int* __restrict__ cuts, int count, int slabs, int chains, int step, int items,
-    int* __restrict__ key, int* __restrict__ slice
+// filled, which was zero: whether a slice of each color has upper entries. begins (colors + 1): storage slices, the guard
+// being slice 0.
+extern "C" __global__ void mark_filled(
+    const Header* __restrict__ headers, const long long* __restrict__ begins, int colors, int slices, int* __restrict__ filled
 ) {
-    const int item = blockIdx.x * blockDim.x + threadIdx.x;
-    if (item >= items) return;
-    int i = count - 1;
-    while (colors[2 * i + 1] > item) --i;
-    const int at = item - colors[2 * i + 1];
-    const int* const cut = cuts + i * (slabs + 1);
-    int low = 0, high = slabs;
+    const int s = blockIdx.x * blockDim.x + threadIdx.x;
+    if (s >= slices) return;
+    const Header found = load_header(headers + s);
+    if (found.upper() == found.width()) return;
+    int low = 0, high = colors;
     while (high - low > 1) {
         const int middle = (low + high) / 2;
-        (cut[middle] <= at ? low : high) = middle;
+        (begins[middle] <= s + 1 ? low : high) = middle;
     }
-    const long long behind = (at - cut[low]) / TURN * TURN;
-    key[item] = (chains * i + low) * RANKS + static_cast<int>(behind * RANKS / (cut[low + 1] - cut[low]));
-    slice[item] = colors[2 * i] + step * at;
+    filled[low] = 1;
 }

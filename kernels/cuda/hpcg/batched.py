@@ -24,11 +24,11 @@ class HpcgColumns(SeparateColumns, CudaMatrixColumns):
 
     def symgs(self, r: Array, x: Array) -> None:
         self._half_sweep("forward_from_zero", self._sweeps()[0], r, x)
-        self._half_sweep("backward", self._sweeps(every=False)[1], x, x)
+        self._half_sweep("backward", self._sweeps(self.one.filled)[1], x, x)
 
     def presmooth(self, r: Array, x: Array, e: Array) -> None:
         self._half_sweep("forward_from_zero", self._sweeps()[0], r, x)
-        self._half_sweep("backward_keep", self._sweeps(every=False)[1], x, e)
+        self._half_sweep("backward_keep", self._sweeps(self.one.filled)[1], x, e)
 
     def restrict(self, t: Injection, r: Array, x: Array, e: Array, rc: Array) -> None:
         a = self.one
@@ -40,4 +40,4 @@ class HpcgColumns(SeparateColumns, CudaMatrixColumns):
 
     def postsmooth(self, r: Array, c: Array, e: Array, x: Array, w: Array) -> None:
         self._half_sweep("forward_corrected", self._sweeps()[0], r, c, e, x, w, headers=self.one.smoothed)
-        self._half_sweep("backward", self._sweeps(every=False)[1], w, x)
+        self._half_sweep("backward", self._sweeps(self.one.filled)[1], w, x)

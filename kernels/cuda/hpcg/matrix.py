@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.hpcg import mixed_colors
 from dsolver.kernels.cuda.hpcg.batched import HpcgColumns
+from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.schedule import NARROW, HalfSweep, SweepLaunch, color_launch, warps
+from dsolver.kernels.cuda.launch.schedule import HalfSweep, SweepLaunch, color_launch, warps
+from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.cuda.sell.assembly import assembly
 from dsolver.kernels.cuda.sell.assembly.slices import ANY, SlicePart
 from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix
-from dsolver.kernels.cuda.sell.slice_widths import widths_of
 from dsolver.kernels.cuda.vectors.vectors import CudaVectors
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.hpcg import HpcgMatrix, Injection, SeparateSmoothers
@@ -26,16 +26,6 @@ from dsolver.kernels.formats.sell import SellMatrix
 
 FILE, SMOOTHER = "hpcg/assembly.cu", "hpcg/smoother.cu"
 SMOOTHED = SlicePart(name="smoothed", file=FILE, sections=3, widest=1023)
-NUMBER = 2
-"""Word of a header that is the number of its slice."""
-
-
-@cache
-def smoothers(dtype: str) -> dict[str, tuple[Any, Any | None]]:
-    """Kernels of smoother.cu for a value type, each with the one for narrow slices or None."""
-    narrow = {name: kernel(SMOOTHER, name + NARROW, dtype) for name in ("backward", "backward_keep")}
-    names = (*narrow, "forward_corrected", "restrict_residual", "residual_halo")
-    return {name: (kernel(SMOOTHER, name, dtype), narrow.get(name)) for name in names}
 
 
 @final
@@ -43,37 +33,40 @@ def smoothers(dtype: str) -> dict[str, tuple[Any, Any | None]]:
 class CudaHpcgMatrix(SeparateSmoothers, CudaMatrix, HpcgMatrix):
     """A chunk's matrix with HPCG's smoothers and their launches; S is the number of its slices."""
 
-    # the launches of a forward half sweep, and of a backward one that changes x; colors without upper entries are left
-    # out of that.
-    smoothing: tuple[HalfSweep, HalfSweep]
+    filled: frozenset[int]  # colors with upper entries
     smoothed: Array  # uint32 (S, 4), the headers of the slices in storage order, `SmoothedHeader` in hpcg/header.cuh
-    corrected: HalfSweep
+
+    @cached_property
+    def changing_sweep(self) -> HalfSweep:
+        """The launches of a backward half sweep that changes x."""
+        assert self.halves is not None
+        return self.halves[1].sweep(self.filled)
 
     def batched(self, width: int) -> Columns:
         return HpcgColumns(self, width)
 
     def symgs(self, r: Array, x: Array) -> None:
-        self._half_sweep(self.kernels.pair("forward_from_zero"), self.smoothing[0], self.diagonal, r, x)
-        self._half_sweep(self._smoothers["backward"], self.smoothing[1], self.diagonal, x, x)
+        self._half_sweep(self.kernels.function("forward_from_zero"), self.forward_sweep, self.diagonal, r, x)
+        self._half_sweep(self._smoother("backward"), self.changing_sweep, self.diagonal, x, x)
 
     def presmooth(self, r: Array, x: Array, e: Array) -> None:
-        self._half_sweep(self.kernels.pair("forward_from_zero"), self.smoothing[0], self.diagonal, r, x)
-        self._half_sweep(self._smoothers["backward_keep"], self.smoothing[1], self.diagonal, x, e)
+        self._half_sweep(self.kernels.function("forward_from_zero"), self.forward_sweep, self.diagonal, r, x)
+        self._half_sweep(self._smoother("backward_keep"), self.changing_sweep, self.diagonal, x, e)
 
     def restrict(self, t: Injection, r: Array, x: Array, e: Array, rc: Array) -> None:
         first, last = t.slices
         if first < last:
             only = SweepLaunch(launch=color_launch(first - 1, last - 1, self.diagonal.dtype.itemsize, reverse=False))
-            self._half_sweep(self._smoothers["restrict_residual"], HalfSweep(units=(only,)), t.coarse_of, e, rc)
+            self._half_sweep(self._smoother("restrict_residual"), HalfSweep(units=(only,)), t.coarse_of, e, rc)
 
     def postsmooth(self, r: Array, c: Array, e: Array, x: Array, w: Array) -> None:
         # The forward sweep writes every x before it reads it: x + c is in e and c, and need not be formed.
-        self._half_sweep(self._smoothers["forward_corrected"], self.corrected, self.diagonal, r, c, e, x, w)
-        self._half_sweep(self._smoothers["backward"], self.smoothing[1], self.diagonal, w, x)
+        head = (self.smoothed, *self.color_arguments[1:], self.diagonal, r, c, e, x, w)
+        self.kernels.launch_sweep(self._smoother("forward_corrected"), self.forward_sweep, head)
+        self._half_sweep(self._smoother("backward"), self.changing_sweep, self.diagonal, w, x)
 
-    @cached_property
-    def _smoothers(self) -> dict[str, tuple[Any, Any | None]]:
-        return smoothers(self.diagonal.dtype.name)
+    def _smoother(self, name: str) -> Any:
+        return kernel(SMOOTHER, name, self.value_type)
 
 
 @final
@@ -82,8 +75,7 @@ class CudaHpcgHalo(CudaHaloMatrix):
     """Entries that multiply a halo, with HPCG's operations at the boundary."""
 
     def residual_halo(self, t: Injection, q: Array, r: Array, rc: Array, kept: Array) -> None:
-        function, _ = smoothers(self.slices.values.dtype.name)["residual_halo"]
-        self._rows(function, t.coarse_of, q, r, rc, kept)
+        self._rows(kernel(SMOOTHER, "residual_halo", self.value_type), t.coarse_of, q, r, rc, kept)
 
     def restore(self, kept: Array, r: Array) -> None:
         self.vectors.items("scatter", self.size, self.boundary, kept, r)
@@ -116,23 +108,21 @@ def matrix(
 
 def with_launches(a: SellMatrix, coarse: Array) -> CudaHpcgMatrix:
     """The matrix with what its launches need; `coarse` as in `CudaHpcgMatrix`."""
-    parts = assembly.launches(a, widths_of(a.layout, a.local))
-    forward, backward = parts["halves"]
-    planned = mixed_colors.plan(a.layout, parts["by_color"], a.local, (forward, backward))
-    smoothing = planned or (forward.sweep(), backward.sweep(every=False))
-    smoothed = _packed(parts["by_color"], coarse)
-    order = smoothing[0].headers
-    ordered = smoothed if order is None else smoothed[order[:, NUMBER].astype(np.int32)]
-    result = CudaHpcgMatrix(
-        **vars(a),
-        **parts,
-        coarse=coarse,
-        smoothing=smoothing,
-        smoothed=smoothed,
-        corrected=replace(smoothing[0], headers=ordered),
-    )
+    parts = assembly.launches(a)
+    filled, smoothed = _filled(a.layout, parts["by_color"]), _packed(parts["by_color"], coarse)
+    result = CudaHpcgMatrix(**vars(a), **parts, coarse=coarse, filled=filled, smoothed=smoothed)
     cupy.cuda.get_current_stream().synchronize()  # sweeps read a matrix before they wait for earlier launches
     return result
+
+
+def _filled(layout: Layout, by_color: Array) -> frozenset[int]:
+    """The colors with upper entries."""
+    flags, count = cupy.zeros(layout.colors, dtype=np.int32), len(by_color)
+    if count:
+        begins = table(np.asarray(layout.color_slices, dtype=np.int64))
+        arguments = (by_color, begins, np.int32(layout.colors), np.int32(count), flags)
+        kernel(FILE, "mark_filled", ANY)(*warps(-(-count // SLICE)), arguments)
+    return frozenset(np.flatnonzero(foreseen_numbers(flags)).tolist())
 
 
 def _packed(by_color: Array, coarse: Array) -> Array:

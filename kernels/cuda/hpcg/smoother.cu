@@ -10,7 +10,7 @@
 KERNEL(backward, 10)(
     MATRIX, const real* __restrict__ diagonal, const real* w, real* x, RANGE
 ) {
-    OWN_ITEM(int)
+    OWN_SLICE(int)
     const real d = __ldcs(diagonal + p);
     const Ahead ahead = request_half(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
@@ -25,7 +25,7 @@ KERNEL(backward_keep, 10)(
     MATRIX, const real* __restrict__ diagonal, real* x, real* __restrict__ e,
     RANGE
 ) {
-    OWN_ITEM(int)
+    OWN_SLICE(int)
     const real d = __ldcs(diagonal + p);
     const Ahead ahead = request_half(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
@@ -73,35 +73,13 @@ KERNEL(forward_corrected, 10)(
     const real* __restrict__ r, const real* __restrict__ c, const real* __restrict__ e, real* x,
     real* __restrict__ w, RANGE
 ) {
-    OWN_ITEM(int)
+    OWN_SLICE(int)
     const Corrected sum = corrected_products(slice, found.coarse(), x, c, lane);
     const real right = __ldcs(r + p), d = __ldcs(diagonal + p);
     const real kept = slice.upper < slice.width ? __ldcs(e + p) : real(0);   // (U x)/d: nothing at coarse points
     const real fresh = quotient(right - sum.lower, d);
     __stcs(w + p, fresh);
     x[p] = fresh - kept - quotient(sum.tail, d);
-}
-
-KERNEL(backward_narrow, 8)(MATRIX, const real* __restrict__ diagonal, const real* w, real* x, RANGE) {
-    OWN_BUNDLE(Half::UPPER, rows)
-    wait_for_last_launch();
-    real old[SLICES], sum[SLICES];
-    bundle_items(rows, w, old);
-    bundle_products(rows, x, sum);
-    EACH_SLICE(rows) x[rows.p[j]] = old[j] - quotient(sum[j], d[j]);
-}
-
-KERNEL(backward_keep_narrow, 8)(MATRIX, const real* __restrict__ diagonal, real* x, real* __restrict__ e, RANGE) {
-    OWN_BUNDLE(Half::UPPER, rows)
-    wait_for_last_launch();
-    real old[SLICES], sum[SLICES];
-    bundle_items(rows, x, old);
-    bundle_products(rows, x, sum);
-    EACH_SLICE(rows) {
-        const real change = quotient(sum[j], d[j]);
-        __stcs(e + rows.p[j], change);
-        x[rows.p[j]] = old[j] - change;
-    }
 }
 
 // rc = (L e) at the coarse points, the residual after the pre-smoother. Coarse points are an eighth of the rows with

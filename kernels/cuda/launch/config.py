@@ -15,17 +15,13 @@ class LaunchConfig:
     # most warps of a block that multiplies, one slice each: 1, 2, 4 or, of float32, 8, the kernels' launch bounds
     # (`WIDEST` in slices.cuh).
     warps: int
-    narrow: bool = True  # whether colors with hardly any entries are swept by kernels of their own
     slab_share: float = 0.27  # share of L2 that x of one slab takes where x of a level does not fit there
     cached_slabs: int  # slabs of a large level whose x does fit
-    # share of L2 that x takes between the first and the last color of a slab where launches have slices of all colors
-    # (mixed_colors.py); 0 where they have one color.
-    mixed_share: float
 
 
 CONFIGS = {
-    8: LaunchConfig(warps=4, cached_slabs=2, mixed_share=0.0),
-    4: LaunchConfig(warps=8, cached_slabs=1, mixed_share=0.47),
+    8: LaunchConfig(warps=4, cached_slabs=2),
+    4: LaunchConfig(warps=8, cached_slabs=1),
 }
 """The configuration by bytes of a value. On an H200:
 
@@ -33,7 +29,4 @@ Sweeps of doubles with 8 warps a block were 3 % slower, with 16 10 %; of floats,
 
 Launches of one chain start early, and of floats all entries are then on their way before the launch before is over: a
 float32 V-cycle from 128³ on took 0.311 ms with one slab where x fits in L2, and 0.346 with two.
-
-Of floats, both smoothers of 256³ took 4 to 5 % less with mixed launches; of doubles the pre-smoother took as long, the
-post-smoother 1.5 % longer.
 """

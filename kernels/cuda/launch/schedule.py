@@ -12,10 +12,10 @@ launch finish, blocks of the other chain fill the device. With one chain, the la
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cupy
 import numpy as np
@@ -27,17 +27,8 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.sell import Slices
 
-if TYPE_CHECKING:
-    from dsolver.kernels.cuda.sell.slice_widths import Widths
-
 WARPS_TO_FILL = 16
 """Warps a multiprocessor, below which blocks become narrower: a small level must reach every one of them first."""
-NARROW = "_narrow"
-"""End of the names of kernels for narrow slices."""
-NARROW_COLUMNS, NARROW_SLICES = 2, 4
-"""Most entry columns of their slices, and slices of a warp, as half_sweeps.cuh says too."""
-NARROW_TO_FILL = 8
-"""Such warps a multiprocessor, below which a slice a warp is faster: by 3 % of a float64 pre-smoother of 128³."""
 CHAINS = 2
 """Streams that share a half sweep in slabs."""
 MOST_COLUMNS = 2
@@ -53,15 +44,10 @@ Launch = tuple[tuple[int], tuple[int], tuple[Any, ...]]
 class SweepLaunch:
     """One launch of a half sweep."""
 
-    launch: Launch  # the launch, with a slice a warp
-    narrow: Launch | None = None  # the same for a kernel of narrow slices, if they are; else None
+    launch: Launch  # with a slice a warp
     chain: int = 0  # which chain it belongs to; launches of a chain run in order
     after: int | None = None  # number of a unit of the other chain that must have run, or None
     awaited: bool = False  # whether a unit of the other chain waits for this one
-
-    def of(self, plain: Any, narrow: Any) -> tuple[Any, Launch]:
-        """The kernel that is launched, of the two, and its launch; there need not be one for narrow slices."""
-        return (plain, self.launch) if narrow is None or self.narrow is None else (narrow, self.narrow)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +55,6 @@ class HalfSweep:
     """The launches of a half sweep, in an order in which they may also run one after the other."""
 
     units: tuple[SweepLaunch, ...]
-    headers: Array | None = None  # uint32 (slices, 4), the headers of the slices in their order; None for storage order
 
     @property
     def chains(self) -> int:
@@ -86,30 +71,20 @@ def warps(count: int, itemsize: int = 8) -> tuple[tuple[int], tuple[int]]:
     return (-(-count // width),), (width * SLICE,)
 
 
-def color_launch(first: int, last: int, itemsize: int, *, reverse: bool, slices: int = 1) -> Launch:
-    """A launch over slices [first, last) of a matrix, front to back or back to front, so many of them a warp."""
+def color_launch(first: int, last: int, itemsize: int, *, reverse: bool) -> Launch:
+    """A launch over slices [first, last) of a matrix, front to back or back to front."""
     start, step = (last - 1, -1) if reverse else (first, 1)
     count = last - first
-    return *warps(-(-count // slices), itemsize), (np.int32(start), np.int32(step), np.int32(count))
-
-
-def _unit(color: Color, span: tuple[int, int], itemsize: int, *, reverse: bool) -> SweepLaunch:
-    """A launch over some slices of a color."""
-    launch = color_launch(*span, itemsize, reverse=reverse)
-    enough = NARROW_TO_FILL * NARROW_SLICES * device_property("multiProcessorCount")
-    if color.columns > NARROW_COLUMNS or span[1] - span[0] < enough or not CONFIGS[itemsize].narrow:
-        return SweepLaunch(launch=launch)
-    return SweepLaunch(launch=launch, narrow=color_launch(*span, itemsize, reverse=reverse, slices=NARROW_SLICES))
+    return *warps(count, itemsize), (np.int32(start), np.int32(step), np.int32(count))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Color:
-    """A color of a half sweep: its slices first .. last, and most entry columns of one that are read."""
+    """A color of a half sweep: its slices first .. last."""
 
     number: int
     first: int
     last: int
-    columns: int
 
 
 def slabs_of(layout: Layout, itemsize: int, columns: int = 1) -> int:
@@ -137,12 +112,12 @@ class HalfSweepCuts:
     itemsize: int
     back: bool
 
-    def sweep(self, *, every: bool = True) -> HalfSweep:
-        """The launches: of every color, or going back of those with upper entries, since others would change nothing.
+    def sweep(self, only: Container[int] | None = None) -> HalfSweep:
+        """The launches, of every color or of these numbers alone, as the others read nothing and would change nothing.
 
-        A color without any reads no slab, so the cuts of the others are the same without it.
+        A color that reads nothing reads no slab, so the cuts of the others are the same without it.
         """
-        kept = [i for i, color in enumerate(self.colors) if every or not self.back or color.columns > 0]
+        kept = [i for i, color in enumerate(self.colors) if only is None or color.number in only]
         colors = [self.colors[i] for i in kept]
         if self.cuts is None:
             return _plain(colors, self.itemsize)
@@ -150,14 +125,11 @@ class HalfSweepCuts:
 
 
 def half_sweeps(
-    layout: Layout, headers: Array, local: Slices, widths: Widths, *, columns: int = 1
+    layout: Layout, headers: Array, local: Slices, *, columns: int = 1
 ) -> tuple[HalfSweepCuts, HalfSweepCuts]:
     """The forward and the backward half sweep over the colors that have rows, of so many vectors at once."""
-    ranges = [(c, int(a) - 1, int(b) - 1) for c, (a, b) in enumerate(pairwise(layout.color_slices)) if a < b]
-    forward, backward = (
-        [Color(number=c, first=a, last=b, columns=int(half[c])) for c, a, b in ranges]
-        for half in (widths.lower, widths.rest)
-    )
+    ranges = enumerate(pairwise(layout.color_slices))
+    colors = [Color(number=c, first=int(a) - 1, last=int(b) - 1) for c, (a, b) in ranges if a < b]
     itemsize = int(local.values.itemsize)
     slabs = slabs_of(layout, itemsize, columns)
 
@@ -165,7 +137,7 @@ def half_sweeps(
         cuts = None if slabs == 1 else cuts_of(layout, colors, slabs, headers, local, back=back)
         return HalfSweepCuts(colors=colors, cuts=cuts, itemsize=itemsize, back=back)
 
-    return half(forward, back=False), half(backward[::-1], back=True)
+    return half(colors, back=False), half(colors[::-1], back=True)
 
 
 def _plain(colors: Sequence[Color], itemsize: int) -> HalfSweep:
@@ -174,7 +146,8 @@ def _plain(colors: Sequence[Color], itemsize: int) -> HalfSweep:
     Neighboring colors walk in opposite directions, so that each launch starts where the one before it ended, in what
     L2 still holds.
     """
-    return HalfSweep(units=tuple(_unit(c, (c.first, c.last), itemsize, reverse=c.number % 2 == 1) for c in colors))
+    launches = (color_launch(c.first, c.last, itemsize, reverse=c.number % 2 == 1) for c in colors)
+    return HalfSweep(units=tuple(SweepLaunch(launch=launch) for launch in launches))
 
 
 def _in_slabs(colors: Sequence[Color], cuts: npt.NDArray[np.int64], itemsize: int, *, back: bool) -> HalfSweep:
@@ -190,8 +163,8 @@ def _in_slabs(colors: Sequence[Color], cuts: npt.NDArray[np.int64], itemsize: in
                 if low < high:
                     first, end = color.first, color.last
                     span = (end - int(high), end - int(low)) if back else (first + int(low), first + int(high))
-                    unit = _unit(color, span, itemsize, reverse=(color.number % 2 == 1) != back)
-                    units.append(replace(unit, chain=chain, after=newest.get((slab - 1, i - 1))))
+                    launch = color_launch(*span, itemsize, reverse=(color.number % 2 == 1) != back)
+                    units.append(SweepLaunch(launch=launch, chain=chain, after=newest.get((slab - 1, i - 1))))
                     last[chain] = len(units) - 1
                 newest[slab, i] = last[chain]
     awaited = {unit.after for unit in units}

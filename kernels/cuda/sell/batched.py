@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import final
 
 import cupy
@@ -10,7 +11,6 @@ import numpy as np
 from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
 from dsolver.kernels.cuda.launch.schedule import HalfSweep, half_sweeps
 from dsolver.kernels.cuda.matrix_passes import MatrixPasses
-from dsolver.kernels.cuda.sell.slice_widths import widths_of
 from dsolver.kernels.formats.base import SeparateBackward, SweepColumns
 from dsolver.kernels.formats.layout import SLICE, Array
 
@@ -48,19 +48,17 @@ class CudaMatrixColumns(SeparateBackward, MatrixPasses, BatchedLaunches, SweepCo
         a = self.one
         headers = a.by_color if headers is None else headers
         head = (headers, *a.color_arguments[1:], a.diagonal, *vectors, length(vectors[0]))
-        a.kernels.launch_sweep((self.function(name), None), sweep, head)
+        a.kernels.launch_sweep(self.function(name), sweep, head)
 
-    def _sweeps(self, *, every: bool = True) -> tuple[HalfSweep, HalfSweep]:
-        """The half sweeps in slabs for so many columns."""
+    def _sweeps(self, only: Container[int] | None = None) -> tuple[HalfSweep, HalfSweep]:
+        """The half sweeps in slabs for so many columns; only: colors of the one that goes back."""
         a = self.one
 
         def make() -> tuple[HalfSweep, HalfSweep]:
-            forward, backward = half_sweeps(
-                a.layout, a.by_color, a.local, widths_of(a.layout, a.local), columns=self.width
-            )
-            return forward.sweep(), backward.sweep(every=every)
+            forward, backward = half_sweeps(a.layout, a.by_color, a.local, columns=self.width)
+            return forward.sweep(), backward.sweep(only)
 
-        return self.kept(f"sweeps of {'all' if every else 'some'}", make)
+        return self.kept("sweeps of all" if only is None else "sweeps of some", make)
 
     def run_pass(self, name: str, *vectors: Array) -> None:
         a = self.one

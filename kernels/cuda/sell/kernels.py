@@ -8,7 +8,7 @@ from typing import Any, Final, final
 import cupy
 
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.schedule import NARROW, HalfSweep
+from dsolver.kernels.cuda.launch.schedule import HalfSweep
 from dsolver.kernels.cuda.launch.streams import Forks, launch_early
 from dsolver.kernels.cuda.vectors.vectors import vectors
 
@@ -29,23 +29,16 @@ class SellKernels:
         file = "multigrid" if name in _MULTIGRID else "sweeps"
         return kernel(f"sell/{file}.cu", name, self.vectors.type_name)
 
-    def pair(self, name: str) -> tuple[Any, Any | None]:
-        """A kernel of half sweeps and the one for narrow slices, or None."""
-        narrow = (
-            kernel("sell/sweeps.cu", name + NARROW, self.vectors.type_name) if name == "forward_from_zero" else None
-        )
-        return self.function(name), narrow
-
-    def launch_sweep(self, functions: tuple[Any, Any | None], sweep: HalfSweep, head: tuple[Any, ...]) -> None:
-        """The launches of a half sweep; head: their first arguments; functions: also one for narrow slices, or None."""
+    def launch_sweep(self, function: Any, sweep: HalfSweep, head: tuple[Any, ...]) -> None:
+        """The launches of a half sweep by a kernel; head: their first arguments."""
         if sweep.chains > 1:
-            self._in_chains(functions, head, sweep)
+            self._in_chains(function, head, sweep)
             return
         for unit in sweep.units:
-            function, (grid, block, tail) = unit.of(*functions)
+            grid, block, tail = unit.launch
             launch_early(function, grid, block, head + tail)
 
-    def _in_chains(self, functions: tuple[Any, Any], head: tuple[Any, ...], sweep: HalfSweep) -> None:
+    def _in_chains(self, function: Any, head: tuple[Any, ...], sweep: HalfSweep) -> None:
         """The chains of a sweep on the current stream and others beside it; all have run when the stream goes on."""
         fork, main = self._forks.here(), cupy.cuda.get_current_stream()
         sides = fork.sides(sweep.chains - 1)
@@ -58,7 +51,7 @@ class SellKernels:
             stream = streams[unit.chain]
             if unit.after is not None:
                 stream.wait_event(fork.event(unit.after))
-            function, (grid, block, tail) = unit.of(*functions)
+            grid, block, tail = unit.launch
             with stream:
                 function(grid, block, head + tail)
             if unit.awaited:

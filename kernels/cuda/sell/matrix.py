@@ -19,7 +19,6 @@ from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.matrix_passes import MatrixPasses
 from dsolver.kernels.cuda.sell.batched import CudaMatrixColumns, HaloColumns, ProductColumns
 from dsolver.kernels.cuda.sell.kernels import SellKernels, sell_kernels
-from dsolver.kernels.cuda.sell.slice_widths import widths_of
 from dsolver.kernels.cuda.vectors.vectors import CudaVectors, cast
 from dsolver.kernels.formats.base import SeparateBackward, SeparateSum, SeparateSweeps
 from dsolver.kernels.formats.layout import SLICE, Array
@@ -134,7 +133,7 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, SeparateSweeps, Se
     def narrowed(self, dtype: np.dtype[Any], *, swept: bool = True) -> CudaMatrix:
         """The matrix, of float64, with values of another type and launches for them; columns and headers are shared."""
         local = replace(self.local, values=cast(self.local.values, dtype))
-        halves = half_sweeps(self.layout, self.by_color, local, widths_of(self.layout, local)) if swept else None
+        halves = half_sweeps(self.layout, self.by_color, local) if swept else None
         made = replace(self, diagonal=cast(self.diagonal, dtype, checked=True), local=local, halves=halves)
         settle()  # as above
         return made
@@ -153,7 +152,7 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, SeparateSweeps, Se
         launch_early(self.kernels.function(name), grid, block, (*self.plane_arguments, *vectors, *tail))
 
     def forward(self, r: Array, x: Array) -> None:
-        self._half_sweep(self.kernels.pair("forward_from_zero"), self.forward_sweep, self.diagonal, r, x)
+        self._half_sweep(self.kernels.function("forward_from_zero"), self.forward_sweep, self.diagonal, r, x)
 
     def upper_residual(self, x: Array, y: Array) -> None:
         self._listed("upper_residual", x, y)
@@ -162,11 +161,10 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, SeparateSweeps, Se
         self._listed("lower_residual", r, x, w)
 
     def backward(self, w: Array, x: Array) -> None:
-        self._half_sweep(self.kernels.pair("backward_solve"), self.backward_sweep, self.diagonal, w, x)
+        self._half_sweep(self.kernels.function("backward_solve"), self.backward_sweep, self.diagonal, w, x)
 
-    def _half_sweep(self, functions: tuple[Any, Any | None], sweep: HalfSweep, *arguments: Any) -> None:
-        headers = self.by_color if sweep.headers is None else sweep.headers
-        self.kernels.launch_sweep(functions, sweep, (headers, self.local.values, self.local.columns, *arguments))
+    def _half_sweep(self, function: Any, sweep: HalfSweep, *arguments: Any) -> None:
+        self.kernels.launch_sweep(function, sweep, (*self.color_arguments, *arguments))
 
     def _listed(self, name: str, *vectors: Array) -> None:
         """A pass over all slices, plane by plane."""

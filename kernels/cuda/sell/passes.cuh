@@ -27,18 +27,7 @@
     const auto found = load_header(headers + s);                           \
     const Slice slice = slice_of(found, values, columns, lane);
 
-// The same where `headers` of floats need not be in storage order (hpcg/mixed_colors.py).
-#define OWN_ITEM(Index)                                                    \
-    next_may_start();                                                      \
-    const int number = warp_number();                                      \
-    if (number >= count) return;                                           \
-    const int lane = lane_number();                                        \
-    const int item = first + step * number;                                \
-    const auto found = load_header(headers + item);                        \
-    const Index p = ((STAGING ? found.slice : item) + 1) * SLICE + lane;   \
-    const Slice slice = slice_of(found, values, columns, lane);
-
-// The slice of this warp in the order of `headers`, too.
+// The slice of this warp in the order of `headers`.
 #define LISTED_SLICE(Index)                                                \
     next_may_start();                                                      \
     const int number = warp_number();                                      \

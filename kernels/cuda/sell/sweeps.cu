@@ -109,23 +109,12 @@ KERNEL(forward_from_zero, 10)(
     MATRIX, const real* __restrict__ diagonal, const real* __restrict__ r,
     real* x, RANGE
 ) {
-    OWN_ITEM(int)
+    OWN_SLICE(int)
     const real d = __ldcs(diagonal + p);
     const Ahead ahead = request_half(slice, 0, slice.upper, lane);
     wait_for_last_launch();
     const real right = __ldcs(r + p);
     half_product<5>(slice, ahead, 0, slice.upper, x, lane, [&](real sum) { x[p] = quotient(right - sum, d); });
-}
-
-KERNEL(forward_from_zero_narrow, 8)(
-    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ r, real* x, RANGE
-) {
-    OWN_BUNDLE(Half::LOWER, rows)
-    wait_for_last_launch();
-    real right[SLICES], sum[SLICES];
-    bundle_items(rows, r, right);
-    bundle_products(rows, x, sum);
-    EACH_SLICE(rows) x[rows.p[j]] = quotient(right[j] - sum[j], d[j]);
 }
 
 // The halo kernels run one warp a slice of the boundary list: few rows (a shell), so what counts is that they are one

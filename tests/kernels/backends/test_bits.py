@@ -50,38 +50,18 @@ def test_slabs_change_no_bit(case: Case, slabs: int, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("slabs", [1, 3, 20])
-@pytest.mark.parametrize("explicit", [False, True])
-def test_mixed_launches_change_no_bit(
-    case: Case, slabs: int, monkeypatch: pytest.MonkeyPatch, *, explicit: bool
-) -> None:
-    from dsolver.kernels.cuda.hpcg import mixed_colors
-
-    b = box(case, "cuda float32")
-    local = made_explicit(b.matrix.local, b.backend) if explicit else b.matrix.local
-    expected = smoothed(b, with_slices(b, local))
-    monkeypatch.setattr(mixed_colors, "slabs_of", lambda *_: slabs)
-    matrix = with_slices(b, local)
-    assert matrix.smoothing[0].headers is not None
-    for _ in range(3):
-        assert all((a == z).all() for a, z in zip(expected, smoothed(b, matrix), strict=True))
-
-
-@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("explicit", [False, True])
 def test_no_choice_changes_a_bit(case: Case, dtype: str, monkeypatch: pytest.MonkeyPatch, *, explicit: bool) -> None:
-    """Widths of blocks, kernels for narrow colors, slabs."""
+    """Widths of blocks, slabs."""
     from dsolver.kernels.cuda.launch import config, schedule
 
-    monkeypatch.setattr(schedule, "NARROW_TO_FILL", 0)  # boxes are small
-    monkeypatch.setattr(schedule, "WARPS_TO_FILL", 0)
+    monkeypatch.setattr(schedule, "WARPS_TO_FILL", 0)  # boxes are small
     b = box(case, f"cuda {dtype}")
     local = made_explicit(b.matrix.local, b.backend) if explicit else b.matrix.local
     itemsize = b.backend.dtype.itemsize
-    plain = replace(config.CONFIGS[itemsize], narrow=False)
-    monkeypatch.setitem(config.CONFIGS, itemsize, plain)
+    plain = config.CONFIGS[itemsize]
     expected = smoothed(b, with_slices(b, local))
-    for change in ({"warps": 1}, {"warps": 2}, {"narrow": True}, {"cached_slabs": 1}, {"cached_slabs": 4}):
+    for change in ({"warps": 1}, {"warps": 2}, {"cached_slabs": 1}, {"cached_slabs": 4}):
         monkeypatch.setitem(config.CONFIGS, itemsize, replace(plain, **change))
         assert all((a == z).all() for a, z in zip(expected, smoothed(b, with_slices(b, local)), strict=True)), change

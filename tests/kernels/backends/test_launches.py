@@ -89,7 +89,7 @@ def test_slabs_of_a_lattice_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "slabs_of", lambda *_: 4)
     matrix = with_slices(b, b.matrix.local)
     layers, slices_of_layer = 16, 32  # of a color: 32 x 32 x 16 points
-    for sweep, colors in zip(matrix.smoothing, (8, 7), strict=True):
+    for sweep, colors in zip((matrix.forward_sweep, matrix.changing_sweep), (8, 7), strict=True):
         assert sweep.chains == 2
         assert len(sweep.units) == 4 * colors
         counts = [int(unit.launch[2][2]) for unit in sweep.units]

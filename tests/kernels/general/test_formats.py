@@ -18,9 +18,10 @@ from dsolver.kernels.cpu.vectors import vectors
 from dsolver.kernels.formats.block_slices import BLOCKS, NEAR, RUN, WIDE
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.octets import NO_BASE
-from dsolver.kernels.reference import block_slices as numpy_slices
 from dsolver.kernels.reference import csr as numpy_rows
-from dsolver.kernels.reference import octets as numpy_octets
+from tests.kernels.general.text import block_slices as numpy_slices
+from tests.kernels.general.text import chunks as numpy_chunks
+from tests.kernels.general.text import octets as numpy_octets
 
 DTYPES = ("float64", "float32")
 LIMIT = {"float64": 1e-13, "float32": 1e-5}
@@ -123,7 +124,7 @@ def test_compressed_rows(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_chunks(name: str, dtype: str) -> None:
     rows, matrix = compressed(name, dtype)
-    text = numpy_rows.chunks(rows, matrix.shape[1])
+    text = numpy_chunks.chunks(rows, matrix.shape[1])
     made = cpu_rows.chunks(rows, matrix.shape[1], vectors(2, dtype))
     check(text, matrix)
     check(made, matrix)

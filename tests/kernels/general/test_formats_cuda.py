@@ -20,10 +20,10 @@ from dsolver.kernels.formats.block_slices import NEAR, RUN, WIDE
 from dsolver.kernels.formats.choice import gpu_choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.operations import Between
-from dsolver.kernels.reference import block_slices as numpy_slices
-from dsolver.kernels.reference import csr as numpy_rows
 from dsolver.monitor import watch
 from tests.kernels.general.test_formats import LIMIT, NAMES, check, compressed, lattice, long_tail, matrices, same
+from tests.kernels.general.text import block_slices as numpy_slices
+from tests.kernels.general.text import chunks as numpy_chunks
 from tests.support.on_host import FIBERS, compiled, without_assembly
 
 CALLS = """
@@ -121,7 +121,7 @@ def test_diagonal(hosts: dict[str, Host]) -> None:
 def test_chunks(hosts: dict[str, Host], name: str) -> None:
     host = hosts["csr/chunks.cu"]
     rows, matrix = compressed(name, "float64")
-    text = numpy_rows.chunks(rows, matrix.shape[1])
+    text = numpy_chunks.chunks(rows, matrix.shape[1])
     table = np.zeros_like(text.chunks)
     ends, near = np.zeros(rows.size, dtype=np.uint16), np.zeros(len(rows.columns), dtype=np.uint16)
     found = np.zeros(3, dtype=np.uint32)
@@ -218,7 +218,7 @@ def test_formats_on_a_gpu(name: str, dtype: str) -> None:
     wide = there._replace(values=cupy.asarray(rows.values.astype(np.float64)))
     made: list[Any] = [rows_of.CudaRows(shape=matrix.shape, entries=there, threads=t) for t in rows_of.LANES]
     made.append(rows_of.chunks(there, matrix.shape[1], rows.width))
-    same(OnHost(made[-1]), numpy_rows.chunks(rows, matrix.shape[1]), "chunks", "ends", "columns", "start")
+    same(OnHost(made[-1]), numpy_chunks.chunks(rows, matrix.shape[1]), "chunks", "ends", "columns", "start")
     row, column = (part.get() for part in made[-1].places())
     assert np.array_equal(row, np.repeat(np.arange(rows.size), np.diff(rows.start)))
     assert np.array_equal(column, rows.columns)

@@ -86,7 +86,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         stencil/star.cu float32 star_down
         lattice/halving/interpolation.cu float64 interpolate_star
         lattice/halving/interpolation.cu float64 interpolate_box
-        sell/sweeps.cu float32 forward_from_zero forward_from_zero_narrow
+        sell/sweeps.cu float32 forward_from_zero
         sell/multigrid.cu float32 upper_residual lower_residual
         sell/multigrid.cu float32 backward_solve
         sell/multigrid.cu float32 product product_add
@@ -95,7 +95,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         checkered/parities.cu float32 pick restrict_full_7 prolong_add
         sell/assembly/assembly.cu float32 measure_local fill_local refill_local
         sell/assembly/assembly.cu float32 measure_rectangle fill_rectangle
-        sell/assembly/assembly.cu float64 lattice_order shapes begins pack_headers slice_widths rows_to_visit
+        sell/assembly/assembly.cu float64 lattice_order shapes begins pack_headers rows_to_visit
         faces/passes.cu float32 divide solve upper_residual spmv
         faces/passes.cu float32 residual jacobi_sweep_dot
         faces/passes.cu float64 spmv_dot spmv
@@ -117,10 +117,10 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         vectors/vectors.cu float64 axpby jacobi chebyshev scaled
     """),
     "hpcg": _programs("""
-        hpcg/smoother.cu float64 backward backward_narrow backward_keep backward_keep_narrow
+        hpcg/smoother.cu float64 backward backward_keep
         hpcg/smoother.cu float64 forward_corrected restrict_residual residual_halo
-        hpcg/assembly.cu float64 measure_smoothed fill_smoothed pack_smoothed
-        sell/sweeps.cu float64 forward_from_zero_narrow forward_from_zero spmv_dot spmv
+        hpcg/assembly.cu float64 measure_smoothed fill_smoothed pack_smoothed mark_filled
+        sell/sweeps.cu float64 forward_from_zero spmv_dot spmv
         sell/assembly/assembly.cu float64 storage_order lattice_slabs reached_slabs settle_slabs
     """),
 }

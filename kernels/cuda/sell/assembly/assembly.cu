@@ -163,28 +163,6 @@ extern "C" __global__ void rows_to_visit(
     target[i] = number < 0 ? -1 : position[number];
 }
 
-// Each thread takes the n-th slice of every color. most (colors, 2), which was zero: the most entry columns that a slice of
-// a color has before its upper part begins, and from there on. begins (colors + 1): storage slices, the guard being slice 0.
-// 20 bytes a slice.
-extern "C" __global__ void slice_widths(
-    const long long* __restrict__ begins, const long long* __restrict__ start, const int* __restrict__ upper, int colors,
-    int* __restrict__ most
-) {
-    const long long n = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
-    for (int c = 0; c < colors; ++c) {
-        const long long s = begins[c] - 1 + n;
-        const bool there = s < begins[c + 1] - 1;
-        const int lower = there ? upper[s] : 0;
-        const int found[2] = {lower, there ? static_cast<int>((start[s + 1] - start[s]) / SLICE) - lower : 0};
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int largest = __reduce_max_sync(ALL_LANES, found[half]);
-            // Most find as much there already: without looking all of them would wait here.
-            if (lane_number() == 0 && most[2 * c + half] < largest) atomicMax(most + 2 * c + half, largest);
-        }
-    }
-}
-
 // position and row from the rows sorted by color; shift[c] leads from the place of a row of color c in the sorted list
 // to its storage position. 20 bytes a row.
 extern "C" __global__ void storage_order(

@@ -16,7 +16,6 @@ from dsolver.kernels.cuda.launch.tables import kept_of
 from dsolver.kernels.cuda.layout_setup import none_of
 from dsolver.kernels.cuda.sell.assembly import kept_shapes, slices
 from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix, CudaProduct
-from dsolver.kernels.cuda.sell.slice_widths import Widths, widths_of
 from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.cuda.vectors.vectors import cast
 from dsolver.kernels.formats.candidate_rows import CandidateRows
@@ -135,20 +134,20 @@ def _rows_to_visit(where: Layout, *, in_order: bool) -> tuple[Array, Array]:
 
 def with_launches(a: SellMatrix, *, swept: bool = True, order: Array | None = None) -> CudaMatrix:
     """The matrix with what its launches need; swept: those of half sweeps too; order: as of `launches`."""
-    result = CudaMatrix(**vars(a), **launches(a, widths_of(a.layout, a.local) if swept else None, order))
+    result = CudaMatrix(**vars(a), **launches(a, swept=swept, order=order))
     settle()  # sweeps read a matrix before they wait for earlier launches
     return result
 
 
-def launches(a: SellMatrix, widths: Widths | None, order: Array | None = None) -> dict[str, Any]:
-    """Attributes of `CudaMatrix` for launches; widths: None for no half sweeps; order: of its slices, if known."""
+def launches(a: SellMatrix, *, swept: bool = True, order: Array | None = None) -> dict[str, Any]:
+    """Attributes of `CudaMatrix` for launches; swept: those of half sweeps too; order: of its slices, if known."""
     by_color = slices.packed(a.local)
     by_plane = slices.in_order(a.layout) if order is None else order
     return {
         "by_color": by_color,
         "by_plane": slices.packed(a.local, by_plane),
         "partials": cupy.zeros(len(a.local.upper)),
-        "halves": None if widths is None else half_sweeps(a.layout, by_color, a.local, widths),
+        "halves": half_sweeps(a.layout, by_color, a.local) if swept else None,
     }
 
 

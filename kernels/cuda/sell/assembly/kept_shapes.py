@@ -14,7 +14,6 @@ from dsolver.kernels.cuda.launch.schedule import half_sweeps, warps
 from dsolver.kernels.cuda.launch.tables import kept_with
 from dsolver.kernels.cuda.sell.assembly import slices
 from dsolver.kernels.cuda.sell.matrix import CudaMatrix
-from dsolver.kernels.cuda.sell.slice_widths import Widths, widths_of
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.sell import SellMatrix, Slices
@@ -31,7 +30,6 @@ class Shape:
     values: int
     by_color: Array  # headers in storage order, as of `CudaMatrix`
     by_plane: Array  # those in the order of rows
-    widths: Widths
 
 
 def known_shape(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> Shape | None:
@@ -51,9 +49,9 @@ def _shape(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> Shape | 
         if local.columns.nbytes > KEPT_COLUMNS * where.rows:
             return None
         by_color, values = slices.packed(local), len(local.values)
-        by_plane, widths = slices.packed(local, slices.in_order(where)), widths_of(where, local)
+        by_plane = slices.packed(local, slices.in_order(where))
     local = replace(local, values=cupy.empty(0, dtype))
-    return Shape(local=local, values=values, by_color=by_color, by_plane=by_plane, widths=widths)
+    return Shape(local=local, values=values, by_color=by_color, by_plane=by_plane)
 
 
 def refilled(where: Layout, rows: CandidateRows, dtype: np.dtype[Any], known: Shape, *, swept: bool) -> CudaMatrix:
@@ -73,7 +71,7 @@ def refilled(where: Layout, rows: CandidateRows, dtype: np.dtype[Any], known: Sh
         by_color=known.by_color,
         by_plane=known.by_plane,
         partials=cupy.zeros(count),
-        halves=half_sweeps(where, known.by_color, a.local, known.widths) if swept else None,
+        halves=half_sweeps(where, known.by_color, a.local) if swept else None,
     )
     settle()  # sweeps read a matrix before they wait for earlier launches
     return result

@@ -42,21 +42,18 @@ static void call_lattice_slabs() { lattice_slabs(P(int, 0), P(int, 1), N(0), N(1
 static void call_reached_slabs() {
     reached_slabs(P(const Header, 0), P(const real, 1), P(int, 2), P(int, 3), P(int, 4), N(0), N(1), N(2), N(3), N(4));
 }
-static void call_mixed_order() {
-    mixed_order(P(int, 0), P(int, 1), N(0), N(1), N(2), N(3), N(4), P(int, 2), P(int, 3));
-}
+static void call_mark_filled() { mark_filled(P(const Header, 0), P(const long long, 1), N(0), N(1), P(int, 2)); }
 static void call_settle_slabs() { settle_slabs(P(int, 0), P(int, 1), N(0), N(1), N(2), N(3)); }
 extern "C" void launch(const char* name, int blocks, int wide, void** pointers, int count, int* sizes, int more) {
     for (int i = 0; i < count; ++i) given[i] = pointers[i];
     for (int i = 0; i < more; ++i) numbers[i] = sizes[i];
 #define IF(kernel) if (!std::strcmp(name, #kernel)) return run(call_##kernel, blocks, wide);
-    IF(lattice_slabs) IF(reached_slabs) IF(settle_slabs) IF(mixed_order)
+    IF(lattice_slabs) IF(reached_slabs) IF(settle_slabs) IF(mark_filled)
     __builtin_abort();
 }
 """
 )
 GRID = (37, 9, 14)
-SLICE_NUMBER = 2  # of `Header` in slices.cuh
 ORDER = (7, 5, 6, 1, 2, 3, 4, 0)
 
 
@@ -108,16 +105,6 @@ def schedule(host: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-@pytest.fixture
-def mixed(schedule: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """mixed_colors.py on that schedule."""
-    monkeypatch.setitem(sys.modules, "dsolver.kernels.cuda.launch.schedule", schedule)
-    monkeypatch.setitem(sys.modules, "dsolver.kernels.cuda.launch.tables", SimpleNamespace(table=np.ascontiguousarray))
-    module = loaded("hpcg", "mixed_colors", monkeypatch)
-    vars(module).update(kernel=schedule.kernel)
-    return module
-
-
 def loaded(room: str, name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Another copy of a module of dsolver.kernels.cuda."""
     path = str(resources.files("dsolver.kernels") / "cuda" / room / f"{name}.py")
@@ -161,19 +148,18 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 
 
-def widths_of(case: Case) -> Any:
-    """Most lower and most other entry columns of a slice of each color, in place of those that a launch finds."""
-    local, ranges = case.matrix.local, list(pairwise((case.matrix.layout.color_slices - 1).tolist()))
-    width = (local.start[1:] - local.start[:-1]) // SLICE
-    lower, rest = ([half[a:b].max(initial=0) for a, b in ranges] for half in (local.upper, width - local.upper))
-    return SimpleNamespace(lower=lower, rest=rest)
+def filled(case: Case) -> set[int]:
+    """Colors of slices with upper entries."""
+    local, begins = case.matrix.local, case.matrix.layout.color_slices - 1
+    upper = (local.start[1:] - local.start[:-1]) // SLICE > local.upper
+    return {c for c, (a, b) in enumerate(pairwise(begins.tolist())) if upper[a:b].any()}
 
 
 def half_sweeps(schedule: ModuleType, case: Case, slabs: int) -> tuple[Any, Any]:
     """The halves of a sweep, cut into so many slabs."""
     headers = packed(case.matrix.local).reshape(-1, 4)
     vars(schedule)["slabs_of"] = lambda *_: slabs
-    found: tuple[Any, Any] = schedule.half_sweeps(case.matrix.layout, headers, case.matrix.local, widths_of(case))
+    found: tuple[Any, Any] = schedule.half_sweeps(case.matrix.layout, headers, case.matrix.local)
     return found
 
 
@@ -193,8 +179,6 @@ def follows(case: Case, sweep: Any, *, back: bool) -> bool:
         ran.append(known)
         start, step, count = map(int, unit.launch[2])
         slices = start + step * np.arange(count)
-        if sweep.headers is not None:
-            slices = sweep.headers[slices, SLICE_NUMBER]
         assert (unit_of[slices] < 0).all()
         unit_of[slices] = number
     own, other = (case.matrix.layout.position[rows] // SLICE - 1 for rows in (case.rows, case.columns))
@@ -211,7 +195,7 @@ def test_no_launch_runs_before_what_it_reads(schedule: ModuleType, name: str, sl
     forward, backward = half_sweeps(schedule, case, slabs)
     assert follows(case, forward.sweep(), back=False)
     assert follows(case, backward.sweep(), back=True)
-    assert follows(case, backward.sweep(every=False), back=True)
+    assert follows(case, backward.sweep(filled(case)), back=True)
     if slabs > 1:
         assert forward.sweep().chains == 2
 
@@ -231,34 +215,11 @@ def test_cuts_at_the_same_place_of_the_lattice_would_be_too_early(schedule: Modu
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("slabs", [1, 7, 30])
-def test_no_mixed_launch_runs_before_what_it_reads(
-    schedule: ModuleType, mixed: ModuleType, name: str, slabs: int
-) -> None:
+def test_colors_with_upper_entries_are_marked(host: ctypes.CDLL, name: str) -> None:
     case = CASES[name]()
-    headers = packed(case.matrix.local).reshape(-1, 4)
-    vars(mixed)["slabs_of"] = lambda *_: slabs
-    halves = half_sweeps(schedule, case, 1)
-    forward, backward = mixed.plan(case.matrix.layout, headers, case.matrix.local, halves)
-    assert follows(case, forward, back=False)
-    assert follows(case, backward, back=True)
-    assert len(forward.units) <= 2 * 7 + slabs
-    assert forward.chains == (1 if slabs == 1 else 2)
-    assert len(forward.headers) == len(headers)
-
-
-def test_colors_take_turns_in_a_mixed_launch(schedule: ModuleType, mixed: ModuleType) -> None:
-    case = CASES["27 points"]()
-    headers = packed(case.matrix.local).reshape(-1, 4)
-    vars(mixed)["slabs_of"] = lambda *_: 4
-    forward, _ = mixed.plan(case.matrix.layout, headers, case.matrix.local, half_sweeps(schedule, case, 1))
-    starts = case.matrix.layout.color_slices - 1
-    assert max(len(set(colors_of(unit, forward, starts))) for unit in forward.units) > 1
-
-
-def colors_of(unit: Any, sweep: Any, starts: I64) -> list[int]:
-    """The color of each slice of a launch; starts: the first slice of each color."""
-    start, _, count = map(int, unit.launch[2])
-    numbers = sweep.headers[start : start + count, SLICE_NUMBER].astype(np.int64)
-    found: list[int] = (np.searchsorted(starts, numbers, side="right") - 1).tolist()
-    return found
+    headers, flags = packed(case.matrix.local), np.zeros(case.matrix.layout.colors, dtype=np.int32)
+    begins = case.matrix.layout.color_slices.astype(np.int64)
+    pointers = (ctypes.c_void_p * 3)(*(a.ctypes.data for a in (headers, begins, flags)))
+    count = len(case.matrix.local.upper)
+    host.launch(b"mark_filled", -(-count // 64), 64, pointers, 3, (ctypes.c_int * 2)(len(flags), count), 2)
+    assert set(np.flatnonzero(flags).tolist()) == filled(case)

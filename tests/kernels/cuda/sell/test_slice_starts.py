@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,14 +31,6 @@ extern "C" void starts(
     run(call_shapes, (n + wide - 1) / wide, wide);
     run(call_begins, (n + wide - 1) / wide, wide);
     std::memcpy(u, upper, 4 * n);
-}
-static const long long* colors_begin;
-static const int* lower;
-static int colors, *most;
-static void call_slice_widths() { slice_widths(colors_begin, start, lower, colors, most); }
-extern "C" void find_widths(const long long* b, long long* s, const int* u, int n, int blocks, int wide, int* m) {
-    colors_begin = b; start = s; lower = u; colors = n; most = m;
-    run(call_slice_widths, blocks, wide);
 }
 """
 )
@@ -73,13 +64,3 @@ def test_slices_begin_where_those_before_them_end(host: ctypes.CDLL, count: int,
     assert found[:2].tolist() == [columns.sum(), width.sum()]
     assert found[2:].view(np.int32).tolist() == [0, width.max()]
     assert (upper == widths[:, 0]).all()
-
-
-def test_widths_are_the_largest(host: ctypes.CDLL) -> None:
-    rng, counts = np.random.default_rng(0), (70, 1, 0, 130)
-    lower, rest = rng.integers(0, 27, (2, sum(counts)), dtype=np.int32)
-    start, begins = SLICE * np.cumsum([0, *(lower + rest)]), 1 + np.cumsum([0, *counts])
-    most = np.zeros((len(counts), 2), dtype=np.int32)
-    host.find_widths(*addresses(begins, start, lower), len(counts), 3, 64, *addresses(most))
-    by_color = [slice(a - 1, b - 1) for a, b in pairwise(begins)]
-    assert most.tolist() == [[lower[s].max(initial=0), rest[s].max(initial=0)] for s in by_color]
