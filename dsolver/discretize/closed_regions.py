@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
 
 from dsolver.discretize.coefficients import Coefficients
-from dsolver.discretize.components import GROUNDED, LABELS, SOLID, Links, rows
+from dsolver.discretize.components import LABELS, Links
+from dsolver.discretize.region_cells import RegionCells, members_of
 from dsolver.distributed.collectives import AllGather
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.reductions import GroupedPlaces, Groups, grouped
-from dsolver.kernels.views import layer
-from dsolver.problems.discretization import CellRule, Patch
+from dsolver.problems.discretization import CellRule
 
 F64 = npt.NDArray[np.float64]
 LEAST: Final = 1e-8
@@ -116,7 +115,7 @@ def closed_cells(
     engine: Engine, coefficients: Coefficients, rule: CellRule, links: PerChunk, labels: Field, free: int
 ) -> ClosedRegions:
     """The closed regions of a grid; links, labels: as of `components`; free: cells not in one of them or left out."""
-    make = partial(_members, rule=rule, several=len(engine.partition) > 1)
+    make = partial(members_of, rule=rule, several=len(engine.partition) > 1)
     members = coefficients.per_chunk(make, {LABELS: labels}, operands=(links,))
 
     def inside() -> float:
@@ -128,18 +127,6 @@ def closed_cells(
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class RegionCells:
-    """The cells of one chunk in closed regions, which are numbered in the order of their labels."""
-
-    cells: Any  # int32 (cells,), numbers in lattice order, region after region
-    volumes: Any  # float64 (cells,), of each
-    groups: Groups  # which region they are of; its keys are the labels
-    begun: Any  # float64 (regions,), 1 for a region whose first cell is here, so that each counts once; else 0
-    beyond: Any  # int (shared regions,), those with a cell that is coupled to one in another chunk
-
-
 def _inside(backend: Backend, _: int, links: Links) -> Any:
     """float64 (1,): couplings within a chunk."""
     count = backend.xp.zeros(1)
@@ -147,30 +134,6 @@ def _inside(backend: Backend, _: int, links: Links) -> Any:
         between = linked[tuple(slice(1, -1) if i == 2 - axis else slice(None) for i in range(3))]
         count += between.astype(np.float64).sum()  # CuPy adds flags up in one block
     return count
-
-
-def _members(_: Backend, __: int, patch: Patch, links: Links, *, rule: CellRule, several: bool) -> RegionCells:
-    """A chunk's cells in closed regions, by their labels; several: whether there are other chunks."""
-    xp, labels = patch.xp, patch.own[LABELS].reshape(-1)
-    found = xp.flatnonzero((labels > GROUNDED) & (labels < SOLID))
-    order, groups = grouped(xp, labels[found])
-    places = found[order]
-    z, y, x = rule.source(patch).sizes
-    begun, beyond = xp.ones(len(groups.keys)), xp.zeros(0, dtype=np.int64)
-    if several:
-        begun = (rows(patch).reshape(-1)[places[groups.starts]] + 1.0 == groups.keys).astype(np.float64)
-        across, shared = xp.zeros(patch.shape, dtype=np.bool_), xp.zeros(len(groups.keys), dtype=np.bool_)
-        for axis, side in product(range(3), (0, 1)):
-            across[layer(axis, side)] |= links[axis][layer(axis, side)]
-        shared[groups.of[across.reshape(-1)[places]]] = True
-        beyond = xp.flatnonzero(shared)
-    return RegionCells(
-        cells=places.astype(np.int32),
-        volumes=xp.broadcast_to(z * y * x, patch.shape).reshape(-1)[places],
-        groups=groups,
-        begun=begun,
-        beyond=beyond,
-    )
 
 
 def _counted(_: Backend, __: int, begun: BegunRegions) -> tuple[float, float]:

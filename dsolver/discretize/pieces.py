@@ -13,8 +13,9 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.discretize.closed_regions import ClosedRegions, RegionCells
+from dsolver.discretize.closed_regions import ClosedRegions
 from dsolver.discretize.components import GROUNDED
+from dsolver.discretize.region_cells import RegionCells
 from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import Partition

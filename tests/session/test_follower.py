@@ -13,9 +13,10 @@ import pytest
 
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError
-from dsolver.krylov.control.control import ATTAINABLE, Control
+from dsolver.krylov.control.control import Control
 from dsolver.krylov.control.drift import DRIFT_INTERVAL
 from dsolver.krylov.control.giving_up import STAGNATION
+from dsolver.krylov.control.rounding import ATTAINABLE
 from dsolver.krylov.control.supersteps import GROWTH, OVERSHOOT, SUPERSTEP_ITERATIONS
 from dsolver.krylov.methods import METHODS
 from dsolver.program.solve import Solve

@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, final
+from typing import final
 
-from dsolver.krylov.control.best_iterate import WORSE, BestIterate
-from dsolver.krylov.control.drift import DRIFT_INTERVAL, Drift, is_at_risk
+from dsolver.krylov.control.best_iterate import BestIterate
+from dsolver.krylov.control.drift import DRIFT_INTERVAL, Drift, has_parted
 from dsolver.krylov.control.giving_up import STAGNATION, GivingUp
 from dsolver.krylov.control.norms import ResidualNorms
 from dsolver.krylov.control.requests import Advance, ColumnIterations, End, Pause, Sample, Start, Steps, asked
+from dsolver.krylov.control.rounding import ATTAINABLE, Balancing, beats_zero, is_rounding
+from dsolver.krylov.control.row_scales import RowScales
 from dsolver.krylov.control.supersteps import Supersteps
 from dsolver.krylov.pace import Pace
 from dsolver.status import Status
-
-CLEAR: Final = 0.1
-"""Residual over that of x = 0 up to which the difference is no rounding."""
-ATTAINABLE: Final = 2.0**-53
-"""Limit down to which the recursion is followed, as a part of ‖b‖ or of the true residual that it begins anew from:
-below what rounding leaves it tells nothing about the truth, and its squares would end at zero."""
-ALIKE: Final = 2.0
-"""Times what rounding makes of b - A x that a residual may be for it to be that: it is 0.8 to 1.4 times as much."""
-ROUNDED: Final = 1e-5
-"""Part of ‖b‖ that it may be."""
-ROWS: Final = 1e4
-"""Times the tolerance that ‖D⁻¹r‖ / ‖D⁻¹b‖ may be with D = diag(A)."""
-ROWS_WANTED: Final = 10.0
-"""Times the tolerance at which such a solve aims when it goes on."""
-ROUNDS: Final = 4
-"""Times that it does so."""
 
 
 @final
@@ -58,10 +44,8 @@ class Control:
 
     Attributes:
         b_norm: ‖b‖, of that part of b which x can reach.
-        residuals: ‖b - A x‖ by the recursion, from the first guess on.
         true_residual: the newest that was computed anew.
         at: after which iteration x is what it is, once the solve has ended: the last one, or a better one.
-        by_rows: ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where the solve went on as it was large; else None.
         attained: whether it has stagnated with a residual that rounding alone makes.
         unreachable: the length of what was taken from b on the way, since no x can reach it.
         replacements: how often the recursion has taken it on the way.
@@ -87,10 +71,9 @@ class Control:
         pace: Pace | None = None,
     ) -> None:
         self.limit, self.maxiter, self.b_norm = limit, maxiter, b_norm
-        self._at_zero, self._interruptible, self._singular = at_zero, interruptible, singular
+        self._at_zero, self._interruptible = at_zero, interruptible
         self._may_resume = fallback is not None
-        self._replaces, self._checked = replaces, checked
-        self._projects = projects
+        self._replaces, self._checked, self._projects = replaces, checked, projects
         self._norms = ResidualNorms(max(limit, ATTAINABLE * b_norm))
         self._supersteps = Supersteps(pace or Pace(), single=interruptible)
         self._giving_up = GivingUp(
@@ -104,9 +87,8 @@ class Control:
         )
         self._drift = Drift()
         self._kept = BestIterate()
-        self._goal, self._rounds = limit, 0
-        self._balance_at = 0
-        self.by_rows: float | None = None
+        self._rows = RowScales(limit)
+        self._balancing = Balancing() if singular else None
         self.attained = False
         self.unreachable = 0.0
         self.true_residual = math.inf
@@ -117,6 +99,11 @@ class Control:
     def residuals(self) -> list[float]:
         """‖b - A x‖ by the recursion, from the first guess on."""
         return self._norms.history
+
+    @property
+    def by_rows(self) -> float | None:
+        """‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where the solve went on as it was large."""
+        return self._rows.part
 
     def begin(self, column: ColumnIterations) -> Steps[Status]:
         """From the b and x that are set to the end. x is then the best iterate, or zero if none is better.
@@ -137,7 +124,7 @@ class Control:
         self._supersteps.forget()
         self._may_resume = False
         known = self.true_residual if math.isfinite(self.true_residual) else 0.0
-        self._norms.target = max(self._goal, ATTAINABLE * known)
+        self._norms.target = max(self._rows.goal, ATTAINABLE * known)
         yield from self._start(column)
         self._kept.keep_beginning(column, self._norms)
         return (yield from self._with_best(column))
@@ -155,22 +142,13 @@ class Control:
         if not self.true_residual <= self._kept.norm:
             column.recall()
             self.true_residual, self.at = self._kept.norm, self._kept.at
-        if not self._beats_zero(column):
+        if not beats_zero(self.true_residual, self.b_norm, column):
             column.keep_zero()
             column.recall()
             self.true_residual, self.at = self.b_norm, 0
         status = self._reached() or status
-        self.attained = status is Status.STAGNATED and self._is_rounding(column)
+        self.attained = status is Status.STAGNATED and is_rounding(self.true_residual, self.b_norm, column)
         return status
-
-    def _is_rounding(self, column: ColumnIterations) -> bool:
-        """Whether rounding makes the residual that is left. An x that has grown makes a larger one, which does not."""
-        return self.true_residual <= ROUNDED * self.b_norm and self.true_residual <= ALIKE * column.rounding()
-
-    def _beats_zero(self, column: ColumnIterations) -> bool:
-        """Whether the residual is below that of x = 0 in any order of its sums: x may have grown beyond all digits."""
-        clear = self.true_residual <= CLEAR * self.b_norm  # rounding would be in this residual, too
-        return clear or self.true_residual + column.rounding() <= self.b_norm
 
     def _repeat(self, column: ColumnIterations) -> Steps[None]:
         """Make the iterations up to the best one again, with the same bits, and keep the better of both ends.
@@ -184,7 +162,7 @@ class Control:
             b_norm=0.0,
             maxiter=self.at,
             stagnation=self.at + 1,
-            singular=self._singular,
+            singular=self._balancing is not None,
             replaces=self._replaces,
             breakdown=self._giving_up.breakdown,
         )
@@ -219,23 +197,16 @@ class Control:
                         return Status.INCOMPATIBLE_RHS
                     return Status.STAGNATED if status is Status.CONVERGED else status
             # The recursion drifted away from the truth, or broke down: begin anew from x, whose residual is now known.
-            self._norms.target = max(self._goal, ATTAINABLE * self.true_residual)
+            self._norms.target = max(self._rows.goal, ATTAINABLE * self.true_residual)
             yield from self._start(column)
             self._kept.keep_beginning(column, self._norms)
 
     def _goes_on(self, column: ColumnIterations, status: Status) -> bool:
         """Whether a solve whose residual is small enough goes on, as it is so in rows of a large scale alone."""
-        if not self._rounds and not self._norms.fell_at_once():
+        if not self._rows.rounds and not self._norms.fell_at_once():
             return False
-        part, tolerance = column.by_rows(), self.limit / self.b_norm if self.b_norm else math.inf
-        self.by_rows = part if self._rounds else None
-        if not part > ROWS * tolerance or status is not Status.CONVERGED or self._rounds == ROUNDS:
-            return False
-        goal = max(self.true_residual * ROWS_WANTED * tolerance / part, ATTAINABLE * self.b_norm)
-        if goal >= self.true_residual or self._norms.done >= self.maxiter:
-            return False
-        self._goal, self._rounds = goal, self._rounds + 1
-        return True
+        may = status is Status.CONVERGED and self._norms.done < self.maxiter
+        return self._rows.go_on(column, self.true_residual, self.limit, self.b_norm, may=may)
 
     def _reached(self) -> Status | None:
         """The status where the true residual is small enough."""
@@ -259,14 +230,13 @@ class Control:
         self.true_residual = yield from asked(Start(self._norms.target))
         self._norms.begin(self.true_residual)
         self._drift.begin(0.0, self._norms, self.true_residual)
-        self._balance_at = self._norms.begun_at + 1
-        if self._singular:
-            column.balance()
+        if self._balancing is not None:
+            self._balancing.begin(column, self._norms)
 
     def _judged_start(self) -> Status | None:
         if not math.isfinite(self.true_residual):
             return Status.NOT_FINITE
-        return Status.CONVERGED if self.true_residual <= self._goal else None
+        return Status.CONVERGED if self.true_residual <= self._rows.goal else None
 
     def _recursion(self, column: ColumnIterations) -> Steps[Status]:
         """Supersteps until the recursion's residual says that the solve has ended."""
@@ -286,25 +256,15 @@ class Control:
                 return Status.SLOW
             if self._drifted(column):
                 return Status.CONVERGED
-            self._balanced(column)
+            if self._balancing is not None:
+                self._balancing.follow(column, self._norms)
             steps = self._supersteps.following(len(samples), seconds, self._norms)
 
     def _to_look(self) -> int:
         """Iterations until something is done that does not depend on how long supersteps are."""
         done = self._norms.done
         look = min(1 if self._projects else DRIFT_INTERVAL - done % DRIFT_INTERVAL, self._giving_up.to_look(done))
-        return int(min(look, self._balance_at - done) if self._singular else look)
-
-    def _balanced(self, column: ColumnIterations) -> None:
-        """Take from r, where A is singular, what rounding has left of the part that no x can reach.
-
-        An iteration leaves what is relative to its step: the first ones most of it, while r is still large. So r is
-        balanced after 1, 3, 7, 15 iterations and so on, which costs little.
-        """
-        done = self._norms.done
-        if self._singular and done == self._balance_at:
-            column.balance()
-            self._balance_at += done - self._norms.begun_at + 1
+        return int(look if self._balancing is None else min(look, self._balancing.at - done))
 
     def _drifted(self, column: ColumnIterations) -> bool:
         """In a long solve, take the true residual where the recursion is about to drift from it.
@@ -314,29 +274,17 @@ class Control:
         if self._norms.done % DRIFT_INTERVAL:
             return False
         if not self._replaces:
-            return self._checked and self._parted(column)
+            return self._checked and has_parted(column, self._norms, self._kept)
         magnitude = column.magnitude()
         if not self._drift.crosses(magnitude, self._norms):
             return False
         truth = column.true_residual()
-        if self._singular:
+        if self._balancing is not None:
             column.balance()
         self._norms.replace(truth)
         self._drift.begin(magnitude, self._norms, truth)
         self.replacements += 1
         return truth <= self._norms.target
-
-    def _parted(self, column: ColumnIterations) -> bool:
-        """In a long solve, whether the recursion has parted from the truth, where that cannot be mended on the way.
-
-        Where A is singular, x may grow without bound while the recursion's residual stays: the x before is kept.
-        """
-        norm = self._norms.newest
-        if not is_at_risk(column.magnitude(), norm):
-            return False
-        self.residuals[-1] = truth = column.true_residual()
-        self._kept.keep(column, truth, self._norms.done)
-        return not truth <= WORSE * norm
 
     def _judged(self, samples: Sequence[Sample]) -> Steps[Status | None]:
         """Add iterations to the history up to the first that ends the solve; later ones changed nothing.

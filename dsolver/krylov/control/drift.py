@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from dsolver.krylov.control.best_iterate import WORSE, BestIterate
 from dsolver.krylov.control.norms import ResidualNorms
+from dsolver.krylov.control.requests import ColumnIterations
 
 DRIFT_INTERVAL: Final = 100
 """Iterations between looks at the drift between the recursion and the truth: the same for all engines, however fast, so
@@ -51,3 +53,16 @@ class Drift:
 def is_at_risk(scale: float, norm: float) -> bool:
     """Whether the iterations between two looks, adding numbers of this size, may spoil a residual of this norm."""
     return not EPS * DRIFT_INTERVAL * scale <= DRIFTED * norm  # NaN is a risk
+
+
+def has_parted(column: ColumnIterations, norms: ResidualNorms, kept: BestIterate) -> bool:
+    """In a long solve, whether the recursion has parted from the truth, where that cannot be mended on the way.
+
+    Where A is singular, x may grow without bound while the recursion's residual stays: the x before is kept.
+    """
+    norm = norms.newest
+    if not is_at_risk(column.magnitude(), norm):
+        return False
+    norms.history[-1] = truth = column.true_residual()
+    kept.keep(column, truth, norms.done)
+    return not truth <= WORSE * norm

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from dsolver.errors import DeviceError, InputError, warn
-from dsolver.krylov.control.control import ATTAINABLE
 from dsolver.krylov.control.norms import still_needed
+from dsolver.krylov.control.rounding import ATTAINABLE
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.alternatives import Alternative, alternative_to, factors_for, for_broken, for_indefinite

@@ -21,22 +21,15 @@ from typing import Any, Final, TypeVar, final
 
 import cupy
 import numpy as np
-import numpy.typing as npt
 
+from dsolver.kernels.cuda.launch.pinned_values import Host, PinnedValues
 from dsolver.kernels.foresight import Agree, Foresight, UnforeseenError
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.reductions import tree_sum
 
 T = TypeVar("T")
-Host = npt.NDArray[Any]
-
 MOST: Final = 64
 """Kinds of set-up whose answers are kept, at most: numbers on the host, a few kB each."""
-ROOM: Final = 1 << 14
-"""Bytes of page-locked memory that are asked for at once, for answers on their way."""
-CLOSE: Final = 512
-"""Bytes between values that one copy brings."""
-_TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +79,7 @@ class CudaForesight(Foresight):
         self._open: list[tuple[Callable[..., Any], Sequence[Host], Any]] = []
         self._shared: list[Any] = []
         self._sums: list[tuple[Callable[..., Any], Mapping[int, Sequence[Host]], Any]] = []
-        self._room = _PinnedValues()
+        self._room = PinnedValues()
         self._wrong = False
 
     def answer(self, decide: Callable[..., T], values: Sequence[Array]) -> T:
@@ -203,7 +196,7 @@ def answer(decide: Callable[..., T], *values: Array) -> T:
         return _here.now.answer(decide, values)
     if len(values) == 1:
         return decide(cupy.asnumpy(values[0]))
-    arrived = _PinnedValues().sent(values)
+    arrived = PinnedValues().sent(values)
     cupy.cuda.get_current_stream().synchronize()
     return decide(*arrived)
 
@@ -264,39 +257,6 @@ def settle() -> None:
     """
     if _here.now is None and not _here.in_order:
         cupy.cuda.get_current_stream().synchronize()
-
-
-@final
-class _PinnedValues:
-    """Page-locked memory for values on their way to the host."""
-
-    def __init__(self) -> None:
-        self._rest: Host = np.empty(0, np.uint8)
-
-    def sent(self, values: Sequence[Array]) -> list[Host]:
-        """Arrays that will have the values when the current stream has come here: by one copy if they lie close."""
-        places = [int(value.data.ptr) for value in values]
-        first = min(places)
-        span = max(place + value.nbytes for place, value in zip(places, values, strict=True)) - first
-        if len(values) > 1 and span <= CLOSE and len({id(value.data.mem) for value in values}) == 1:
-            whole = self._copied(first, span)
-            parts = [whole[place - first :] for place in places]
-        else:
-            parts = [self._copied(place, value.nbytes) for place, value in zip(places, values, strict=True)]
-        return [
-            part[: value.nbytes].view(value.dtype).reshape(value.shape)
-            for part, value in zip(parts, values, strict=True)
-        ]
-
-    def _copied(self, source: int, size: int) -> Host:
-        room = -(-size // 8) * 8
-        if len(self._rest) < room:
-            memory = cupy.cuda.alloc_pinned_memory(max(room, ROOM))
-            self._rest = np.frombuffer(memory, np.uint8, max(room, ROOM))
-        out, self._rest = self._rest[:size], self._rest[room:]
-        stream = cupy.cuda.get_current_stream().ptr
-        cupy.cuda.runtime.memcpyAsync(out.ctypes.data, source, size, _TO_HOST, stream)
-        return out
 
 
 def _keep(key: Hashable, tape: Tape) -> None:

@@ -45,7 +45,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         sparse/products/mirrors.cu float64 sort_halves_16 sort_halves_32
         sparse/products/mirrors.cu float64 rank_mirrored scatter_images sort_halves_4 sort_halves_8
         sparse/products/product.cu float64 count_some make_32 make_16 make_8 make_4
-        sparse/products/alone.cu float64 make_alone
+        sparse/products/alone/alone.cu float64 make_alone
         amg/interpolation/paths.cu float64 paths_1 paths_8 paths_32 unpack
         sparse/starts.cu float64 sum_tiles_states add_up_states sum_tiles_int64 add_up_int64
         sparse/starts.cu float64 sum_tiles_int32 add_up_int32 sum_tiles_halves add_up_halves

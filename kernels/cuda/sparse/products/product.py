@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, final
+from typing import Final, NamedTuple, final
 
 import cupy
 import numpy as np
@@ -12,6 +12,7 @@ from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.sparse.products import long_rows
+from dsolver.kernels.cuda.sparse.products.alone.alone import launch_alone, room_for, suits
 from dsolver.kernels.cuda.sparse.products.expected_columns import EVERY, Expected, expected_of, sampled_of
 from dsolver.kernels.cuda.sparse.products.mirrors import sort_rooms
 from dsolver.kernels.cuda.sparse.products.tables import COUNTED, LEAST_BITS, MOST_BITS, SUMMED, Tables, tables_of
@@ -21,7 +22,6 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "sparse/products/product.cu", "float64"
-ALONE, ALONE_IN_ROOMS = "sparse/products/alone.cu", "sparse/products/alone_in_rooms.cu"
 MOST_ROOM: Final = 1 << 28
 """Entries for which there is room before the rows' lengths are known, 3 GiB; rooms that are not moved may have as many
 as A has. Larger products are counted first, or made in pieces where that is possible (`galerkin._in_pieces`)."""
@@ -35,29 +35,6 @@ entries suffice, and `SNUG` with the rows' own rooms, else the last. Beside thin
 room, elsewhere one of 100, 13 times as large as its own."""
 SPARE: Final = 1 << 26
 """Entries of larger rooms, 0.8 GB."""
-MOST_ALONE: Final = 16
-"""Columns of rows that a thread makes, at most."""
-OF_ROOMS: Final = (8, 12, 16, 20, 24)
-"""Sizes of rooms of B whose products a thread makes."""
-MOST_OF_ROOMS: Final = 96
-"""Columns of its row then, at most."""
-MANY: Final = 1 << 17
-"""Rows from which there are so many threads that GPUs are busy."""
-SHORT: Final = 8
-"""Entries of A's rows in the mean up to which a thread reads its row by itself: longer ones come to it through shared
-memory, read by lanes together."""
-LONG: Final = 32
-"""Entries of A's rows that a thread takes at all, in the mean, at most."""
-STAGED: Final = 4 * 16
-"""Bytes of shared memory of a thread for entries that lanes have read for it, as in alone.cu."""
-SLOTS: Final = 3.5
-"""Slots of its table for each of them, at least: 64 for 12 took 2.6 ms where 32 took 3.0."""
-SLOTS_OF_ROOMS: Final = 3.6
-"""Slots for each column where B is in rooms. With half of them rows of few columns took up to 1.5 times as long."""
-OF_TABLES: Final = 70
-"""Percent of a multiprocessor's memory for tables and L1 that tables may have then. Threads read a room in pieces of 16
-bytes, and 16 warps have 74 KB of rooms under way: where tables left L1 28 KB, R A P of 256³ took 9.2 ms in place of
-5.3."""
 FEW: Final = 1 << 23
 """Entries of larger rooms up to which each row may have one; in larger products some of them, see `LARGER`."""
 HOMELESS: Final = 64
@@ -187,9 +164,9 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
         if expected.empty > EMPTY and (kept := _FilledRows.of(a)):
             made = numeric(kept.rows(pattern), kept.rows(a), b, columns, ascending=ascending)
             return pattern._replace(values=made.values)
-        room = _room(expected.usual) if expected.even and not ascending else 0
-        if 0 < room <= MOST_ALONE and len(a.columns) <= LONG * a.size:
-            _launch_alone("fill", a, Rooms(*b), room, stages, (out.start, out.values))
+        room = room_for(expected.usual) if expected.even and not ascending else 0
+        if room > 0 and suits(a, Rooms(*b), room):
+            launch_alone("fill", a, Rooms(*b), room, stages, (out.start, out.values))
         rows = _fill(a, b, out, stages, expected.slots, ascending=ascending).left()
         if len(rows):
             long_rows.fill(rows, a, b, columns, out, ascending=ascending)
@@ -234,7 +211,7 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages, 
     )
     made = Rooms(lengths, columns, values, room, second.most)
     if shape.alone:
-        _launch_alone("make", a, b, room, stages, (lengths, columns, values), diagonal)
+        launch_alone("make", a, b, room, stages, (lengths, columns, values), diagonal)
     else:
         _make(a, b, made, shape.first._replace(most=room), stages, diagonal=diagonal)
     _make(a, b, made, second, stages, diagonal=diagonal)
@@ -259,11 +236,8 @@ class _Shape(NamedTuple):
 
 def _shape(a: Csr, b: Rooms, mean: float, expected: Expected) -> _Shape:
     """Rooms of `in_rooms`, whose arguments these are."""
-    room = _room(expected.usual)
-    if b.room:
-        alone = b.room in OF_ROOMS and room <= MOST_OF_ROOMS and a.size >= MANY
-    else:
-        alone = room <= MOST_ALONE and len(a.columns) <= LONG * a.size
+    room = room_for(expected.usual)
+    alone = suits(a, b, room)
     tables = tables_of(expected.slots, mean)[0]
     room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
     second, larger = _larger(a.size, room)
@@ -278,25 +252,6 @@ def _larger(rows: int, room: int) -> tuple[Tables, int]:
         if entries <= min(SPARE, SNUG - rows * room):
             break
     return second, entries
-
-
-def _launch_alone(
-    name: str, a: Csr, b: Rooms, room: int, stages: Stages, out: tuple[Any, ...], diagonal: int = EVERY
-) -> None:
-    """Launch the first stage, by a thread for each row."""
-    if b.room:
-        bits = max(5, int(np.ceil(np.log2(SLOTS_OF_ROOMS * room))))
-        function = kernel(ALONE_IN_ROOMS, f"{name}_{b.room}", DTYPE)
-        if function.preferred_shared_memory_carveout != OF_TABLES:
-            function.preferred_shared_memory_carveout = OF_TABLES
-        arguments = (*a, *b.places, b.values, np.int32(bits), np.int32(room), np.int32(diagonal), *out)
-        stages.launch(function, 1, arguments, 12 * room + (1 << bits))
-        return
-    staged = len(a.columns) > SHORT * a.size
-    bits = max(5, int(np.ceil(np.log2(SLOTS * room))))
-    function = kernel(ALONE, f"{name}_{'staged' if staged else 'alone'}", DTYPE)
-    shared = 12 * room + (1 << bits) + (STAGED if staged else 0)
-    stages.launch(function, 1, (*a, *b[:3], np.int32(bits), np.int32(room), *out), shared)
 
 
 def _make(
@@ -335,8 +290,3 @@ def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, slots: float, *, ascending: 
         arguments = (*a, *Rooms(*b).places, b.values, *tables.limits, np.int32(ascending), *out)
         stages.launch(function, tables.lanes, arguments, SUMMED << tables.bits)
     return stages
-
-
-def _room(columns: float) -> int:
-    """Places for so many columns, a multiple of four."""
-    return 4 * int(np.ceil(max(columns, 1.0) / 4.0))

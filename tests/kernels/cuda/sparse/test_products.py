@@ -342,7 +342,7 @@ ROOMS: dict[str, tuple[dict[str, Any], bool]] = {
     "by groups of lanes": ({"MOST_ALONE": 0, "AMPLE": 0.5}, True),
     "too large": ({"MOST_ROOM": 0}, False),
 }
-"""Names in `product` or `expected_columns`, and whether rows find room."""
+"""Names in `product`, `alone` or `expected_columns`, and whether rows find room."""
 
 
 @pytest.mark.parametrize("case", ROOMS)
@@ -351,10 +351,12 @@ def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
 ) -> None:
     from dsolver.kernels.cuda.sparse.products import expected_columns, galerkin
     from dsolver.kernels.cuda.sparse.products import product as gpu
+    from dsolver.kernels.cuda.sparse.products.alone import alone
 
     names, fits = ROOMS[case]
     for name, value in names.items():
-        monkeypatch.setattr(gpu if hasattr(gpu, name) else expected_columns, name, value)
+        of_name = next(module for module in (gpu, alone, expected_columns) if hasattr(module, name))
+        monkeypatch.setattr(of_name, name, value)
     a, diagonal = symmetric(lattice(7)), np.random.default_rng(23).random(343)
     p = shuffled(sp.diags_array([np.ones(343)] * 3, offsets=[0, 7, 49], shape=(343, 343)).tocsr()[:, ::2])
     there = on(cupy, a), on(cupy, p), 172, cupy.asarray(diagonal)
@@ -371,10 +373,10 @@ def test_a_long_coarse_row_has_its_images_and_one_too_long_for_shared_memory_is_
     cupy: Any, monkeypatch: pytest.MonkeyPatch, last: bool
 ) -> None:
     from dsolver.kernels.cuda.sparse.products import expected_columns, galerkin, mirrors
-    from dsolver.kernels.cuda.sparse.products import product as gpu
+    from dsolver.kernels.cuda.sparse.products.alone import alone
 
     monkeypatch.setattr(expected_columns, "AMPLE", 200.0)  # also a full row finds room
-    monkeypatch.setattr(gpu, "MOST_ALONE", 0)
+    monkeypatch.setattr(alone, "MOST_ALONE", 0)
     n, a = 600, symmetric(arrow(600))
     turned = sp.csr_array((a.values, a.columns, a.start), shape=(n, n))[:: -1 if last else 1, :: -1 if last else 1]
     a = Csr(turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data)

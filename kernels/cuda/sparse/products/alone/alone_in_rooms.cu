@@ -4,7 +4,7 @@
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
 #include "sparse/stages/rooms.cuh"
-#include "sparse/products/sums.cuh"
+#include "sparse/products/alone/sums.cuh"
 
 // A row of B, and the factor of its products.
 template <int ROOM>

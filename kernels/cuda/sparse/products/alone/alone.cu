@@ -5,7 +5,7 @@
 // 32 places apart, so no two lanes meet in a bank of shared memory, wherever they look.
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
-#include "sparse/products/sums.cuh"
+#include "sparse/products/alone/sums.cuh"
 
 constexpr int BATCH = 4;    // entries of a row of B that are requested together
 constexpr int AT_ONCE = 4;  // entries of a row of A that are staged together: a power of two

@@ -1,0 +1,51 @@
+"""Cells of a chunk in closed regions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.discretize.components import GROUNDED, LABELS, SOLID, Links, rows
+from dsolver.kernels import Backend
+from dsolver.kernels.reductions import Groups, grouped
+from dsolver.kernels.views import layer
+from dsolver.problems.discretization import CellRule, Patch
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RegionCells:
+    """The cells of one chunk in closed regions, which are numbered in the order of their labels."""
+
+    cells: Any  # int32 (cells,), numbers in lattice order, region after region
+    volumes: Any  # float64 (cells,), of each
+    groups: Groups  # which region they are of; its keys are the labels
+    begun: Any  # float64 (regions,), 1 for a region whose first cell is here, so that each counts once; else 0
+    beyond: Any  # int (shared regions,), those with a cell that is coupled to one in another chunk
+
+
+def members_of(_: Backend, __: int, patch: Patch, links: Links, *, rule: CellRule, several: bool) -> RegionCells:
+    """A chunk's cells in closed regions, by their labels; several: whether there are other chunks."""
+    xp, labels = patch.xp, patch.own[LABELS].reshape(-1)
+    found = xp.flatnonzero((labels > GROUNDED) & (labels < SOLID))
+    order, groups = grouped(xp, labels[found])
+    places = found[order]
+    z, y, x = rule.source(patch).sizes
+    begun, beyond = xp.ones(len(groups.keys)), xp.zeros(0, dtype=np.int64)
+    if several:
+        begun = (rows(patch).reshape(-1)[places[groups.starts]] + 1.0 == groups.keys).astype(np.float64)
+        across, shared = xp.zeros(patch.shape, dtype=np.bool_), xp.zeros(len(groups.keys), dtype=np.bool_)
+        for axis, side in product(range(3), (0, 1)):
+            across[layer(axis, side)] |= links[axis][layer(axis, side)]
+        shared[groups.of[across.reshape(-1)[places]]] = True
+        beyond = xp.flatnonzero(shared)
+    return RegionCells(
+        cells=places.astype(np.int32),
+        volumes=xp.broadcast_to(z * y * x, patch.shape).reshape(-1)[places],
+        groups=groups,
+        begun=begun,
+        beyond=beyond,
+    )

@@ -1,0 +1,55 @@
+"""Rounding in a solve: what it leaves of residuals, and of parts of them that no x can reach."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from dsolver.krylov.control.norms import ResidualNorms
+from dsolver.krylov.control.requests import ColumnIterations
+
+CLEAR: Final = 0.1
+"""Residual over that of x = 0 up to which the difference is no rounding."""
+ATTAINABLE: Final = 2.0**-53
+"""Limit down to which the recursion is followed, as a part of ‖b‖ or of the true residual that it begins anew from:
+below what rounding leaves it tells nothing about the truth, and its squares would end at zero."""
+ALIKE: Final = 2.0
+"""Times what rounding makes of b - A x that a residual may be for it to be that: it is 0.8 to 1.4 times as much."""
+ROUNDED: Final = 1e-5
+"""Part of ‖b‖ that it may be."""
+
+
+def is_rounding(residual: float, b_norm: float, column: ColumnIterations) -> bool:
+    """Whether rounding makes the residual that is left. An x that has grown makes a larger one, which does not."""
+    return residual <= ROUNDED * b_norm and residual <= ALIKE * column.rounding()
+
+
+def beats_zero(residual: float, b_norm: float, column: ColumnIterations) -> bool:
+    """Whether the residual is below that of x = 0 in any order of its sums: x may have grown beyond all digits."""
+    clear = residual <= CLEAR * b_norm  # rounding would be in this residual, too
+    return clear or residual + column.rounding() <= b_norm
+
+
+@final
+class Balancing:
+    """Removal from r, where A is singular, of what rounding has left of the part that no x can reach.
+
+    An iteration leaves what is relative to its step: the first ones most of it, while r is still large. So r is
+    balanced after 1, 3, 7, 15 iterations and so on, which costs little.
+
+    Attributes:
+        at: the iteration after which r is balanced next.
+    """
+
+    def __init__(self) -> None:
+        self.at = 0
+
+    def begin(self, column: ColumnIterations, norms: ResidualNorms) -> None:
+        """Balance the r that the recursion begins with."""
+        self.at = norms.begun_at + 1
+        column.balance()
+
+    def follow(self, column: ColumnIterations, norms: ResidualNorms) -> None:
+        """Balance r if it is time."""
+        if norms.done == self.at:
+            column.balance()
+            self.at += norms.done - norms.begun_at + 1

@@ -1,0 +1,43 @@
+"""Scales of rows: a residual that is small enough as a whole may be so in rows of a large scale alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, final
+
+from dsolver.krylov.control.requests import ColumnIterations
+from dsolver.krylov.control.rounding import ATTAINABLE
+
+ROWS: Final = 1e4
+"""Times the tolerance that ‖D⁻¹r‖ / ‖D⁻¹b‖ may be with D = diag(A)."""
+ROWS_WANTED: Final = 10.0
+"""Times the tolerance at which such a solve aims when it goes on."""
+ROUNDS: Final = 4
+"""Times that a solve goes on."""
+
+
+@final
+class RowScales:
+    """The residual at which a solve aims, lower each time that rows of small scales have not converged.
+
+    Attributes:
+        goal: that residual.
+        rounds: how often the solve went on.
+        part: ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where the solve went on as it was large; else None.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.goal, self.rounds = limit, 0
+        self.part: float | None = None
+
+    def go_on(self, column: ColumnIterations, residual: float, limit: float, b_norm: float, *, may: bool) -> bool:
+        """Whether the solve goes on, to a lower goal; may: whether it can."""
+        part, tolerance = column.by_rows(), limit / b_norm if b_norm else math.inf
+        self.part = part if self.rounds else None
+        if not part > ROWS * tolerance or not may or self.rounds == ROUNDS:
+            return False
+        goal = max(residual * ROWS_WANTED * tolerance / part, ATTAINABLE * b_norm)
+        if goal >= residual:
+            return False
+        self.goal, self.rounds = goal, self.rounds + 1
+        return True

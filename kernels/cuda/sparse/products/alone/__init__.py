@@ -1,0 +1,1 @@
+"""Products of sparse matrices on a GPU by a thread for each row."""
