@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dsolver import problems
-from dsolver.cluster.runtime import Runtime, connect
+from dsolver.cluster.runtime import EngineName, Runtime, connect
 from dsolver.grid import coarse_grid
 from dsolver.grid.partition import Cut
 from dsolver.preconditioners import Algebraic, Multigrid, Preconditioner
@@ -100,7 +100,8 @@ def test_a_star_of_which_nothing_is_stored(monkeypatch: pytest.MonkeyPatch) -> N
         ]
         for m, cut, before, dtype in runs:
             serial = run(connect(engine="reference", device="cpu"), problem, dtype, cut=cut, m=m, earlier=before)
-            for engine in ("resident", "graph"):
+            engines: tuple[EngineName, ...] = ("resident",) if dtype == "float32" else ("resident", "graph")
+            for engine in engines:
                 here = connect(client, engine=engine, device="cpu")
                 samples, blocks = run(here, problem, dtype, cut=cut, m=m, earlier=before)
                 assert samples == serial[0], engine
