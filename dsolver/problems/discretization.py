@@ -9,7 +9,8 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from pathlib import Path
+from typing import Any, Final, final
 
 from dsolver.errors import InputError
 from dsolver.grid.box import STAR_OFFSETS, Box, Offsets, Triple
@@ -17,6 +18,9 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.setup import LatticeSetup
+
+PACKAGE: Final = str(Path(__file__).parents[1])
+"""Folder of this package, in which no line is the user's."""
 
 
 @final
@@ -221,9 +225,9 @@ def evaluated(xp: Any, what: str, function: Callable[..., Any], points: Sequence
 
 
 def _line_of(error: Exception) -> str:
-    """The line of the function that was called last in `evaluated`, where an error passed; empty if it has none.
+    """The line of the user's function that an error passed; empty if it has none.
 
     For people, since the traceback does not travel from a worker to the client.
     """
-    frames = traceback.extract_tb(error.__traceback__)[1:]
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(PACKAGE)]
     return f" at {frames[0].filename}, line {frames[0].lineno}" if frames else ""

@@ -32,6 +32,10 @@ def layered(x: Any, y: Any) -> Any:
     return 1.0 + x + 2.0 * y
 
 
+def lacking(x: Any, y: Any) -> Any:
+    return x.missing + y
+
+
 def in_space(x: Any, y: Any, z: Any) -> Any:
     return 1.0 + x + 2.0 * y + 0.0 * z
 
@@ -233,7 +237,11 @@ def test_an_estimate_of_a_plane() -> None:
         (lambda: stencil((4, 5), NINE, periodic=(True, False, False)), "one of them for each axis"),
         (lambda: dsolver.solve(poisson5((4, 5)), np.ones((5, 4))), r"b has shape \(5, 4\), but the grid is \(4, 5\)"),
         (lambda: dsolver.solve(poisson5((4, 5)), np.ones((2, 4, 5))), "is the last; pass numpy.moveaxis"),
-        (lambda: dsolver.solve(diffusion((4, 5), in_space), np.ones((4, 5))), "function for kappa raised"),
+        (lambda: dsolver.solve(diffusion((4, 5), in_space), np.ones((4, 5))), "function for kappa raised.*'z'\"\\)$"),
+        (
+            lambda: dsolver.solve(diffusion((4, 5), lacking), np.ones((4, 5))),
+            "raised AttributeError.*test_plane.py, line",
+        ),
     ],
 )
 def test_what_does_not_fit_a_plane_is_refused(make: Any, reason: str) -> None:

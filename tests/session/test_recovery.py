@@ -118,6 +118,7 @@ def test_timings_and_words_of_a_solve_that_lost_a_worker(client: Client, caplog:
     took = time.perf_counter() - began
     times = solution.timings
     first, struck, went_on, last = (killer.heard[number] for number in (0, 7, 8, -1))
+    assert "the cluster has lost a worker on the way: the solve began again" in solution.notes[-1]
     assert times["setup"] > 0.0
     assert times["lost"] > struck - first
     assert times["lost"] + times["load"] + times["solve"] > last - first, "the last attempt loads once more"

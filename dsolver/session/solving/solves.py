@@ -43,6 +43,8 @@ from dsolver.session.vectors import scaled, solution
 from dsolver.solution import Solution, Solutions
 from dsolver.status import Status
 
+LOST: Final = "the cluster has lost a worker on the way: the solve began again from the iterate kept last"
+"""Note on a solve that has outlived a worker."""
 LEAST_RTOL: Final = 2.0**-23
 """Smallest rtol of systems in float32: half a unit in the last place of each item of x."""
 FLOAT32_RTOL: Final = 1e-5
@@ -244,6 +246,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
                 *load.begun.chosen.remarks,
                 *closed,
                 *keeper.notes,
+                *((LOST,) if session.lost else ()),
                 *notes.get(column, ()),
                 *history.notes,
                 *(lopsided if not ends[column].converged else ()),
