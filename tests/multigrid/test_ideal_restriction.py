@@ -132,13 +132,13 @@ def test_what_is_not_elliptic_or_has_long_rows_or_nodes_takes_aggregates() -> No
         short
         + 0.01 * (10.0 * sp.eye_array(count) - sp.diags_array([1.0] * 10, offsets=range(30, 40), shape=(count, count)))
     )
-    for matrix, options, taken in (
-        (short, {}, "air"),
-        (short, {"block_size": 2}, "aggregation"),
-        (long, {}, "aggregation"),
-        (sp.csr_array(sp.tril(short) + couplings), {}, "aggregation"),
+    for matrix, size, taken in (
+        (short, None, "air"),
+        (short, 2, "aggregation"),
+        (long, None, "aggregation"),
+        (sp.csr_array(sp.tril(short) + couplings), None, "aggregation"),
     ):
-        problem = dsolver.matrix(matrix, **options)
+        problem = dsolver.matrix(matrix, block_size=size)
         usual, asked = (
             dsolver.solve(problem, b, M=m, maxiter=9, device="cpu").residuals
             for m in ("amg", Algebraic(coarsening=taken))
