@@ -134,7 +134,7 @@ def _end(session: Session, found: Found, known: int, count: int, kind: Container
         raise InputError(f"only {len(every)} of {known + count} vectors are independent: ask for fewer")
     return SpectrumEnd(
         values=numbers[:, 0],
-        vectors=[_vector(session, kind, number, known=null) for *_, null, number in every],
+        vectors=_vectors(session, kind, [(number, null) for *_, null, number in every]),
         residuals=numbers[:, 1],
         limits=numbers[:, 2],
         iterations=found.iterations,
@@ -142,12 +142,15 @@ def _end(session: Session, found: Found, known: int, count: int, kind: Container
     )
 
 
-def _vector(session: Session, kind: Container, column: int, *, known: bool) -> Any:
+def _vectors(session: Session, kind: Container, columns: Sequence[tuple[int, bool]]) -> list[Any]:
+    """Arrays of vectors, each a column of the iterates, or of known null vectors."""
     program = program_of(session)
+    options: list[dict[str, Any]] = [{"column": column, "known": known, "host": kind.host} for column, known in columns]
     if not kind.here:
-        return kind.like(program.unload(EigenProgram.vector, column, known=known, host=kind.host))
-    blocks = program.fetch(EigenProgram.vector, column, known=known, host=kind.host)
-    return kind.like(gather_blocks(session.runtime.client, blocks, session.runtime.workers))
+        return [kind.like(program.unload(EigenProgram.vector, **each)) for each in options]
+    client, workers = session.runtime.client, session.runtime.workers
+    fetched = program.fetch_each(EigenProgram.vector, options)
+    return [kind.like(gather_blocks(client, blocks, workers)) for blocks in fetched]
 
 
 def check_memory(session: Session, size: int) -> None:

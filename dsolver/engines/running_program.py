@@ -7,7 +7,7 @@ type checkers see a call as what it is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, final
 
 import numpy as np
@@ -78,6 +78,10 @@ class RunningProgram(ABC, Generic[P_co]):
     def fetch(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
         """`unload` of NumPy arrays that are wanted in this process: of float64, in the shape of their chunks."""
         return self.unload(command, *args, **named)
+
+    def fetch_each(self, command: Callable[..., Blocks], options: Sequence[Mapping[str, Any]]) -> list[Blocks]:
+        """`fetch` with each of several options, in one call where ranks lend what they make."""
+        return [self.fetch(command, **each) for each in options]
 
     @abstractmethod
     def exchange(

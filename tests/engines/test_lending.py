@@ -14,6 +14,8 @@ from distributed import Client
 import dsolver
 from dsolver.engines.dask import lending
 from dsolver.engines.spmd import blocks as rank_blocks
+from dsolver.engines.spmd import worker
+from dsolver.engines.spmd.calls import RankCalls
 from dsolver.grid.partition import Partition
 from dsolver.kernels.lending import arrays as lent_arrays
 from dsolver.kernels.lending.arrays import LentArray
@@ -53,6 +55,22 @@ def test_arrays_are_read_by_their_owners_and_give_the_same_bits(
     assert found.residuals == known.residuals
     assert np.array_equal(found.x, known.x)
     assert found.x.flags.writeable
+
+
+def test_vectors_of_eigenvalues_come_in_one_call(apart: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, every = [], RankCalls.all
+
+    def counted(calls: RankCalls, command: Any, *arguments: Any) -> list[Any]:
+        asked.append(command)
+        return every(calls, command, *arguments)
+
+    monkeypatch.setattr(RankCalls, "all", counted)
+    apart.run(lend_small_ones)
+    problem = diffusion((12, 10, 8), bc="neumann", chunks=(2, 1, 2))
+    wanted: dict[str, Any] = {"k": 4, "M": "jacobi", "maxiter": 3, "device": "cpu"}
+    found, known = (dsolver.eigsh(problem, client=client, **wanted) for client in (apart, False))
+    assert asked.count(worker.unload_rank) == 1
+    assert np.array_equal(found.vectors, known.vectors)
 
 
 @pytest.mark.parametrize("chunks", [(2, 1, 1), (1, 2, 2)])

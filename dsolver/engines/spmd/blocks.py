@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, final
 
 from distributed import Future
@@ -143,3 +143,19 @@ class RankBlocks:
         replies = await self._calls.gather(what, calls)
         futures = await telling
         return replies, futures if any(placed for _, placed in replies) else None
+
+
+# -- blocks of several commands in one reply ---------------------------------------------------------------------------
+
+
+def made_by_each(
+    program: Any, command: Callable[..., Blocks], options: Sequence[Mapping[str, Any]]
+) -> dict[tuple[int, int], Any]:
+    """Blocks of a command with each of several options, by the number of these and the chunk's."""
+    made = enumerate(command(program, **each) for each in options)
+    return {(number, chunk): block for number, blocks in made for chunk, block in blocks.items()}
+
+
+def blocks_of(number: int, replies: Iterable[Mapping[tuple[int, int], Any]]) -> list[dict[int, Any]]:
+    """Blocks by chunk number of ranks' replies to `made_by_each` that belong to the options of this number."""
+    return [{chunk: block for (of, chunk), block in made.items() if of == number} for made in replies]

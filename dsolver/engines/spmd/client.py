@@ -21,7 +21,7 @@ from dsolver.engines.dask.lending import Loans
 from dsolver.engines.redistribution import OtherCut, Redistributed
 from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
 from dsolver.engines.spmd import worker as ranks
-from dsolver.engines.spmd.blocks import RankBlocks
+from dsolver.engines.spmd.blocks import RankBlocks, blocks_of, made_by_each
 from dsolver.engines.spmd.calls import GRACE, RankCalls, answered
 from dsolver.engines.spmd.rank_spec import RankSpec
 from dsolver.engines.spmd.relay import FAN
@@ -173,6 +173,14 @@ class SpmdProgram(RunningProgram[P_co]):
         call = _packed_call(command, args, named)
         with self._or_end():
             return self._blocks.brought(self._calls.all(ranks.unload_rank, call, None))
+
+    def fetch_each(self, command: Callable[..., Blocks], options: Sequence[Mapping[str, Any]]) -> list[Blocks]:
+        if not self._blocks.all_lend:
+            return super().fetch_each(command, options)
+        call = _packed_call(made_by_each, (command, options), {})
+        with self._or_end():
+            replies = self._calls.all(ranks.unload_rank, call, None)
+            return [self._blocks.brought(blocks_of(number, replies)) for number in range(len(options))]
 
     def close(self) -> None:
         self._end(None)
