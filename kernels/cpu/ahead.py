@@ -1,14 +1,15 @@
 """Compiler of the loops of a kind of solve, beside the process that has started this one and shares its cache.
 
-It is run as a program, see `first_use`: `python -m dsolver.kernels.cpu.ahead KIND NUMBER COUNT` compiles the share
-NUMBER of COUNT, from the last loop that a solve needs to the first, while that process begins with the first. The types
-are those that a solve in float64 calls the loops with; a test compares them. Where a call has other types, its process
-compiles for itself.
+It is run as a program, see `first_use`: `python -m dsolver.kernels.cpu.ahead NUMBER COUNT` reads the kind, and compiles
+the share NUMBER of COUNT, from the last loop that a solve needs to the first, while that process begins with the first.
+Until it is told it compiles the last loops of all kinds, which are the same. The types are those that a solve in
+float64 calls the loops with; a test compares them. Where a call has other types, its process compiles for itself.
 """
 
 from __future__ import annotations
 
 import inspect
+import select
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -29,6 +30,8 @@ from dsolver.kernels.formats.csr import Csr
 Loops = list[tuple[Any, tuple[Any, ...]]]
 """Loops and the types of their arguments."""
 
+PATIENCE: Final = 20.0
+"""Seconds in which a solve begins once it was imported, or is not waited for."""
 INT: Final = types.int64
 REAL: Final = types.float64
 FLAG: Final = types.boolean
@@ -169,12 +172,24 @@ LOOPS: Final[dict[str, Callable[[], Loops]]] = {
 """Loops by the kinds of `first_use.KINDS`."""
 
 
-def main(kind: str, number: str, count: str) -> None:
+def main(number: str, count: str) -> None:
     """Compile what is not in the cache."""
     FIRST_USE.alone()
     FIRST_USE.unheard()
-    for loop, signature in LOOPS[kind]()[::-1][int(number) :: int(count)]:
+    _compile(_as_called(_of_conjugate_gradients), int(number), int(count))
+    if kind := _told():
+        _compile(LOOPS[kind], int(number), int(count))
+
+
+def _compile(loops: Callable[[], Loops], number: int, count: int) -> None:
+    for loop, signature in loops()[::-1][number::count]:
         loop.compile(signature)
+
+
+def _told() -> str:
+    """The kind that is read from stdin; empty where no solve begins for a while."""
+    ready, _, _ = select.select([sys.stdin], [], [], PATIENCE)
+    return sys.stdin.readline().strip() if ready else ""
 
 
 if __name__ == "__main__":

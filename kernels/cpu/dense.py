@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.scratch import fill, scratch
 from dsolver.kernels.cpu.sell.loops import column, count
 from dsolver.kernels.formats.dense import DenseInverse
 
@@ -46,7 +47,8 @@ def eliminate(a: Any, tolerance: float) -> Any:
     product in between to memory.
     """
     rows = len(a)
-    diagonal, row, kept = np.empty(rows), np.empty(rows), np.zeros(rows, np.bool_)
+    diagonal, row, kept = scratch(rows, np.float64), scratch(rows, np.float64), scratch(rows, np.bool_)
+    fill(kept, False)
     for i in range(rows):
         diagonal[i] = a[i, i]
     for i in range(rows):

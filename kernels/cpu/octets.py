@@ -15,6 +15,7 @@ from numba import njit, uint64
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.scratch import scratch
 from dsolver.kernels.cpu.loops.team import worth_of
 from dsolver.kernels.cpu.vectors import CpuVectors, Real
 from dsolver.kernels.formats.base import SeparateDot
@@ -137,7 +138,7 @@ def _spmv(
 @compiled()
 def _measure(first: Any, last: Any, start: Any, columns: Any, lanes: Any, found: Any) -> None:
     """Rows of the lanes of windows [first, last); entry columns and bases of their octets into found (octets, 2)."""
-    rows, key, order = len(start) - 1, np.empty(WINDOW, np.int64), np.empty(WINDOW, np.int64)
+    rows, key, order = len(start) - 1, scratch(WINDOW, np.int64), scratch(WINDOW, np.int64)
     for w in range(first, last):
         begin = w * WINDOW
         count = min(WINDOW, rows - begin)

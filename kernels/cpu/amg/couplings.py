@@ -15,6 +15,7 @@ from numba import njit, uint64
 from dsolver.kernels.cpu.amg.sorting import sort_short
 from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.scratch import fill, scratch
 from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 
@@ -136,8 +137,9 @@ def _paths(first: Any, last: Any, *given: Any) -> Any:
     Whether a column is new is no branch: a processor would not foresee it.
     """
     points, a, below, bits, coarse, seen, width, least, lengths, columns, values = given
-    place = np.full(width, -1, np.int64)  # of each column, where its counts stand, counted over all rows
-    counts = np.empty(width + 1, np.int64)  # paths of both directions, in a half each
+    place = scratch(width, np.int64)  # of each column, where its counts stand, counted over all rows
+    fill(place, -1)
+    counts = scratch(width + 1, np.int64)  # paths of both directions, in a half each
     base = used = 0
     wanted = np.int64(least)
     for p in range(first, last):

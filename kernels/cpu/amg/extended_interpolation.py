@@ -22,6 +22,7 @@ from dsolver.kernels.amg import COARSE, FINE
 from dsolver.kernels.cpu.amg.couplings import DEPENDS, LEADS, coded
 from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.scratch import fill, scratch
 from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
@@ -135,8 +136,9 @@ def _interpolate(first: Any, last: Any, *given: Any) -> Any:
     """Rows of points first .. last, one after the other; returns their number of entries."""
     points, a, bits, state, below, seen, sums = given[:7]
     coarse, columns, most, negligible, lengths, out_columns, out_values = given[7:]
-    place = np.full(columns, -1, np.int64)  # of each column, where its weight stands, counted over all rows
-    found, weights = np.empty(columns, np.int32), np.empty(columns)
+    place = scratch(columns, np.int64)  # of each column, where its weight stands, counted over all rows
+    fill(place, -1)
+    found, weights = scratch(columns, np.int32), scratch(columns, np.float64)
     base = used = 0
     for p in range(first, last):
         i = points[p]
@@ -177,8 +179,9 @@ def _multiply(
     first: Any, last: Any, a: Any, b: Any, columns: Any, most: Any, lengths: Any, out_columns: Any, out_values: Any
 ) -> Any:
     """Rows first .. last, one after the other; returns their number of entries."""
-    place = np.full(columns, -1, np.int64)
-    found, weights = np.empty(columns, np.int32), np.empty(columns)
+    place = scratch(columns, np.int64)
+    fill(place, -1)
+    found, weights = scratch(columns, np.int32), scratch(columns, np.float64)
     base = used = 0
     for i in range(first, last):
         n = 0

@@ -12,6 +12,7 @@ from dsolver.kernels.cpu.amg.transposes import transposed
 from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.prefetch import prefetch
+from dsolver.kernels.cpu.loops.scratch import fill, scratch
 from dsolver.kernels.cpu.loops.team import PRODUCTS_WORTH_A_THREAD, ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
@@ -130,7 +131,8 @@ def _product(first: Any, last: Any, *given: Any) -> Any:
     are requested ahead. Whether a column is new is no branch: a processor would not foresee it.
     """
     a, b, width, ascending, below, lengths, columns, values = given
-    place = np.full(width, -1, np.int64)  # of each column, where its sum stands, if none had ever left the room
+    place = scratch(width, np.int64)  # of each column, where its sum stands, if none had ever left the room
+    fill(place, -1)
     used, left, end = np.int64(0), np.int64(0), uint64(len(a.columns))
     for i in range(first, last):
         begin = used
@@ -170,7 +172,7 @@ def _product(first: Any, last: Any, *given: Any) -> Any:
 @compiled()
 def _numeric(first: Any, last: Any, a: Any, b: Any, width: Any, out: Any) -> None:
     """Values of rows first .. last of A B, whose columns are known; rows of B are requested ahead."""
-    place, end = np.empty(width, np.int64), uint64(len(a.columns))
+    place, end = scratch(width, np.int64), uint64(len(a.columns))
     for i in range(first, last):
         for k in range(uint64(out.start[i]), uint64(out.start[i + 1])):
             place[uint64(out.columns[k])] = k
@@ -189,7 +191,8 @@ def _numeric(first: Any, last: Any, a: Any, b: Any, width: Any, out: Any) -> Non
 @compiled()
 def _take_upper(first: Any, last: Any, a: Any, mirrored: Any) -> Any:
     """Entries above the diagonal of A in rows first .. last of Aᵀ; returns the entries that only one of them has."""
-    place = np.full(len(a.start), -1, np.int64)
+    place = scratch(len(a.start), np.int64)
+    fill(place, -1)
     wrong = 0
     for i in range(first, last):
         begin = a.start[i]

@@ -9,6 +9,7 @@ import numpy as np
 from numba import uint64
 
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.scratch import fill, scratch
 from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 
@@ -40,7 +41,8 @@ def transposed(a: Csr, columns: int, team: Team) -> Csr:
 @compiled()
 def count_columns(first: Any, last: Any, a: Any, columns: Any) -> Any:
     """These numbers, and how many entries rows first .. last have in each column."""
-    counts = np.zeros(columns, np.int64)
+    counts = scratch(columns, np.int64)
+    fill(counts, 0)
     for k in range(uint64(a.start[first]), uint64(a.start[last])):
         counts[uint64(a.columns[k])] += 1
     return first, last, counts

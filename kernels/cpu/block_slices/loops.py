@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit, uint64
 
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.scratch import scratch
 from dsolver.kernels.formats.block_slices import NEAR as _NEAR
 from dsolver.kernels.formats.block_slices import NEAR_REACH, WIDE
 from dsolver.kernels.formats.block_slices import RUN as _RUN
@@ -64,7 +65,7 @@ def spmv(
     first: Any, last: Any, slices: Any, words: Any, wide: Any, values: Any, row: Any, rows: Any, x: Any, y: Any
 ) -> None:
     """y = A x on slices [first, last) of single entries. `wide` are the same words as int32."""
-    acc = np.empty(_SLICE, values.dtype)
+    acc = scratch(_SLICE, values.dtype)
     for s in range(uint64(first), uint64(last)):
         v, width, kind = uint64(slices[s, 0]) * SLICE, uint64(slices[s, 2] >> 2), slices[s, 2] & 3
         place = uint64(slices[s, 1]) * UNIT
@@ -93,7 +94,7 @@ def spmv_blocks(first: Any, last: Any, *given: Any) -> None:
     """y = A x on slices [first, last) of blocks."""
     block, slices, words, wide, values, row, rows, x, y = given
     size = uint64(block)
-    acc = np.empty((block, _SLICE), values.dtype)
+    acc = scratch((block, _SLICE), values.dtype)
     for s in range(uint64(first), uint64(last)):
         v, width, kind = uint64(slices[s, 0]) * SLICE * size * size, uint64(slices[s, 2] >> 2), slices[s, 2] & 3
         place, base = uint64(slices[s, 1]) * UNIT, uint64(slices[s, 3])
@@ -146,7 +147,7 @@ def _begin(start: Any, block: Any, rows: Any, order: Any, s: Any, own: Any, at: 
 @compiled()
 def count_blocks(first: Any, last: Any, start: Any, columns: Any, block: Any, length: Any) -> None:
     """Blocks of block rows [first, last)."""
-    at = np.empty(block, np.int64)
+    at = scratch(block, np.int64)
     for row in range(first, last):
         for lane in range(block):  # a statement that copies them all takes two seconds to compile
             at[lane] = start[row * block + lane]
@@ -182,7 +183,7 @@ def _distances(start: Any, columns: Any, block: Any, own: Any, at: Any, most: An
 def measure(first: Any, last: Any, *given: Any) -> None:
     """Entry columns, how columns are stored, and the base of slices [first, last): found (slices, 3)."""
     start, columns, block, rows, wide, order, length, block_bytes, found = given
-    own, at = np.empty(_SLICE, np.int64), np.empty((_SLICE, block), np.int64)
+    own, at = scratch(_SLICE, np.int64), scratch((_SLICE, block), np.int64)
     for s in range(first, last):
         _begin(start, block, rows, order, s, own, at)
         width, low, high = 0, NONE, -1
@@ -209,7 +210,7 @@ def measure(first: Any, last: Any, *given: Any) -> None:
 def measure_rows(first: Any, last: Any, *given: Any) -> None:
     """Shapes of slices [first, last) of single entries, as `measure` finds them, in a tenth of the time."""
     start, columns, rows, wide, order, entry_bytes, found = given
-    known = np.empty(64, np.int64)
+    known = scratch(64, np.int64)
     for s in range(uint64(first), uint64(last)):
         width, low, high = 0, NONE, -1
         for lane in range(SLICE):
@@ -225,7 +226,7 @@ def measure_rows(first: Any, last: Any, *given: Any) -> None:
             of_values = _SLICE * entry_bytes
             most = width * (of_values + (64 if kind == _NEAR else 128)) // of_values
             if most > len(known):
-                known = np.empty(2 * most, np.int64)
+                known = scratch(2 * most, np.int64)
             count = _run_distances(start, columns, rows, s, uint64(most), known)
             if count <= most and known[0] >= 0 and known[count - 1] + _SLICE <= wide:
                 width, kind = count, _RUN
@@ -239,13 +240,13 @@ def fill_rows(first: Any, last: Any, *given: Any) -> None:
     A row that has all of its slice's runs has them in their order, so none looks for the run of an entry.
     """
     start, columns, entries, rows, order, slices, words, wide, values = given
-    known = np.empty(64, np.int64)
+    known = scratch(64, np.int64)
     for s in range(uint64(first), uint64(last)):
         v, place = uint64(slices[s, 0]), uint64(slices[s, 1]) * UNIT
         width, kind, base = uint64(slices[s, 2] >> 2), np.int64(slices[s, 2] & 3), np.int64(slices[s, 3])
         if kind == _RUN:
             if width > uint64(len(known)):
-                known = np.empty(np.int64(2 * width), np.int64)
+                known = scratch(np.int64(2 * width), np.int64)
             _run_distances(start, columns, rows, s, width, known)
             for k in range(width):
                 wide[place // TWO + k] = known[k]
@@ -355,8 +356,8 @@ def _take(start: Any, columns: Any, entries: Any, block: Any, row: Any, at: Any,
 def fill(first: Any, last: Any, *given: Any) -> None:
     """Columns and values of slices [first, last). Holes have value 0 and the column before them."""
     start, columns, entries, block, rows, order, slices, words, wide, values = given
-    own, at = np.empty(_SLICE, np.int64), np.empty((_SLICE, block), np.int64)
-    held, ahead = np.empty(_SLICE, np.int64), np.empty(_SLICE, np.int64)
+    own, at = scratch(_SLICE, np.int64), scratch((_SLICE, block), np.int64)
+    held, ahead = scratch(_SLICE, np.int64), scratch(_SLICE, np.int64)
     for s in range(first, last):
         _begin(start, block, rows, order, s, own, at)
         v, place = np.int64(slices[s, 0]), np.int64(slices[s, 1]) * _UNIT

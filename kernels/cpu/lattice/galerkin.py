@@ -9,6 +9,7 @@ from numba import njit
 
 from dsolver.kernels.cpu.lattice.points import CENTER, bit, has, is_constant, step
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.scratch import scratch
 from dsolver.kernels.lattice.coarsening import (
     NEGLIGIBLE,
 )
@@ -44,7 +45,7 @@ def _add_lines(
     constant = is_constant(w)
     stride = layout[0, 1] + 1
     count = len(size)
-    restricted, rw = np.empty(count), np.empty(count)
+    restricted, rw = scratch(count, np.float64), scratch(count, np.float64)
     for number in range(27):
         sx, sy, sz = step(number)
         if abs(sx) > layout[0, 1] or abs(sy) > layout[1, 1] or abs(sz) > layout[2, 1]:
@@ -122,7 +123,7 @@ def regular_weights(first: Any, last: Any, *given: Any) -> None:
     """The weights of the coarse rows of coarse lines [first, last), at their regular points."""
     steps, w, p, kinds, bases, layout, regular, out = given
     lines, (begin, end) = out.shape[2], regular
-    sums, size = np.empty((27, end - begin)), np.empty(end - begin)
+    sums, size = scratch((27, end - begin), np.float64), scratch(end - begin, np.float64)
     for line in range(first, last):
         z, y = line // lines, line % lines
         sums[:] = 0.0
@@ -140,7 +141,7 @@ def other_weights(
 ) -> None:
     """The weights of the coarse rows of coarse lines [first, last), at the points around the regular ones."""
     lines, points = out.shape[2:]
-    sums = np.empty(27)
+    sums = scratch(27, np.float64)
     for line in range(first, last):
         z, y = line // lines, line % lines
         for x in range(points):

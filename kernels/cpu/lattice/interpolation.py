@@ -9,6 +9,7 @@ from numba import njit
 
 from dsolver.kernels.cpu.lattice.points import CENTER, bit, has, is_constant, leaves, step
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.scratch import scratch
 from dsolver.kernels.lattice.coarsening import (
     BETWEEN,
     FIRST,
@@ -76,8 +77,8 @@ def interpolate(first: Any, last: Any, *given: Any) -> None:
     between, in_x, members, steps, w, kinds, opens, p = given
     _, nz, ny, _ = p.shape
     count = len(members)
-    collapsed, value = np.empty((27, count)), np.empty((8, count))
-    size, part = np.empty(count), np.empty(count)
+    collapsed, value = scratch((27, count), np.float64), scratch((8, count), np.float64)
+    size, part = scratch(count, np.float64), scratch(count, np.float64)
     for line in range(first, last):
         z, y = line // ny, line % ny
         inside = (in_x, int(kinds[1][y] == BETWEEN), int(kinds[2][z] == BETWEEN))

@@ -49,8 +49,9 @@ def inlined(**options: Any) -> Callable[[F], F]:
 
     It is typed and lowered once in a process. With numba's inline="always" that is done for each call, which took half
     of the time of loops that share a large part. Options such as `fastmath` are its own, not those of its callers.
+    Python cannot call it: that would be compiled, too.
     """
-    made: Callable[[F], F] = njit(forceinline=True, no_cfunc_wrapper=True, **options)
+    made: Callable[[F], F] = njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
     return made
 
 
@@ -98,3 +99,4 @@ def digest(folder: Path) -> str:
 
 FIRST_USE: Final = FirstUse(config.CACHE_DIR or _cache())
 event.register("numba:compile", FIRST_USE)
+FIRST_USE.begin()

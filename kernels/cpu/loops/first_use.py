@@ -40,6 +40,7 @@ class FirstUse(event.Listener):
         self._open = self._begun = self._done = 0
         self._asked: set[str] = set()
         self._speaks = self._collects = False
+        self._helpers: list[subprocess.Popen[bytes]] = []
 
     def on_start(self, event: Any) -> None:
         """A function begins to be compiled, perhaps within another one."""
@@ -101,29 +102,60 @@ class FirstUse(event.Listener):
         """Say nothing: what the process that helps says goes nowhere, and would keep the others silent."""
         self._speaks = True
 
+    def begin(self) -> None:
+        """Start the processes that compile beside this one, where nothing has been compiled yet.
+
+        They take half a second to import what this one is importing, and compile what any solve needs until they are
+        told its kind.
+        """
+        with suppress(OSError):
+            if self._first("ahead"):
+                self._helpers = self._started()
+
     def _begin_ahead(self, kind: str) -> None:
         """Have the loops of a kind of solve compiled on other cores, from the last, while this process begins.
 
-        Once for a cache, however many workers share it; where it fails, as without a core to spare, this process does
-        all of it. A thread would not do: numba compiles in one at a time.
+        Where it fails, as without a core to spare, this process does all of it. A thread would not do: numba compiles
+        in one at a time.
         """
-        count = min(len(os.sched_getaffinity(0)) - 1, MOST_HELPERS)
-        if not (self._folder and sys.executable) or count < 1:
-            return
+        with suppress(OSError):
+            if self._first(f"ahead-{kind}"):
+                helpers, self._helpers = [each for each in self._helpers if each.poll() is None], []
+                for helper in helpers or self._started():
+                    assert helper.stdin is not None
+                    with helper.stdin as told:
+                        told.write(f"{kind}\n".encode())
+
+    def _first(self, mark: str) -> bool:
+        """Whether no process has left this mark in the cache: each thing is begun once, however many share it.
+
+        Raises:
+            OSError: nothing can be written there.
+        """
+        if not self._folder:
+            return False
         folder = Path(self._folder)
-        with suppress(OSError):  # begun by another process, or nothing can be written or started here
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"ahead-{kind}").open("x").close()
-            for number in range(count):
-                helper = subprocess.Popen(
-                    # -P: no module of the working folder's
-                    [sys.executable, "-P", "-m", "dsolver.kernels.cpu.ahead", kind, str(number), str(count)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,  # a Ctrl-C is not meant for it: it ends by itself, after seconds
-                )
-                threading.Thread(target=helper.wait, name="dsolver-ahead", daemon=True).start()
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            (folder / mark).open("x").close()
+            return True
+        return False
+
+    def _started(self) -> list[subprocess.Popen[bytes]]:
+        """Processes that wait for a kind, as many as there are cores to spare."""
+        count, started = min(len(os.sched_getaffinity(0)) - 1, MOST_HELPERS), []
+        for number in range(count if sys.executable else 0):
+            helper = subprocess.Popen(
+                # -P: no module of the working folder's
+                [sys.executable, "-P", "-m", "dsolver.kernels.cpu.ahead", str(number), str(count)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # a Ctrl-C is not meant for it: it ends by itself, after seconds
+            )
+            threading.Thread(target=helper.wait, name="dsolver-ahead", daemon=True).start()
+            started.append(helper)
+        return started
 
 
 def _module(event: Any) -> str:

@@ -16,6 +16,7 @@ from numba import njit, uint64
 
 from dsolver.kernels.casts import in_range
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.scratch import fill, scratch
 from dsolver.kernels.cpu.loops.team import SLICES_WORTH_A_THREAD
 from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.kernels.formats.candidate_rows import CandidateRows
@@ -156,7 +157,7 @@ def _take(first: Any, last: Any, *given: Any) -> None:
     """The candidates of the rows of slices [first, last)."""
     rows, walk, numbering, steps, color, late, position, part, sections, places = given
     own = len(position)
-    start, among = np.empty(SLICE, np.int64), np.empty(SLICE, np.int32)
+    start, among = scratch(SLICE, np.int64), scratch(SLICE, np.int32)
     for s in range(first, last):
         begin = uint64(s * SLICE)
         for lane in range(uint64(SLICE)):
@@ -235,14 +236,16 @@ def _measure(first: Any, last: Any, *given: Any) -> None:
     """widths (m / SLICE, sections) and runs (m / SLICE,): the shape of each slice of the m rows."""
     kinds, places, widths, runs = given
     offsets, sections = kinds.shape[0], widths.shape[1]
-    base, seen = np.empty(sections, np.int64), np.empty(sections, np.bool_)
+    base, seen = scratch(sections, np.int64), scratch(sections, np.bool_)
+    run_width, count = scratch(sections, np.int64), scratch((sections, SLICE), np.int64)
     for s in range(first, last):
         run = True
-        run_width = np.zeros(sections, np.int64)
-        count = np.zeros((sections, SLICE), np.int64)
+        fill(run_width, 0)
+        for section in range(sections):
+            fill(count[section], 0)
         begin = uint64(s * SLICE)
         for k in range(uint64(offsets)):
-            seen[:] = False
+            fill(seen, False)
             kind, place = kinds[k, begin : begin + SLICE], places[k, begin : begin + SLICE]
             for lane in range(uint64(SLICE)):
                 if kind[lane] == NONE:
@@ -259,7 +262,7 @@ def _measure(first: Any, last: Any, *given: Any) -> None:
         _widest(count, widths[s])
         runs[s] = run and _total(run_width) * RUN_BYTES <= _total(widths[s]) * EXPLICIT_BYTES
         if runs[s]:
-            widths[s] = 0
+            fill(widths[s], 0)
             _add(run_width, widths[s])
 
 
@@ -268,13 +271,13 @@ def _fill(first: Any, last: Any, *given: Any) -> None:
     """Write the entries of slices [first, last); the outputs were zero. start is local to these slices."""
     rows, weights, kinds, places, widths, runs, start, column_start, out_values, out_columns = given
     offsets, sections, per_row = kinds.shape[0], widths.shape[1], weights.shape[1] > 1
-    used, seen = np.empty((sections, SLICE), np.int64), np.empty(sections, np.bool_)
+    used, seen = scratch((sections, SLICE), np.int64), scratch(sections, np.bool_)
     for s in range(first, last):
         _begin(widths[s], used)
         begin, run = uint64(s * SLICE), runs[s]
         into, into_columns = out_values[start[s] :], out_columns[column_start[s] :]
         for k in range(uint64(offsets)):
-            seen[:] = False
+            fill(seen, False)
             kind, place, weight = kinds[k, begin : begin + SLICE], places[k, begin : begin + SLICE], weights[k]
             for lane in range(uint64(SLICE)):
                 if kind[lane] == NONE:

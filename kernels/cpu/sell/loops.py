@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba import uint64
 
 from dsolver.kernels.cpu.loops.compiled import compiled, inlined
+from dsolver.kernels.cpu.loops.scratch import scratch
 from dsolver.kernels.formats.layout import SLICE as _SLICE
 
 SLICE = uint64(_SLICE)
@@ -80,7 +80,7 @@ def width_of(s: Any, m: Any) -> Any:
 @compiled(fastmath={"contract"})
 def spmv(first: Any, last: Any, m: Any, diagonal: Any, x: Any, y: Any) -> None:
     """y = A_local x on storage slices [first, last)."""
-    acc = np.empty(_SLICE, x.dtype)  # the values may be stored in a smaller type
+    acc = scratch(_SLICE, x.dtype)  # the values may be stored in a smaller type
     for begin in range(uint64(first), uint64(last), BLOCK):
         for n in range(count(x)):
             xn, yn = column(x, n), column(y, n)
@@ -96,7 +96,7 @@ def spmv(first: Any, last: Any, m: Any, diagonal: Any, x: Any, y: Any) -> None:
 @compiled(fastmath={"contract"})
 def forward_from_zero(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, r: Any, x: Any) -> None:
     """x = (r - L x)/d, color after color: the forward sweep from x = 0."""
-    acc = np.empty(_SLICE, m[2].dtype)
+    acc = scratch(_SLICE, m[2].dtype)
     for begin in range(uint64(first), uint64(last), BLOCK):
         for n in range(count(r)):
             rn, xn = column(r, n), column(x, n)
@@ -111,7 +111,7 @@ def forward_from_zero(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, 
 @compiled(fastmath={"contract"})
 def upper_residual(first: Any, last: Any, m: Any, upper: Any, x: Any, y: Any) -> None:
     """y = -(U x): the residual after a forward sweep from zero."""
-    acc = np.empty(_SLICE, m[2].dtype)
+    acc = scratch(_SLICE, m[2].dtype)
     for begin in range(uint64(first), uint64(last), BLOCK):
         for n in range(count(x)):
             xn, yn = column(x, n), column(y, n)
@@ -126,7 +126,7 @@ def upper_residual(first: Any, last: Any, m: Any, upper: Any, x: Any, y: Any) ->
 @compiled(fastmath={"contract"})
 def lower_residual(first: Any, last: Any, m: Any, upper: Any, r: Any, x: Any, w: Any) -> None:
     """w = r - L x."""
-    acc = np.empty(_SLICE, m[2].dtype)
+    acc = scratch(_SLICE, m[2].dtype)
     for begin in range(uint64(first), uint64(last), BLOCK):
         for n in range(count(r)):
             rn, xn, wn = column(r, n), column(x, n), column(w, n)
@@ -141,7 +141,7 @@ def lower_residual(first: Any, last: Any, m: Any, upper: Any, r: Any, x: Any, w:
 @compiled(fastmath={"contract"})
 def backward_solve(first: Any, last: Any, cuts: Any, m: Any, upper: Any, diagonal: Any, w: Any, x: Any) -> None:
     """x = (w - U x)/d, last color first."""
-    acc = np.empty(_SLICE, m[2].dtype)
+    acc = scratch(_SLICE, m[2].dtype)
     for color in range(len(cuts) - 1, 0, -1):
         low, high = max(uint64(first), uint64(cuts[color - 1])), min(uint64(last), uint64(cuts[color]))
         for begin in range(low, high, BLOCK):
@@ -158,7 +158,7 @@ def backward_solve(first: Any, last: Any, cuts: Any, m: Any, upper: Any, diagona
 @compiled(fastmath={"contract"})
 def product(first: Any, last: Any, m: Any, target: Any, x: Any, keep: Any, y: Any) -> None:
     """y[target] = keep y[target] + (A x) on slices [first, last) of a rectangular matrix; keep is 0 or 1."""
-    acc = np.empty(_SLICE, m[2].dtype)
+    acc = scratch(_SLICE, m[2].dtype)
     for begin in range(uint64(first), uint64(last), BLOCK):
         for n in range(count(x)):
             xn, yn = column(x, n), column(y, n)
@@ -174,7 +174,7 @@ def product(first: Any, last: Any, m: Any, target: Any, x: Any, keep: Any, y: An
 @compiled(fastmath={"contract"})
 def halo_products(first: Any, last: Any, m: Any, h: Any, out: Any) -> None:
     """out = A_halo h on slices [first, last) of the boundary list; out has one item for each boundary lane."""
-    acc = np.empty(_SLICE, m[2].dtype)
+    acc = scratch(_SLICE, m[2].dtype)
     for begin in range(uint64(first), uint64(last), BLOCK):
         for n in range(count(h)):
             hn, outn = column(h, n), column(out, n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import logging
 import os
 import subprocess
@@ -148,6 +149,35 @@ def test_of_others_functions_nothing_is_said(monkeypatch: pytest.MonkeyPatch) ->
     assert not begun
 
 
+def beside(monkeypatch: pytest.MonkeyPatch, loops: Any) -> None:
+    """Make this process one beside another, which has told it of a kind with these loops."""
+    monkeypatch.setattr(ahead, "LOOPS", {"some": loops})
+    monkeypatch.setattr(ahead, "_of_conjugate_gradients", list)
+    monkeypatch.setattr(ahead, "_told", lambda: "some")
+
+
+class Started:
+    """Processes that were started, with what each was told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: set[int]) -> None:
+        self.commands: list[list[str]] = []
+        self.told: list[str] = []
+        monkeypatch.setattr(subprocess, "Popen", self._begun)
+        monkeypatch.setattr("os.sched_getaffinity", lambda _: cores)
+
+    def _begun(self, command: list[str], **_: Any) -> Any:
+        told = self.told
+
+        class Pipe(io.BytesIO):
+            def close(self) -> None:
+                if not self.closed:
+                    told.append(self.getvalue().decode())
+                super().close()
+
+        self.commands.append(command)
+        return SimpleNamespace(wait=lambda: 0, poll=lambda: None, stdin=Pipe())
+
+
 def test_the_process_beside_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence of the process without a terminal: where it spoke first, the other one told nothing of compilations."""
     begun: list[Any] = []
@@ -155,9 +185,9 @@ def test_the_process_beside_says_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     heard = FirstUse("")
     monkeypatch.setattr(ahead, "FIRST_USE", heard)
     compiled = SimpleNamespace(compile=lambda _: heard.on_start(compiling(vectors.in_order)))
-    monkeypatch.setattr(ahead, "LOOPS", {"some": lambda: [(compiled, ())]})
+    beside(monkeypatch, lambda: [(compiled, ())])
     try:
-        ahead.main("some", "0", "1")
+        ahead.main("0", "1")
     finally:
         heard.on_end(compiling(vectors.in_order))
     assert heard._begun == 1
@@ -168,32 +198,19 @@ def test_the_process_beside_says_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_processes_beside_are_started_once_for_a_cache(
     cores: set[int], started: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commands: list[list[str]] = []
-
-    def begun(command: list[str], **_: Any) -> Any:
-        commands.append(command)
-        return SimpleNamespace(wait=lambda: 0)
-
-    monkeypatch.setattr(subprocess, "Popen", begun)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: cores)
+    made = Started(monkeypatch, cores)
     for _ in range(2):  # two workers, say
         heard = FirstUse(str(tmp_path / "cache"))
         for dispatcher in (vectors.in_order, interpolation.take_own, interpolation.interpolate):
             heard.on_start(compiling(dispatcher))
             heard.on_end(compiling(dispatcher))
-    programs = [["-P", "-m", "dsolver.kernels.cpu.ahead", "lattice", str(n), str(started)] for n in range(started)]
-    assert [command[1:] for command in commands] == programs
+    programs = [["-P", "-m", "dsolver.kernels.cpu.ahead", str(n), str(started)] for n in range(started)]
+    assert [command[1:] for command in made.commands] == programs
+    assert made.told == ["lattice\n"] * started
 
 
 def test_each_kind_of_solve_has_its_loops_compiled_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds: list[str] = []
-
-    def begun(command: list[str], **_: Any) -> Any:
-        kinds.append(command[4])
-        return SimpleNamespace(wait=lambda: 0)
-
-    monkeypatch.setattr(subprocess, "Popen", begun)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    made = Started(monkeypatch, {0, 1})
     heard = FirstUse(str(tmp_path / "cache"))
     for dispatcher in (
         vectors.in_order,
@@ -204,16 +221,42 @@ def test_each_kind_of_solve_has_its_loops_compiled_beside(tmp_path: Path, monkey
     ):
         heard.on_start(compiling(dispatcher))
         heard.on_end(compiling(dispatcher))
-    assert kinds == ["lattice", "algebraic"]
+    assert made.told == ["lattice\n", "algebraic\n"]
+
+
+def test_processes_beside_begin_while_this_one_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They began when the first loop had to be compiled: a second of the second core was lost."""
+    made = Started(monkeypatch, {0, 1})
+    heard, other = (FirstUse(str(tmp_path / "cache")) for _ in range(2))
+    heard.begin()
+    other.begin()
+    assert (len(made.commands), made.told) == (1, [])
+    for dispatcher in (interpolation.take_own, look._look_at_rows):
+        heard.on_start(compiling(dispatcher))
+        heard.on_end(compiling(dispatcher))
+    assert (len(made.commands), made.told) == (2, ["lattice\n", "algebraic\n"])
+
+
+@pytest.mark.parametrize(("said", "heard"), [("lattice\n", "lattice"), ("", ""), (None, "")])
+def test_the_process_beside_waits_for_a_kind(monkeypatch: pytest.MonkeyPatch, said: str | None, heard: str) -> None:
+    """None: the one that it helps only imports, and neither ends nor solves."""
+    reading, writing = os.pipe()
+    monkeypatch.setattr(ahead, "PATIENCE", 0.01)
+    with os.fdopen(reading) as pipe, os.fdopen(writing, "w") as told:
+        monkeypatch.setattr("sys.stdin", pipe)
+        if said is not None:
+            told.write(said)
+            told.close()
+        assert ahead._told() == heard
 
 
 def test_processes_beside_compile_each_loop_once(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[int] = []
     loops = [(SimpleNamespace(compile=done.append), number) for number in range(10)]
-    monkeypatch.setattr(ahead, "LOOPS", {"some": lambda: loops})
+    beside(monkeypatch, lambda: loops)
     monkeypatch.setattr(ahead, "FIRST_USE", FirstUse(""))
     for number in range(3):
-        ahead.main("some", str(number), "3")
+        ahead.main(str(number), "3")
     assert sorted(done) == list(range(10))
     assert done[0] == 9  # the process that they help begins with the others
 
