@@ -10,11 +10,11 @@ from dsolver.distributed.forecast import (
     CUDA_SLICE_BYTES,
     I32,
     SLICE_BYTES,
-    Colors,
     MatrixForecast,
     Part,
     stencil_counts,
 )
+from dsolver.distributed.slice_counts import Colors
 from dsolver.grid.box import BOX_OFFSETS, Flags, Triple
 from dsolver.grid.coarse_grid import coarser, partition_of
 from dsolver.grid.halo import Sizes

@@ -8,9 +8,8 @@ on the chunks. Of a symmetric matrix each chunk makes the half of its rows, from
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, final
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.amg import BlockSizes, Cut
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.formats.csr import Csr
+from dsolver.multigrid.algebraic.coarser_level import ApRows, Coarsened, CoarserLevel
 from dsolver.multigrid.algebraic.galerkin_numeric import Products, bare, bare_rows
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, ghost_rows
@@ -29,35 +29,6 @@ from dsolver.multigrid.algebraic.rows.half_rows import HalfRows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.seen import Seen, asked
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, own_bounds, owners_in, received
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Coarsened:
-    """A chunk's rows of the coarser level, and of R and P."""
-
-    restriction: Csr  # R, own coarse rows; columns are own fine rows from 0, then halo slots
-    restriction_plan: HaloPlan  # the exchange of a fine vector for it
-    prolongation: DistributedRows
-    prolongation_plan: HaloPlan  # the exchange of a coarse vector for it
-    coarse: BroughtRows | HalfRows  # own rows of the coarser level; in a single chunk their columns do not ascend
-    products: Products | None = None  # what makes them again of other values; None where that is not wanted
-
-    @property
-    def neighbors(self) -> tuple[int, ...]:
-        """The chunks that vectors are exchanged with for R or P, ascending."""
-        return tuple(sorted({*self.restriction_plan.neighbors, *self.prolongation_plan.neighbors}))
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class CoarserLevel:
-    """A coarser level."""
-
-    chunks: PerChunk
-    partners: Senders  # the chunks that each one exchanges vectors with for R or P
-    reach: Senders  # of its rows
-    halves: bool = False  # whether coarse rows are `HalfRows`
 
 
 def coarsened(
@@ -144,21 +115,6 @@ def _alone(
     )
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class _ApRows:
-    """A chunk's rows of A P, columns not ascending, and what others get of them."""
-
-    window: Window
-    made: Any  # the rows; where halves are made of them, what `AmgKernels.begun_galerkin` has made
-    own: Csr  # entries of Rᵀ in own coarse points, which are numbered from 0
-    # for each owner of coarse points that own rows are restricted to a message: these rows of Rᵀ, of A P, and their
-    # diagonal.
-    lists: Mapping[int, Message]
-    sent: Mapping[int, I64]  # for each of them, the numbers of the rows within this chunk, ascending
-    factor: Csr
-
-
 def _ap(
     backend: Backend,
     number: int,
@@ -171,7 +127,7 @@ def _ap(
     bounds: Bounds,
     halves: bool,
     blocks: BlockSizes | None,
-) -> _ApRows:
+) -> ApRows:
     """Rows of A P, and for the owners of coarse points that they are restricted to these rows, with those of Rᵀ.
 
     Their columns do not ascend: sums over these rows have the order of the rows.
@@ -192,7 +148,7 @@ def _ap(
         part = amg.rows_of_ap(made, wanted, least[other]) if halves else amg.selected(made, wanted)
         messages = Rows.at(amg, taken, restricted.window).message, Rows.at(amg, part, window).message
         lists[other] = *messages[0], *messages[1], diagonal[wanted]
-    return _ApRows(
+    return ApRows(
         window=window,
         made=made,
         own=own,
@@ -213,7 +169,7 @@ def _coarsened(
     rows: LevelRows,
     diagonal: F64,
     p: SentRows,
-    ap: _ApRows,
+    ap: ApRows,
     origin: I64,
     near: F64,
     around: Mapping[int, Message],
@@ -266,7 +222,7 @@ def _coarsened(
 def _half(
     amg: AmgKernels,
     bounds: Bounds,
-    ap: _ApRows,
+    ap: ApRows,
     fine: Csr,
     sums: tuple[list[Rows], list[Rows]],
     diagonal: F64,
@@ -299,7 +255,7 @@ def _half(
 def _whole(
     amg: AmgKernels,
     bounds: Bounds,
-    ap: _ApRows,
+    ap: ApRows,
     r: Csr,
     sums: tuple[list[Rows], list[Rows]],
     diagonal: F64,

@@ -10,7 +10,7 @@ from typing import final
 
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.multigrid.algebraic.galerkin import CoarserLevel
+from dsolver.multigrid.algebraic.coarser_level import CoarserLevel
 from dsolver.multigrid.algebraic.rows.gathered import gathering
 from dsolver.multigrid.algebraic.rows.window import Bounds
 from dsolver.multigrid.algebraic.storage import plain_layout

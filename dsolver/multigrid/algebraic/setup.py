@@ -21,9 +21,10 @@ from dsolver.grid.box import BOX_OFFSETS
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.deferred import Deferred
+from dsolver.multigrid.algebraic.coarser_level import CoarserLevel
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.finest import FinestLevel, with_constants
-from dsolver.multigrid.algebraic.galerkin import CoarserLevel, coarsened
+from dsolver.multigrid.algebraic.galerkin import coarsened
 from dsolver.multigrid.algebraic.galerkin_numeric import Again, coarse_again
 from dsolver.multigrid.algebraic.methods import Smoothing
 from dsolver.multigrid.algebraic.options import HierarchyOptions

@@ -24,7 +24,7 @@ from dsolver.kernels.formats.choice import Choice, blocks_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.formats.statistics import Statistics
-from dsolver.multigrid.algebraic.galerkin import Coarsened
+from dsolver.multigrid.algebraic.coarser_level import Coarsened
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds, window_of

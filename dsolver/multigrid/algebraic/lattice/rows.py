@@ -23,7 +23,7 @@ from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import LatticeBox
-from dsolver.multigrid.algebraic.galerkin import Coarsened, CoarserLevel
+from dsolver.multigrid.algebraic.coarser_level import Coarsened, CoarserLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows
