@@ -41,10 +41,7 @@ def load(name: str, threads: int = 1, dtype: str = "float64") -> Backend:
 
 
 def begin(name: str, kind: str) -> None:
-    """Have the kernels compiled that a kind of solves needs of a backend, where they have to be, beside what goes on.
-
-    Nothing waits for them: set-up does, for those that it has come to. Only "cuda" has some.
-    """
+    """Have the kernels for a kind of solve compiled beside what goes on, if need be ("cuda"); set-up waits for them."""
     if name == "cuda":
         from dsolver.kernels.cuda.launch import loader
 

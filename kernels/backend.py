@@ -123,10 +123,7 @@ class Backend(ABC):
         return nullcontext(Foresight())
 
     def in_order(self) -> AbstractContextManager[None]:
-        """Context in which kernels of this thread start once those before them have ended, so none must be waited for.
-
-        `synchronize` waits for nothing there, and at its end for all.
-        """
+        """Context in which this thread's kernels start one after the other; `synchronize` waits at its end alone."""
         return nullcontext()
 
     def deferring(self) -> AbstractContextManager[None]:

@@ -15,11 +15,7 @@ from dsolver.kernels.formats.layout import SLICE, Array, Layout, Route
 
 
 class LayoutSetup(ABC):
-    """Storage orders on a device.
-
-    Args:
-        guard: number of zero items before the first and after the last item of vectors in storage order.
-    """
+    """Storage orders on a device; guard: zero items before the first and behind the last of vectors."""
 
     def __init__(self, xp: Any, guard: int) -> None:
         self.xp = xp

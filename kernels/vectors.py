@@ -23,11 +23,7 @@ from dsolver.kernels.reductions import GroupedPlaces, tree_sum
 
 
 class Vectors(Kernels, ABC):
-    """Kernels on vectors of a value type.
-
-    Attributes:
-        type_name: its name, which NumPy takes a microsecond to tell.
-    """
+    """Kernels on vectors of a value type; type_name: its name, which NumPy takes a microsecond to tell."""
 
     def __init__(self, dtype: str) -> None:
         self.type_name = dtype

@@ -27,11 +27,7 @@ CSR_BYTES = 12
 
 
 def facts(path: Path, workers: int, device: DeviceName) -> Iterator[tuple[str, str]]:
-    """Names and values of what there is to know of a matrix before it is solved with.
-
-    Raises:
-        InputError: the file cannot be read, or holds no square matrix of real and finite numbers.
-    """
+    """Names and values of what is known of a matrix before it is solved with. InputError: the file holds none."""
     a = dsolver.read_matrix(path)
     rows, lengths = a.shape[0], np.diff(a.indptr)
     yield "rows", f"{rows}"

@@ -54,11 +54,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 @final
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions:
-    """The choice of a cluster.
-
-    Raises:
-        InputError: the choices exclude each other or are out of range.
-    """
+    """The choice of a cluster. InputError: the choices exclude each other or are out of range."""
 
     workers: int | None = None  # start so many workers on this machine; None for no cluster of our own
     # address of a running scheduler, such as "tcp://10.0.0.1:8786", or the file that it wrote its address to, ending in

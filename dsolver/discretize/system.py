@@ -144,10 +144,7 @@ class System:
 
     @property
     def closed_regions(self) -> int:
-        """Number of regions with a constant of their own that nothing fixes; the whole grid may be one.
-
-        Known once it is prepared.
-        """
+        """Number of regions, once prepared, with a constant that nothing fixes; the whole grid may be one."""
         return int(self.singular) if self._closed is None else self._closed.count
 
     @property

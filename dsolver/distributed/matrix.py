@@ -89,10 +89,7 @@ class GhostPart:
             self._engine.run(SUBTRACT_HALO, *self._parts, y)
 
     def begin_dot(self, x: Field, w: Field) -> None:
-        """Send x, and work the product and w . product out beside the inner rows, as soon as x has come.
-
-        w may be x.
-        """
+        """Send x, and work the product and w . product out beside the inner rows once x has come; w may be x."""
         if self._parts is not None:
             made = self._product  # before the exchange, beside which it may be written
             self.exchange(x)

@@ -40,10 +40,7 @@ ORDERS = {"rcm": cuthill_mckee}
 
 
 def in_order(_: Backend, __: int, block: RowBlock, *, name: str) -> RowBlock:
-    """A block with its rows, and the columns that its chunk owns, in another order.
-
-    Halo slots and the halo plan, which knows rows by their numbers in A, stay as they are.
-    """
+    """A block with its rows, and own columns, in another order; halo slots and plan, by numbers in A, stay."""
     block = block.here
     return reordered(block, ORDERS[name](own_part(np, block.csr, block.plan)))
 

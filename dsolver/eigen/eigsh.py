@@ -129,10 +129,7 @@ class _Seeker:
         return None if found.status is Status.INDEFINITE else found
 
     def end(self, pencil: GivenPencil, terms: Wanted, *, highest: bool) -> Eigenpairs:
-        """Values at the lower or the upper end.
-
-        Where A is indefinite M is made of A less a number that is beyond its spectrum, if that is known.
-        """
+        """Values at an end; where A is indefinite M is of A less a number beyond its spectrum, if that is known."""
         plain = replace(self, setup=replace(self.setup, M=None))
         if highest ^ pencil.negated:
             return plain._found(pencil, [replace(terms, highest=True)])
@@ -194,10 +191,7 @@ class _Seeker:
 
 
 def _usual(M: Any, problem: Problem) -> Any:
-    """M; in place of "auto" multigrid for a grid, and for a matrix, also a small one, where that serves.
-
-    None where the diagonal tells that A is indefinite.
-    """
+    """M; for "auto" multigrid where that serves, on matrices too; None where the diagonal tells A indefinite."""
     if not (isinstance(M, str) and M == AUTO) or problem.operator is not None:
         return M
     if problem.lattice:

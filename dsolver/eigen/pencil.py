@@ -91,11 +91,7 @@ class GivenPencil:
 
 
 def given_pencil(A: Any, B: Any, *, gpu: bool) -> GivenPencil:
-    """The pencil that was given as A and B.
-
-    Raises:
-        InputError: A is complex or not symmetric, or B does not fit.
-    """
+    """The pencil that was given as A and B. InputError: A is complex or not symmetric, or B does not fit."""
     A, offset = _without_offset(A, B)
     return replace(_pencil(A, B, gpu=gpu), offset=offset)
 

@@ -30,11 +30,7 @@ MOST_STEPS: Final = 50
 @final
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Values that are sought.
-
-    Attributes:
-        tol, offset, maxiter, highest, definite, plain: as of `EigenTerms`, like the others.
-    """
+    """Values that are sought; tol, offset, maxiter, highest, definite, plain, probed: as of `EigenTerms`."""
 
     count: int  # values
     tol: float

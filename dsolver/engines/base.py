@@ -108,11 +108,7 @@ class Engine(ABC):
 
     @abstractmethod
     def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> Halo:
-        """A halo with room for the values that each chunk's `HaloLayout` receives.
-
-        Args:
-            senders: the numbers of the chunks that each chunk's plan names, where they are not its neighbors.
-        """
+        """A halo with room for the values of each chunk's `HaloLayout`; senders: chunks it names, if not neighbors."""
 
     @abstractmethod
     def partial_sums(self) -> PartialSums:
@@ -175,10 +171,7 @@ class Engine(ABC):
         return x
 
     def on(self, partition: Partition) -> Self:
-        """This engine, for vectors of another length, cut into as many chunks, which have the same owners.
-
-        It shares all, as `lowered` does.
-        """
+        """This engine, which shares all, for vectors of another length in as many chunks of the same owners."""
         view = copy(self)
         view.partition = partition
         return view
@@ -264,11 +257,7 @@ class Engine(ABC):
 
     @abstractmethod
     def known(self, numbers: PerChunk) -> list[tuple[float, ...]]:
-        """Numbers of every chunk, known to every rank: ranks agree by them on what only owners can see.
-
-        Args:
-            numbers: of every chunk a tuple of floats on its host, equally many of each.
-        """
+        """Equally many floats of every chunk, on its host, known to every rank, which agree so on what owners see."""
 
     @abstractmethod
     def partners(self, named: PerChunk) -> list[tuple[int, ...]]:

@@ -20,10 +20,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def out_of_memory_error(error: BaseException, where: str = "") -> DeviceMemoryError:
-    """The error to raise in place of one for which `is_out_of_memory` holds.
-
-    The frames of the failed calls are cleared: they would keep arrays as long as the error lives.
-    """
+    """The error in place of one for which `is_out_of_memory` holds; frames that keep arrays are cleared."""
     traceback.clear_frames(error.__traceback__)
     here, more = ("GPU", "GPUs") if _of_cupy(error) else ("machine", "workers on other machines")
     why = f": {str(error).rstrip('.')}" if str(error) else ""

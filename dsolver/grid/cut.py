@@ -80,10 +80,7 @@ def _divisors(n: int, most: int) -> list[int]:
 
 
 def _counts(n: int, most: int) -> list[int]:
-    """Numbers of chunks along an axis, at most so many, and one beyond.
-
-    Of those whose largest chunk has as many points, the smallest, with fewest faces.
-    """
+    """Numbers of chunks along an axis, at most so many and one beyond; the smallest with as large a chunk."""
     counts, p = [1], 1
     while p < min(n, most + 1):
         extent = -(-n // p)

@@ -24,11 +24,7 @@ ROOM = 8
 @final
 @dataclass(frozen=True, kw_only=True)
 class RowPartition:
-    """Consecutive rows for each chunk.
-
-    Raises:
-        InputError: a chunk would have no row.
-    """
+    """Consecutive rows for each chunk. InputError: a chunk would have no row."""
 
     bounds: tuple[int, ...]  # chunk c owns rows [bounds[c], bounds[c + 1]); ascending, from 0 to the number of rows
 

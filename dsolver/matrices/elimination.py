@@ -53,10 +53,7 @@ class Elimination:
         return self._found if self._found is not None and self._found.within(most) else None
 
     def narrow(self, most: Fill) -> Fill | None:
-        """The envelope, of rows as they are or in a better order; None where it is beyond a bound. Nothing is counted.
-
-        No envelope has fewer entries than the matrix.
-        """
+        """The envelope, of rows as they are or in a better order; None beyond a bound. Nothing is counted."""
         if self.entries > most.entries:
             return None
         if self._as_it_is.within(most):

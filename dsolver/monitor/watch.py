@@ -49,11 +49,7 @@ def check_sink(sink: Any) -> None:
 
 @final
 class Watch:
-    """Watch over one solve, in a ``with`` statement, a failure included.
-
-    Args:
-        sink: where spans go; if it is None, a short solve is not measured.
-    """
+    """Watch over one solve, in a ``with`` statement; sink: of spans; None: short solves are not measured."""
 
     def __init__(
         self, client: Client | None = None, sink: Sink | None = None, events: SolveEvents | None = None

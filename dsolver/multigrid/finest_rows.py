@@ -46,10 +46,7 @@ class FinestRows:
         return partition_of(self.partition.grid, self.partition.sizes, self.partition.periodic)
 
     def foreseeing(self, engine: Engine, *what: Hashable) -> AbstractContextManager[Foresight]:
-        """Context of a set-up of these rows: see `Engine.foreseeing`.
-
-        Where cells are left out, layouts follow from which ones: nothing is foreseen there.
-        """
+        """Context of a set-up of these rows: see `Engine.foreseeing`. Nothing is foreseen where cells are left out."""
         if self.masked:
             return nullcontext(Foresight())
         chunks, about = self.chunks, (self.constant, self.singular, self.raised is None, self.jumping is None)
@@ -78,10 +75,7 @@ class FinestRows:
 
 
 def finest(engine: Engine, rows: FinestRows, *, stored: bool = False) -> PerChunk:
-    """The finest level's `ChunkMatrix` of every chunk by itself, in the storage order that suits its rows.
-
-    stored: as of `FinestRows.looked_at`.
-    """
+    """The finest level's `ChunkMatrix` of every chunk, in the order that suits its rows; stored: as of `looked_at`."""
     return foreseen(lambda: _finest(engine, rows, stored=stored))
 
 

@@ -69,10 +69,7 @@ def is_star(part: Part, finer: list[MatrixForecast]) -> bool:
 
 
 def has_faces(part: Part) -> bool:
-    """Whether a finest level in two colors is stored as faces: see `dsolver.kernels.formats.checkered.faces`.
-
-    R and P may have corners then: see `has_corners`.
-    """
+    """Whether a finest level in two colors is stored as `checkered.faces`; R and P may have corners: `has_corners`."""
     problem = part.problem
     even = part.partition[part.number].box.shape[0] % 2 == 0
     return part.cuda and even and isinstance(problem.rule, Diffusion) and not (problem.masked or part.constant)

@@ -29,10 +29,7 @@ class Reuse:
 @final
 @dataclass(frozen=True, kw_only=True)
 class KeptLevels:
-    """Levels of M that stay while A changes.
-
-    M of another positive definite matrix is positive definite itself: conjugate gradients need no more.
-    """
+    """Levels of M that stay while A changes: M of another positive definite matrix is positive definite, too."""
 
     # finest first. The finest matrix of M stays beside the new A, unless M is stored in a smaller type.
     levels: Sequence[Level]

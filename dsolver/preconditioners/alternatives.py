@@ -49,10 +49,7 @@ class Alternative:
 def alternative_to(
     taken: Preconditioner, problem: Problem, method: str, anew: Preconditioner | None = None
 ) -> Alternative | None:
-    """The preconditioner that may take the place of the one that was chosen for a method's solve; None for none.
-
-    anew: M that is set up for this matrix, in place of that of an earlier one; None where M is of this one.
-    """
+    """What may take the place of the chosen preconditioner; None for none; anew: M of this matrix, where M is older."""
     if anew is not None:
         return Alternative(taken="M of an earlier matrix", name="a new one", m=anew, further=FURTHER["kept"])
     if METHODS[method].symmetric and method not in (*DEFINITE, FOR_COMPLEX_SYMMETRIC):  # MINRES, where A is indefinite

@@ -225,9 +225,6 @@ def evaluated(xp: Any, what: str, function: Callable[..., Any], points: Sequence
 
 
 def _line_of(error: Exception) -> str:
-    """The line of the user's function that an error passed; empty if it has none.
-
-    For people, since the traceback does not travel from a worker to the client.
-    """
+    """Line of the user's function that an error passed, or "": tracebacks do not travel from worker to client."""
     frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(PACKAGE)]
     return f" at {frames[0].filename}, line {frames[0].lineno}" if frames else ""

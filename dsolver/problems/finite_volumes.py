@@ -235,10 +235,7 @@ class Diffusion(CellRule):
         return self._edge(patch, axis, side, sizes_in(self.cells, patch)) if share is None else share
 
     def _edge(self, patch: Patch, axis: int, side: int, sizes: Sizes) -> Array:
-        """Addition of the boundary condition at one end to the diagonal: a face array.
-
-        Sizes are those of the chunk's cells.
-        """
+        """Addition of the condition at one end to the diagonal: a face array; sizes: of the chunk's cells."""
         end = EndCells(axis=axis, side=side, kappa=self._kappa_at(patch, axis, side))
         on_diagonal, _, values = self._terms(patch.xp, patch.box, sizes, end)
         if self.boundary.at(axis, side).grounds is None:

@@ -131,11 +131,7 @@ class UserFunction:
 
 
 def function_for(name: str, function: Any, problem: Problem) -> UserFunction:
-    """A function (of arrays, `ByChunk`, or an object of SciPy's kind) as an argument has it, for a problem's vectors.
-
-    Raises:
-        InputError: it cannot be called with these vectors.
-    """
+    """A function of arrays, `ByChunk` or SciPy's kind, for a problem's vectors. InputError: it cannot be called so."""
     known: dict[str, Any] = {"name": name, "shape": problem.shape, "grid": problem.grid, "numbers": problem.numbering}
     if isinstance(function, ByChunk):
         if not problem.lattice:

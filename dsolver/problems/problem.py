@@ -251,11 +251,7 @@ class Problem:
             check_symmetry(dict(zip(self.offsets, self.weights, strict=True)))
 
     def values(self, xp: Any, patch: Patch | None = None) -> Any:
-        """The weights of a chunk's rows: float64 (K, rows), or (K,) for a constant stencil.
-
-        Raises:
-            InputError: a coefficient makes no sense.
-        """
+        """The weights of a chunk's rows: float64 (K, rows), or (K,) for a constant stencil. InputError: a bad value."""
         if self.rule is None:
             return xp.asarray(self.weights, dtype=xp.float64)
         assert patch is not None

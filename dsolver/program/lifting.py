@@ -30,10 +30,7 @@ class OutOfRangeError(InputError):
 
 
 def exponent_for(norm: float, dtype: str = "float64") -> int:
-    """Exponent of two by which b comes into range, from its norm, neither zero nor NaN; 0 where it is in range.
-
-    dtype: the value type of vectors.
-    """
+    """Exponent of two by which b comes into range of the vectors' dtype, from its norm; 0 where it is in range."""
     if math.isinf(norm):
         return -UNKNOWN
     exponent = math.frexp(norm)[1]

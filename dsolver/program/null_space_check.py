@@ -18,10 +18,7 @@ FIXED: Final = 1e-6
 
 
 def check_null_space(engine: Engine, layout: PerChunk, method: KrylovMethod, sides: Sides) -> None:
-    """Refuse a function for A that does not make zero what the matrix for M makes zero.
-
-    Right-hand sides and solutions have nothing of that. Raises InputError.
-    """
+    """Refuse a function for A under which null vectors of M's matrix, which b and x have none of, do not vanish."""
     sizes = []
     v, av = method.work
     engine.run(LOAD, layout, engine.per_chunk(partial(noise, engine.partition)), v)

@@ -18,11 +18,7 @@ from dsolver.program.spec import SolveSpec, bases
 
 
 def check_value_type(dtype: Any, precond_dtype: str, problem: Problem | None = None) -> None:
-    """Refuse a value type of the whole system that is none, or not for M's own or for this system.
-
-    Raises:
-        InputError: it is so.
-    """
+    """Refuse (InputError) a value type of the whole system that is none, or not for M's own or for this system."""
     if dtype not in DTYPES:
         raise InputError(f"dtype must be 'float64' or 'float32', not {in_a_line(dtype)}")
     if dtype == "float32" and precond_dtype == "float64":

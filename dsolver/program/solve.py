@@ -100,10 +100,7 @@ class Solve(PreparedProgram):
         return self._loop.run(seconds, measured=measured, stop=stop)
 
     def resume(self, again: tuple[Sequence[int], int | None], seconds: float, measured: bool = False) -> list[Slice]:
-        """Go on with solves that have ended, as after a change of the preconditioner or the method.
-
-        again: their columns, and the patience with which they go on; see `Control`.
-        """
+        """Go on with solves that have ended, as with another M; again: columns, and their patience (see `Control`)."""
         assert self._loop is not None
         columns, patience = again
         self._loop.resume(columns, self._spec.traits, patience)

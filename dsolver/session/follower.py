@@ -139,10 +139,7 @@ class Follower:
         self._follow()
 
     def resume(self, columns: Sequence[int], patience: int | None = None) -> None:
-        """Go on from the x that is set, as after a change of the preconditioner; histories are continued.
-
-        patience: as of `Control`.
-        """
+        """Go on from the x that is set, as with another M, with the same histories; patience: as of `Control`."""
         self._slice(Solve.resume, (columns, patience))
         self._follow()
 

@@ -157,10 +157,7 @@ class RunningSystem:
     # -- other systems -------------------------------------------------------------------------------------------------
 
     def exchange(self, plan: Plan, *, reuse: bool, keep: bool) -> None:
-        """Have the program take another matrix, if there is memory for it; x is zero.
-
-        reuse, keep: as of `Solve.update`.
-        """
+        """Have the program take another matrix, x zero, if there is memory; reuse, keep: as of `Solve.update`."""
         check_memory(plan.spec, self.runtime, self.plan.spec)
         renewal = self.renewal
         self._take(plan, lambda: self._replace(plan, reuse=reuse, keep=keep))
@@ -176,10 +173,7 @@ class RunningSystem:
         self._take(plan, lambda: self._bring_values(plan))
 
     def precondition(self, plan: Plan) -> None:
-        """Have the program take another preconditioner or method; b and x stay.
-
-        Where that fails, the plan is what it was, and the next use starts the program anew.
-        """
+        """Have the program take another M or method for the same b and x; if that fails, the old one starts anew."""
         before, self.plan = self.plan, plan
         self.renewal = Renewal()
         if self.reused == "kept":

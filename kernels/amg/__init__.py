@@ -41,10 +41,7 @@ class OpenBox(NamedTuple):
     cells: Any  # int32 (rows,), the numbers of its open cells, ascending
 
     def steps(self, offsets: Sequence[Triple]) -> tuple[Any, Any, int]:
-        """Offsets in the order in which points of a lattice ascend.
-
-        int64 (K,) each: how far they lead in `numbering`, and where their weights are; and which one is (0, 0, 0).
-        """
+        """Offsets, ascending, int64 (K,): steps in `numbering`, places of weights; and the number of (0, 0, 0)."""
         order, (nx, ny, _) = ascending(offsets), self.shape
         ahead = [i + (nx + 2) * (j + (ny + 2) * k) for i, j, k in (offsets[slot] for slot in order)]
         return np.array(ahead, dtype=np.int64), np.array(order, dtype=np.int64), ahead.index(0)

@@ -17,10 +17,7 @@ class SweepSetup:
     factors: ClassVar[Any]
 
     def graph_of(self, a: Csr) -> Graph:
-        """Graph of a square matrix whose columns ascend in each row.
-
-        Its pattern need not be symmetric: one of two mirrored entries couples both rows.
-        """
+        """Graph of a square matrix with ascending columns; one of two mirrored entries couples both rows."""
         found: Graph = self.colors.graph_of(a)
         return found
 
@@ -36,10 +33,7 @@ class SweepSetup:
         return self.colors.first_fit(graph)
 
     def levels(self, graph: Graph, block: int) -> Any:
-        """Levels within each block of so many consecutive rows, int32 (rows,) from 0.
-
-        Each row comes right after the last of the neighbors before it in its block.
-        """
+        """Levels within blocks of consecutive rows, int32 (rows,) from 0: each after the last neighbor before it."""
         return self.colors.levels_inside(graph, block)
 
     def sets(self, graph: Graph, keys: Any, *, smallest: bool) -> Any:

@@ -59,10 +59,7 @@ def to_gpu(values: npt.NDArray[Any] | LentArray) -> Any:
 
 
 def to_host(values: Any, room: HostRoom | None = None) -> npt.NDArray[Any]:
-    """An array of CuPy as a new one of NumPy, in C order. It waits. One of NumPy stays what it is.
-
-    room: memory that was made ready for it.
-    """
+    """An array of CuPy as a new one of NumPy, in C order, in a `room` made ready for it; waits. NumPy's stay."""
     if values.nbytes < STAGED or isinstance(values, np.ndarray):
         small: npt.NDArray[Any] = cupy.asnumpy(values)
         return small

@@ -139,11 +139,7 @@ def _library(asked: str | None, made: _Scaled) -> str:
 
 @final
 class _Scaled:
-    """R A C, entries of which are at most about 1, as a CSR matrix of SciPy or CuPy.
-
-    Attributes:
-        dtype: of factors.
-    """
+    """R A C, entries at most about 1, as a CSR matrix of SciPy or CuPy; dtype: of factors."""
 
     def __init__(self, a: Csr, backend: Backend, traits: MatrixTraits) -> None:
         xp, self._backend, self._singular = backend.xp, backend, traits.singular

@@ -140,10 +140,7 @@ class FormatBuilder(ABC):
         raise NotImplementedError(f"{type(self).__name__} narrows nothing")
 
     def halo_matrix(self, layout: Layout, rows: CandidateRows) -> Any:
-        """The entries of a chunk's rows in columns that are halo slots; its `size` is the number of boundary rows.
-
-        It has `scaled_rows` and `scaled_columns`.
-        """
+        """Entries of a chunk's rows in halo slots, of `size` boundary rows, with `scaled_rows` and `scaled_columns`."""
         return self.halo_product(layout, layout, rows)
 
     def half_transfer(self, made: Coarsening, p: Array, rows: Layout, coarse: Layout, *, in_place: bool) -> Any:

@@ -34,17 +34,11 @@ class CandidateRows(Protocol):
 
     @property
     def star(self) -> tuple[bool, bool, bool] | None:
-        """Along which axes the box's last points are next to its first ones, of rows of a star where that is known.
-
-        None for all other rows. A star's have weights of their own, in the order of `STAR` in `formats.stencil`.
-        """
+        """Along which axes a star's last points, with own weights in the order of `STAR`, meet its first; else None."""
 
     @property
     def box_offsets(self) -> tuple[tuple[int, int, int], ...] | None:
-        """Offsets of the candidates, where all columns follow from these and the box: rows without halo and wraps.
-
-        None for all other rows.
-        """
+        """Offsets of the candidates, where columns follow from these and the box without halo and wraps; else None."""
 
     def steps(self) -> npt.NDArray[np.int64]:
         """Offset of each candidate from its row's place, int64 (K,)."""

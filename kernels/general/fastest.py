@@ -20,10 +20,7 @@ ROUNDS: Final = 3
 
 
 def fastest(operations: RowOperations, rows: Csr, choices: Sequence[Choice], x: Array, y: Array) -> tuple[Choice, Any]:
-    """The fastest of some formats, on this device and now, and the rows in it. Two are held at a time.
-
-    x, y: vectors of ones (rows.size,) for products.
-    """
+    """The fastest of some formats here and now, with x and y of ones, and the rows in it. Two are held at a time."""
     best: tuple[float, Choice, Any] | None = None
     for choice in choices:
         product = operations.product(rows, rows.size, choice)

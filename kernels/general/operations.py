@@ -23,11 +23,7 @@ from dsolver.kernels.reductions import some
 @final
 @dataclass(frozen=True, kw_only=True)
 class Between:
-    """Rows between two levels, and where they lie.
-
-    Attributes:
-        written, read: where the rows and the columns lie in vectors, which have guards around them.
-    """
+    """Rows between two levels, and where rows (written) and columns (read) lie in vectors with guards around them."""
 
     shape: tuple[int, int]
     # on the device, in the order of the vector that is written; columns in that of the vector that is read, ascending
@@ -98,10 +94,7 @@ class RowOperations(ABC):
 
     @abstractmethod
     def product(self, rows: Csr, columns: int, choice: Choice, measured: Any = None) -> Any:
-        """Rows on the device in a format, with its products. It may share their memory.
-
-        measured: of them, as of `measured`.
-        """
+        """Rows on the device in a format, with products; it may share their memory; measured: as of `measured`."""
 
     def asked(self, rows: Csr, blocks: Sequence[int] = BLOCKS) -> Callable[[], Statistics] | None:
         """Statistics for which `matrix` would wait, on their way, to be called for. None where it would not."""
@@ -121,11 +114,7 @@ class RowOperations(ABC):
 
     @abstractmethod
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout, longest: int | None = None) -> GhostRows:
-        """The ghost part of a chunk.
-
-        Args:
-            boundary: int64 (B,), the rows that have entries in halo slots, ascending.
-        """
+        """The ghost part of a chunk; boundary: int64 (B,), the rows with entries in halo slots, ascending."""
 
     @abstractmethod
     def between(self, levels: Between) -> Any:
@@ -148,10 +137,7 @@ class RowOperations(ABC):
         """Wait until everything launched by this thread has run."""
 
     def narrowed(self, matrix: GeneralMatrix) -> GeneralMatrix | None:
-        """A matrix of float64 in the backend's value type, with its columns; None where it is to be made anew.
-
-        Callers wait before they use it.
-        """
+        """A float64 matrix in the value type, with its columns, to be waited for; None where it is to be made anew."""
         return None
 
     def prepare_dots(self, matrix: GeneralMatrix) -> None:  # noqa: B027  # most make nothing

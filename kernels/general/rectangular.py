@@ -14,11 +14,7 @@ from dsolver.kernels.formats.layout import Array
 @final
 @dataclass(frozen=True, kw_only=True)
 class RectangularPart(Format):
-    """The local part of a chunk's rows of a rectangular matrix.
-
-    Attributes:
-        written, read: where the rows and the columns lie in vectors, which have guards around them.
-    """
+    """The local part of rectangular rows, and where rows (written) and columns (read) lie in vectors with guards."""
 
     product: Any
     choice: Choice

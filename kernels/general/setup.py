@@ -26,10 +26,7 @@ class GeneralSetup(RowOperations):
     """Set-up of general matrices."""
 
     def stored_diagonal(self, rows: Csr, layout: Layout, known: Array | None = None) -> Array:
-        """The diagonal as a vector of the backend's value type, 1 on padding and guards.
-
-        known: float64 (rows,), the diagonal on the device, where it is known.
-        """
+        """The diagonal as a vector in the value type, 1 on padding and guards; known: float64 (rows,), if it is."""
         diagonal = self._xp.ones(layout.size, dtype=self._vectors.dtype)
         places = slice(self._guard, self._guard + layout.rows) if layout.in_order else layout.position
         found = self.diagonal(rows) if known is None else known
@@ -122,11 +119,7 @@ class GeneralSetup(RowOperations):
         blocks: tuple[int, int] = (1, 1),
         measured: Any = None,
     ) -> Any:
-        """Rows between two levels.
-
-        Args:
-            written: the storage order of the vectors that products are written to, of one color unless `colored`.
-        """
+        """Rows between two levels; written: the order of vectors of products, of one color unless `colored`."""
         rows, guard = self.evened(rows), self._guard
         order, places = written.row[guard : guard + written.rows], read.position
         if not written.in_order and (order[1:] < order[:-1]).any():

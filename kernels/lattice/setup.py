@@ -41,10 +41,7 @@ class LatticeSetup:
         self.xp = xp
 
     def numbers(self, shape: tuple[int, int, int]) -> Array:
-        """int32 (nz + 2, ny + 2, nx + 2): the row numbers of a box's points, x fastest, and -1 around them.
-
-        Not to be written to: others may have the same array.
-        """
+        """int32 (nz + 2, ny + 2, nx + 2): row numbers of a box, x fastest, -1 around; shared, not to be written to."""
         nx, ny, nz = shape
         out = self.xp.full((nz + 2, ny + 2, nx + 2), -1, dtype=np.int32)
         out[1:-1, 1:-1, 1:-1] = self.xp.arange(nx * ny * nz, dtype=np.int32).reshape(nz, ny, nx)

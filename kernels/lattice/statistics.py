@@ -85,11 +85,7 @@ def _leanings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
 
 
 def outweighed(xp: Any, offsets: tuple[Triple, ...], weights: Array, part: float) -> Array:
-    """1 where the couplings of some row are together more than a part of its diagonal, else 0: float64 (1,).
-
-    Args:
-        weights: (K, rows), of own rows alone. A diagonal that is not positive is outweighed.
-    """
+    """1 where some row's couplings exceed a part of its diagonal, or that is not positive, else 0: float64 (1,)."""
     center = offsets.index((0, 0, 0))
     for low in range(0, weights.shape[1], AT_ONCE):
         rows = weights[:, low : low + AT_ONCE]

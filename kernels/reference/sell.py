@@ -20,11 +20,7 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class TextbookMatrix(SeparateBackward, SeparateDot, SeparateSweeps, Format):
-    """Rows in ELL form, split into own columns and halo columns; holes have column 0 and value 0.
-
-    Attributes:
-        columns, values: (K, rows), entries off the diagonal in own columns.
-    """
+    """Rows in ELL form (K, rows) off the diagonal, own and halo columns apart; holes have column 0 and value 0."""
 
     layout: Layout  # the storage order, which is the lattice order
     diagonal: Real  # (rows,), in the value type, as all values
@@ -73,11 +69,7 @@ class TextbookMatrix(SeparateBackward, SeparateDot, SeparateSweeps, Format):
 
 @dataclass(frozen=True, kw_only=True)
 class TextbookHalo(Format):
-    """The rows that read the halo, in ELL form.
-
-    Attributes:
-        columns, values: (K, B), their entries in the halo; holes have column 0 and value 0.
-    """
+    """The rows that read the halo, in ELL form (K, B); holes have column 0 and value 0."""
 
     boundary: I64  # int64 (B,), their row numbers
     columns: I64
@@ -121,11 +113,7 @@ class TextbookHalo(Format):
 @final
 @dataclass(frozen=True, kw_only=True)
 class TextbookProduct(Format):
-    """A rectangular matrix in ELL form; holes have column 0 and value 0.
-
-    Attributes:
-        columns, values: (K, rows).
-    """
+    """A rectangular matrix in ELL form (K, rows); holes have column 0 and value 0."""
 
     columns: I64
     values: Real

@@ -20,11 +20,7 @@ COLOR8 = Order(BEST_CLASSES)
 @final
 @dataclass(frozen=True, kw_only=True)
 class HpcgOptions:
-    """Options of a run.
-
-    Raises:
-        InputError: a value cannot be right.
-    """
+    """Options of a run. InputError: a value cannot be right."""
 
     grid: Triple = (104, 104, 104)
     chunks: Triple | None = None

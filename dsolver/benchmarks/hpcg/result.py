@@ -125,11 +125,7 @@ class Checks:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Gflops:
-    """Speed in GF/s (1e9 counted operations a second).
-
-    Attributes:
-        ddot, waxpby, spmv, mg: of each operation alone, in a loop of its own.
-    """
+    """Speed in GF/s (1e9 counted operations a second); ddot, waxpby, spmv, mg: alone, in loops of their own."""
 
     raw: float | None  # of all sets, without deductions
     rating: float | None = None  # with the deductions of the rules

@@ -63,10 +63,7 @@ class JobFolder(ExitStack):
 
 @contextmanager
 def private(name: str | Path, at: int | None = None) -> Iterator[int]:
-    """A folder, open, that only its user can look into: of a path, or of a name in another open folder.
-
-    It is made if it is not there. ClusterError: it belongs to another user, or is no folder.
-    """
+    """A folder, open and made if need be, that only its user sees. ClusterError: another's, or no folder."""
     refusal = f"the folder {name} for jobs belongs to another user or is no folder: give workers a --local-directory"
     with suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=at)
@@ -100,10 +97,7 @@ def _size(folder: int) -> int:
 
 
 def pack(paths: Sequence[Path]) -> bytes:
-    """Files and folders as a tar archive, under their own names, which are relative.
-
-    A path that is a link goes as what it leads to; below folders, links and pipes are left out.
-    """
+    """Files and folders as a tar archive under relative names; links below folders, and pipes, are left out."""
     packed = io.BytesIO()
     with _archive(packed) as archive:
         for path in paths:

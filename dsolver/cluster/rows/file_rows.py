@@ -92,10 +92,7 @@ def blocks_of_file(path: Path, client: Client, chunks: int | None = None) -> lis
 
 
 def _exchanged(path: Path, client: Client, workers: Sequence[str], chunks: int) -> list[Future[Any]]:
-    """Blocks of rows whose entries are anywhere in a file: they go from those who read them to the owners of the rows.
-
-    This process gets how many entries each range of rows has.
-    """
+    """Blocks of rows of a file with entries anywhere, sent by their readers; this process counts entries of rows."""
     if path.suffix.lower() == ".mtx":
         header = _result(client, client.submit(header_of, path, pure=False))
         cuts = _cuts(header, len(workers))

@@ -69,10 +69,7 @@ class TaskCall(NamedTuple):
 
 @final
 class Built:
-    """An object built once for a chunk, with its size for Dask's accounts of memory.
-
-    Dask would take the shallow size of an object that it does not know, a few bytes.
-    """
+    """An object built once for a chunk, with its size for Dask, which would take a shallow one of a few bytes."""
 
     def __init__(self, item: Any) -> None:
         self.item = item
@@ -198,10 +195,7 @@ async def adopt(renaming: Renaming, dask_worker: Any) -> dict[Any, int]:
 
 
 def host_bytes(item: Any) -> int:
-    """Size of the NumPy arrays in nested tuples, dictionaries and dataclasses.
-
-    Device memory is not the worker's to spill.
-    """
+    """Size of the NumPy arrays (not of devices) in nested tuples, dictionaries and dataclasses."""
     if isinstance(item, np.ndarray):
         return int(item.nbytes)
     if isinstance(item, tuple | list):

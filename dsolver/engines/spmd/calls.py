@@ -172,9 +172,6 @@ def answered() -> Iterator[None]:
 
 
 def _cause(failures: Sequence[Failure], loss: str | None) -> DsolverError:
-    """The error to raise: a rank's own failure before those of ranks that only lost a peer.
-
-    Where no worker is lost either, a connection between two of them was.
-    """
+    """The error to raise: a rank's own failure before lost peers; without a lost worker, a lost connection."""
     first = next((failure for failure in failures if not failure.secondary), None)
     return first.error if first is not None else WorkerLostError(loss or str(failures[0].error))

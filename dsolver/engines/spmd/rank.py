@@ -136,10 +136,7 @@ class Rank:
         return self._transport.name if self.spec.size > 1 else ""
 
     def call(self, call: bytes) -> bytes | None:
-        """Run a command. Returns what it returned and measured, or None.
-
-        Only rank 0 tells what it returned, since all are equal.
-        """
+        """Run a command. Returns what it returned (rank 0 alone, since all are equal) and measured, or None."""
         return self._packed(self._run(*pickle.loads(call)))
 
     def load(self, name: str, blocks: Mapping[int, Any], missing: Sequence[Any], call: bytes) -> bytes | None:

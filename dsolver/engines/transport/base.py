@@ -33,10 +33,7 @@ class Channel(ABC):
 
     @abstractmethod
     def send(self, x: Mapping[int, Any]) -> None:
-        """Write what neighbors read of the owned chunks' x to them, or pack it for `receive` to send.
-
-        Called in a new `send_context`.
-        """
+        """Write what neighbors read of own x to them, or pack it for `receive`; called in a new `send_context`."""
 
     @abstractmethod
     def receive(self) -> Callable[[], None]:

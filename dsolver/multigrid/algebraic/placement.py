@@ -38,11 +38,7 @@ class Place:
 def place_of(
     engine: Engine, view: Engine, made: CoarserLevel, bounds: Bounds, *, dtype: str, gathered_rows: int
 ) -> tuple[Place, PerChunk]:
-    """The place of a coarser level, and the `Layout` of what each chunk has made of it.
-
-    Args:
-        gathered_rows: most rows of a level that every owner has whole; so has one of which a chunk would have none.
-    """
+    """Place of a coarser level, and the `Layout` there; it is whole on every owner up to `gathered_rows`."""
     parts = view.per_chunk(partial(plain_layout, bounds=bounds))
     few = bounds[-1] <= gathered_rows or any(first == last for first, last in pairwise(bounds))
     if len(bounds) > 2 and few:

@@ -34,10 +34,7 @@ def chunk_matrix(
     offsets: Offsets,
     swept: bool = True,
 ) -> AtLevel:
-    """The `ChunkMatrix` of a chunk: weights (K rows,), offset after offset, or (K,); or a stencil, not stored.
-
-    swept: as of `FormatBuilder.matrix`.
-    """
+    """The `ChunkMatrix` of a chunk: weights (K rows,) or (K,); or a stencil; swept: as of `FormatBuilder.matrix`."""
     number = own_number(partition, number)
     backend.tidy(partition[number].box.points)
     sell, rows = backend.format("sell"), stencil_rows(backend, partition, number, offsets, weights)

@@ -46,10 +46,7 @@ def jumping(engine: Engine, offsets: Offsets, weights: PerChunk, decide: Callabl
 
 
 def ending(engine: Engine, offsets: Offsets, weights: PerChunk, decide: Callable[[float], T]) -> T:
-    """A decision by the fraction of the points with neighbors along an axis at which a line of them ends.
-
-    At two of n in lines of n points. The same on every rank; arguments as for `jumping`.
-    """
+    """A decision by the part of points at which a line ends, two in n; the same on every rank; see `jumping`."""
     counts = engine.per_chunk(partial(_jumps, offsets=offsets), weights)
     return engine.decided(lambda inner, ends: decide(_part(ends, inner + ends)), counts.at(1), counts.at(2))
 

@@ -19,11 +19,7 @@ LARGEST: Final = 1e50
 
 
 def cells_of(space: Embedding, spacing: Any, arrays: Sequence[tuple[str, Any]]) -> Cells:
-    """The cells that spacing names, or coordinates of arrays tell.
-
-    Raises:
-        InputError: spacing cannot be right, or coordinates are not those of such cells, or of each other's.
-    """
+    """The cells that spacing names, or coordinates of arrays. InputError: these cannot be right, or of each other."""
     check_computed("spacing", spacing)
     by_coordinates = hasattr(spacing, "coords") and tuple(spacing.shape) == space.shape
     named = [("spacing", spacing)] * by_coordinates + [*arrays]

@@ -24,10 +24,7 @@ def kappa_of(problem: Problem) -> list[complex | npt.NDArray[Any]]:
 
 
 def field_of(problem: Problem, name: str) -> npt.NDArray[Any]:
-    """A coefficient of a diffusion problem that is no number: of the grid's shape, in this process.
-
-    It is float64, or complex128 where it came so.
-    """
+    """A coefficient that is no number, of the grid's shape, in this process: float64, or complex128 if it came so."""
     rule = problem.rule
     assert isinstance(rule, Diffusion)
     if name in rule.functions:

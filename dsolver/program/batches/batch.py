@@ -211,8 +211,5 @@ def called_operator(engine: Engine, layout: PerChunk, problem: Problem) -> Funct
 
 
 def most_columns(partition: Partition, parts: int = 1) -> int:
-    """Most right-hand sides that can be solved at once: for more, items of a chunk have no 32-bit numbers.
-
-    parts: of each, two where they are complex.
-    """
+    """Most right-hand sides, of 2 `parts` if complex, at once: beyond, a chunk's items have no 32-bit numbers."""
     return int(2**31 / (ROUNDED_UP * parts * math.prod(map(max, partition.sizes))))

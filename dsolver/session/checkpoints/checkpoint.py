@@ -105,10 +105,7 @@ class Checkpoint:
         b_norm: float,
         dtype: str = "float64",
     ) -> None:
-        """Save an iterate, given as NumPy blocks of this dtype by chunk number, each asked for once.
-
-        A save that fails (OSError), as on a full disk, leaves the ones before it as they were.
-        """
+        """Save an iterate, NumPy blocks asked for once. OSError, as on a full disk: those before it stay."""
         self.path.mkdir(exist_ok=True)
         with opened(self.path) as folder:
             if not self._begun:

@@ -51,10 +51,7 @@ def why_not_together(session: Session, options: Options) -> str:
 
 
 def room(session: Session, wanted: int) -> int:
-    """Number of the wanted right-hand sides that can be solved at once, before anything is allocated for them.
-
-    The reach of row numbers bounds that, and on GPUs the memory that is left.
-    """
+    """Number of the wanted right-hand sides that fit at once, by row numbers and GPU memory, before allocation."""
     wanted = min(wanted, _most(session))
     if session.runtime.device != "cuda" or wanted <= session.system.columns:
         return wanted

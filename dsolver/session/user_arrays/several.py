@@ -100,11 +100,7 @@ def _shape(values: Any) -> tuple[int, ...]:
 
 
 def columns(problem: Problem, name: str, values: Any, client: Client | None = None) -> list[Any]:
-    """Vectors of a problem, each of the kind of array that all were given in; values: `are_several`.
-
-    Raises:
-        InputError: an array whose last axis does not count them, or that holds something else than numbers.
-    """
+    """Vectors of a problem, each of the given kind of array; values: `are_several`. InputError: a wrong last axis."""
     if isinstance(values, list | tuple):
         return list(values)
     check_order(name, values, problem.dimensions, several=not problem.flat)
@@ -164,10 +160,7 @@ def together(x: list[Any], b: Any) -> Any:
 
 
 def stacked(vectors: list[Any], like: Any) -> Any:
-    """Arrays of one kind as one array with one axis more, the last, which a DataArray `like` names.
-
-    Each item is read and written once.
-    """
+    """Arrays of one kind as one with a last axis more, which a DataArray `like` names; items are moved once."""
     module = type(like).__module__.partition(".")[0]
     if module == "xarray":
         return labeled(like, stacked([x.data for x in vectors], like.data))

@@ -61,11 +61,7 @@ class Open(NamedTuple):
 def settle(
     a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, team: Team, before: Open | None = None
 ) -> Open:
-    """Decide which own points are coarse as far as what is known of the ghosts allows.
-
-    Args:
-        before: what was left when less was known of the ghosts; None at first.
-    """
+    """Decide own points as far as ghosts are known; before: what was left when less was known; None at first."""
     worth, end = POINTS_WORTH_A_THREAD, below + a.size
     if before is None:
         rank, todo = np.empty(len(key), dtype=np.uint64), np.flatnonzero(state[below:end] == UNDECIDED)

@@ -65,10 +65,7 @@ class AmgKernels:
     begun = of_team(pmis.begun)
 
     def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None) -> Any:
-        """See `pmis.settle`; a device may leave more points open than it need, and waits for nothing.
-
-        opened: what this has returned of the same points before; None at first.
-        """
+        """See `pmis.settle`; a device may leave more open, waits for nothing, and goes on with what it `opened`."""
         return pmis.settle(a, below, bits, key, origin, state, self.team, opened)
 
     def counted(self, states: Any, opened: Any) -> tuple[int, int, Any]:

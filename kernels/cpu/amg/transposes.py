@@ -50,10 +50,7 @@ def count_columns(first: Any, last: Any, a: Any, columns: Any) -> Any:
 
 @compiled()
 def fill_mirrored(first: Any, last: Any, place: Any, a: Any, before: Any, out: Any) -> None:
-    """Entries of rows first .. last of A in the rows of Aᵀ, whose columns are before + i for row i of A.
-
-    place: where the next one of each row goes.
-    """
+    """Entries of rows first .. last of A in rows of Aᵀ, columns before + i; place: where each row goes on."""
     for i in range(uint64(first), uint64(last)):
         for k in range(uint64(a.start[i]), uint64(a.start[i + ONE])):
             c = uint64(a.columns[k])

@@ -34,11 +34,7 @@ _DIGEST: Final = 32
 
 @final
 class SharedCache(FunctionCache):
-    """The cache of one function. Who finds nothing in it locks it, until what is compiled has been added.
-
-    Args:
-        waiting: a context in which another process is waited for.
-    """
+    """The cache of one function, locked by who has to compile it; waiting: a context of waiting for another process."""
 
     def __init__(self, function: Callable[..., Any], waiting: Callable[[], AbstractContextManager[None]]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]

@@ -39,11 +39,7 @@ NEVER = np.empty(0, dtype=np.bool_)
 def square(
     vectors: CpuVectors, where: Layout, rows: CandidateRows, late: npt.NDArray[np.bool_] = NEVER
 ) -> tuple[Slices, npt.NDArray[np.int64]]:
-    """The entries off the diagonal in own columns, and the widths (S, 2 or 3) of the slices' sections.
-
-    Args:
-        late: bool (rows,), the columns of upper entries that come last; empty for none.
-    """
+    """Entries off the diagonal in own columns, widths (S, 2 or 3) of sections; late: bool (rows,), last columns."""
     return _slices(vectors, rows, where.row[SLICE:-SLICE], where, SQUARE, late)
 
 

@@ -207,10 +207,7 @@ def answer_of_all(ask: Callable[[], T], decide: Callable[..., T], numbers: Mappi
 
 
 def ready_to_read() -> bool:
-    """Whether kernels may read matrices and plans before they wait for earlier launches.
-
-    Not where several ranks foresee: these exchange and multiply before what they have made is there.
-    """
+    """Whether kernels may read matrices and plans before earlier launches end: not where several ranks foresee."""
     return _here.recorded or not (_here.in_order or (_here.now is not None and _here.now.together))
 
 
@@ -251,10 +248,7 @@ def aside() -> Iterator[None]:
 
 
 def settle() -> None:
-    """Wait for the current stream, unless set-up foresees: then `confirm` waits in the end. Readers do not wait.
-
-    Nor where kernels start in order, for then they wait.
-    """
+    """Wait for the current stream, unless set-up foresees (then `confirm` waits) or kernels start in order."""
     if _here.now is None and not _here.in_order:
         cupy.cuda.get_current_stream().synchronize()
 

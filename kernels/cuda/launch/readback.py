@@ -54,10 +54,7 @@ def defer(work: Callable[[], object]) -> None:
 
 
 def read_back(numbers: Array, *, long_wait: bool = False) -> npt.NDArray[Any]:
-    """A small contiguous array on the host, behind all that is enqueued on the current stream. It waits.
-
-    long_wait: that takes long as a rule, so there is time for deferred work.
-    """
+    """A small contiguous array on the host, behind all on the current stream; long_wait: time for deferred work."""
     size = numbers.nbytes
     if size > LARGEST:
         found: npt.NDArray[Any] = numbers.get()
@@ -76,10 +73,7 @@ def read_back(numbers: Array, *, long_wait: bool = False) -> npt.NDArray[Any]:
 
 @final
 class Sent:
-    """A small contiguous array on its way to the host, behind all that is enqueued on the current stream now.
-
-    What is enqueued later is not waited for.
-    """
+    """A small contiguous array on its way to the host, behind what the stream has now and nothing later."""
 
     def __init__(self, numbers: Array) -> None:
         memory = cupy.cuda.alloc_pinned_memory(numbers.nbytes)

@@ -36,11 +36,7 @@ def finest_of_grid(
     singular: bool,
     depth: int = 0,
 ) -> FinestLevel:
-    """The `FinestLevel` of a hierarchy that begins with a level of a grid.
-
-    Args:
-        weights: the rows, float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil.
-    """
+    """The `FinestLevel` of a hierarchy that begins with a level of a grid."""
     rows = LatticeRows(engine, partition, offsets, weights)
     return FinestLevel(
         rows=rows.rows,

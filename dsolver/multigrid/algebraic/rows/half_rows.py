@@ -44,11 +44,7 @@ class HalfRows:
     def of(
         cls, amg: AmgKernels, bounds: Bounds, half: Any, columns: I64, first: int, origin: I64, near: F64
     ) -> HalfRows:
-        """The rows that a half has.
-
-        Args:
-            columns: int64, the numbers of columns behind own rows; those without entries are left out.
-        """
+        """The rows that a half has; columns: int64, numbers behind own rows; those without entries are left out."""
         half, used = amg.tight(half)
         window, found = Window(first=first, rows=len(origin), ghosts=columns[used], lower=0), amg.behind(half)
         behind = Rows(start=found.start, columns=found.columns, values=found.values)

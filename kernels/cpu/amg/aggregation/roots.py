@@ -27,11 +27,7 @@ _FACTORS: Final = (0x9E3779B97F4A7, 0xBF58476D1CE4F, 0x4D049BB133113)
 
 
 def words(origin: Any, level: int) -> npt.NDArray[np.float64]:
-    """Words of nodes, float64 integers from 1 on, all different: a permutation of the numbers below 2⁵².
-
-    Args:
-        origin: int64 below 2⁵², the finest row that each node stems from.
-    """
+    """Words of nodes by their origin (below 2⁵²), float64 from 1 on, all different: a permutation below 2⁵²."""
     z = (origin.astype(np.uint64) ^ np.uint64(salt_of(level))) & np.uint64(_LOW)
     with np.errstate(over="ignore"):
         for factor in _FACTORS:
@@ -126,11 +122,7 @@ def own_roots(led: Any, first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[
 
 
 def largest_around(graph: Csr, below: int, values: Any, open_: Any, team: Team) -> F64:
-    """The largest value among each own node and its neighbors, float64 (nodes,); 0 for nodes that are not open.
-
-    Args:
-        values: float64, of every node of the window; zeros where these are not open.
-    """
+    """Largest value among own nodes and neighbors, float64 (nodes,); 0 if not open, as values of such are."""
     out = np.empty(graph.size)
     team.run(_largest, 0, graph.size, graph, below, values, open_, out, worth=ROWS_WORTH_A_THREAD)
     return out

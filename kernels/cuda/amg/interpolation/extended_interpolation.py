@@ -41,10 +41,7 @@ def renamed(seen: Csr, names: Any) -> Csr:
 
 
 def kept_product(a: Csr, b: Csr, columns: int, most: int) -> Csr:
-    """The host's `kept_product` of arrays on this device: its arguments but the team, and its bits.
-
-    Columns of a row of B are distinct.
-    """
+    """The host's `kept_product` of arrays here, with its bits, without the team; columns of a row of B are distinct."""
     return _kept("multiply", a.size, columns, most, a.mean, terms_of(a, b), (*a, *b))
 
 

@@ -34,11 +34,7 @@ CELL_THREADS, LINE_THREADS, ROW_THREADS = 256, 128, 288
 
 
 def serves(coarsening: Coarsening, offsets: tuple[Triple, ...]) -> bool:
-    """Whether a level can be made coarser here.
-
-    Args:
-        coarsening: of the level. All its chunks get the same answer, since their kernels are to compute the same bits.
-    """
+    """Whether a level can be made coarser here: the same answer for all its chunks, whose bits are to be the same."""
     return coarsening.halved and offsets == tuple(o for o in COARSE_OFFSETS if o in offsets)
 
 

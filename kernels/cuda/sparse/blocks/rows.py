@@ -39,10 +39,7 @@ class BlockRows(NamedTuple):
 
 
 def in_blocks(*matrices: tuple[Csr, int, int]) -> tuple[BlockRows | None, ...]:
-    """Matrices by their blocks, which share the values; None for each whose blocks are not full.
-
-    matrices: each of them, and the rows and columns of a block. It waits for the device.
-    """
+    """Matrices, given with rows and columns of blocks, by blocks that share values; None for others. It waits."""
     wrong = counters(len(matrices))
     found = [_in_blocks(*each, wrong[n : n + 1]) for n, each in enumerate(matrices)]
     return tuple(None if bad else each for each, bad in zip(found, read_back(wrong), strict=True))

@@ -50,10 +50,7 @@ class _Found:
 
 
 def numeric(kept: Places, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
-    """A B again, of matrices with new values in the same places: see `products.numeric`.
-
-    kept: of this pattern; the first call fills it.
-    """
+    """A B again, of new values in the same places: see `products.numeric`; kept: of the pattern, by the first call."""
     found: _Found | None = kept.found
     if found is None:
         kept.found = found = _find(pattern, a, b)

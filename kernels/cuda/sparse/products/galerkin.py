@@ -129,11 +129,7 @@ def _result(pieces: Sequence[Rooms], cut: Cut, known: Array, *, symmetric: bool)
 
 @final
 class _Moved:
-    """Rows in rooms that come to their places with columns in the order in which they were found.
-
-    Args:
-        known: int64, where the number of all entries comes.
-    """
+    """Rows in rooms that move to their places, columns as found; known: int64, where the number of entries comes."""
 
     def __init__(self, pieces: Sequence[Rooms], known: Array) -> None:
         self._pieces, self._start = pieces, starts_of(all_lengths(pieces), known)

@@ -33,11 +33,7 @@ LANES_OF_IMAGES: Final = 16
 
 @final
 class CudaHalves:
-    """Entries of a chunk's rows from the diagonal on, and the images of these.
-
-    Args:
-        known: int64 (SIZES,) of zeros, where `sizes` come.
-    """
+    """Entries of a chunk's rows from the diagonal on, and images; known: int64 (SIZES,), zeros, for `sizes`."""
 
     sizes: Sequence[int]  # the `SIZES`, which the owner of this has read; nothing but `tight` is called before
 

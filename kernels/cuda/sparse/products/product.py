@@ -181,10 +181,7 @@ def _starts(lengths: Array, room: Array) -> tuple[Array, int, npt.NDArray[np.int
 
 
 def rooms_of(a: Csr, b: Csr, mean: float, expected: Expected, ascending: bool, stages: Stages, lengths: Array) -> Rooms:
-    """Columns and values of rows of A B in rooms, and their lengths, of those that have room.
-
-    mean: entries of a row of B.
-    """
+    """Columns and values of rows of A B in rooms, and lengths, of those with room; mean: entries of a row of B."""
     tables = tables_of(expected.slots, mean)[0]
     most = tables.most if expected.ample else min(max(4 * int(np.ceil(expected.most / 4.0)), 16), tables.most)
     made = Rooms(lengths, cupy.empty(a.size * most, dtype=np.int32), cupy.empty(a.size * most), most)
