@@ -61,15 +61,10 @@ class Runtime:
         program: Callable[[Engine, S], P],
         spec: S,
         partition: Partition,
-        offsets: Offsets = DIRECTIONS,
-        places: Sequence[str] = (),
+        offsets: Offsets = DIRECTIONS,  # what the rows read; a task graph then links only those chunks that exchange
+        places: Sequence[str] = (),  # workers that have the chunks' data; empty where that is to be brought
     ) -> RunningProgram[P]:
-        """Start a program for a partition: program(engine, spec), in this process or on every rank.
-
-        Args:
-            offsets: what the rows read; a task graph then links only those chunks that exchange.
-            places: workers that have the chunks' data; empty where that is to be brought.
-        """
+        """Start a program for a partition: program(engine, spec), in this process or on every rank."""
         owners = owners_of(partition, self.workers, places)
         if self.engine == "graph":
             from dsolver.engines.graph.engine import GraphEngine
@@ -98,19 +93,13 @@ class Runtime:
 
 
 def connect(
-    client: Client | None = None,
+    client: Client | None = None,  # a Dask cluster's client, or None for this process alone
     *,
-    engine: EngineName = "auto",
-    device: DeviceName = "auto",
-    kernels: KernelsName = "auto",
+    engine: EngineName = "auto",  # "auto" is "resident", with or without a client; "graph" needs a client
+    device: DeviceName = "auto",  # "auto" is "cuda" where every worker (or this process) has a GPU and CuPy, else "cpu"
+    kernels: KernelsName = "auto",  # "auto" for the device's own, "numpy" for the text-book kernels on a CPU
 ) -> Runtime:
     """Choose where to run.
-
-    Args:
-        client: a Dask cluster's client, or None for this process alone.
-        engine: "auto" is "resident", with or without a client; "graph" needs a client.
-        device: "auto" is "cuda" where every worker (or this process) has a GPU and CuPy, else "cpu".
-        kernels: "auto" for the device's own, "numpy" for the text-book kernels on a CPU.
 
     Raises:
         InputError: a name is unknown, or the choices exclude each other.

@@ -157,22 +157,14 @@ def of_spec(
     spec: SolveSpec,
     runtime: Runtime,
     *,
-    available: Sequence[int] = (),
-    supplies: Sequence[Sequence[Supply]] = (),
-    held: Sequence[int] = (),
-    together: int = 0,
+    available: Sequence[int] = (),  # bytes that each GPU has free
+    supplies: Sequence[Sequence[Supply]] = (),  # of each worker's memory, on CPUs
+    held: Sequence[int] = (),  # bytes that each of these workers has of it already
+    together: int = 0,  # right-hand sides with room of their own beside that of one
     rtol: float = 1e-8,
-    bandwidth: float | None = None,
+    bandwidth: float | None = None,  # of each device's memory, bytes per second
 ) -> Estimate:
-    """The estimate for a system on the workers of a runtime.
-
-    Args:
-        available: bytes that each GPU has free.
-        supplies: of each worker's memory, on CPUs.
-        held: bytes that each of these workers has of it already.
-        together: right-hand sides with room of their own beside that of one.
-        bandwidth: of each device's memory, bytes per second.
-    """
+    """The estimate for a system on the workers of a runtime."""
     owners = owners_of(spec.partition, runtime.workers, spec.problem.places)
     rank_of = {owner: rank for rank, owner in enumerate(dict.fromkeys(owners))}
     ranks = tuple(rank_of[owner] for owner in owners) if owners else (0,) * len(spec.partition)

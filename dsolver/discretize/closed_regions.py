@@ -34,12 +34,6 @@ LEAST: Final = 1e-8
 class ClosedRegions:
     """All closed regions of a problem.
 
-    Args:
-        members: the `RegionCells` of every chunk.
-        free: how many cells are neither in one of them nor left out.
-        inside: counts couplings within chunks.
-        lattice: the layout of cells in lattice order, where a preconditioner's diagonal is to be raised.
-
     Attributes:
         count: how many there are.
         alone: how many of them are a single cell, whose row is not zero by construction but a positive diagonal.
@@ -52,9 +46,10 @@ class ClosedRegions:
     def __init__(
         self,
         engine: Engine,
-        members: PerChunk,
-        free: int,
-        inside: Callable[[], float],
+        members: PerChunk,  # the `RegionCells` of every chunk
+        free: int,  # how many cells are neither in one of them nor left out
+        inside: Callable[[], float],  # counts couplings within chunks
+        # the layout of cells in lattice order, where a preconditioner's diagonal is to be raised.
         lattice: PerChunk | None = None,
     ) -> None:
         self._engine, self._members, self._lattice = engine, members, lattice

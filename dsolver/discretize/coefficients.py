@@ -123,18 +123,12 @@ class Coefficients:
     def per_chunk(
         self,
         make: Callable[..., Any],
-        fields: Mapping[str, Field] | None = None,
-        halos: Mapping[str, Halo] | None = None,
-        engine: Engine | None = None,
+        fields: Mapping[str, Field] | None = None,  # more of what the patch holds, by name, in lattice order
+        halos: Mapping[str, Halo] | None = None,  # of these fields, by name
+        engine: Engine | None = None,  # a view of the engine, whose backend is to make it
         operands: tuple[PerChunk, ...] = (),
     ) -> PerChunk:
-        """make(backend, number, patch, *operands) on the owner of each chunk.
-
-        Args:
-            fields: more of what the patch holds, by name, in lattice order.
-            halos: of these fields, by name.
-            engine: a view of the engine, whose backend is to make it.
-        """
+        """make(backend, number, patch, *operands) on the owner of each chunk."""
         own, around = self._fields | dict(fields or {}), self._halos | dict(halos or {})
         wrapped = WithPatch(
             make=make, partition=self._partition, own=tuple(own), halos=tuple(around), offsets=self._offsets

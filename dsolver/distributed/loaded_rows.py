@@ -81,21 +81,15 @@ def chunk_matrix(
     backend: Backend,
     number: int,
     block: RowBlock,
-    layouts: tuple[Layout, Layout] | None = None,
-    measured: Any = None,
-    diagonal: Any = None,
+    layouts: tuple[Layout, Layout] | None = None,  # their `chunk_layouts`, where they are known
+    measured: Any = None,  # their `measured_chunk`, where it is known
+    diagonal: Any = None,  # float64 (rows,) in A's order, where it is known
     *,
-    wait: bool = True,
+    wait: bool = True,  # as of `GeneralSetup.matrix`, of the local part
 ) -> tuple[ChunkMatrix]:
     """A chunk's matrix for the finest level: its local part in the format of its rows, which keep their order.
 
     The format follows from the chunk's own rows: the same one, and the same bits, on every owner.
-
-    Args:
-        layouts: their `chunk_layouts`, where they are known.
-        measured: their `measured_chunk`, where it is known.
-        diagonal: float64 (rows,) in A's order, where it is known.
-        wait: as of `GeneralSetup.matrix`, of the local part.
     """
     layout, stored = layouts or chunk_layouts(backend, number, block)
     rows = _on_device(backend, block)

@@ -109,19 +109,16 @@ class GhostPart:
 
 @final
 class Matrix:
-    """A distributed matrix on an engine.
-
-    Args:
-        senders: the chunks whose columns each chunk reads, where they are not its neighbors: see `Engine.halo`.
-        ghosts: whether rows read other chunks' columns; by default where there are several chunks.
-    """
+    """A distributed matrix on an engine."""
 
     def __init__(
         self,
         engine: Engine,
         chunks: PerChunk,
+        # the chunks whose columns each chunk reads, where they are not its neighbors: see `Engine.halo`.
         senders: Sequence[Sequence[int]] | None = None,
         *,
+        # whether rows read other chunks' columns; by default where there are several chunks.
         ghosts: bool | None = None,
     ) -> None:
         self._engine = engine

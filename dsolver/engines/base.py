@@ -308,18 +308,12 @@ class Engine(ABC):
         times: int,
         watch: Sequence[Scalar],
         *,
-        measured: bool = False,
-        ready: bool = False,
+        measured: bool = False,  # the last one is measured; see `spans`. An engine may need a repetition before.
+        ready: bool = False,  # nothing is made when the step runs for the first time, so that it may be recorded before
     ) -> list[tuple[float, ...]]:
         """The values of the watched scalars after each of so many steps, which are run.
 
         A step is the same operations on the same handles each time: an engine may record it once and replay it.
-
-        Args:
-            step: what is run.
-            watch: the scalars.
-            measured: the last one is measured; see `spans`. An engine may need a repetition before.
-            ready: nothing is made when the step runs for the first time, so that it may be recorded before.
         """
 
     def replay(self, step: Callable[[], None]) -> None:

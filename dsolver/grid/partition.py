@@ -149,15 +149,12 @@ class Partition:
         self,
         number: int,
         offsets: Offsets,
+        # the part that is exchanged of a box of a chunk's points, None for nothing; by default all of it.
         part: Callable[[int, Box], Box | None] | None = None,
+        # the box in which the parts' points are numbered, for points of this chunk; by default its own.
         lattice: Box | None = None,
     ) -> HaloPlan:
-        """The halo exchange of a chunk whose rows read these offsets and their opposites.
-
-        Args:
-            part: the part that is exchanged of a box of a chunk's points, None for nothing; by default all of it.
-            lattice: the box in which the parts' points are numbered, for points of this chunk; by default its own.
-        """
+        """The halo exchange of a chunk whose rows read these offsets and their opposites."""
         if len(self) == 1:
             return HaloPlan(sends=(), receives=())
         part, lattice = part or (lambda _, box: box), lattice or self[number].box

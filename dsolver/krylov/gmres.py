@@ -46,21 +46,16 @@ class GeneralizedMinimalResidual(KrylovMethod):
     the basis, 16 bytes a row, where the products with so many vectors take 40 for each. The products are read at the
     end: the least squares problem is solved with numbers, the same on all ranks. x is left as it is until the basis is
     full or the caller asks for an `iterate` or a `residual`.
-
-    Args:
-        restart: vectors of the first basis.
-        most: vectors to which one may grow where residuals stall; None for those of the first.
-        flexible: whether M may change; then the vectors M v are kept, too.
     """
 
     def __init__(
         self,
         engine: Engine,
         layout: PerChunk,
-        restart: int = RESTART,
-        most: int | None = None,
+        restart: int = RESTART,  # vectors of the first basis
+        most: int | None = None,  # vectors to which one may grow where residuals stall; None for those of the first
         *,
-        flexible: bool = False,
+        flexible: bool = False,  # whether M may change; then the vectors M v are kept, too
     ) -> None:
         super().__init__(engine, layout)
         self._flexible, self._first, self._most = flexible, restart, most or restart

@@ -107,12 +107,6 @@ T = TypeVar("T")
 class Follower:
     """Follows the solves of a program to their ends, in time slices.
 
-    Args:
-        seconds: of iterations in a slice; with 0 each is one superstep, for those who save iterates.
-        callback: called after each iteration, of a single column whose control is interruptible.
-        progress: called after each slice with the state of the slowest column.
-        watch: follows, too, and may want iterations of a single column measured.
-
     Attributes:
         histories: of each column.
     """
@@ -121,11 +115,12 @@ class Follower:
         self,
         program: RunningProgram[Solve],
         controls: Sequence[Control],
-        seconds: float,
+        seconds: float,  # of iterations in a slice; with 0 each is one superstep, for those who save iterates
         *,
+        # called after each iteration, of a single column whose control is interruptible.
         callback: Callback | None = None,
-        progress: Progress | None = None,
-        watch: Watch | None = None,
+        progress: Progress | None = None,  # called after each slice with the state of the slowest column
+        watch: Watch | None = None,  # follows, too, and may want iterations of a single column measured
     ) -> None:
         self._program, self._controls = program, tuple(controls)
         self._callback, self._progress, self._watch = callback, progress, watch

@@ -86,24 +86,19 @@ class SystemChoice:
 
 def system_of(
     *,
-    kind: str | None,
-    file: Path | None,
+    kind: str | None,  # name of a matrix on a grid, or a case file
+    file: Path | None,  # with a matrix
     grid: tuple[int, ...],
     partition: str,
     chunks: tuple[int, ...] | None,
-    rhs: Path | None,
-    client: Client | None = None,
-    gpu: bool = False,
+    rhs: Path | None,  # file of the right-hand side
+    client: Client | None = None,  # of a cluster whose workers read the matrix; None to read it here
+    gpu: bool = False,  # whether a matrix that is read here is checked and kept on the GPU of this process
     **diffusion: Any,
 ) -> SystemChoice:
     """The system of `system_options`, and its right-hand side.
 
     Args:
-        kind: name of a matrix on a grid, or a case file.
-        file: with a matrix.
-        rhs: file of the right-hand side.
-        client: of a cluster whose workers read the matrix; None to read it here.
-        gpu: whether a matrix that is read here is checked and kept on the GPU of this process.
         diffusion: options of `case_options`.
 
     Raises:

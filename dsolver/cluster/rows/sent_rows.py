@@ -67,10 +67,6 @@ class PlacedPiece:
 class SentMatrix(CutRows):
     """A matrix of this process, whose rows were sent to the owners of its chunks.
 
-    Args:
-        matrix: of `dsolver.matrices.checked.checked`, on the host.
-        blocks: sizes of blocks of which statistics are wanted.
-
     Raises:
         ClusterError: a worker was lost, or the cluster does not answer.
     """
@@ -78,11 +74,11 @@ class SentMatrix(CutRows):
     def __init__(
         self,
         runtime: Runtime,
-        matrix: Any,
+        matrix: Any,  # of `dsolver.matrices.checked.checked`, on the host
         partition: RowPartition,
         formats: str | None,
         near: Any,
-        blocks: Sequence[int],
+        blocks: Sequence[int],  # sizes of blocks of which statistics are wanted
     ) -> None:
         assert runtime.client is not None
         self._client, self._kernels = runtime.client, runtime.kernels

@@ -71,20 +71,15 @@ class EagerEngine(Engine):
     With several columns a field is an array (columns, items) for each chunk, so a column is a vector like any other. On
     its way to a neighbor an item's columns lie side by side: to a transport a halo is one of `width` times as many
     items, in one message. Sums over ranks are made one column after the other.
-
-    Args:
-        owned: the chunks of this process; all by default.
-        transport: how to reach the owners of the others; by default there are none.
-        hosts: the first chunk of every process; by default this one's alone.
     """
 
     def __init__(
         self,
         partition: Partition,
         backend: Backend,
-        owned: Sequence[int] | None = None,
-        transport: Transport | None = None,
-        hosts: Sequence[int] | None = None,
+        owned: Sequence[int] | None = None,  # the chunks of this process; all by default
+        transport: Transport | None = None,  # how to reach the owners of the others; by default there are none
+        hosts: Sequence[int] | None = None,  # the first chunk of every process; by default this one's alone
     ) -> None:
         self.partition = partition
         self.backend = backend

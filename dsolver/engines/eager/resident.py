@@ -25,11 +25,6 @@ class ResidentEngine(EagerEngine):
 
     On a CPU every operation runs at once. On a GPU every operation is enqueued on one stream, and a repeated step is
     recorded as a CUDA graph and replayed.
-
-    Args:
-        owned: the chunks of this rank; all by default.
-        transport: how to reach the other ranks; by default there are none.
-        hosts: the first chunk of every rank; by default this one's alone.
     """
 
     def __init__(
@@ -38,9 +33,9 @@ class ResidentEngine(EagerEngine):
         kernels: str,
         *,
         threads: int = 1,
-        owned: Sequence[int] | None = None,
-        transport: Transport | None = None,
-        hosts: Sequence[int] | None = None,
+        owned: Sequence[int] | None = None,  # the chunks of this rank; all by default
+        transport: Transport | None = None,  # how to reach the other ranks; by default there are none
+        hosts: Sequence[int] | None = None,  # the first chunk of every rank; by default this one's alone
     ) -> None:
         super().__init__(partition, backends.load(kernels, threads if kernels == "cpu" else 1), owned, transport, hosts)
         self._recorder = _recorder(self.transport) if kernels == "cuda" else None

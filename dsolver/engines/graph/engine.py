@@ -62,13 +62,7 @@ from dsolver.monitor.spans import Span
 
 @final
 class GraphEngine(Engine):
-    """Runs every operation as Dask tasks.
-
-    Args:
-        batch: how many steps `repeat` submits at a time.
-        neighbors: the chunks whose values a chunk may read; by default all that touch it. To name only those that the
-            stencil reaches saves messages.
-    """
+    """Runs every operation as Dask tasks."""
 
     def __init__(
         self,
@@ -77,7 +71,9 @@ class GraphEngine(Engine):
         owners: Sequence[str],
         *,
         kernels: str,
-        batch: int = 5,
+        batch: int = 5,  # how many steps `repeat` submits at a time
+        # the chunks whose values a chunk may read; by default all that touch it. To name only those that the stencil
+        # reaches saves messages.
         neighbors: Callable[[int], Iterable[int]] | None = None,
     ) -> None:
         if len(owners) != len(partition):

@@ -55,10 +55,6 @@ class SpmdProgram(RunningProgram[P_co]):
     As long as the program is open the client holds a key of the cluster, the lease. When the client goes away the
     scheduler forgets the key, and the ranks, which look for it from time to time, end.
 
-    Args:
-        program: made on every rank as program(engine, spec).
-        spec: what the program needs; picklable.
-
     Raises:
         InputError: the program cannot be sent to the workers.
         RankError: a rank could not be started; none is left running.
@@ -72,8 +68,8 @@ class SpmdProgram(RunningProgram[P_co]):
         partition: Partition,
         owners: Sequence[str],
         kernels: str,
-        program: Callable[[Engine, S], P_co],
-        spec: S,
+        program: Callable[[Engine, S], P_co],  # made on every rank as program(engine, spec)
+        spec: S,  # what the program needs; picklable
     ) -> None:
         self._client = client
         self._workers = tuple(dict.fromkeys(owners))

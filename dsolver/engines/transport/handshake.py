@@ -121,9 +121,6 @@ class Acceptor:
     """Accepts higher ranks. Greetings are read as they come, so a rank that is silent cannot hold up others.
 
     Where many are silent, the one that came first is hung up on: they would take all the files that a process can open.
-
-    Args:
-        timeout: seconds in which all must have come, and that a connection may then be silent.
     """
 
     def __init__(
@@ -131,7 +128,7 @@ class Acceptor:
         listener: socket.socket,
         awaited: Iterable[int],
         token: bytes,
-        timeout: float,
+        timeout: float,  # seconds in which all must have come, and that a connection may then be silent
         encryption: Encryption | None,
     ) -> None:
         self._listener = listener

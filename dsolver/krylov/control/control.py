@@ -25,23 +25,6 @@ class Control:
     It asks for steps of its column, and is given the answers. These are the same on all ranks, so a control on each of
     them asks for the same: no rank has to wait until another has decided.
 
-    Args:
-        limit: the residual at which the solve is finished.
-        at_zero: whether x is zero at first.
-        stagnation: iterations without a new smallest residual after which it is given up.
-        fallback: the same until it is resumed, if that is sooner: where there is another preconditioner to go on with,
-            for which a residual that grows in the first iteration is a reason as well.
-        patience: further iterations beyond which a solve is given up as `Status.SLOW` until it is resumed, where there
-            is another preconditioner to go on with; None for any number.
-        singular: whether a part of b is out of A's reach, so that what rounding leaves of it in r is to be taken.
-        one_level: whether M has no coarse grid; see `ONE_LEVEL`.
-        replaces: whether the recursion can take the true residual on the way; if not, it does so at its end alone.
-        checked: whether the true residual is looked at on the way, though the recursion does not follow from it.
-        breakdown: the status where an iteration's health is zero.
-        projects: whether M solves for least squares: after one iteration the residual is what no x can reach.
-        pace: of earlier solves with this matrix and this M, from which this one learns how long its first superstep may
-            be, and which learns from this one; None where that is to be one iteration.
-
     Attributes:
         b_norm: ‖b‖, of that part of b which x can reach.
         true_residual: the newest that was computed anew.
@@ -54,20 +37,30 @@ class Control:
     def __init__(
         self,
         *,
-        limit: float,
+        limit: float,  # the residual at which the solve is finished
         b_norm: float,
         maxiter: int,
-        at_zero: bool = False,
-        stagnation: int = STAGNATION,
+        at_zero: bool = False,  # whether x is zero at first
+        stagnation: int = STAGNATION,  # iterations without a new smallest residual after which it is given up
+        # the same until it is resumed, if that is sooner: where there is another preconditioner to go on with, for
+        # which a residual that grows in the first iteration is a reason as well.
         fallback: int | None = None,
+        # further iterations beyond which a solve is given up as `Status.SLOW` until it is resumed, where there is
+        # another preconditioner to go on with; None for any number.
         patience: int | None = None,
         interruptible: bool = False,
+        # whether a part of b is out of A's reach, so that what rounding leaves of it in r is to be taken.
         singular: bool = False,
-        one_level: bool = False,
+        one_level: bool = False,  # whether M has no coarse grid; see `ONE_LEVEL`
+        # whether the recursion can take the true residual on the way; if not, it does so at its end alone.
         replaces: bool = True,
+        # whether the true residual is looked at on the way, though the recursion does not follow from it.
         checked: bool = False,
-        breakdown: Status = Status.INDEFINITE,
+        breakdown: Status = Status.INDEFINITE,  # the status where an iteration's health is zero
+        # whether M solves for least squares: after one iteration the residual is what no x can reach.
         projects: bool = False,
+        # of earlier solves with this matrix and this M, from which this one learns how long its first superstep may be,
+        # and which learns from this one; None where that is to be one iteration.
         pace: Pace | None = None,
     ) -> None:
         self.limit, self.maxiter, self.b_norm = limit, maxiter, b_norm

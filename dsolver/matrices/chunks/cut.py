@@ -22,22 +22,16 @@ from dsolver.matrices.chunks.row_block import ChunkCounts, CutRows, RowBlock, co
 
 @final
 class CutMatrix(CutRows):
-    """A matrix in this process, cut into row blocks.
-
-    Args:
-        matrix: of `checked`; on a GPU if there is one chunk.
-        near: float64 (rows, k), the near-null space of all rows, or None.
-        blocks: sizes of blocks of which statistics are wanted.
-        columns: columns of each chunk, where the matrix is not square; by default those of its rows' numbers.
-    """
+    """A matrix in this process, cut into row blocks."""
 
     def __init__(
         self,
-        matrix: Any,
+        matrix: Any,  # of `checked`; on a GPU if there is one chunk
         partition: RowPartition,
         formats: str | None = None,
-        near: Any = None,
-        blocks: Sequence[int] = BLOCKS,
+        near: Any = None,  # float64 (rows, k), the near-null space of all rows, or None
+        blocks: Sequence[int] = BLOCKS,  # sizes of blocks of which statistics are wanted
+        # columns of each chunk, where the matrix is not square; by default those of its rows' numbers.
         columns: RowPartition | None = None,
     ) -> None:
         self._read = partition if columns is None else columns

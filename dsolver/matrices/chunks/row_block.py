@@ -123,22 +123,15 @@ class CutRows(ChunkRows):
 
 
 def row_block(
-    start: npt.NDArray[np.int64],
-    columns: npt.NDArray[np.int64],
+    start: npt.NDArray[np.int64],  # int64 (rows + 1,), where rows begin, from 0
+    columns: npt.NDArray[np.int64],  # global numbers
     values: npt.NDArray[np.float64],
-    span: tuple[int, int],
-    ghosts: npt.NDArray[np.int64],
+    span: tuple[int, int],  # the chunk's first column, and behind its last one
+    ghosts: npt.NDArray[np.int64],  # of `ghost_columns`
     plan: HaloPlan,
     formats: str | None = None,
 ) -> RowBlock:
-    """One chunk's rows.
-
-    Args:
-        start: int64 (rows + 1,), where rows begin, from 0.
-        columns: global numbers.
-        span: the chunk's first column, and behind its last one.
-        ghosts: of `ghost_columns`.
-    """
+    """One chunk's rows."""
     (first, last), amg = span, backend_of(values).amg
     numbers = amg.places(columns, first, last - first, amg.asarray(ghosts), 0)  # own ones from 0, then halo slots
     return RowBlock(start=start, columns=numbers, values=values, plan=plan, formats=formats)

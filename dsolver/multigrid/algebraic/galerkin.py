@@ -35,29 +35,20 @@ def coarsened(
     engine: Engine,
     rows: PerChunk,
     diagonal: PerChunk,
-    p: PerChunk,
-    origin: PerChunk,
+    p: PerChunk,  # `SentRows` of every chunk, the rows of P
+    origin: PerChunk,  # int64 on every chunk, the finest row that each own coarse row stems from
     near: PerChunk,
     senders: Senders,
     bounds: Bounds,
     *,
     reach: Senders,
-    of_transfers: Senders,
-    keep: bool = False,
+    of_transfers: Senders,  # the reach of P and R
+    keep: bool = False,  # whether coarse rows will be made again of other values
     symmetric: bool = False,
-    blocks: BlockSizes | None = None,
-    restriction: PerChunk | None = None,
+    blocks: BlockSizes | None = None,  # of A and P, where their rows come in such
+    restriction: PerChunk | None = None,  # `DistributedRows` of every chunk, the rows of Rᵀ; None where R is Pᵀ
 ) -> CoarserLevel:
-    """The coarser level of one.
-
-    Args:
-        p: `SentRows` of every chunk, the rows of P.
-        origin: int64 on every chunk, the finest row that each own coarse row stems from.
-        of_transfers: the reach of P and R.
-        keep: whether coarse rows will be made again of other values.
-        blocks: of A and P, where their rows come in such.
-        restriction: `DistributedRows` of every chunk, the rows of Rᵀ; None where R is Pᵀ.
-    """
+    """The coarser level of one."""
     turned: tuple[PerChunk, ...] = () if restriction is None else (restriction,)
     if len(bounds) == 2 and not keep:
         alone = partial(_alone, symmetric=symmetric, blocks=blocks)
@@ -223,19 +214,13 @@ def _half(
     amg: AmgKernels,
     bounds: Bounds,
     ap: ApRows,
-    fine: Csr,
-    sums: tuple[list[Rows], list[Rows]],
-    diagonal: F64,
+    fine: Csr,  # the rows of P that are restricted to own coarse points, with these from 0 as columns
+    sums: tuple[list[Rows], list[Rows]],  # rows of A P of chunks before this one, and behind it
+    diagonal: F64,  # of A, of all these rows
     origin: I64,
     near: F64,
 ) -> tuple[Csr, HalfRows]:
-    """R, columns in the order of all fine rows, and the half of the coarse rows.
-
-    Args:
-        fine: the rows of P that are restricted to own coarse points, with these from 0 as columns.
-        sums: rows of A P of chunks before this one, and behind it.
-        diagonal: of A, of all these rows.
-    """
+    """R, columns in the order of all fine rows, and the half of the coarse rows."""
     window = ap.window.joined_with(amg, [part.columns for parts in sums for part in parts])
     before, after = ([part.csr for part in parts] for parts in sums)
     below, old = window.below, ap.window

@@ -109,27 +109,21 @@ def _blocks_of(rows: LevelRows) -> tuple[int, ...]:
 
 
 def with_smoother(
-    backend: Backend,
+    backend: Backend,  # where it is stored
     _: int,
     matrix: ChunkMatrix,
     share: F64,
     *,
     depth: int,
-    factor: float,
+    factor: float,  # of the diagonal, which is (a_ii + Σ_j |a_ij|) / 2
+    # whether it is that one in place of this: a_ii / `DAMPING`, or more where that might not damp. With D > Σ_j |a_ij|
+    # / 2, 2 D - A is diagonally dominant, so sweeps converge. Where Σ_j |a_ij| is 2 a_ii, as in rows of diffusion, a_ii
+    # / 0.85 is enough.
     lessened: bool = False,
+    # until it is there, for `swept_ghosts`, whose kernels read it, and the plan, before they wait for earlier launches.
     wait: bool = False,
 ) -> AtLevel:
-    """The `StoredRows` of a chunk.
-
-    Args:
-        backend: where it is stored.
-        factor: of the diagonal, which is (a_ii + Σ_j |a_ij|) / 2.
-        lessened: whether it is that one in place of this: a_ii / `DAMPING`, or more where that might not damp. With
-            D > Σ_j |a_ij| / 2, 2 D - A is diagonally dominant, so sweeps converge. Where Σ_j |a_ij| is 2 a_ii, as in
-            rows of diffusion, a_ii / 0.85 is enough.
-        wait: until it is there, for `swept_ghosts`, whose kernels read it, and the plan, before they wait for earlier
-            launches.
-    """
+    """The `StoredRows` of a chunk."""
     if lessened:
         factors = backend.asarray(backend.amg.damped(share, 1.0 / DAMPING, DOMINANT, factor))
     else:

@@ -48,21 +48,16 @@ class Finest:
 def look_at_rows(
     backend: Backend,
     number: int,
-    weights: Any,
-    closed: Any = None,
+    weights: Any,  # (K, rows) in any shape, or (K,)
+    closed: Any = None,  # bool (rows,), cells that are left out; None for none
     *,
     partition: Partition,
     offsets: Offsets,
-    stored: bool,
+    stored: bool,  # whether rows are to be stored even if they are all the same
 ) -> Finest:
     """The storage order of a chunk's rows, and the stencil that they are, if float32 has room for it.
 
     The order is the same whatever the value type, since a solve may go on with another one.
-
-    Args:
-        weights: (K, rows) in any shape, or (K,).
-        closed: bool (rows,), cells that are left out; None for none.
-        stored: whether rows are to be stored even if they are all the same.
     """
     box = partition[number].box
     rows = stencil_rows(backend, partition, number, offsets, weights)

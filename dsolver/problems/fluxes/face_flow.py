@@ -17,7 +17,7 @@ def face_flow(
     rule: Diffusion,
     xp: Any,
     asarray: Callable[[Any], Array],
-    sizes: Sequence[Array],
+    sizes: Sequence[Array],  # of the cells along each axis, to broadcast
     axis: int,
     field: Callable[[str], Any],
 ) -> Array:
@@ -25,7 +25,6 @@ def face_flow(
 
     Args:
         xp, asarray, field: as of `FluxForm`.
-        sizes: of the cells along each axis, to broadcast.
     """
     number, n = rule.velocity[axis], rule.grid[axis]
     first, second = (size for other, size in enumerate(sizes) if other != axis)

@@ -25,15 +25,11 @@ def container_of(
     values: Any,
     partition: Partition,
     client: Client | None,
-    problem: Problem | None = None,
+    problem: Problem | None = None,  # whose right-hand side it is; None for arrays of the grid's shape in any case
     *,
-    dtype: Vectors = np.float64,
+    dtype: Vectors = np.float64,  # of vectors, where there is no problem that tells it
 ) -> Container:
     """The container of an argument.
-
-    Args:
-        problem: whose right-hand side it is; None for arrays of the grid's shape in any case.
-        dtype: of vectors, where there is no problem that tells it.
 
     Raises:
         InputError: it is no array, or cannot be a right-hand side for this problem.

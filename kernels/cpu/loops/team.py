@@ -196,15 +196,12 @@ class Team:
         head: Sequence[Any],
         columns: Iterable[Sequence[Any]],
         *,
-        at_once: int,
+        at_once: int,  # items that one column after the other is computed with
         worth: int,
     ) -> None:
         """loop(first, last, *head, *column) for each column on ranges [0, count), some items at once.
 
         What is read of the matrix comes from memory for the first column, and from a cache for the others.
-
-        Args:
-            at_once: items that one column after the other is computed with.
         """
         columns = list(columns)
 

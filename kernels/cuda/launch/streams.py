@@ -128,15 +128,12 @@ def launch_early(
     grid: tuple[int, ...],
     block: tuple[int, ...],
     arguments: tuple[Any, ...],
-    shared: int = 0,
+    shared: int = 0,  # bytes of dynamic shared memory
 ) -> None:
     """Launch a kernel on the current stream so that it starts early: it calls `wait_for_last_launch` itself.
 
     Its blocks start as soon as the launch before it has none left to start, and wait inside the kernel for its results:
     2 us less between two launches than where the second one starts after the first, and a CUDA graph keeps it so.
-
-    Args:
-        shared: bytes of dynamic shared memory.
     """
     if not (ready_to_read() and _starts_early(cupy.cuda.runtime.getDevice())):
         kernel(grid, block, arguments, shared_mem=shared)

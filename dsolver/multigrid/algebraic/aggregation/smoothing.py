@@ -32,17 +32,13 @@ def smoothed(
     rows: PerChunk,
     measures: PerChunk,
     p: PerChunk,
-    graph: PerChunk | None,
+    graph: PerChunk | None,  # the `NodeGraph` whose couplings A_F has, where nodes are rows; None for all of A
     exchange: GhostExchange,
     senders: Senders,
     omega: float,
     blocks: BlockSizes,
 ) -> PerChunk:
-    """The rows of P of every chunk: `SentRows` with messages for those that have them as ghosts.
-
-    Args:
-        graph: the `NodeGraph` whose couplings A_F has, where nodes are rows; None for all of A.
-    """
+    """The rows of P of every chunk: `SentRows` with messages for those that have them as ghosts."""
     around = ghost_rows(engine, senders, p)
     near = engine.per_chunk(_first_near, rows)
     more = () if graph is None else (graph, exchange.in_window(near))

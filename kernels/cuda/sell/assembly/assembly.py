@@ -41,20 +41,18 @@ def matrix(
 
 
 def square(
-    part: slices.SlicePart,
+    part: slices.SlicePart,  # which sections there are
     where: Layout,
     rows: CandidateRows,
     dtype: np.dtype[Any],
     *more: Any,
     runs: bool = True,
-    order: Array | None = None,
+    order: Array | None = None,  # in which they are visited, int64 (S,); None for their own
 ) -> tuple[SellMatrix, Array]:
     """The local part of a matrix, and where the sections of its slices end, int32 (S, sections).
 
     Args:
-        part: which sections there are.
         more: what the part's kernels must know of the columns.
-        order: in which they are visited, int64 (S,); None for their own.
 
     Raises:
         ZeroDivisionError: a row has no diagonal entry or a zero one.

@@ -50,14 +50,11 @@ def filled(
     of_rows: tuple[Any, ...],
     *more: Any,
     runs: bool = True,
-    order: Array | None = None,
+    order: Array | None = None,  # in which they are visited, of a part that is told; None for their own
 ) -> tuple[Slices, Array, int]:
     """The filled slices of a part of a matrix, with where their sections end, int32 (S, sections).
 
     Last how far from a vector's end a row is without diagonal; 0 for none.
-
-    Args:
-        order: in which they are visited, of a part that is told; None for their own.
     """
     count = int(of_rows[1])
     ends, is_run = cupy.empty((count, part.sections), dtype=np.int32), cupy.empty(count, dtype=np.uint8)
