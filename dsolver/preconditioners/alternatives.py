@@ -49,7 +49,7 @@ class Alternative:
 def alternative_to(
     taken: Preconditioner, problem: Problem, method: str, anew: Preconditioner | None = None
 ) -> Alternative | None:
-    """What may take the place of the chosen preconditioner; None for none; anew: M of this matrix, where M is older."""
+    """A preconditioner that may replace the chosen one, or None; anew: M of this matrix, where M is of an older one."""
     if anew is not None:
         return Alternative(taken="M of an earlier matrix", name="a new one", m=anew, further=FURTHER["kept"])
     if METHODS[method].symmetric and method not in (*DEFINITE, FOR_COMPLEX_SYMMETRIC):  # MINRES, where A is indefinite
