@@ -114,7 +114,7 @@ def main() -> None:
     options.add_argument("--device", default="auto", choices=("auto", "cuda", "cpu"))
     options.add_argument("--precond-dtype", default="float64", choices=("float64", "float32"))
     options.add_argument("--sweeps", type=int, help="of dsolver.preconditioners.Multigrid")
-    options.add_argument("--visits", type=int, help="likewise")
+    options.add_argument("--visits", type=int, help="of dsolver.preconditioners.Multigrid")
     options.add_argument("--b", default="rough", choices=("rough", "smooth"))
     options.add_argument("--x0", choices=("fmg",), help="the first guess; zero by default")
     options.add_argument("--rtol", type=float, default=1e-9)

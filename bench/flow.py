@@ -31,7 +31,7 @@ def along_x(x: Any, y: Any, z: Any = 0.0) -> Any:
 
 
 def along_y(x: Any, y: Any, z: Any = 0.0) -> Any:
-    """Likewise."""
+    """Velocity along y of a cavity's flow."""
     return 2.0 * x - 1.0 + 0.0 * (y + z)
 
 

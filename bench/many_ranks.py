@@ -150,7 +150,7 @@ def lost(program: SpmdProgram[Waiting], victim: BaseProcess) -> float:
         program.call(Waiting.step, ABSENT)
     except DsolverError:
         return time.perf_counter() - ended[0]
-    raise SystemExit("a worker went away, and nobody noticed")
+    raise SystemExit("a worker went away unnoticed")
 
 
 def main() -> None:

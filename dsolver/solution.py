@@ -172,9 +172,9 @@ class LeastSquaresSolution:
         iterations: that were made.
         residuals: ‖b - A x_k‖₂ by the recursion, k = 0 .. iterations; of LSMR with damp and SciPy alike
             √(‖b - A x‖² + damp² ‖x‖²).
-        normal_residuals: ‖Aᵀ(b - A x_k) - damp² x_k‖₂ likewise; with scale="columns" of A with scaled columns.
+        normal_residuals: ‖Aᵀ(b - A x_k) - damp² x_k‖₂ of each; with scale="columns" of A with scaled columns.
         true_residual: ‖b - A x‖₂, computed anew from x.
-        true_normal_residual: ‖Aᵀ(b - A x) - damp² x‖₂ likewise.
+        true_normal_residual: ‖Aᵀ(b - A x) - damp² x‖₂, computed anew.
         b_norm: ‖b‖₂.
         matrix_norm: ‖A‖, estimated on the way.
         condition: condition number of A, estimated on the way; 1 of CGLS, which does not estimate it.

@@ -116,9 +116,9 @@ STAR_DOWN = _kernel("star_down", reads="S r h", writes="rc")
 """rc = R (r - A x) with x = (D + L)⁻¹ r, for a 7-point constant stencil (S is a `StarTransfer`). A, L and R are those
 of the whole grid: with neighbors, h is r in the layers around the chunk that this reaches."""
 STAR_UP = _kernel("star_up", reads="S r h xc", writes="x")
-"""One backward Gauss-Seidel sweep from x = (D + L)⁻¹ r + P xc, likewise; xc in lattice order, with its values in the
-layers around the chunk that this reaches. With `STAR_DOWN` a level of a V-cycle that stores nothing but r and needs no
-neighbor's x."""
+"""One backward Gauss-Seidel sweep from x = (D + L)⁻¹ r + P xc, as of `STAR_DOWN`; xc in lattice order, with its
+values in the layers around the chunk that this reaches. With `STAR_DOWN` a level of a V-cycle that stores nothing but r
+and needs no neighbor's x."""
 DENSE_SOLVE = _kernel("dense_solve", reads="inverse r", writes="x", work="coarse")
 """x = A⁻¹ r by a stored inverse of the whole matrix (a `DenseInverse`)."""
 DIRECT_SOLVE = _kernel("direct_solve", reads="direct r h", writes="y")
@@ -142,7 +142,7 @@ UPDATE_P_NARROWED = _kernel("update_p_narrowed", reads="z rz rz_old pAp", update
 """`UPDATE_P` of z in the backend's value type and p in float64."""
 TOTAL = _kernel("total", reads="parts", writes="total")
 """total[0] = the sum of the parts (one per chunk) by a fixed tree: groups of `FAN_IN` consecutive parts are added first
-to last, then the groups' sums likewise, until one is left. The same bits on every holder of the parts."""
+to last, then the groups' sums in groups, until one is left. The same bits on every holder of the parts."""
 WAXPBY = _kernel("waxpby", reads="a x b y", writes="w")
 """w = a x + b y with floats a and b."""
 COMBINE = _kernel("combine", reads="keep s c", updates="t")

@@ -20,7 +20,7 @@ T = TypeVar("T", float, Array)
 
 
 def tree_sum(parts: list[T]) -> T:
-    """The fixed tree of the kernel `total`: groups of `FAN_IN` are added in order, then their sums likewise.
+    """The fixed tree of the kernel `total`: groups of `FAN_IN` are added in order, then groups of their sums.
 
     Of arrays item by item.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 
 RIDDLES = ("How ", "Of ", "The same", "That ", "Those ", "What ", "Where ", "Which ", "Whoever ")
 """Beginnings that name no object."""
+
+ACTORLESS = re.compile(r"\b(likewise|nobody|somebody|whoever)\b", re.IGNORECASE)
+"""Words that leave open what does it, or is done."""
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -57,3 +61,10 @@ def test_riddles_are_found(source: str) -> None:
 
 def test_names_are_none() -> None:
     assert not riddles('"""Events of a solve."""\nX = 1\n"""Most arguments of a kernel: what CUDA takes."""')
+
+
+def test_texts_name_who_does_it(repository: Path) -> None:
+    paths = [path for folder in ("dsolver", "kernels") for path in (repository / folder).rglob("*.*")]
+    texts = {path: path.read_text(encoding="utf-8") for path in paths if path.suffix in {".py", ".cu", ".cuh"}}
+    assert len(texts) > 500
+    assert [f"{path}: {found[0]}" for path, text in texts.items() for found in ACTORLESS.finditer(text)] == []

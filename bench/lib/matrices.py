@@ -303,7 +303,7 @@ def make(name: str, scale: float, folder: Path) -> tuple[str, Path, float]:
     a.indptr, a.indices = a.indptr.astype(np.int32), a.indices.astype(np.int32)
     path, part = folder / f"{name}.npz", folder / f"{name}.part.npz"
     sparse.save_npz(part, a, compressed=False)
-    part.rename(path)  # whoever waits for it finds all of it
+    part.rename(path)  # a process that waits for it finds all of it
     return name, path, time.perf_counter() - began
 
 

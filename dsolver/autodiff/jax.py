@@ -49,7 +49,7 @@ def solve(
         kappa: κ of a diffusion problem in place of its own: an array of the grid's shape, or a number; or a sequence of
             three such, along x, y and z. In a plane all of them have two axes.
         sigma: σ in place of its own: an array of the grid's shape, or a number.
-        rtol: finished when ‖b - A x‖₂ <= rtol ‖b‖₂; of derivatives likewise. Their error is about that of x.
+        rtol: finished when ‖b - A x‖₂ <= rtol ‖b‖₂; derivatives, too. Their error is about that of x.
         maxiter: iterations at most; 1000 by default.
 
     Returns:

@@ -53,7 +53,7 @@ def solve(
         kappa: κ of a diffusion problem in place of its own: a tensor of the grid's shape, or with one number; or a
             sequence of three such, along x, y and z. In a plane all of them have two axes.
         sigma: σ in place of its own: a tensor of the grid's shape, or with one number.
-        rtol: finished when ‖b - A x‖₂ <= rtol ‖b‖₂; of gradients likewise. Their error is about that of x.
+        rtol: finished when ‖b - A x‖₂ <= rtol ‖b‖₂; gradients, too. Their error is about that of x.
         maxiter: iterations at most; 1000 by default.
 
     Returns:

@@ -23,7 +23,7 @@ SILENCE: Final = 1.0
 """Seconds without a word that users do not take for a fault."""
 
 STARTED: Final = 0.5
-"""Seconds likewise of what a command begins with, for Python and its imports have taken more than that already."""
+"""Such seconds of what a command begins with, for Python and its imports have taken more than that already."""
 
 Report = Callable[[str, int, int], None]
 """report(phase, done, at most)."""

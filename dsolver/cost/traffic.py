@@ -64,7 +64,7 @@ def description(runtime: Runtime, spec: SolveSpec, moved: Callable[[SolveSpec], 
     Args:
         moved: `of_iteration`, or a function that knows what this has counted.
 
-    The copy bandwidth is measured where it is not known, so no device should work meanwhile. Where nobody listens
+    The copy bandwidth is measured where it is not known, so no device should work meanwhile. Without listeners
     it is not, nor are bytes counted.
     """
     partition = spec.partition

@@ -14,7 +14,7 @@ from dsolver.krylov.method import FEW, KrylovMethod
 RESTART: Final = 30
 """Vectors of the first basis, unless another number is asked for."""
 MOST: Final = 240
-"""Vectors of a basis at most, likewise: to make one orthogonal to so many takes as long as dozens of products."""
+"""Vectors of a basis at most: to make one orthogonal to so many takes as long as dozens of products."""
 ROOM: Final = 1 << 28
 """Bytes that a basis may grow to."""
 STALLED: Final = 0.1

@@ -26,7 +26,7 @@ COARSENING_BYTES: Final = 264
 """Bytes of each row, while interpolation and the coarser level are made: entries of P and where they are, coarse rows,
 and R as it is stored in float64."""
 CORNERED_BYTES: Final = 129
-"""Likewise where R and P have corners alone: no entries of P beside its weights, and no R in slices."""
+"""Such bytes where R and P have corners alone: no entries of P beside its weights, and no R in slices."""
 CORNERED: Final = 2
 """Weights of each row then."""
 RESTRICTED: Final = 27 / 8

@@ -17,6 +17,7 @@ from dsolver.grid.partition import Cut, Partition, cut_of
 from dsolver.monitor.pages.notebook import facts, view
 from dsolver.problems.discretization import CellRule, Patch, Rule
 from dsolver.problems.functions import UserFunction
+from dsolver.problems.rows import rows_of
 
 UNSYMMETRIC: Final = (
     "with symmetric=False it need not be, and is solved by GMRES or BiCGStab, as a sparse matrix of SciPy is"
@@ -152,8 +153,6 @@ class Problem:
         Raises:
             InputError: A is a function, or lies on a cluster; or a coefficient makes no sense.
         """
-        from dsolver.problems.rows import rows_of
-
         self._check_rows()
         return rows_of(self)
 

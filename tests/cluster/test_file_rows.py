@@ -240,7 +240,7 @@ def test_the_only_worker_is_killed_and_another_reads_the_file(tmp_path: Path, mo
     """Tasks that were to run on it may run anywhere, but stayed where they were."""
     path = in_file(tmp_path, matrix(), ".mtx")
     striking(monkeypatch, tmp_path, signal.SIGKILL)
-    monkeypatch.setattr(attended, "NOBODY", PATIENCE)
+    monkeypatch.setattr(attended, "WITHOUT_WORKERS", PATIENCE)
     with breakable(1) as client:
         problem = dsolver.read_matrix(path, client=client)
         assert problem.grid[0] == 97
@@ -263,7 +263,7 @@ def test_a_worker_that_is_stopped_is_named(tmp_path: Path, monkeypatch: pytest.M
 def test_workers_that_are_all_gone_are_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = in_file(tmp_path, matrix(), ".mtx")
     striking(monkeypatch, tmp_path, signal.SIGKILL)
-    monkeypatch.setattr(attended, "NOBODY", 0.5)
+    monkeypatch.setattr(attended, "WITHOUT_WORKERS", 0.5)
     gone = pytest.raises(ClusterError, match=r"the cluster has had no workers for 0\.5 s")
     with workers_without_nanny(1) as (client, _), gone:
         dsolver.read_matrix(path, client=client)

@@ -122,7 +122,7 @@ def unloaded(level: Level, field: Any) -> Any:
 
 
 def transfers(fine: Level, coarse: Level) -> tuple[Any, Any]:
-    """P, by what it makes of coarse unit vectors, and R likewise."""
+    """P, by what it makes of coarse unit vectors, and R in the same way."""
     step: Any = fine.step(coarse)
     x, rows, columns = fine.engine.field(fine.layout), fine.partition.grid[0], coarse.partition.grid[0]
     p, r = np.zeros((rows, columns)), np.zeros((columns, rows))

@@ -75,7 +75,7 @@ def test_a_task_stays_on_its_worker(client: Client) -> None:
     assert "worker" not in client.submit(engine_of_a_solve, pure=False).result()
 
 
-def test_other_calls_take_it_likewise(client: Client) -> None:
+def test_other_calls_take_it_too(client: Client) -> None:
     x, info = dsolver.cg(PROBLEM, B)
     assert info == 0
     assert np.allclose(x, dsolver.cg(PROBLEM, B, client=client)[0], atol=1e-6)

@@ -12,10 +12,10 @@ mathematical library might be rounded in another way on another machine.
 
 The bits of a CPU are those of any x86 processor with fused multiply-add (Haswell and later). numba contracts products
 and sums of the matrix passes, and without that instruction most histories differ from the seventh digit of the true
-residual on. Nothing else of a processor matters: dense inverses are made by sums of whole rows in a fixed order, dot
-products likewise, and the only call of LAPACK, for the 10 x 10 tridiagonal matrix of M="chebyshev", is too small for
-kernels of its own. The records were the same with OpenBLAS' kernels for Prescott, Haswell and SkylakeX, on one thread
-and two, with NumPy's vector instructions switched off, and compiled for Haswell in place of a processor with AVX-512.
+residual on. Nothing else of a processor matters: dense inverses and dot products are made by sums in a fixed order, and
+the only call of LAPACK, for the 10 x 10 tridiagonal matrix of M="chebyshev", is too small for kernels of its own. The
+records were the same with OpenBLAS' kernels for Prescott, Haswell and SkylakeX, on one thread and two, with NumPy's
+vector instructions switched off, and compiled for Haswell in place of a processor with AVX-512.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LOOK: Final = 2.0
 """Seconds between two looks at the cluster."""
-NOBODY: Final = 25.0
+WITHOUT_WORKERS: Final = 25.0
 """Seconds in which a cluster that has lost all workers must get another one."""
 SILENCE: Final = 25.0
 """Seconds after which a worker that computes a task of ours counts as hung: tasks keep Python's lock for a while."""
@@ -50,8 +50,8 @@ async def attended(client: Client, request: Awaitable[T], *, silence: float = ma
             there = await wait_for(client, scheduler.ncores(), ANSWER)
             heartbeat = heartbeat or Heartbeat(lambda worker: client.run(ping, workers=[worker]), list(there), silence)
             empty = None if there else empty or Awake(2 * LOOK)
-            if empty is not None and empty.read() > NOBODY:
-                raise ClusterError(f"the cluster has had no workers for {NOBODY:g} s")
+            if empty is not None and empty.read() > WITHOUT_WORKERS:
+                raise ClusterError(f"the cluster has had no workers for {WITHOUT_WORKERS:g} s")
             hung = [] if silence == math.inf else [worker for worker in heartbeat.silent() if worker in there]
             if hung:
                 raise WorkerLostError(

@@ -81,7 +81,7 @@ async def register(client: Any, where: Mapping[Any, str], sizes: Mapping[Any, in
     try:
         await client.scheduler.update_data(who_has=holders, nbytes=dict(sizes), client=client.id)
     except KeyError:
-        # Keys before that worker's are known by now, and nobody's: they are forgotten when a client lets them go.
+        # Keys before that worker's are known by now, and no client's: they are forgotten when a client lets them go.
         for op in ("client-desires-keys", "client-releases-keys"):
             client._send_to_scheduler({"op": op, "keys": list(where), "client": client.id})
         raise

@@ -26,8 +26,8 @@ T = TypeVar("T")
 class Awake:
     """Clock of the seconds in which this process has run.
 
-    Whoever was stopped, as by Ctrl-Z or on a host that gave its CPUs to others, finds answers only afterwards that came
-    meanwhile. That time says nothing of those who were asked.
+    A process that was stopped, as by Ctrl-Z or on a host that gave its CPUs to others, finds answers only afterwards
+    that came meanwhile. That time says nothing of those who were asked.
 
     Args:
         step: seconds that count of those between two readings, at most. More than it takes to come back and read.

@@ -71,5 +71,5 @@ def raised_rows(_: Backend, __: int, weights: Any, factors: Any, *, offsets: Off
 
 
 def raised_matrix(_: Backend, __: int, matrix: ChunkMatrix, factors: Any) -> AtLevel:
-    """The finest level's `ChunkMatrix` likewise. The other entries are those of the matrix that is given."""
+    """The finest level's `ChunkMatrix` with a raised diagonal; other entries are those of the given matrix."""
     return at_level(0, replace(matrix, local=matrix.local.scaled(factors)))

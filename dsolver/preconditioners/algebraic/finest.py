@@ -85,8 +85,9 @@ def of_grid(builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[
 def _opened(builder: Builder, rows: FinestRows) -> OpenRows | None:
     """The rows of a grid as a matrix's, where cells are left out, and on CPUs; None elsewhere.
 
-    Slices of a grid take six times as long to make on CPUs as formats of any matrix, and P and R between two colors
-    likewise; products are as fast. On GPUs a symmetric star in two colors is half of what any matrix would read.
+    Slices of a grid take six times as long to make on CPUs as formats of any matrix, and so do P and R
+    between two colors; products are as fast. On GPUs a symmetric star in two colors is half of what any matrix would
+    read.
     """
     engine, where = builder.engine, (rows.chunks, rows.offsets, rows.weights)
     if rows.closed is None:

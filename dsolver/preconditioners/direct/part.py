@@ -39,7 +39,7 @@ def rows_of_matrix(builder: Builder) -> PerChunk:
 
 
 def rows_of_parts(builder: Builder) -> list[PerChunk]:
-    """Likewise of the parts of a complex matrix."""
+    """Rows of the parts of a complex matrix, as of `rows_of_matrix`."""
     assert isinstance(builder.problem, MatrixProblem)
     parts = zip(builder.system.part_rows, builder.problem.part_senders, strict=True)
     return [_level_rows(builder, rows, senders) for rows, senders in parts]

@@ -63,7 +63,7 @@ class Container(ABC):
     def check(self) -> None:  # noqa: B027  # values that are not here yet are looked at by their norm
         """Look at the values that are in this process. InputError: one is NaN or infinite."""
 
-    def examine(self) -> None:  # noqa: B027  # likewise
+    def examine(self) -> None:  # noqa: B027  # nor is there anything to examine
         """Look at all values, of which something is wrong. InputError: one is NaN or infinite."""
 
     @property

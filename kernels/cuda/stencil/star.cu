@@ -96,7 +96,7 @@ template <bool BESIDE> struct Tile {
     int p, t0;                 // of the tile: pair, first line
     int q, j0;                 // of the box
     int x;                     // first point of the pair, across a periodic axis if outside, or -1
-    int y[PER_THREAD];         // its lines likewise
+    int y[PER_THREAD];         // its lines, or -1
     bool leaves;               // whether lines or pairs of the tile are a neighbor's
 
     __device__ __forceinline__ Tile(

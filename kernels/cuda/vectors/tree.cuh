@@ -2,7 +2,7 @@
 #ifndef DSOLVER_TREE_CUH
 #define DSOLVER_TREE_CUH
 
-// Groups of FAN_IN parts in order, then their sums likewise. sums[l] is the open group of tree level l; a full group
+// Groups of FAN_IN parts in order, then groups of their sums. sums[l] is the open group of tree level l; a full group
 // moves up by one, and at the end the open ones move up in order. For one thread: a few numbers, whose order is all
 // that matters.
 constexpr int FAN_IN = 8, TREE_LEVELS = 8;

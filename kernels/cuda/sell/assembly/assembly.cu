@@ -179,7 +179,7 @@ extern "C" __global__ void storage_order(
 
 // color, position and row of a lattice whose points' colors follow from a class along each axis: 12 bytes a row written.
 // Tables: the storage position of each color's first row; how many points of each color a plane of each class of z has;
-// likewise a line of each class of y and z (class of z slower); the color of each class; and for each place along x, then
+// the same of a line of each class of y and z (class of z slower); the color of each class; and for each place along x, then
 // y, then z its class and how many places of each class are before it. `row` was -1.
 extern "C" __global__ void lattice_order(
     const int* __restrict__ tables, int nx, int ny, int nz, int kinds, int colors, int* __restrict__ color,

@@ -1,7 +1,7 @@
 """New values of products on a GPU, at places that are kept, with the bits of `dsolver.kernels.cpu.amg.products`.
 
-A product is a value of B, a factor, and a place that takes a byte, or two where a row has more than 256 columns: nobody
-reads columns, searches, or waits for a number. Places are found when values are first wanted.
+A product is a value of B, a factor, and a place that takes a byte, or two where a row has more than 256 columns: no
+kernel reads columns, searches, or waits for a number. Places are found when values are first wanted.
 """
 
 from __future__ import annotations

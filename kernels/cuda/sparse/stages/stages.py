@@ -83,7 +83,7 @@ class Rooms(NamedTuple):
     columns: Array  # int32, of all rooms
     values: Array  # float64, of all rooms
     room: int = 0  # entries of each row's own room, a multiple of four; 0 of compressed rows
-    larger: int = 0  # of the rooms behind these, for rows that need them; likewise
+    larger: int = 0  # of the rooms behind these, for rows that need them; as of `room`
 
     @property
     def size(self) -> int:
