@@ -276,5 +276,4 @@ def _joined(backend: Backend, _: int, layout: Layout, re: Any, im: Any) -> Any:
     made = backend.xp.empty((*layout.shape, 2))
     for number, part in enumerate((re, im)):
         made[..., number] = backend.vectors.unload(layout, part)
-    backend.synchronize()  # it is read on other streams
     return made.view(np.complex128)[..., 0]

@@ -13,7 +13,7 @@ from dsolver.kernels import Backend, load, usable_cpus
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.reductions import some
-from dsolver.matrices.canonical import canonical, check_form, check_pointers, imported
+from dsolver.matrices.canonical import check_form, check_pointers, compressed, imported
 from dsolver.matrices.sent import EntriesOnGpu, sent
 
 ASYMMETRY: Final = 1e-12
@@ -68,20 +68,22 @@ def checked(name: str, A: Any, *, gpu: bool = False) -> tuple[Any, Look]:
     Raises:
         InputError: as of `canonical`.
     """
-    if gpu and type(A).__module__.partition(".")[0] == "scipy":
-        return _looked_at_there(name, A) or checked(name, A)
-    if isinstance(A, EntriesOnGpu) or type(A).__module__.partition(".")[0] == "cupyx":
-        check_form(name, A)
-        return _on_gpu(name, A) or checked(name, _brought(name, A))
+    check_form(name, A)
+    package = type(A).__module__.partition(".")[0]
+    if gpu and package == "scipy" and (found := _looked_at_there(name, A)) is not None:
+        return found
+    if isinstance(A, EntriesOnGpu) or package == "cupyx":
+        if (found := _on_gpu(name, A)) is not None:
+            return found
+        A = _brought(name, A)
     if (found := _as_it_is(name, A)) is not None:
         return found
-    rows = canonical(name, A)
+    rows = compressed(name, A)
     return rows, look_at(rows)
 
 
 def _as_it_is(name: str, A: Any) -> tuple[Any, Look] | None:
     """As `checked`, for compressed rows in canonical form, whose arrays are looked at once; None for others."""
-    check_form(name, A)
     if A.format != "csr" or A.dtype != np.float64 or not _are_arrays(A):
         return None
     check_compiler()
@@ -147,7 +149,6 @@ def backend_of(array: Any) -> Backend:
 
 def _looked_at_there(name: str, A: Any) -> tuple[Any, Look] | None:
     """As `checked`, for a matrix of SciPy on the GPU; None where it has faults, or that has not the memory for it."""
-    check_form(name, A)
     try:
         there = sent(A)
         return None if there is None else _on_gpu(name, there)

@@ -73,7 +73,7 @@ def test_rows_in_canonical_form_are_looked_at_once_and_not_copied(monkeypatch: p
     mixed = sp.csr_array((a.data[::-1].copy(), a.indices[::-1].copy(), a.indptr), shape=a.shape)  # not ascending
     kept: Any = dsolver.matrix(mixed)
     assert kept.matrix.has_canonical_format
-    monkeypatch.setattr("dsolver.matrices.checked.canonical", None)
+    monkeypatch.setattr("dsolver.matrices.checked.compressed", None)
     kept = dsolver.matrix(a)
     assert all(np.shares_memory(getattr(kept.matrix, name), getattr(a, name)) for name in ("data", "indices", "indptr"))
 
