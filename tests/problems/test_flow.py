@@ -148,6 +148,30 @@ def test_a_rotating_flow_takes_few_iterations(peclet: float, dimensions: int) ->
     assert solution.x.min() > 0.0, "rows are those of an M-matrix"
 
 
+@pytest.mark.parametrize(
+    ("kappa", "more"),
+    [
+        (1.0, {"velocity": (1.0, 0.5)}),
+        (np.array([[2.0, 0.7], [0.7, 3.0]]), {}),
+        (np.full((8, 8), 1.0 + 1.0j), {}),
+        (1.0, {"velocity": (1.0, 0.5), "fixed": (np.arange(64).reshape(8, 8) == 7, 1.0)}),
+    ],
+)
+def test_a_cell_without_a_neighbor_is_zero(kappa: Any, more: dict[str, Any]) -> None:
+    """Its row has a diagonal of zero, or of rounding."""
+    mask = np.zeros((8, 8), dtype=np.bool_)
+    mask[2:5, 2:5] = True
+    mask[3, 3] = False
+    found = dsolver.solve(diffusion((8, 8), kappa, mask=mask, **more), np.ones((8, 8)), device="cpu")
+    filled = mask.copy()
+    filled[3, 3] = True
+    without = dsolver.solve(diffusion((8, 8), kappa, mask=filled, **more), np.ones((8, 8)), device="cpu")
+    assert found.converged
+    assert found.x[3, 3] == 0.0
+    np.testing.assert_allclose(found.x, without.x, rtol=1e-7)
+    assert found.notes[-1].startswith("1 cells have no neighbor")
+
+
 def test_a_closed_flow_that_nothing_fixes_has_mean_zero() -> None:
     flow = diffusion((16, 16), 0.1, velocity=_closed(16), spacing=1.0 / 16, bc="neumann")
     f = RANDOM.standard_normal(flow.shape)

@@ -53,7 +53,14 @@ def _of_fluxes(problem: Problem, *, gpu: bool) -> MatrixProblem:
     right = made_of.right
     parts = (made_of.volumes, *(() if right is None else (right.real, right.imag) if problem.complex else (right,)))
     fed = dict(zip(FED, (np.ascontiguousarray(part, dtype=np.float64) for part in parts), strict=False))
-    return _on_grid(replace(made, fed=fed), problem)
+    return _on_grid(replace(made, fed=fed, notes=(*made.notes, *alone_cells(int(made_of.alone.sum())))), problem)
+
+
+def alone_cells(count: int) -> tuple[str, ...]:
+    """A note on cells that have no neighbor and nothing that fixes u."""
+    if not count:
+        return ()
+    return (f"{count} cells have no neighbor and nothing that fixes u: it is 0 there, and sources there play no part",)
 
 
 def _of(rows: Any, problem: Problem, *, gpu: bool) -> MatrixProblem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from dsolver.problems.fluxes.slabs import Slab
     from dsolver.problems.problem import Problem
 
+ROUNDING: Final = 2.0**-46
+"""Part of its terms that the diagonal of a full tensor's row cannot be told from zero below."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,7 @@ class Anchors:
     anchored: bool  # whether a column adds up to more than zero, by σ, a face of the grid or a fixed cell
     balanced: bool  # whether every row adds up to zero
     positive: int  # couplings that are positive
+    alone: int  # cells without a neighbor, where nothing fixes u
 
 
 @final
@@ -40,10 +44,11 @@ class FluxRows:
     """Rows of a problem on a grid, or of a slab of it."""
 
     matrix: Any  # a CSR array of SciPy
-    # float64 (rows,), by which sources are multiplied: zero where cells are no unknowns.
+    # float64 (rows,), by which sources are multiplied: zero where cells are no unknowns, or alone.
     volumes: npt.NDArray[np.float64]
     right: npt.NDArray[Any] | None  # (rows,), what is added to right-hand sides; None for nothing
     loose: npt.NDArray[np.bool_]  # bool (rows,), whether nothing but couplings of unknowns is in a row's diagonal
+    alone: npt.NDArray[np.bool_]  # bool (rows,), cells without a neighbor, where nothing fixes u: it is 0 there
 
     def of_slab(self, slab: Slab) -> FluxRows:
         """A slab's own rows, with the numbers of the whole grid for columns."""
@@ -54,7 +59,8 @@ class FluxRows:
         made = import_module("scipy.sparse").csr_array(places, shape=(len(own), math.prod(slab.grid)))
         made.sum_duplicates()
         right = None if self.right is None else self.right[own]
-        return FluxRows(matrix=made, volumes=self.volumes[own], right=right, loose=self.loose[own])
+        loose, alone = self.loose[own], self.alone[own]
+        return FluxRows(matrix=made, volumes=self.volumes[own], right=right, loose=loose, alone=alone)
 
     @property
     def anchors(self) -> Anchors:
@@ -66,6 +72,7 @@ class FluxRows:
             anchored=bool((unknown & ~self.loose).any()),
             balanced=bool((abs(sums) <= CANCELED * sizes)[unknown].all()),
             positive=int((self.matrix.data > 0.0).sum()) - len(self.volumes),
+            alone=int(self.alone.sum()),
         )
 
 
@@ -92,16 +99,19 @@ def flux_rows(problem: Problem) -> FluxRows:
             couplings = None if _is_star(problem) else _of_faces(form, kappa, added.copy())
         unheld: Any = True
         if couplings is None:
-            rows = _star_rows(form, kappa, added.copy())
+            rows, closed = _star_rows(form, kappa, added.copy())
         else:
             unheld = True if form.held is None else ~couplings.beside(form.held)
-            rows, right = _rows(problem, form.held, couplings, right)
+            rows, right, closed = _rows(problem, form.held, couplings, right)
+    alone = closed & (volumes > 0.0)
+    volumes = np.where(alone, 0.0, volumes)
+    right = None if right is None else np.where(alone, 0.0, right)
     if not np.isfinite(rows.data).all() or (right is not None and not np.isfinite(right).all()):
         raise InputError(
             "kappa and sigma must be finite, and kappa such that none of it, nor the sum of two neighbors, "
             "is 0: mend their values, or leave such cells out with mask="
         )
-    loose = unheld & (abs(added) <= CANCELED * abs(rows.diagonal()).reshape(problem.grid))
+    loose = unheld & ~alone & (abs(added) <= CANCELED * abs(rows.diagonal()).reshape(problem.grid))
     if form.held is not None:
         volumes = np.where(form.held, 0.0, volumes)
     return FluxRows(
@@ -109,6 +119,7 @@ def flux_rows(problem: Problem) -> FluxRows:
         volumes=np.ascontiguousarray(volumes).ravel(),
         right=None if right is None else right.ravel(),
         loose=loose.ravel(),
+        alone=alone.ravel(),
     )
 
 
@@ -153,8 +164,8 @@ def _is_star(problem: Problem) -> bool:
     return not (rule.fixed or rule.cross or any(rule.boundary.periodic))
 
 
-def _star_rows(form: FluxForm, kappa: Any, diagonal: Any) -> Any:
-    """Rows of A, a CSR array of SciPy, of such a problem; diagonal: as of `_of_faces`.
+def _star_rows(form: FluxForm, kappa: Any, diagonal: Any) -> tuple[Any, npt.NDArray[np.bool_]]:
+    """Rows of A, a CSR array of SciPy, of such a problem, and where cells are closed; diagonal: as of `_of_faces`.
 
     Entries lie in the order of columns as they are made: sorting those of all rows takes as long as making them.
     """
@@ -168,14 +179,15 @@ def _star_rows(form: FluxForm, kappa: Any, diagonal: Any) -> Any:
         diagonal[high] += b
         entries[-1 - axis][low] = -b
         entries[axis][high] = -a
-    diagonal[diagonal == 0.0] = 1.0
+    closed = diagonal == 0.0
+    diagonal[closed] = 1.0
     entries[3] = diagonal
     entries = entries.reshape(len(offsets), size).T
     kept = entries != 0.0
     kind = np.int32 if entries.size < 2**31 else np.int64
     columns = np.arange(size, dtype=kind)[:, None] + offsets.astype(kind)
     starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))]).astype(kind)
-    return import_module("scipy.sparse").csr_array((entries[kept], columns[kept], starts), shape=(size, size))
+    return import_module("scipy.sparse").csr_array((entries[kept], columns[kept], starts), shape=(size, size)), closed
 
 
 def _of_tensors(problem: Problem, added: Any) -> tuple[_Couplings, npt.NDArray[np.float64]]:
@@ -184,6 +196,7 @@ def _of_tensors(problem: Problem, added: Any) -> tuple[_Couplings, npt.NDArray[n
     numbers = np.arange(added.size).reshape(added.shape)
     parts = []
     diagonal = found.weights[0, 0, 0] + added
+    diagonal[abs(diagonal) <= ROUNDING * found.sizes] = 0.0  # of a cell without a neighbor
     added += sum(found.weights.values())
     for offset, weights in found.weights.items():
         if any(offset):
@@ -194,12 +207,15 @@ def _of_tensors(problem: Problem, added: Any) -> tuple[_Couplings, npt.NDArray[n
     return _Couplings(rows=rows, columns=columns, entries=entries, diagonal=diagonal), found.right
 
 
-def _rows(problem: Problem, held_at: Any, couplings: _Couplings, right: Any) -> tuple[Any, Any]:
-    """Rows of A, a CSR array of SciPy, and what is added to right-hand sides, None for nothing.
+def _rows(problem: Problem, held_at: Any, couplings: _Couplings, right: Any) -> tuple[Any, Any, npt.NDArray[np.bool_]]:
+    """Rows of A, a CSR array of SciPy, what is added to right-hand sides, None for nothing, and where cells are closed.
 
     Cells that are left out, held or closed all around have a row of their diagonal alone.
     """
     numbers, diagonal = np.arange(math.prod(problem.grid)).reshape(problem.grid), couplings.diagonal
+    closed = diagonal == 0.0
+    if held_at is not None:
+        closed &= ~held_at
     diagonal[diagonal == 0.0] = 1.0
     rows, columns, entries = couplings.rows, couplings.columns, couplings.entries
     if held_at is not None:
@@ -218,7 +234,7 @@ def _rows(problem: Problem, held_at: Any, couplings: _Couplings, right: Any) -> 
     made = import_module("scipy.sparse").csr_array((entries, places), shape=(numbers.size, numbers.size))
     made.sum_duplicates()
     made.eliminate_zeros()
-    return made, right
+    return made, right, closed
 
 
 def _held_values(problem: Problem) -> Any:

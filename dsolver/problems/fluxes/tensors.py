@@ -45,6 +45,7 @@ class TensorCouplings:
     # of each cell with those around it, arrays of the grid's shape by the offset along x, y and z.
     weights: dict[Triple, F64]
     right: F64  # what boundary conditions add to right-hand sides, of the grid's shape
+    sizes: F64  # of the terms that cancel in a cell's weights, of the grid's shape
 
 
 def tensor_couplings(problem: Problem) -> TensorCouplings:
@@ -86,12 +87,13 @@ class _Vertices:
         """Couplings of all vertices, summed in the order of these, so that A is symmetric to the bit."""
         around = [n + 2 for n in self._shape]
         sums = {offset: np.zeros(around) for offset in product((-1, 0, 1), repeat=self._count)}
-        right = np.zeros(around)
+        right, sizes = np.zeros(around), np.zeros(around)
         for first, last in self._blocks():
-            couplings, added = self._eliminated(first, last)
+            couplings, added, terms = self._eliminated(first, last)
             for number, corner in enumerate(self._corners):
                 where = self._where(corner, first, last)
                 right[where] += added[..., number]
+                sizes[where] += terms[..., number]
                 for other, beside in enumerate(self._corners):
                     offset = tuple(b - a for a, b in zip(corner, beside, strict=True))
                     sums[offset][where] += couplings[..., number, other]
@@ -100,7 +102,8 @@ class _Vertices:
             three("offset", (*offset, *(0,) * (3 - self._count))): values[inner].reshape(self._rule.grid)
             for offset, values in sums.items()
         }
-        return TensorCouplings(weights=weights, right=np.ascontiguousarray(right[inner]).reshape(self._rule.grid))
+        right, sizes = (np.ascontiguousarray(each[inner]).reshape(self._rule.grid) for each in (right, sizes))
+        return TensorCouplings(weights=weights, right=right, sizes=sizes)
 
     def fluxes(self, u: F64) -> list[F64]:
         """As of `tensor_fluxes`."""
@@ -173,8 +176,8 @@ class _Vertices:
                     along[-1] = False
         return found
 
-    def _eliminated(self, first: int, last: int) -> tuple[F64, F64]:
-        """Couplings of the cells at the corners of some layers of vertices, and what these get on the right-hand side.
+    def _eliminated(self, first: int, last: int) -> tuple[F64, F64, F64]:
+        """Couplings of the cells at the corners of some layers of vertices, what b gets of them there, and C.
 
         Values u of cells and v of faces have the energy ½ uᵀ C u + vᵀ B u + ½ vᵀ D v - vᵀ q, whose least value over v
         is ½ uᵀ (C - Bᵀ D⁻¹ B) u + uᵀ Bᵀ D⁻¹ q and a constant.
@@ -185,7 +188,7 @@ class _Vertices:
         couplings = -np.swapaxes(b, -1, -2) @ solved[..., :-1]
         couplings = 0.5 * (couplings + np.swapaxes(couplings, -1, -2))
         np.einsum("...ii->...i", couplings)[...] += c
-        return couplings, fed - np.einsum("...fc,...f->...c", b, solved[..., -1])
+        return couplings, fed - np.einsum("...fc,...f->...c", b, solved[..., -1]), c
 
     def _energies(self, first: int, last: int) -> tuple[F64, F64, F64]:
         """C, which is diagonal, B and D of some layers of vertices."""
