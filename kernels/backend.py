@@ -104,8 +104,7 @@ class Backend(ABC):
     ) -> T:
         """Result of decide(*sums over all chunks), which `ask` gets from the other ranks; foreseen as `answer` is.
 
-        Args:
-            numbers: float64 (1,) each, of the chunks of this rank.
+        `numbers`: float64 (1,) each, of the chunks of this rank.
         """
         return ask()
 
@@ -116,9 +115,8 @@ class Backend(ABC):
 
         What it makes is void unless these are confirmed: see `Foresight`. Until then `synchronize` does not wait.
 
-        Args:
-            key: all that the set-up depends on, beside numbers on the device.
-            agree: of several ranks, which foresee together or not at all; None for one chunk.
+        `key`: all that the set-up depends on, beside numbers on the device. `agree`: of several ranks, which foresee
+        together or not at all; None for one chunk.
         """
         return nullcontext(Foresight())
 
@@ -151,8 +149,7 @@ class Backend(ABC):
 
         A pool would cut it for smaller arrays that stay; the rest of it then serves no larger one.
 
-        Args:
-            always: however little it is.
+        `always`: however little it is.
         """
 
 

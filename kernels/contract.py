@@ -28,9 +28,8 @@ CARRIERS: Final = frozenset({"A", "H", "R", "P", "S", "inverse", "direct"})
 class Kernel:
     """The description of one kernel: its name and the roles of its arguments, in calling order.
 
-    Attributes:
-        work: what it works on, for those who watch: rows, boundary rows that are ready, or the coarsest level.
-        label: its name for them; empty for its own.
+    `work`: what it works on, for those who watch: rows, boundary rows that are ready, or the coarsest level. `label`:
+    its name for them; empty for its own.
     """
 
     name: str

@@ -28,8 +28,7 @@ class Words:
     Where stderr is a terminal they come less and less often, with how many are done if that is news, and a last one
     with all of them. Elsewhere there is a single one.
 
-    Args:
-        cache: a folder of kernels that processes share, of which one speaks; empty for none.
+    `cache`: a folder of kernels that processes share, of which one speaks; empty for none.
     """
 
     def __init__(self, what: str, cache: str) -> None:

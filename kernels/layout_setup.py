@@ -42,9 +42,8 @@ class LayoutSetup(ABC):
     ) -> Layout:
         """The storage order of a box of rows whose colors follow from a class along each axis.
 
-        Args:
-            classes: of the places along x, y, z: (nx,), (ny,), (nz,), in 0 .. k - 1.
-            colors: int32 (k, k, k), the color of the classes along z, y, x; each from 0 to the largest is there.
+        `classes`: of the places along x, y, z: (nx,), (ny,), (nz,), in 0 .. k - 1. `colors`: int32 (k, k, k), the color
+        of the classes along z, y, x; each from 0 to the largest is there.
         """
         x, y, z = (self.xp.asarray(axis) for axis in classes)
         kinds = len(colors)
@@ -57,9 +56,8 @@ class LayoutSetup(ABC):
 
         In its first place: a run that reads it in any lane stays inside the vector.
 
-        Args:
-            layout: of all rows.
-            closed: bool (rows,), rows without couplings, not asked for. Where vectors have no guards, they stay.
+        `layout`: of all rows. `closed`: bool (rows,), rows without couplings, not asked for. Where vectors have no
+        guards, they stay.
         """
         if not self.guard:
             return layout

@@ -24,9 +24,8 @@ from dsolver.problems.problem import check_problem
 class CellCoefficients(ParametricSystem):
     """Diffusion as a function of κ, along all axes or each, and σ.
 
-    Args:
-        kappas: how many κ there are among the parameters: 0 (that of the problem), 1 or 3.
-        sigma: whether σ is the last of them.
+    `kappas`: how many κ there are among the parameters: 0 (that of the problem), 1 or 3. `sigma`: whether σ is the last
+    of them.
     """
 
     def __init__(self, problem: Problem, kappas: int, *, sigma: bool, xp: Any, asarray: Callable[[Any], Array]) -> None:

@@ -47,8 +47,7 @@ class ParametricSystem(ABC):
     def problem(self, values: Sequence[Any], *, transposed: bool) -> Problem:
         """The problem with values for the parameters, or with its transpose, whose x = A⁻¹ b.
 
-        Raises:
-            InputError: they cannot be right.
+        InputError: they cannot be right.
         """
 
     def source(self, r: Array) -> Array:

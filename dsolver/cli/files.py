@@ -107,11 +107,8 @@ def write_spans(spans: Iterable[Span], jsonl: Path | None, trace: Path | None) -
 def check_input(path: Path, expected: tuple[int, ...]) -> None:
     """Refuse a right-hand side that cannot be right, before any work.
 
-    Args:
-        expected: the shape of one: of a grid, or (rows,). With one axis more, the last, it is several.
-
-    Raises:
-        InputError: it cannot be read, or has another shape.
+    `expected`: the shape of one: of a grid, or (rows,). With one axis more, the last, it is several. InputError: it
+    cannot be read, or has another shape.
     """
     shape = tuple(opened(path).shape)
     if shape != expected and shape[:-1] != expected:

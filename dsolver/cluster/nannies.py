@@ -19,9 +19,8 @@ LOST_WORKER_TIMEOUT: Final = "10 minutes"
 def bear_with_nannies(cluster: Any) -> None:
     """Have Dask wait longer for workers that a nanny in this process brings back. What users have set stays.
 
-    Args:
-        cluster: of a client, or None. One whose workers are others' jobs, as of SLURM, is left as it is: there a lost
-            worker is only replaced once it has been given up.
+    `cluster`: of a client, or None. One whose workers are others' jobs, as of SLURM, is left as it is: there a lost
+    worker is only replaced once it has been given up.
     """
     from distributed import Nanny
 

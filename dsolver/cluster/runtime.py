@@ -101,10 +101,9 @@ def connect(
 ) -> Runtime:
     """Choose where to run.
 
-    Raises:
-        InputError: a name is unknown, or the choices exclude each other.
-        DeviceError: "cuda" where there is no GPU, or fewer GPUs than workers; "cpu" where numba may not compile.
-        ClusterError: the cluster cannot be reached, has no workers, or has other versions of what must agree.
+    InputError: a name is unknown, or the choices exclude each other. DeviceError: "cuda" where there is no GPU, or
+    fewer GPUs than workers; "cpu" where numba may not compile. ClusterError: the cluster cannot be reached, has no
+    workers, or has other versions of what must agree.
     """
     _check("engine", engine, ("auto", "reference", "graph", "resident"))
     check_device(device)

@@ -100,9 +100,8 @@ def part_of(spec: SolveSpec, number: int, *, cuda: bool, first: bool = True) -> 
 def of_chunk(spec: SolveSpec, number: int, *, cuda: bool, first: bool = True, together: int = 0) -> Bytes:
     """Bytes of one chunk on the `resident` and `reference` engines.
 
-    Args:
-        first: whether it is its worker's first chunk, with which levels count that live whole on every worker.
-        together: right-hand sides that have vectors and halos of their own beside those of one, to be solved at once.
+    `first`: whether it is its worker's first chunk, with which levels count that live whole on every worker.
+    `together`: right-hand sides that have vectors and halos of their own beside those of one, to be solved at once.
     """
     part = part_of(spec, number, cuda=cuda, first=first)
     made = spec.preconditioner.forecast(part)

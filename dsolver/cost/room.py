@@ -29,10 +29,7 @@ def check_memory(spec: SolveSpec, runtime: Runtime, old: SolveSpec | None = None
     """Refuse what GPUs or workers could not hold before anything is started, or given up of the system it replaces.
 
     What an old system that needed as much has been given is not asked for again. A system of few rows is not looked at
-    more closely.
-
-    Raises:
-        DeviceMemoryError: the memory of a GPU, or of a worker, will not suffice.
+    more closely. DeviceMemoryError: the memory of a GPU, or of a worker, will not suffice.
     """
     problem = spec.problem
     entries = problem.entries if isinstance(problem, MatrixProblem) else 0

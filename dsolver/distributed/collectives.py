@@ -19,8 +19,7 @@ class AllGather:
     What is made of the vectors is made in the order of the chunks, so it is the same on every owner, however many there
     are.
 
-    Args:
-        size: items of every chunk's vector, at least one; or a vector of as many numbers on every chunk.
+    `size`: items of every chunk's vector, at least one; or a vector of as many numbers on every chunk.
     """
 
     def __init__(self, engine: Engine, size: int | Field) -> None:

@@ -23,8 +23,7 @@ WORD: Final = 52
 class GhostExchange:
     """Exchange of one value a row, for the ghosts of every chunk.
 
-    Args:
-        rows: an object of every chunk with `rows`, how many it has, and for `in_window` its `window`.
+    `rows`: an object of every chunk with `rows`, how many it has, and for `in_window` its `window`.
     """
 
     def __init__(self, engine: Engine, plans: PerChunk, rows: PerChunk, senders: Senders) -> None:
@@ -45,9 +44,8 @@ class GhostExchange:
     def in_window(self, values: PerChunk, kind: str = "float64") -> PerChunk:
         """Values of all points of every chunk's window, own ones and ghosts, where its rows lie, of a value type.
 
-        Args:
-            values: of own points, as `dsolver.multigrid.algebraic.rows.window_values.for_exchange` makes them; those of
-                the only chunk may be what is returned.
+        `values`: of own points, as `dsolver.multigrid.algebraic.rows.window_values.for_exchange` makes them; those of
+        the only chunk may be what is returned.
         """
         if self._alone:
             return self._engine.per_chunk(partial(_of_type, kind=kind), values)
@@ -89,8 +87,7 @@ def reach_of(*steps: Senders) -> list[tuple[int, ...]]:
 
     What is made of neighbors' neighbors names no others: so all ranks know, without asking, whom a chunk may hear of.
 
-    Args:
-        steps: where each chunk goes by each of them, unless it stays where it is.
+    `steps`: where each chunk goes by each of them, unless it stays where it is.
     """
     found = []
     for number in range(len(steps[0])):

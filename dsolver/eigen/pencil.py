@@ -32,9 +32,7 @@ VOLUMES: Final = FED[0]
 class GivenPencil:
     """An eigenvalue problem.
 
-    Attributes:
-        negated: whether the problem is that of -A.
-        exponent: of two, by which the problem's A was multiplied.
+    `negated`: whether the problem is that of -A. `exponent`: of two, by which the problem's A was multiplied.
     """
 
     problem: Problem  # A, with B among its `parts` where that is a sparse matrix

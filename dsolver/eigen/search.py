@@ -69,9 +69,8 @@ def program_of(session: Session) -> RunningProgram[EigenProgram]:
 def search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any, like: Any) -> SpectrumEnd:
     """An end of the spectrum.
 
-    Args:
-        mass: the diagonal of B, like a right-hand side; None where B is none, or a matrix beside A.
-        like: an array of the kind that vectors are wanted in.
+    `mass`: the diagonal of B, like a right-hand side; None where B is none, or a matrix beside A. `like`: an array of
+    the kind that vectors are wanted in.
     """
     with session.in_use():
         return session.with_recovery(lambda: _search(session, wanted, guesses, mass, like))

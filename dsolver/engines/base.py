@@ -266,8 +266,7 @@ class Engine(ABC):
         A rank knows those of its own chunks, and of the others only what own ones tell of them: all that it needs, and
         nothing is exchanged for it.
 
-        Args:
-            named: of every chunk a tuple of numbers of others, of two chunks either both by each other or neither.
+        `named`: of every chunk a tuple of numbers of others, of two chunks either both by each other or neither.
         """
 
     def sums(self, numbers: PerChunk) -> tuple[float, ...]:

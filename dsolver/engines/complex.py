@@ -53,9 +53,8 @@ def _of_real(method: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenat
 class ComplexEngine(Engine):
     """Runs kernels on complex vectors, part after part, on an engine that runs them on real ones.
 
-    Attributes:
-        wide: the real engine with twice as many columns, which reads matrices once for both parts; None where it has
-            none.
+    `wide`: the real engine with twice as many columns, which reads matrices once for both parts; None where it has
+    none.
     """
 
     def __init__(self, real: Engine) -> None:

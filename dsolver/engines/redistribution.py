@@ -53,9 +53,8 @@ def _layers(box: Box) -> Iterator[Box]:
 class BlocksInBoxes(Mapping[int, Any]):
     """Blocks by chunk number of an array that comes in other boxes: of those, where a program takes them as they are.
 
-    Args:
-        in_boxes: makes the arrays of the boxes, or Dask futures of such. Either this is called or the other one: what
-            both compute would be computed twice.
+    `in_boxes`: makes the arrays of the boxes, or Dask futures of such. Either this is called or the other one: what
+    both compute would be computed twice.
     """
 
     def __init__(
@@ -95,8 +94,7 @@ class Redistributed:
 def redistributed(engine: Engine, cut: OtherCut, blocks: Blocks) -> Blocks:
     """Blocks of a rank's chunks, float64 on their devices, from arrays or `LentArray`s of the boxes that it takes.
 
-    Raises:
-        InputError: one is masked, not real, or of another shape than its box.
+    InputError: one is masked, not real, or of another shape than its box.
     """
     out = engine.per_chunk(partial(_empty, partition=engine.partition))
     for layers in cut.layers():

@@ -96,11 +96,8 @@ class Order:
     def colors(self, xp: Any, shape: Triple, wrapped: Flags = NOWHERE) -> Any:
         """Color of every row of a box: int32 (rows,), made by the array module xp.
 
-        Args:
-            wrapped: along which axes the box's last point is followed by its first.
-
-        Raises:
-            InputError: the natural order, or a coloring by name, of a box that is wrapped.
+        `wrapped`: along which axes the box's last point is followed by its first. InputError: the natural order, or a
+        coloring by name, of a box that is wrapped.
         """
         if self.classes is None and not self.red_black:
             if any(wrapped):

@@ -30,9 +30,7 @@ def cut_for(grid: Triple, count: int, divisor: int) -> Triple:
     """Chunks along x, y, z for a number of workers: the cut with the smallest surface between chunks.
 
     Every extent is divisible by the divisor. When no cut into exactly `count` such chunks exists, fewer are made.
-
-    Raises:
-        InputError: the grid itself is not divisible.
+    InputError: the grid itself is not divisible.
     """
     if any(n % divisor for n in grid):
         raise InputError(

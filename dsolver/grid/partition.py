@@ -112,8 +112,7 @@ class Partition:
         Without periodic axes every neighbor has one piece. With them a neighbor may be met on two sides, and a chunk
         may meet itself. A point that is met twice is in two pieces.
 
-        Args:
-            offsets: what its rows read. Steps longer than 1 make thicker pieces, which may be of chunks farther away.
+        `offsets`: what its rows read. Steps longer than 1 make thicker pieces, which may be of chunks farther away.
         """
         return pieces_around(self._cuts, self.periodic, self.place(number), offsets)
 

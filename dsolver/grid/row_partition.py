@@ -39,11 +39,8 @@ class RowPartition:
         Where chunks have many rows they begin at multiples of a number that divides all blocks of `UNITS`, so that a
         block of rows, as of the displacements of a node, is in one chunk.
 
-        Args:
-            row_pointers: integers (rows + 1,), row i has entries [row_pointers[i], row_pointers[i + 1]).
-
-        Raises:
-            InputError: there are more chunks than rows.
+        `row_pointers`: integers (rows + 1,), row i has entries [row_pointers[i], row_pointers[i + 1]). InputError:
+        there are more chunks than rows.
         """
         rows = len(row_pointers) - 1
         if not 1 <= chunks <= rows:

@@ -71,8 +71,7 @@ class ConjugateGradient(KrylovMethod):
     orthogonal to A times the old one by beta = -(z . Ap)/(p . Ap). That is Polak and Ribiere's z . (r - r_old) over
     rz_old, since r - r_old = -(rz_old/pap) Ap. It costs a dot product and a vector.
 
-    Args:
-        flexible: whether M may change.
+    `flexible`: whether M may change.
     """
 
     def __init__(self, engine: Engine, layout: PerChunk, *, flexible: bool = False) -> None:

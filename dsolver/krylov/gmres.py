@@ -212,8 +212,7 @@ class HessenbergLeastSquares:
 
     Numbers are real or complex; with the diagonal a and b > 0 below it, c is a / √(|a|² + b²) and s is real.
 
-    Attributes:
-        norm: the least value, for the columns so far.
+    `norm`: the least value, for the columns so far.
     """
 
     def __init__(self, beta: float) -> None:

@@ -17,9 +17,8 @@ class Lowered:
     r is multiplied by a power of two near 1/‖r‖ as it is narrowed, so a residual of any size has the whole range of
     the smaller type before it. M is linear, and the scale exact: the same M as without it.
 
-    Args:
-        view: ``engine.lowered(dtype)``, on which M was made.
-        layout: the finest level's `Layout` of every chunk, of the view.
+    `view`: ``engine.lowered(dtype)``, on which M was made. `layout`: the finest level's `Layout` of every chunk, of the
+    view.
     """
 
     def __init__(self, engine: Engine, view: Engine, inner: ApproximateInverse, layout: PerChunk) -> None:

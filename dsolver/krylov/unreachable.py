@@ -39,9 +39,8 @@ def take_unreachable(
     MINRES makes r . M r least, so that A M r = 0 at its end. What is left of b has a solution if A has no other null
     vectors, and x is nearly it: where M is the identity, x is.
 
-    Args:
-        roughened: blocks of a vector with other signs and nearly the same size everywhere: rows of a small scale alone
-            make no null vector.
+    `roughened`: blocks of a vector with other signs and nearly the same size everywhere: rows of a small scale alone
+    make no null vector.
     """
     z, az = method.work
     parts = engine.partial_sums()

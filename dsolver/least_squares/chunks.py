@@ -73,9 +73,7 @@ def reciprocal(backend: Backend, _: int, diagonal: Diagonal) -> Diagonal:
 class ScaledMatrix:
     """A D⁻¹ with the diagonal D, or D⁻¹ A.
 
-    Args:
-        diagonal: D, the `Diagonal` of every chunk.
-        columns: whether A's columns are scaled, else its rows.
+    `diagonal`: D, the `Diagonal` of every chunk. `columns`: whether A's columns are scaled, else its rows.
     """
 
     def __init__(self, engine: Engine, matrix: Matrix, diagonal: PerChunk, layout: PerChunk, *, columns: bool) -> None:

@@ -116,11 +116,8 @@ class CutRectangular:
 def rectangular(name: str, A: Any, *, gpu: bool = False) -> RectangularMatrix:
     """A sparse matrix of SciPy or CuPy of any shape.
 
-    Args:
-        gpu: whether compressed rows in canonical form go to the GPU of this process, or stay there.
-
-    Raises:
-        InputError: it is empty, complex, or has entries that are not finite.
+    `gpu`: whether compressed rows in canonical form go to the GPU of this process, or stay there. InputError: it is
+    empty, complex, or has entries that are not finite.
     """
     if len(A.shape) != 2 or 0 in A.shape:
         raise InputError(f"{name} has shape {tuple(A.shape)}: it needs a row and a column at least")

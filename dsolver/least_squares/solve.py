@@ -25,10 +25,8 @@ def solve_least_squares(
 ) -> LeastSquaresSolution | LeastSquaresSolutions:
     """The x with least ‖b - A x‖² + damp² ‖x‖², or several for several b, with one set-up.
 
-    Raises:
-        InputError: an argument cannot be right. Nothing was started.
-        DeviceError: the device is not there, or has not the memory.
-        ClusterError: the cluster cannot be reached, or failed during the solve.
+    InputError: an argument cannot be right. Nothing was started. DeviceError: the device is not there, or has not the
+    memory. ClusterError: the cluster cannot be reached, or failed during the solve.
     """
     began = time.perf_counter()
     if options.scale not in (None, "columns"):

@@ -21,12 +21,8 @@ def canonical(name: str, matrix: Any, *, complex_too: bool = False) -> Any:
 
     The matrix that is given stays as it is; one that is in this form already is returned without a copy.
 
-    Args:
-        complex_too: whether values may be complex, and are complex128 then.
-
-    Raises:
-        InputError: it is not square, not two-dimensional, empty, not real, or has values that are NaN or infinite; or
-            this process has not the memory for it.
+    `complex_too`: whether values may be complex, and are complex128 then. InputError: it is not square, not
+    two-dimensional, empty, not real, or has values that are NaN or infinite; or this process has not the memory for it.
     """
     check_form(name, matrix, complex_too=complex_too)
     return compressed(name, matrix, complex_too=complex_too)
@@ -47,12 +43,8 @@ def check_form(name: str, matrix: Any, *, complex_too: bool = False) -> None:
 def compressed(name: str, matrix: Any, first: int = 0, *, complex_too: bool = False) -> Any:
     """Rows of a SciPy matrix of any format and shape, in the form of `canonical`.
 
-    Args:
-        first: the number of the first one.
-
-    Raises:
-        InputError: they are not real, have values that are NaN or infinite, or indices of rows or columns that are
-            none; or this process has not the memory.
+    `first`: the number of the first one. InputError: they are not real, have values that are NaN or infinite, or
+    indices of rows or columns that are none; or this process has not the memory.
     """
     _check_real(name, matrix, complex_too=complex_too)
     values = np.complex128 if np.dtype(matrix.dtype).kind == "c" else np.float64

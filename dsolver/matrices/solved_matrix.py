@@ -47,11 +47,8 @@ class SolvedMatrix:
 def solved_matrix(rows: Any, look: Look, symmetric: bool | None = None) -> SolvedMatrix:
     """The matrix that is solved for one of `checked`.
 
-    Args:
-        symmetric: whether A counts as symmetric, however its entries differ; None to tell by their difference.
-
-    Raises:
-        InputError: `symmetric` is none of these.
+    `symmetric`: whether A counts as symmetric, however its entries differ; None to tell by their difference.
+    InputError: `symmetric` is none of these.
     """
     if symmetric not in (None, True, False):
         raise InputError(f"symmetric must be True, False or None, not {symmetric!r}")

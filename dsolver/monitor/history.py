@@ -27,9 +27,7 @@ class WorkerMemory(NamedTuple):
 class SolveRecord:
     """The messages of one solve so far; see `dsolver.monitor.events`.
 
-    Attributes:
-        iterations, residuals: the curve, ascending.
-        state, spans, end: the newest message of each kind, or None.
+    `iterations`, `residuals`: the curve, ascending. `state`, `spans`, `end`: the newest message of each kind, or None.
     """
 
     start: Message  # its `start` message; of a solve that began before anyone listened, only what every message has

@@ -125,9 +125,8 @@ def surely_definite(matrix: Any, inverse: Any) -> bool:
     Each is more than one over the sum of their reciprocals, which is the trace of D^½ A⁻¹ D^½. To find them would take
     longer. The sum is believed as long as rounding cannot be much of it.
 
-    Args:
-        inverse: (n, n) of `dsolver.kernels.formats.dense.DenseInverse`, where the matrix lies. Zero in rows of which
-            that made nothing.
+    `inverse`: (n, n) of `dsolver.kernels.formats.dense.DenseInverse`, where the matrix lies. Zero in rows of which that
+    made nothing.
     """
     parts = matrix.diagonal() * inverse.diagonal()
     return bool((parts > 0.0).all() & (parts.sum() < TRUSTED / NULL))

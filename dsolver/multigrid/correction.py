@@ -98,9 +98,8 @@ class CorrectionStep(Step):
 class CoarseVectors:
     """The next coarser level's right-hand side and solution, as a level writes and reads them.
 
-    Attributes:
-        restricted: what the residual is restricted to: rc, or the chunks' parts of it where that is replicated.
-        distributed: whether xc has parts that other chunks own.
+    `restricted`: what the residual is restricted to: rc, or the chunks' parts of it where that is replicated.
+    `distributed`: whether xc has parts that other chunks own.
     """
 
     def __init__(self, transfer: Transfer, engine: Engine, coarse: Level) -> None:

@@ -36,11 +36,9 @@ class MultigridCycle:
     def of(cls, levels: Sequence[Level], sweeps: int = 1, visits: int = 1) -> Self:
         """The cycle of a hierarchy: coarse matrices are PᵀAP with P that follows the coefficients (docs/theory.md).
 
-        Args:
-            levels: of `dsolver.multigrid.hierarchy.build`, finest first.
-            sweeps: 1, or 2 for a forward and a backward sweep both before and after on the finest level; on coarser
-                ones more brings nothing (docs/decisions/interpolation-from-the-matrix.md). Where nothing of the finest
-                level is stored it keeps to 1.
+        `levels`: of `dsolver.multigrid.hierarchy.build`, finest first. `sweeps`: 1, or 2 for a forward and a backward
+        sweep both before and after on the finest level; on coarser ones more brings nothing
+        (docs/decisions/interpolation-from-the-matrix.md). Where nothing of the finest level is stored it keeps to 1.
         """
         steps = [fine.step(coarse, 1 if depth else sweeps) for depth, (fine, coarse) in enumerate(pairwise(levels))]
         return cls(steps, coarsest(levels[-1]), levels, visits)

@@ -51,10 +51,8 @@ def build(
 ) -> list[Level]:
     """All levels, finest first.
 
-    Args:
-        take: gives the rows of that level; once more where set-up has foreseen what is not so.
-        sweeps: of the finest level before and after the coarse correction; None for 1 where it is not rough, else for 1
-            or 2.
+    `take`: gives the rows of that level; once more where set-up has foreseen what is not so. `sweeps`: of the finest
+    level before and after the coarse correction; None for 1 where it is not rough, else for 1 or 2.
     """
     return foreseen(lambda: _levels(engine, take, dtype, sweeps))
 

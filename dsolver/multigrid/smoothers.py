@@ -43,8 +43,7 @@ class GaussSeidel(Smoother):
 
     Sweeps are local to a chunk and see its neighbors as they were before.
 
-    Args:
-        sweeps: 1, or 2 for a forward and a backward sweep both before and after.
+    `sweeps`: 1, or 2 for a forward and a backward sweep both before and after.
     """
 
     def __init__(self, engine: Engine, matrix: Matrix, sweeps: int = 1) -> None:
@@ -94,9 +93,8 @@ class JacobiSmoother(Smoother):
     Every pass over the rows is one kernel of the local part, and the ghost part adds what that leaves out. It does so
     after the diagonal has been divided by, so it has that in its entries.
 
-    Args:
-        scaled: of every chunk, A's local part with D for its diagonal.
-        ghosts: of every chunk, the `SweptGhosts` of A and D; None where no row reads other chunks' columns.
+    `scaled`: of every chunk, A's local part with D for its diagonal. `ghosts`: of every chunk, the `SweptGhosts` of A
+    and D; None where no row reads other chunks' columns.
     """
 
     def __init__(
@@ -209,9 +207,8 @@ class ChebyshevSmoother(Smoother):
     For rows without a coloring: Gauss-Seidel with the 20 to 30 colors that algebraic levels need takes as many
     iterations, and as many launches a sweep as this takes in all.
 
-    Args:
-        sweeps: disregarded: only the finest level takes more than one, and that has a coloring.
-        scaled: of every chunk, A's local part with a diagonal D for which no eigenvalue of D⁻¹A is larger than 1.
+    `sweeps`: disregarded: only the finest level takes more than one, and that has a coloring. `scaled`: of every chunk,
+    A's local part with a diagonal D for which no eigenvalue of D⁻¹A is larger than 1.
     """
 
     def __init__(self, engine: Engine, matrix: Matrix, sweeps: int = 1, *, scaled: PerChunk) -> None:

@@ -80,8 +80,7 @@ def factors_for(
     In its place where they cost less than the iterations still needed with the preconditioner that is slow; after it
     where it is slow, too. Neither where it is algebraic multigrid for an elliptic matrix, which takes few iterations.
 
-    Args:
-        further: iterations that are still needed, as far as is known.
+    `further`: iterations that are still needed, as far as is known.
     """
     cost = None if _is_sure(other, problem) else in_products(problem, device)
     if cost is None:

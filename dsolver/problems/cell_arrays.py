@@ -52,9 +52,7 @@ def sizes_in(cells: Cells, patch: Patch) -> Sizes:
 def check_values(patch: Patch, name: str, must: str, good: Array, solid: Array | None = None) -> None:
     """Refuse values of a chunk that are not good, but in cells that are left out; raises InputError.
 
-    Args:
-        must: what they must be, for messages.
-        good: which are; those of a face have another shape than the chunk.
+    `must`: what they must be, for messages. `good`: which are; those of a face have another shape than the chunk.
     """
     wrong = ~good if solid is None else ~good & ~solid
     bad = int(wrong.sum())

@@ -78,9 +78,8 @@ def check_order(name: str, values: Any, dimensions: int, *, several: bool = Fals
 def check_agreement(arrays: Mapping[str, Any], dimensions: Mapping[str, int]) -> None:
     """Refuse (InputError) DataArrays that have a dimension in common, each along another axis of the grid.
 
-    Args:
-        arrays: with the grid's axes, or with one axis more in front, by the names of their arguments.
-        dimensions: how many axes those of a name have.
+    `arrays`: with the grid's axes, or with one axis more in front, by the names of their arguments. `dimensions`: how
+    many axes those of a name have.
     """
     found: dict[Any, tuple[int, str]] = {}
     for name, values in arrays.items():

@@ -21,8 +21,7 @@ K = TypeVar("K", bound=Request[Any])
 class Slice:
     """Progress of the solve for one right-hand side in a time slice.
 
-    Attributes:
-        unreachable, by_rows, attained: of the `Control`.
+    `unreachable`, `by_rows`, `attained`: of the `Control`.
     """
 
     # the number of the iteration that residuals[0] belongs to: the last of the slice before, since its residual may
@@ -75,9 +74,7 @@ class Loop:
     def run(self, seconds: float, *, measured: bool = False, stop: bool = False) -> list[Slice]:
         """Progress of each column until all have ended, one pauses, or the time is over.
 
-        Args:
-            seconds: of iterations; at least one superstep is run.
-            stop: the answer to a column that has paused.
+        `seconds`: of iterations; at least one superstep is run. `stop`: the answer to a column that has paused.
         """
         paused = self._asking(Pause)
         self._answer(paused, dict.fromkeys(paused, stop))

@@ -51,11 +51,8 @@ class Wishes:
     def plan(self, problem: Problem, workers: int, *, cuda: bool, by: Cutter | None = None) -> Plan:
         """The plan for a system on workers, with a chunk for each by default.
 
-        Args:
-            by: cuts matrices; see `MatrixProblem.planned`.
-
-        Raises:
-            InputError: as of `SolveSpec.plan`, or the grid has no cut for M.
+        `by`: cuts matrices; see `MatrixProblem.planned`. InputError: as of `SolveSpec.plan`, or the grid has no cut for
+        M.
         """
         problem, m = self.cut(problem, workers, cuda=cuda, by=by), self.m
         chunks = problem.chunks or chunks_for(problem.grid, workers, m.divisor, slabs=m.slabs)

@@ -54,10 +54,8 @@ class PreparedProgram(ABC):
     def update(self, spec: SolveSpec, reuse: bool = False, keep: bool = False) -> None:
         """Take another matrix. What belongs to the old one is given back first; b and x are zero again.
 
-        Args:
-            reuse: whether set-up may keep what follows from the places of entries. From the first time on it leaves
-                this for the next one.
-            keep: whether M is to stay what it is, where that can be.
+        `reuse`: whether set-up may keep what follows from the places of entries. From the first time on it leaves this
+        for the next one. `keep`: whether M is to stay what it is, where that can be.
         """
         self._kept = self._to_keep(spec) if keep else None
         if reuse or self._reuse is not None:

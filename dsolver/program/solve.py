@@ -123,9 +123,7 @@ class Solve(PreparedProgram):
     def begin(self, blocks: Blocks, guess: Guess, column: int = 0, width: int = 1) -> Begun:
         """Set b and the first guess of a column, and look at them. Where b is zero, x becomes so.
 
-        Args:
-            guess: "x" for the x that is there.
-            width: number of columns that are solved together.
+        `guess`: "x" for the x that is there. `width`: number of columns that are solved together.
         """
         excess = self.set_b(blocks, column, width)
         if guess != "x":
@@ -152,8 +150,7 @@ class Solve(PreparedProgram):
 
         A solve that goes on afterwards does so with the bits that it had.
 
-        Args:
-            host: NumPy arrays are wanted, not the device's.
+        `host`: NumPy arrays are wanted, not the device's.
         """
         x = self.prepared.sides.centered(self.columns.each[column].method.iterate())
         filled = self.system.filled(x)

@@ -75,9 +75,8 @@ def _is_function(A: Any) -> bool:
 def client_of(setup: Setup, *, everywhere: bool = True) -> Any:
     """The client of the cluster on which a system is set up; None for this process.
 
-    Args:
-        everywhere: whether M can be on a cluster; if not, or if the engine is that of this process, no open client is
-            taken.
+    `everywhere`: whether M can be on a cluster; if not, or if the engine is that of this process, no open client is
+    taken.
     """
     if everywhere and setup.engine != "reference":
         return default_client.meant(setup.client)

@@ -105,11 +105,7 @@ T = TypeVar("T")
 
 @final
 class Follower:
-    """Follows the solves of a program to their ends, in time slices.
-
-    Attributes:
-        histories: of each column.
-    """
+    """Follows the solves of a program to their ends, in time slices. `histories`: of each column."""
 
     def __init__(
         self,

@@ -165,11 +165,9 @@ def on_workers_left(runtime: Runtime, error: ClusterError) -> Runtime:
     """The runtime on the workers that answer, when the error came of losing some.
 
     Waits a while for others to take the place of those that were lost. A worker that was silent may answer again, and
-    ranks may have lost a connection while their workers are well: then it is the runtime as it was.
-
-    Raises:
-        ClusterError: the error itself, when no worker was lost, or none is left, or the scheduler is gone.
-        DeviceError: the workers that are left have not all got a GPU.
+    ranks may have lost a connection while their workers are well: then it is the runtime as it was. ClusterError: the
+    error itself, when no worker was lost, or none is left, or the scheduler is gone. DeviceError: the workers that are
+    left have not all got a GPU.
     """
     client = runtime.client
     if client is None or client.status != "running" or unanswered(error):

@@ -226,11 +226,8 @@ class Session:
     def take_values(self, problem: Problem) -> None:
         """Take the values of boundary conditions and held cells of a problem that is the same but for these.
 
-        Nothing is set up anew.
-
-        Raises:
-            InputError: another solve is going on, the session is closed, or a value cannot be right; the old ones stay.
-            ClusterError: the cluster failed.
+        Nothing is set up anew. InputError: another solve is going on, the session is closed, or a value cannot be
+        right; the old ones stay. ClusterError: the cluster failed.
         """
         plan = self.system.plan.with_problem(problem, problem.without_arrays)
         with self.in_use():

@@ -40,8 +40,7 @@ def spelled_out(*by: type) -> Callable[[T], T]:
     has no section Raises, it gets theirs. An argument that is none of them is refused with a `TypeError` in its name,
     which says which may have been meant.
 
-    Args:
-        by: the dataclasses, which say what the arguments mean.
+    `by`: the dataclasses, which say what the arguments mean.
     """
 
     def spell(thing: T) -> T:

@@ -69,9 +69,8 @@ def preconditioned(session: Session, right: Container) -> Any:
 def product(session: Session, x: Any) -> Any:
     """A x, in x's kind of array, as of the matrix that was given.
 
-    Raises:
-        InputError: x is no vector of the problem; a solve is going on, or the session is closed.
-        ClusterError: the cluster failed.
+    InputError: x is no vector of the problem; a solve is going on, or the session is closed. ClusterError: the cluster
+    failed.
     """
     if is_complex(x) and not session.problem.complex:
         return product(session, x.real) + 1j * product(session, x.imag)

@@ -20,8 +20,7 @@ def in_blocks(setup: SweepSetup, graph: Graph, first: int, *, color: Callable[[S
     Rows that are at the same level of different blocks of one color do not read each other, so that they have one color
     of the result (Iwashita, Nakashima, Takahashi, IPDPS 2012, with blocks of consecutive rows).
 
-    Args:
-        color: how the blocks are colored.
+    `color`: how the blocks are colored.
     """
     xp, blocks = setup.xp, -(-graph.size // BLOCK)
     rows, columns = setup.rows_of(graph) // BLOCK, graph.columns // BLOCK

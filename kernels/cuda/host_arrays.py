@@ -40,9 +40,8 @@ def to_gpu(values: npt.NDArray[Any] | LentArray) -> Any:
 
     Kernels on the current stream find it complete. The host's memory may be written to when this returns.
 
-    Args:
-        values: of any real or complex dtype, byte order and strides, in this process or lent by another one; of long
-            doubles, float64 is made.
+    `values`: of any real or complex dtype, byte order and strides, in this process or lent by another one; of long
+    doubles, float64 is made.
     """
     kind = np.dtype(np.float64) if values.dtype.char == "g" else values.dtype.newbyteorder("=")
     if values.nbytes < STAGED:

@@ -56,8 +56,7 @@ def with_strong_diagonal(a: Csr, row: Any, *, symmetric: bool) -> tuple[Any, Any
     diagonal, is a system of potentials, which Bellman and Ford's method solves. It is the scaling of Duff and Koster
     (SIAM J. Matrix Anal. Appl. 22, 2001, section 2), with rows paired with columns as they stand.
 
-    Args:
-        symmetric: whether A is: if it is definite, too, its diagonal tells the scales.
+    `symmetric`: whether A is: if it is definite, too, its diagonal tells the scales.
     """
     exponents = np.frexp(np.abs(a.values))[1].astype(np.int64)
     on, there = row == a.columns, a.values != 0.0

@@ -146,9 +146,8 @@ class FormatBuilder(ABC):
     def half_transfer(self, made: Coarsening, p: Array, rows: Layout, coarse: Layout, *, in_place: bool) -> Any:
         """R and P of rows of all colors but the last, in a form that needs no columns; None where there is none.
 
-        Args:
-            p: of `LatticeSetup.interpolation`.
-            in_place: whether that is the order of what is prolonged, too; else this is in lattice order.
+        `p`: of `LatticeSetup.interpolation`. `in_place`: whether that is the order of what is prolonged, too; else this
+        is in lattice order.
         """
         return None
 
@@ -156,9 +155,8 @@ class FormatBuilder(ABC):
     def product(self, rows: Layout, columns: Layout, entries: CandidateRows, *, in_order: bool) -> Any:
         """A rectangular matrix: its entries in own columns.
 
-        Args:
-            in_order: visit the rows in the order of their numbers instead of that of their vector. Slices are runs only
-                where the rows that follow each other read items that follow each other.
+        `in_order`: visit the rows in the order of their numbers instead of that of their vector. Slices are runs only
+        where the rows that follow each other read items that follow each other.
         """
 
     @abstractmethod

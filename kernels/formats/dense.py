@@ -34,9 +34,7 @@ class DenseInverse(Format):
 class DenseSetup:
     """Set-up of small matrices, on the host.
 
-    Args:
-        form: makes an inverse with its kernel.
-        eliminate: does the work of `semidefinite_inverse`.
+    `form`: makes an inverse with its kernel. `eliminate`: does the work of `semidefinite_inverse`.
     """
 
     def __init__(
@@ -84,9 +82,7 @@ def semidefinite_inverse(
     set to zero. Made of additions and products of whole rows alone, so that the bits do not depend on a library's
     threads, as every rank computes this anew.
 
-    Args:
-        eliminate: what takes the place of `eliminated`, with its bits.
-        symmetric: whether A is; then G is to the bit.
+    `eliminate`: what takes the place of `eliminated`, with its bits. `symmetric`: whether A is; then G is to the bit.
     """
     a = np.array(matrix, dtype=np.float64, order="C")
     kept = (eliminate or eliminated)(a, RANK_TOLERANCE)

@@ -44,9 +44,8 @@ class Between:
 class RowOperations(ABC):
     """Operations on the rows of general matrices, on a device.
 
-    Args:
-        guard: zero items before the first and after the last item of vectors.
-        gpu: whether formats are chosen for a GPU.
+    `guard`: zero items before the first and after the last item of vectors. `gpu`: whether formats are chosen for a
+    GPU.
     """
 
     colored: ClassVar[bool] = False  # whether `transfer` takes vectors of several colors
@@ -62,8 +61,7 @@ class RowOperations(ABC):
     def look(self, rows: Csr, allowed: float) -> Look:
         """Findings about all entries of a square matrix on the device.
 
-        Args:
-            allowed: difference of mirrored entries up to which no place is asked for, as a part of the largest one.
+        `allowed`: difference of mirrored entries up to which no place is asked for, as a part of the largest one.
         """
 
     def places(self, start: Array, entries: int) -> Array:

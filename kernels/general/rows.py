@@ -31,9 +31,8 @@ def split(xp: Any, rows: Csr, own_columns: int | None = None) -> SplitRows:
     Entries in halo slots are few, so they are listed and the others are counted by what is missing: beside the parts,
     this takes a byte an entry and 8 bytes a row.
 
-    Args:
-        rows: columns are own ones from 0, then halo slots from their number; both ascend in each row. Where there
-            are no slots, the local part shares the memory of the rows.
+    `rows`: columns are own ones from 0, then halo slots from their number; both ascend in each row. Where there are no
+    slots, the local part shares the memory of the rows.
     """
     start, columns, values = rows
     count = rows.size if own_columns is None else own_columns

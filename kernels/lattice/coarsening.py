@@ -57,8 +57,7 @@ class Axis(NamedTuple):
 class Coarsening:
     """A chunk's box in a level and how the level is coarsened.
 
-    Raises:
-        ValueError: a factor is neither 1 nor 2, or an axis of one point is coarsened.
+    ValueError: a factor is neither 1 nor 2, or an axis of one point is coarsened.
     """
 
     lo: Triple

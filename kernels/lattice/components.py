@@ -16,10 +16,8 @@ from dsolver.kernels.cpu.loops.compiled import compiled
 def least_of_connected(labels: Any, links: Sequence[Any]) -> Any:
     """For each cell the smallest label of all that it hangs together with, by any path inside the box.
 
-    Args:
-        labels: float64 (nz, ny, nx), none negative.
-        links: for x, y and z, whether cells on both sides of a face are linked: bool (nz, ny, nx) with one more along
-            the axis. What the outermost faces say is not read.
+    `labels`: float64 (nz, ny, nx), none negative. `links`: for x, y and z, whether cells on both sides of a face are
+    linked: bool (nz, ny, nx) with one more along the axis. What the outermost faces say is not read.
     """
     out = np.array(labels, order="C")
     root = np.empty(out.size, dtype=np.int32 if out.size < 1 << 31 else np.int64)

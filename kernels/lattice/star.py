@@ -183,9 +183,8 @@ def has_way_down(stencil: ConstantStencil) -> bool:
 def star_transfer(stencil: ConstantStencil, fine: Around, corrected: Around, coarse: Layout) -> StarTransfer:
     """The way between a chunk of a star's grid and the next coarser level; see `StarTransfer` for the arguments.
 
-    Raises:
-        ValueError: the stencil is no symmetric star on the whole of a grid of at least 3 points along each axis, not
-            all axes are coarsened, or a chunk begins at an odd point or is thinner than `LEAST` where it is cut.
+    ValueError: the stencil is no symmetric star on the whole of a grid of at least 3 points along each axis, not all
+    axes are coarsened, or a chunk begins at an odd point or is thinner than `LEAST` where it is cut.
     """
     if not has_way_down(stencil):
         raise ValueError("this stencil is no symmetric star on a whole grid of at least 3 points along each axis")

@@ -18,8 +18,7 @@ def couplings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
     coarsening when its sum is at least half of the largest: what a point smoother leaves is smooth along strong
     couplings alone (Trottenberg, Oosterlee, Schüller, Multigrid, 5.1).
 
-    Args:
-        weights: (K, rows), of own rows alone, or (K,), which counts as one row.
+    `weights`: (K, rows), of own rows alone, or (K,), which counts as one row.
     """
     by_offset = dict(zip(offsets, weights.reshape(len(offsets), -1), strict=True))
     diagonal = by_offset[0, 0, 0]
@@ -39,8 +38,7 @@ def jumps(xp: Any, offsets: tuple[Triple, ...], weights: Array, ratio: float) ->
     Where a row is coupled to both neighbors along an axis they could, and do if one coupling is more than a ratio times
     the other. Where it is coupled to one of them alone they end.
 
-    Args:
-        weights: (K, rows), of own rows alone.
+    `weights`: (K, rows), of own rows alone.
     """
     counts = xp.zeros(3)
     for forth, back in pairs(offsets):
@@ -66,8 +64,7 @@ def leanings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
 def turns(xp: Any, offsets: tuple[Triple, ...], weights: Array, sums: Array, limits: tuple[float, ...]) -> Array:
     """The numbers of rows that lean further than each limit from the mean, for any two axes: float64 (limits,).
 
-    Args:
-        sums: what `leanings` has found, of all chunks: float64 (6,). Means are zero where there are no rows.
+    `sums`: what `leanings` has found, of all chunks: float64 (6,). Means are zero where there are no rows.
     """
     lean, (total, count) = _leanings(xp, offsets, weights), sums.reshape(-1, 2).T
     means = xp.where(count > 0.0, total, 0.0) / xp.maximum(count, 1.0)

@@ -135,9 +135,8 @@ class _Bench:
     def _warm_up(self, *orders: str) -> None:
         """Load and compile the kernels on a tiny system with as many chunks, so that no phase pays for it.
 
-        Args:
-            orders: those that are used beside the wanted one, on long chunks: set-up has kernels of its own for more
-                colors than a byte can count, and these have 274 in natural order.
+        `orders`: those that are used beside the wanted one, on long chunks: set-up has kernels of its own for more
+        colors than a byte can count, and these have 274 in natural order.
         """
         wanted = [(self._options.order, (16, 16, 16)), *((Order.parse(order), (8, 8, 64)) for order in orders)]
         with self._clock("warm_up"):

@@ -62,9 +62,7 @@ case_options = with_options(
 class DiffusionCase:
     """Diffusion as its options describe it. A case file has the same names, with `bc` as a table.
 
-    Attributes:
-        sigma, source: numbers or files.
-        active, mask: files.
+    `sigma`, `source`: numbers or files. `active`, `mask`: files.
     """
 
     grid: tuple[int, ...] = ()  # cells along each axis; empty where arrays tell

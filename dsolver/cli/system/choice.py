@@ -98,11 +98,7 @@ def system_of(
 ) -> SystemChoice:
     """The system of `system_options`, and its right-hand side.
 
-    Args:
-        diffusion: options of `case_options`.
-
-    Raises:
-        InputError: they exclude each other, or one of them cannot be right.
+    `diffusion`: options of `case_options`. InputError: they exclude each other, or one of them cannot be right.
     """
     case = case_of(grid=grid, **diffusion)
     if file is None:

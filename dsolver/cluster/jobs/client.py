@@ -39,8 +39,7 @@ UNDER_WAY: Final = ("queued", "running", "cancelling")
 class Job:
     """A submitted command.
 
-    Attributes:
-        submitted, started, ended: seconds since 1970 by the clocks of client and worker, or None.
+    `submitted`, `started`, `ended`: seconds since 1970 by the clocks of client and worker, or None.
     """
 
     name: str
@@ -128,11 +127,8 @@ def cancel(client: Client, name: str) -> Job:
 def fetch(client: Client, name: str, folder: Path) -> list[Path]:
     """Write the files that a job has made, and its log, into a folder, and return their paths.
 
-    Links and pipes that it has made are left behind.
-
-    Raises:
-        InputError: the job has not ended, or the folder exists and is not empty.
-        ClusterError: its files are gone, or too large to travel.
+    Links and pipes that it has made are left behind. InputError: the job has not ended, or the folder exists and is not
+    empty. ClusterError: its files are gone, or too large to travel.
     """
     job = find(client, name)
     if job.state in UNDER_WAY:

@@ -22,10 +22,8 @@ class JobFolder(ExitStack):
     """The folder of a job on a worker and its log beside it, until the context ends.
 
     Both are made if they are not there, and held open: the folder may lie below one of another user, who can put
-    anything under its name, but not into it. `below` lie the jobs of all workers of this host.
-
-    Raises:
-        ClusterError: it belongs to another user, who could change what the job writes and reads.
+    anything under its name, but not into it. `below` lie the jobs of all workers of this host. ClusterError: it belongs
+    to another user, who could change what the job writes and reads.
     """
 
     def __init__(self, below: Path, name: str) -> None:
@@ -115,11 +113,8 @@ def pack(paths: Sequence[Path]) -> bytes:
 def unpack(packed: bytes, folder: int) -> None:
     """Write an archive's files into an open folder and nowhere else.
 
-    No link is made or followed, whatever the archive holds and whatever lies in the folder.
-
-    Raises:
-        ClusterError: a member has a name that leads elsewhere, or is no plain file or folder, and nothing is written;
-            or files cannot be written.
+    No link is made or followed, whatever the archive holds and whatever lies in the folder. ClusterError: a member has
+    a name that leads elsewhere, or is no plain file or folder, and nothing is written; or files cannot be written.
     """
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as archive:

@@ -67,8 +67,7 @@ class PlacedPiece:
 class SentMatrix(CutRows):
     """A matrix of this process, whose rows were sent to the owners of its chunks.
 
-    Raises:
-        ClusterError: a worker was lost, or the cluster does not answer.
+    ClusterError: a worker was lost, or the cluster does not answer.
     """
 
     def __init__(

@@ -29,8 +29,7 @@ class Awake:
     A process that was stopped, as by Ctrl-Z or on a host that gave its CPUs to others, finds answers only afterwards
     that came meanwhile. That time says nothing of those who were asked.
 
-    Args:
-        step: seconds that count of those between two readings, at most. More than it takes to come back and read.
+    `step`: seconds that count of those between two readings, at most. More than it takes to come back and read.
     """
 
     def __init__(self, step: float) -> None:

@@ -32,9 +32,8 @@ async def ping() -> None:
 class Heartbeat:
     """Pings workers again and again, `AT_ONCE` of them at each look. A worker that hangs stays in the cluster's list.
 
-    Args:
-        ask: a coroutine that ends when the worker has answered, or raises.
-        timeout: seconds that an answer may take, in which this process runs.
+    `ask`: a coroutine that ends when the worker has answered, or raises. `timeout`: seconds that an answer may take, in
+    which this process runs.
     """
 
     def __init__(self, ask: Callable[[str], Awaitable[object]], workers: Sequence[str], timeout: float) -> None:

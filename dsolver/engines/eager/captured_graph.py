@@ -18,11 +18,7 @@ class CapturedGraph:
     of an exchange wait until the inner kernel that they run beside has started its last block: on two H200s the halo of
     an SpMV of 0.96 ms, there after 20 us, was looked at after 0.95 ms.
 
-    Args:
-        stream: on which a capture has begun.
-
-    Raises:
-        cupy.cuda.driver.CUDADriverError: something cannot be captured.
+    `stream`: on which a capture has begun. cupy.cuda.driver.CUDADriverError: something cannot be captured.
     """
 
     def __init__(self, stream: Any) -> None:

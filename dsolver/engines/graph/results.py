@@ -93,10 +93,8 @@ class Results:
     def wait(self, keys: Iterable[Key]) -> None:
         """Wait until all of them are there.
 
-        Raises:
-            RankError: a task raised an exception.
-            WorkerLostError: a worker that owns chunks has left or hangs; its tasks may run nowhere else and would wait
-                for ever.
+        RankError: a task raised an exception. WorkerLostError: a worker that owns chunks has left or hangs; its tasks
+        may run nowhere else and would wait for ever.
         """
         futures = [self.futures[key] for key in keys]
         secede_if_task()

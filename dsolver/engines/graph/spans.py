@@ -26,9 +26,7 @@ def spans_of(records: Iterable[Mapping[str, Any]], name: str, serials: range, ow
     which no task ran on a worker, between its first and its last, is a wait: for values, or for
     Dask's next message. It bears the level of the task that ended it.
 
-    Args:
-        name: the end of the first part of the engine's keys.
-        serials: the second part of the keys that are wanted.
+    `name`: the end of the first part of the engine's keys. `serials`: the second part of the keys that are wanted.
     """
     ranks = {worker: rank for rank, worker in enumerate(dict.fromkeys(owners))}
     threads: dict[str, dict[Any, str]] = defaultdict(dict)

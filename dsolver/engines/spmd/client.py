@@ -53,11 +53,8 @@ class SpmdProgram(RunningProgram[P_co]):
     A call costs milliseconds, whatever is called, so calls are made worth it: see `stride`, `load` and `unload`.
 
     As long as the program is open the client holds a key of the cluster, the lease. When the client goes away the
-    scheduler forgets the key, and the ranks, which look for it from time to time, end.
-
-    Raises:
-        InputError: the program cannot be sent to the workers.
-        RankError: a rank could not be started; none is left running.
+    scheduler forgets the key, and the ranks, which look for it from time to time, end. InputError: the program cannot
+    be sent to the workers. RankError: a rank could not be started; none is left running.
     """
 
     stride = STRIDE

@@ -71,9 +71,8 @@ class Transport(ABC):
     def total(self, own: Any, gathered: Any, out: Any, add: Callable[[Any, Any], None]) -> None:
         """out = the sum of all ranks' parts, by add(parts, out), which has the order of the fixed tree.
 
-        Args:
-            own: the parts of this rank's chunks at their places, zero elsewhere.
-            gathered: work space for the parts of all.
+        `own`: the parts of this rank's chunks at their places, zero elsewhere. `gathered`: work space for the parts of
+        all.
         """
 
     @abstractmethod

@@ -44,9 +44,8 @@ class Connections:
 
     One thread, the rank's, connects, sends, receives and closes. `abort` alone may be called from any thread.
 
-    Args:
-        host: the address on which the other ranks can reach this one.
-        timeout: seconds of silence after which a peer that is waited for counts as lost.
+    `host`: the address on which the other ranks can reach this one. `timeout`: seconds of silence after which a peer
+    that is waited for counts as lost.
     """
 
     def __init__(self, rank: int, host: str, timeout: float, encryption: Encryption | None = None) -> None:

@@ -33,9 +33,8 @@ _NUMBER: Final = 8  # bytes of a number in a frame
 class PeerHalos:
     """Halos of a rank, linked with the peers' before they are exchanged.
 
-    Args:
-        alarm: address of a uint32 that ends all waiting once it is not 0.
-        side: the stream of exchanges that run beside the current stream's next work.
+    `alarm`: address of a uint32 that ends all waiting once it is not 0. `side`: the stream of exchanges that run beside
+    the current stream's next work.
     """
 
     def __init__(

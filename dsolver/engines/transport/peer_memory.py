@@ -117,8 +117,7 @@ class PeerMemory:
 class Arena:
     """Places in peer memory that a program takes and gives back.
 
-    Attributes:
-        memory: where they are. It may have blocks of an earlier program, which are used again.
+    `memory`: where they are. It may have blocks of an earlier program, which are used again.
     """
 
     def __init__(self, memory: PeerMemory, begin: tuple[int, int] = (0, 0)) -> None:

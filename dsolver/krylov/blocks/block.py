@@ -29,9 +29,7 @@ WIDTH: Final = 8
 class Block:
     """Vectors of one layout.
 
-    Attributes:
-        columns: each by itself.
-        together: all, where the engine has such fields; else None.
+    `columns`: each by itself. `together`: all, where the engine has such fields; else None.
     """
 
     def __init__(self, engine: Engine, layout: PerChunk, count: int) -> None:

@@ -21,9 +21,8 @@ in the first one, and no other row counts then."""
 class ResidualNorms:
     """‖b - A x‖ by the recursion, from the first guess on, and since it last began from the true residual.
 
-    Attributes:
-        begun, begun_at: the one that the recursion began with, and its iteration.
-        best, best_at: the smallest since then that counts.
+    `begun`, `begun_at`: the one that the recursion began with, and its iteration. `best`, `best_at`: the smallest since
+    then that counts.
     """
 
     def __init__(self, target: float) -> None:

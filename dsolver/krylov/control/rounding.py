@@ -36,8 +36,7 @@ class Balancing:
     An iteration leaves what is relative to its step: the first ones most of it, while r is still large. So r is
     balanced after 1, 3, 7, 15 iterations and so on, which costs little.
 
-    Attributes:
-        at: the iteration after which r is balanced next.
+    `at`: the iteration after which r is balanced next.
     """
 
     def __init__(self) -> None:

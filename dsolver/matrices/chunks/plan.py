@@ -57,9 +57,8 @@ def planned(
 ) -> MatrixProblem:
     """The matrix cut into chunks: those that were asked for, or so many with about as many entries each.
 
-    Args:
-        cuda: whether chunks lie on GPUs, whose formats follow from more statistics; None for all statistics.
-        cut: what cuts a matrix; by default `CutMatrix`, in this process.
+    `cuda`: whether chunks lie on GPUs, whose formats follow from more statistics; None for all statistics. `cut`: what
+    cuts a matrix; by default `CutMatrix`, in this process.
     """
     if problem.matrix is None or ROWS in problem.coefficients:  # it was cut before it came
         return problem

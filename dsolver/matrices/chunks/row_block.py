@@ -89,9 +89,8 @@ class ChunkRows(ABC):
     def blocks(self, partition: Partition, *, host: bool, owners: Sequence[str]) -> Mapping[int, Any]:
         """The `RowBlock` of every chunk of this partition, or its future, by number.
 
-        Args:
-            host: whether they must lie in memory of the host.
-            owners: the worker address of each chunk; empty without a cluster.
+        `host`: whether they must lie in memory of the host. `owners`: the worker address of each chunk; empty without a
+        cluster.
         """
 
 

@@ -146,12 +146,9 @@ class FieldMatrix:
 def field_matrices(problem: MatrixProblem, given: Sequence[Any]) -> tuple[FieldMatrix, ...]:
     """A matrix for each field of a system of blocks that is not cut.
 
-    Args:
-        given: for each field a sparse matrix or a problem; "block" for the block on the diagonal; or "diagonal" for the
-            Schur complement A_ff - Σ A_fk diag(A_kk)⁻¹ A_kf over the fields k before it. More are of the last field.
-
-    Raises:
-        InputError: one is none of these, or does not fit.
+    `given`: for each field a sparse matrix or a problem; "block" for the block on the diagonal; or "diagonal" for the
+    Schur complement A_ff - Σ A_fk diag(A_kk)⁻¹ A_kf over the fields k before it. More are of the last field.
+    InputError: one is none of these, or does not fit.
     """
     whole, bounds = problem.to_scipy(), list(accumulate(problem.fields, initial=0))
     turned = -1.0 if problem.negated else 1.0

@@ -26,11 +26,7 @@ def checked_lines(text: bytes, kinds: tuple[Kind, ...], before: int) -> tuple[by
 
     Fortran's exponents (D) and the sign + are put in C's words.
 
-    Args:
-        text: whole lines; the end of the last one may be missing.
-
-    Raises:
-        ValueError: a line, by number, has something else.
+    `text`: whole lines; the end of the last one may be missing. ValueError: a line, by number, has something else.
     """
     if text and not text.endswith(b"\n"):
         text += b"\n"

@@ -26,9 +26,7 @@ def curve(iterations: Iterable[int], residuals: Iterable[float], limit: float = 
 def curves(lines: Sequence[Sequence[tuple[int, float]]], limit: float = 0.0, label: str = "‖b − A x‖") -> str:
     """Residuals by iteration, on a logarithmic axis. Values without a logarithm are left out; empty where none is left.
 
-    Args:
-        lines: (iteration, residual) of each solve.
-        limit: where solves end, as a dashed line; 0 for none.
+    `lines`: (iteration, residual) of each solve. `limit`: where solves end, as a dashed line; 0 for none.
     """
     drawn = [[(i, math.log10(r)) for i, r in line if r > 0.0 and math.isfinite(r)] for line in lines]
     points = [point for line in drawn for point in line]

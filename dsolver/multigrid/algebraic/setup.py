@@ -351,9 +351,8 @@ class HierarchySetup:
     ) -> None:
         """Go from the level of this number to the rows of the coarser one.
 
-        Args:
-            step: the transfer, made when it is called for.
-            last: whether that waits for a device, so that what does not is done before.
+        `step`: the transfer, made when it is called for. `last`: whether that waits for a device, so that what does not
+        is done before.
         """
         if last:
             self._last = lambda: self._connect(number, step())

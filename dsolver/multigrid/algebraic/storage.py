@@ -91,8 +91,7 @@ def stored_rows(
 
     Rows have blocks where nodes have several unknowns, of which vectors of the near-null space tell: one each.
 
-    Args:
-        found: the choice of its format, where one was made before, or what storing would wait for; of the only chunk.
+    `found`: the choice of its format, where one was made before, or what storing would wait for; of the only chunk.
     """
     matrix = Csr(rows.matrix.start, rows.window.slots(backend.amg, rows.matrix.columns), rows.a.values)
     more: dict[str, Any] = {"choice": found}

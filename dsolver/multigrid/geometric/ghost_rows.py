@@ -23,9 +23,8 @@ def ghosted_rows(
 ) -> PerChunk:
     """The rows in and around every chunk, float64 (K, nz + 4, ny + 4, nx + 4).
 
-    Args:
-        factors: by which axes are made coarser, where that is what rows are wanted for. Rows of a chunk alone are
-            themselves, (K rows,), where that needs no ghost layers.
+    `factors`: by which axes are made coarser, where that is what rows are wanted for. Rows of a chunk alone are
+    themselves, (K rows,), where that needs no ghost layers.
     """
     make, count = partial(with_ghosts, partition=partition), len(offsets)
     if len(partition) == 1:

@@ -38,8 +38,7 @@ def jumping(engine: Engine, offsets: Offsets, weights: PerChunk, decide: Callabl
     The same on every rank. Anisotropy is not rough, for the two neighbors along one axis are compared; nor are
     boundaries and masked cells, where one of the couplings is zero.
 
-    Args:
-        decide: what is concluded of it; set-up may foresee that: see `Engine.decided`.
+    `decide`: what is concluded of it; set-up may foresee that: see `Engine.decided`.
     """
     counts = engine.per_chunk(partial(_jumps, offsets=offsets), weights)
     return engine.decided(lambda found, among: decide(_part(found, among)), counts.at(0), counts.at(1))
@@ -58,10 +57,8 @@ def turning(
 
     A lattice is made coarser along the axes that suit most rows, on each level.
 
-    Args:
-        decide: what is concluded, from a fraction for each ratio.
-        ratios: between how strongly such a row prefers an axis to another and how strongly rows do in the geometric
-            mean, at least.
+    `decide`: what is concluded, from a fraction for each ratio. `ratios`: between how strongly such a row prefers an
+    axis to another and how strongly rows do in the geometric mean, at least.
     """
     made = engine.per_chunk(partial(_leanings, offsets=offsets), weights)
     turn = partial(_turns, offsets=offsets, limits=tuple(log(ratio) for ratio in ratios))

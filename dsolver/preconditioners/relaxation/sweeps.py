@@ -38,10 +38,7 @@ class Sweeps(Preconditioner):
     """Triangular solves on each chunk of a general matrix, color after color.
 
     They hold L, D and U in slices of their own beside A: about as many bytes as A has in sliced ELL, in the value type
-    of `precond_dtype`.
-
-    Raises:
-        InputError: there is no such coloring.
+    of `precond_dtype`. InputError: there is no such coloring.
     """
 
     can: ClassVar[Capabilities] = Capabilities(batched=True, lowered=True)
@@ -117,11 +114,7 @@ class SymGS(Sweeps):
 
 @dataclass(frozen=True, kw_only=True)
 class Incomplete(Sweeps):
-    """Incomplete factors without fill of each chunk.
-
-    Raises:
-        InputError: the shift is neither "auto" nor a number >= 0.
-    """
+    """Incomplete factors without fill of each chunk. InputError: the shift is neither "auto" nor a number >= 0."""
 
     positive: ClassVar[bool] = False
     # that times its diagonal is added to A before, which keeps pivots away from zero (Manteuffel, 1980); "auto" takes 0

@@ -57,12 +57,9 @@ class Boundary:
 def boundary_of(space: Embedding, bc: Any, cells: Cells) -> Boundary:
     """The conditions that a user has named. Nothing flows through faces across an axis that the grid does not have.
 
-    Args:
-        bc: None for u = 0 on all faces; one condition, or its name, for all faces; or a mapping from faces ("x-") and
-            axes ("x", for both ends) to conditions; nothing flows through faces that it does not name.
-
-    Raises:
-        InputError: a face or a condition is unknown, only one end of an axis is periodic, or a value does not fit.
+    `bc`: None for u = 0 on all faces; one condition, or its name, for all faces; or a mapping from faces ("x-") and
+    axes ("x", for both ends) to conditions; nothing flows through faces that it does not name. InputError: a face or a
+    condition is unknown, only one end of an axis is periodic, or a value does not fit.
     """
     if isinstance(bc, list | tuple):
         raise InputError(
@@ -97,11 +94,8 @@ def boundary_of(space: Embedding, bc: Any, cells: Cells) -> Boundary:
 def other_values(space: Embedding, boundary: Boundary, bc: Any, cells: Cells) -> Boundary:
     """Conditions of the same kinds with other values.
 
-    Args:
-        bc: as of `boundary_of`; faces that a mapping does not name keep their values.
-
-    Raises:
-        InputError: as of `boundary_of`, or a condition is of another kind, or has another alpha.
+    `bc`: as of `boundary_of`; faces that a mapping does not name keep their values. InputError: as of `boundary_of`, or
+    a condition is of another kind, or has another alpha.
     """
     given = boundary_of(space, bc, cells)
     named = {face for face in FACES if not isinstance(bc, Mapping) or face in bc or face[0] in bc}

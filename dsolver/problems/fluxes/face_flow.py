@@ -23,8 +23,7 @@ def face_flow(
 ) -> Array:
     """Volume that flows through each face along an axis, in its direction: of the grid's shape with one more.
 
-    Args:
-        xp, asarray, field: as of `FluxForm`.
+    `xp`, `asarray`, `field`: as of `FluxForm`.
     """
     number, n = rule.velocity[axis], rule.grid[axis]
     first, second = (size for other, size in enumerate(sizes) if other != axis)

@@ -76,8 +76,7 @@ class FluxForm:
     def of_fluxes(self, kappa: Sequence[Any], left: Array, right: Array) -> Array:
         """leftᵀ A right, but for σ, summed over pairs of vectors.
 
-        Args:
-            left: of the grid's shape, or with one axis more in front; zero where cells are left out.
+        `left`: of the grid's shape, or with one axis more in front; zero where cells are left out.
         """
         total = 0.0 * left.sum()  # where nothing is coupled, it is what is differentiated
         for low, high, faces in self.faces(kappa):
@@ -151,9 +150,7 @@ class FluxForm:
     def right_hand_side(self, kappa: Sequence[Any], f: Array) -> Array:
         """V f and what boundary conditions add to it, of f's shape.
 
-        Args:
-            kappa: as in `of_fluxes`.
-            f: the source, of the grid's shape, or with one axis more in front.
+        `kappa`: as in `of_fluxes`. `f`: the source, of the grid's shape, or with one axis more in front.
         """
         right = f * self.volumes()
         for end in self._ends(kappa, feeding=True):

@@ -44,9 +44,7 @@ class Batch:
     of x and r while others go on. One column runs on the engine itself, several run on a view of it, and what is asked
     of a single one of them on a view of its vectors.
 
-    Attributes:
-        each: each by itself.
-        pace: of its iterations with the present matrix and preconditioner.
+    `each`: each by itself. `pace`: of its iterations with the present matrix and preconditioner.
     """
 
     def __init__(self, engine: Engine, layout: PerChunk, spec: SolveSpec, width: int = 1) -> None:

@@ -138,8 +138,7 @@ class Checkpoint:
     def newest(self, grid: Triple, dtype: str = "float64") -> tuple[Saved, np.ndarray[Any, np.dtype[Any]]] | None:
         """The newest iterate that can be read, shape `grid`; None where nothing was saved.
 
-        Raises:
-            InputError: it belongs to another grid, or nothing that was saved can be read any more.
+        InputError: it belongs to another grid, or nothing that was saved can be read any more.
         """
         self.damaged = ()
         self.check(grid)

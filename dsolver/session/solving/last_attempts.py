@@ -66,9 +66,8 @@ def is_of_unclear_rank(solution: Solution, options: Options) -> bool:
 def take_least_squares(session: Session, *, fine: bool) -> bool:
     """Take factors for least squares from now on, where M has factors and there is room; whether M has them.
 
-    Args:
-        fine: whether they are to leave out less of x, where "auto" may take them: others have led to no end, so that
-            the singular values of A have no gap where these leave out what is smaller.
+    `fine`: whether they are to leave out less of x, where "auto" may take them: others have led to no end, so that the
+    singular values of A have no gap where these leave out what is smaller.
     """
     with session.in_use():
         m, first = session.wishes.m, session.first

@@ -87,9 +87,7 @@ def _alternatives(
 ) -> tuple[list[Alternative], Alternative | None]:
     """Preconditioners in place of one that is slow, the best one first, and factors for where that is slow, too.
 
-    Args:
-        further: iterations that are still needed, as far as is known.
-        factors: whether there may be factors.
+    `further`: iterations that are still needed, as far as is known. `factors`: whether there may be factors.
     """
     if session.reserve is not None:
         return [session.reserve], None

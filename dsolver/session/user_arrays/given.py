@@ -31,9 +31,8 @@ def container_of(
 ) -> Container:
     """The container of an argument.
 
-    Raises:
-        InputError: it is no array, or cannot be a right-hand side for this problem.
-        DeviceError: it lies on a GPU, and CuPy is not installed.
+    InputError: it is no array, or cannot be a right-hand side for this problem. DeviceError: it lies on a GPU, and CuPy
+    is not installed.
     """
     module = type(values).__module__.partition(".")[0]
     if module == "xarray":

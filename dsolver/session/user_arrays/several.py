@@ -195,8 +195,7 @@ def _slabs(rows: Any) -> list[slice]:
 def check_axes(name: str, values: Any, one: tuple[int, ...], *, rows: bool) -> None:
     """Refuse (InputError) an array whose last axis does not count vectors, such as one whose first axis does.
 
-    Args:
-        rows: whether it has an item for each row of a matrix, else for each point of a grid.
+    `rows`: whether it has an item for each row of a matrix, else for each point of a grid.
     """
     shape = tuple(values.shape)
     if shape[:-1] == one:

@@ -36,10 +36,8 @@ ONE: Final = uint64(1)
 def coarse_couplings(a: Csr, bits: Any, state: Any, below: int, names: Any, team: Team, *, every: bool = False) -> Csr:
     """The strong couplings of own fine points to coarse ones; other rows are empty.
 
-    Args:
-        names: int32, of every point of the window what it is called among the columns.
-        every: of all own points, both those that depend and those that lead, which values tell: see
-            `couplings.coded`.
+    `names`: int32, of every point of the window what it is called among the columns. `every`: of all own points, both
+    those that depend and those that lead, which values tell: see `couplings.coded`.
     """
 
     def most(first: int, last: int) -> Any:

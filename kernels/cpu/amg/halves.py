@@ -58,9 +58,7 @@ def upper(half: Halves, team: Team) -> Csr:
 def completed(half: Halves, before: Images | None = None, below: int = 0, *, team: Team) -> Csr:
     """Whole rows with columns ascending, entries before the diagonal those of their mirror images.
 
-    Args:
-        before: entries of columns before those of own rows.
-        below: number of these columns.
+    `before`: entries of columns before those of own rows. `below`: number of these columns.
     """
     turned, rows = half.turned, half.rows
     parts = team.run(count_columns, 0, turned.size, turned, rows, worth=ROWS_WORTH_A_THREAD)

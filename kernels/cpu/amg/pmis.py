@@ -32,9 +32,7 @@ SALT: Final = 0x632BE59BD9B4E019
 def begun(counts: Any, origin: Any, level: int, lone: int, team: Team = ALONE) -> tuple[Any, Any]:
     """Keys of points, uint64 without the last tie, and their states before any is decided, int8.
 
-    Args:
-        counts: int64, of the points that depend on each, below 2¹⁶.
-        lone: the state of points that none depends on.
+    `counts`: int64, of the points that depend on each, below 2¹⁶. `lone`: the state of points that none depends on.
     """
     key, state = np.empty(len(counts), dtype=np.uint64), np.empty(len(counts), dtype=np.int8)
     salt = np.uint64(level * SALT % 2**64)

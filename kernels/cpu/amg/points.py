@@ -29,9 +29,7 @@ def shares(diagonal: Any, sizes: Any, team: Team = ALONE) -> Any:
 def damped(share: Any, least: float, dominance: float, factor: float, team: Team = ALONE) -> Any:
     """Parts of a_ii for diagonals of Jacobi's method, times a factor, float64.
 
-    Args:
-        least: what they are at least.
-        dominance: they over Σ_j |a_ij| / 2, at least.
+    `least`: what they are at least. `dominance`: they over Σ_j |a_ij| / 2, at least.
     """
     return _each(_damped, np.empty(len(share)), team, share, least, dominance, factor)
 

@@ -31,8 +31,7 @@ def product(a: Csr, b: Csr, columns: int, team: Team, *, ascending: bool = True)
 
     Terms of a sum are added in the order of the row of A.
 
-    Args:
-        ascending: whether columns ascend in each row; to sort them takes as long as all else.
+    `ascending`: whether columns ascend in each row; to sort them takes as long as all else.
     """
 
     def most(first: int, last: int) -> Any:
@@ -79,9 +78,8 @@ def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any, team: Team) -> Non
     So it is where a coarse point stands for all of a part of the matrix that nothing fixes: the residual sums to zero
     there, and any positive number will do.
 
-    Args:
-        coarse: rows of R A P, of which row i has the diagonal in column below + i.
-        diagonal: float64, a_ii for every column of R.
+    `coarse`: rows of R A P, of which row i has the diagonal in column below + i. `diagonal`: float64, a_ii for every
+    column of R.
     """
     weights, centers = (max(team.run(_largest, 0, len(of), of, worth=WORTH)) for of in (r.values, diagonal))
     largest = MARGIN * weights * weights * centers  # of the terms of a sum
@@ -93,8 +91,7 @@ def symmetrize(a: Csr, below: int) -> None:
 
     Products leave both with roundings of their own. Entries whose mirror image is not there stay.
 
-    Args:
-        a: rows with ascending columns, of which row i is column below + i; others stay as they are.
+    `a`: rows with ascending columns, of which row i is column below + i; others stay as they are.
     """
     _symmetrize(a, below)
 

@@ -21,9 +21,7 @@ ONE: Final = uint64(1)
 def selected(a: Csr, rows: Any = None, columns: tuple[int, int] = EVERY, *, team: Team) -> Csr:
     """Some rows of a matrix, in this order, with their entries in columns columns[0] .. columns[1].
 
-    Args:
-        rows: int64; None for all.
-        columns: the first one that is taken, and the one behind the last.
+    `rows`: int64; None for all. `columns`: the first one that is taken, and the one behind the last.
     """
     if rows is None and columns == EVERY:
         return a

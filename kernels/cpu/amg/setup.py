@@ -33,11 +33,7 @@ class AmgKernels:
 
     Methods are the functions of their names; a device binds its own in their places.
 
-    Args:
-        asarray: makes an array of the host of one that may lie on the backend's device.
-
-    Attributes:
-        asarray: makes an array of this set-up of one that may lie elsewhere; no copy where it does not.
+    `asarray` makes an array of this set-up of one that may lie elsewhere; no copy where it does not.
     """
 
     aggregation: AggregationSetup  # what smoothed aggregation needs beside this

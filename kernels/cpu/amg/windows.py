@@ -93,9 +93,8 @@ def places(numbers: Any, first: int, rows: int, ghosts: Any, below: int, team: T
 def relabeled(places: Any, rows: int, below: int, base: int, names: Any, team: Team) -> Any:
     """Other numbers for places in a window, such as those that `places` is asked of: of the type of the names.
 
-    Args:
-        base: the number of the first own one, which those of the others follow.
-        names: int64 or int32, the numbers of the ghosts.
+    `base`: the number of the first own one, which those of the others follow. `names`: int64 or int32, the numbers of
+    the ghosts.
     """
     found = np.empty(len(places), dtype=names.dtype)
     team.run(_name, 0, len(places), places, base, rows, names, below, found, worth=WORTH)
@@ -150,9 +149,7 @@ def stacked(
 ) -> Csr:
     """Rows between others, columns as places in a window that has those of all.
 
-    Args:
-        before: rows with columns by number, int64.
-        own: rows with columns as places in the old window.
+    `before`: rows with columns by number, int64. `own`: rows with columns as places in the old window.
     """
 
     def placed(part: Csr) -> Csr:

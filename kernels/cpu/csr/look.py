@@ -26,9 +26,8 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
     Mirror images are not searched where sums of mixed entries, of those above the diagonal and of those below, are
     equal: see `look.cu` of the kernels for GPUs.
 
-    Args:
-        rows: they may have any faults, which are told, but as many pointers as there are rows and one.
-        allowed: difference of mirrored entries up to which its place is not asked for, as a part of the largest entry.
+    `rows`: they may have any faults, which are told, but as many pointers as there are rows and one. `allowed`:
+    difference of mirrored entries up to which its place is not asked for, as a part of the largest entry.
     """
     start, columns, values = (np.require(part, requirements="W") for part in rows)  # loops are compiled for such
     bits = values.view(np.uint64)

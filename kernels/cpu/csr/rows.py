@@ -33,10 +33,8 @@ def written(team: Team, rows: int, most: Callable[[int, int], int], write: Calla
     to the next: fresh memory costs a thread as much time as products of matrices do. Rows are copied from there to
     arrays of their size, 24 bytes an entry.
 
-    Args:
-        most: entries of rows first .. last, at most.
-        write: writes rows first .. last with these arguments: int64 lengths, int32 columns, float64 values of theirs.
-            Returns the number of their entries.
+    `most`: entries of rows first .. last, at most. `write`: writes rows first .. last with these arguments: int64
+    lengths, int32 columns, float64 values of theirs. Returns the number of their entries.
     """
     bounds = team.run(lambda first, last: (first, last, int(most(first, last))), 0, rows, worth=PRODUCTS_WORTH_A_THREAD)
     parts: list[tuple[int, int, Room]] = [(first, last, team.room(entries)) for first, last, entries in bounds]

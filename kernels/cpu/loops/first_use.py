@@ -129,8 +129,7 @@ class FirstUse(event.Listener):
     def _first(self, mark: str) -> bool:
         """Whether no process has left this mark in the cache: each thing is begun once, however many share it.
 
-        Raises:
-            OSError: nothing can be written there.
+        OSError: nothing can be written there.
         """
         if not self._folder:
             return False

@@ -94,9 +94,8 @@ class Team:
     default threading layer must not be entered from two threads at once, as Dask workers would. Threads that call at
     once share the helpers: a range is cut among those that are free.
 
-    Args:
-        threads: how many threads share a range, the caller's own included; at least 1.
-        worth: items that are worth a thread in every loop; those that each loop tells where there is none.
+    `threads`: how many threads share a range, the caller's own included; at least 1. `worth`: items that are worth a
+    thread in every loop; those that each loop tells where there is none.
     """
 
     def __init__(self, threads: int = 1, worth: int | None = None) -> None:

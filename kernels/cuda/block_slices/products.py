@@ -153,8 +153,7 @@ def filled(matrix: Csr, columns: int, of: Measured) -> CudaBlockSlices:
 
     Products read a matrix before they wait for earlier launches: who multiplies waits before.
 
-    Args:
-        of: its slices. Values are rounded to their type as they are stored.
+    `of`: its slices. Values are rounded to their type as they are stored.
     """
     slices, arguments = _empty(matrix, columns, of)
     for fill in ("fill",) if of.block == 1 else ("fill", "fill_full"):

@@ -55,9 +55,7 @@ class ColumnlessTransfer(SeparateSum, ABC):
     def launch(self, name: str, grid: Blocks, width: int, sizes: tuple[int, int], *given: Array) -> None:
         """Launch a kernel, or that of several columns.
 
-        Args:
-            sizes: how far columns are apart, of what is read and of what is written.
-            given: what is read and written.
+        `sizes`: how far columns are apart, of what is read and of what is written. `given`: what is read and written.
         """
         arguments = (*self.arguments, *given)
         if width > 1:

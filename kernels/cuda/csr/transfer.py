@@ -31,8 +31,7 @@ class CudaTransferRows(Format):
     together. In slices, a thread a row, R took 2 times as long. P has up to `max_elements` in a row, and columns of 32
     rows close together: a thread a row, 10 bytes an entry.
 
-    Attributes:
-        written, read: where the rows and the columns lie in vectors, which have guards around them.
+    `written`, `read`: where the rows and the columns lie in vectors, which have guards around them.
     """
 
     product: CudaRows | CudaBlockSlices  # the rows in their format

@@ -60,9 +60,8 @@ def source(name: str) -> str:
 def text_of(file: str, dtype: str, width: int | None = None, names: Sequence[str] = ()) -> str:
     """The text that NVRTC compiles.
 
-    Args:
-        width: the number of vectors, for kernels on several.
-        names: of the kernels that are wanted; all, where there is none. NVRTC spends no time on the others.
+    `width`: the number of vectors, for kernels on several. `names`: of the kernels that are wanted; all, where there is
+    none. NVRTC spends no time on the others.
     """
     text = source(file)
     if names:

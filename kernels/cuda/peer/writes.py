@@ -72,9 +72,8 @@ def peer_halos(copies: Sequence[HaloCopies], alarm: int) -> list[PeerHalo]:
 class PeerHalo:
     """Exchanges of one halo on one GPU: see `peer_halos`.
 
-    Args:
-        outgoing: uint8, `_COPY` after `_COPY`, of a block each.
-        numbers: uint32 (2,), zeros: of the last exchange, and of blocks that have sent.
+    `outgoing`: uint8, `_COPY` after `_COPY`, of a block each. `numbers`: uint32 (2,), zeros: of the last exchange, and
+    of blocks that have sent.
     """
 
     def __init__(self, outgoing: Array, incoming: Array, numbers: Array, itemsize: int, alarm: int) -> None:
@@ -108,9 +107,8 @@ class PeerHalo:
 class PeerSum:
     """Sums over ranks.
 
-    Args:
-        mine: bool for each chunk, whether this rank owns it.
-        areas: pointers to this rank's words and then to the peers': two slots of one word pair for each chunk.
+    `mine`: bool for each chunk, whether this rank owns it. `areas`: pointers to this rank's words and then to the
+    peers': two slots of one word pair for each chunk.
     """
 
     def __init__(self, mine: Sequence[bool], areas: Sequence[int], alarm: int) -> None:

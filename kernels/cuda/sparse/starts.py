@@ -58,9 +58,7 @@ def starts_of_halves(lengths: Array, counts: Array, totals: Array) -> tuple[Arra
 def running_sums(numbers: Array, totals: Array | None = None) -> tuple[Array, Array]:
     """The sum of all numbers of a list up to each one, and of all of each list.
 
-    Args:
-        numbers: int32 (numbers, lists).
-        totals: int64 (lists,) of zeros for the latter, if there are any.
+    `numbers`: int32 (numbers, lists). `totals`: int64 (lists,) of zeros for the latter, if there are any.
     """
     count, lists = numbers.shape
     out = cupy.empty((lists, count), dtype=np.int64)

@@ -56,9 +56,8 @@ def couplings_to(
 ) -> Couplings:
     """The `Couplings` of a level.
 
-    Args:
-        every: whether couplings are wanted in both directions, which values tell: see
-            `dsolver.kernels.cpu.amg.couplings.coded`.
+    `every`: whether couplings are wanted in both directions, which values tell: see
+    `dsolver.kernels.cpu.amg.couplings.coded`.
     """
     make = partial(coarse_couplings, bounds=bounds, every=every)
     return shared(level, level.engine.per_chunk(make, level.rows, bits, numbers))

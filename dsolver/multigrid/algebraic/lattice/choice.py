@@ -47,8 +47,7 @@ def follows_couplings(
 
     So it does where `leaves_lattice_at_once` says so, where many cells are left out, and where `JUMPS` does.
 
-    Args:
-        jumps: of the rows, see `jumping`; None for text-book kernels.
+    `jumps`: of the rows, see `jumping`; None for text-book kernels.
     """
     if left_out >= LEFT_OUT or (jumps is not None and jumps > JUMPS[engine.kernels]):
         return _positive(engine, offsets, weights)

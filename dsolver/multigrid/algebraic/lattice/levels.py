@@ -59,8 +59,7 @@ def below_lattice(
     The finest level is smoothed as those below: where couplings are strong across the cuts between chunks, sweeps of
     chunks side by side leave what coarse points that follow couplings cannot take over.
 
-    Args:
-        weights: its rows, float64 (K rows,) of every chunk, of a symmetric matrix but for rounding.
+    `weights`: its rows, float64 (K rows,) of every chunk, of a symmetric matrix but for rounding.
     """
     partition, offsets = level.partition, level.offsets
     if depth:

@@ -106,12 +106,8 @@ def is_in_slabs(partition: Partition) -> bool:
 def all_rows(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> OpenRows:
     """The rows of a grid none of whose cells is left out, in slabs.
 
-    Args:
-        weights: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil, of a symmetric
-            matrix.
-
-    Raises:
-        InputError: the matrix has an entry in one of two mirrored places alone.
+    `weights`: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil, of a symmetric
+    matrix. InputError: the matrix has an entry in one of two mirrored places alone.
     """
     made = LatticeRows(engine, partition, offsets, weights)
     return OpenRows(

@@ -60,11 +60,8 @@ class BoxRows:
 class LatticeRows:
     """Rows of a grid on their way to ranges of rows, and transfers on their way back.
 
-    Args:
-        weights: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil.
-
-    Attributes:
-        boxes: the `BoxRows` of every chunk.
+    `weights`: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil. `boxes`: the
+    `BoxRows` of every chunk.
     """
 
     def __init__(self, engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> None:

@@ -42,8 +42,7 @@ COUNTS: Final = (
 def look(rows: Csr, allowed: float) -> Look:
     """Findings about the entries of a square matrix.
 
-    Args:
-        allowed: difference of mirrored entries up to which its place is not asked for, as a part of the largest entry.
+    `allowed`: difference of mirrored entries up to which its place is not asked for, as a part of the largest entry.
     """
     found = _found(rows, "glance")
     if not found["same"]:

@@ -127,9 +127,8 @@ def _begin(module: Any, others: Callable[[], Iterable[Any]]) -> Future[None]:
 def compile_module(module: Any, others: Callable[[], Iterable[Any]]) -> None:
     """Compile one of CuPy's modules for the current device, or read it from CuPy's cache on disk.
 
-    Args:
-        others: gives modules that are wanted soon. Where nothing is in the cache, as the time of this one tells, they
-            are compiled beside it by all cores.
+    `others`: gives modules that are wanted soon. Where nothing is in the cache, as the time of this one tells, they are
+    compiled beside it by all cores.
     """
     future = _beside.asked(module)
     if future is None:

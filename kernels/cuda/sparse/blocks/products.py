@@ -43,8 +43,7 @@ BYTES_OF_SLOT: Final = 8
 def product(a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, ascending: bool = True) -> Csr:
     """A B, which has so many columns: by blocks where they are full and there are many, else by numbers.
 
-    Args:
-        ascending: whether columns ascend in each row; they are in the order of `products.product` otherwise.
+    `ascending`: whether columns ascend in each row; they are in the order of `products.product` otherwise.
     """
     left, right = factors(a, b, columns, blocks)
     if left is None or right is None:

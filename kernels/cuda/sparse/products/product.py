@@ -155,8 +155,7 @@ class _FilledRows:
 def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
     """A B again, of matrices with new values in the same places: half of the work of `product`.
 
-    Args:
-        pattern: what `product` has made of A and B before, with the same order of columns; its values are not read.
+    `pattern`: what `product` has made of A and B before, with the same order of columns; its values are not read.
     """
     out = pattern._replace(values=cupy.empty(len(pattern.columns)))
     if a.size:
@@ -194,8 +193,7 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages, 
 
     Rows for which there is no room are passed on by the second stage, too.
 
-    Args:
-        diagonal: the column of the first row's diagonal, where columns from the diagonal on are wanted alone.
+    `diagonal`: the column of the first row's diagonal, where columns from the diagonal on are wanted alone.
     """
     shape = _shape(a, b, mean, expected)
     room, second, entries = shape.room, shape.second, shape.entries

@@ -29,10 +29,8 @@ COUNTERS: Final = 4
 class Stages:
     """A pass over rows.
 
-    Args:
-        passed: int32 (COUNTERS,) of zeros, in which the device counts rows that a stage passes on; made if there is
-            none.
-        lists: int32 (LISTS, rows), made if there are none.
+    `passed`: int32 (COUNTERS,) of zeros, in which the device counts rows that a stage passes on; made if there is none.
+    `lists`: int32 (LISTS, rows), made if there are none.
     """
 
     def __init__(self, rows: int, passed: Array | None = None, lists: Array | None = None) -> None:
