@@ -32,7 +32,7 @@ def test_chunks_with_their_halos_multiply_as_the_whole_matrix(
         columns = part.indices.astype(np.int64)
         ghosts.append(ghost_columns(np, columns, first, last))
         numbers = load("cpu").amg.places(columns, first, last - first, ghosts[-1], 0)
-        assert np.array_equal(load("cpu").amg.ghosts(columns, first, last)[0], ghosts[-1])
+        assert np.array_equal(load("cpu").amg.ghosts([columns], first, last)[0], ghosts[-1])
         shape = (last - first, last - first + len(ghosts[-1]))
         parts.append(scipy.sparse.csr_array((part.data, numbers, part.indptr), shape=shape))
     plans = partition.halo_plans(ghosts)

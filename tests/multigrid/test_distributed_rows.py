@@ -59,7 +59,7 @@ def test_rows_keep_their_entries_in_any_window(example: tuple[Any, tuple[int, ..
         assert np.array_equal(dense(own.rows(AMG, some), n), a[first:last][some].toarray())
         assert own.window.before(bounds) == np.searchsorted(own.window.numbers, bounds).tolist()
         left = a[first:last].toarray()
-        inside, others = own.parted(AMG, bounds)
+        inside, others = own.parted(AMG, bounds)()
         assert np.array_equal(inside.dense()[:, : last - first], left[:, first:last])
         for other, rows, part in others:
             columns = slice(bounds[other], bounds[other + 1])

@@ -42,7 +42,7 @@ class CutMatrix(CutRows):
     def _ghosts(self) -> list[npt.NDArray[np.int64]]:
         spans = zip(pairwise(self._partition.bounds), pairwise(self._read.bounds), strict=True)
         amg = load("cpu").amg
-        return [amg.ghosts(self._columns(*rows), *columns)[0] for rows, columns in spans]
+        return [amg.ghosts([self._columns(*rows)], *columns)[0] for rows, columns in spans]
 
     @cached_property
     def plans(self) -> tuple[HaloPlan, ...]:

@@ -19,6 +19,7 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import BlockSizes, Cut
 from dsolver.kernels.cpu.amg.setup import AmgKernels
+from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.coarser_level import ApRows, Coarsened, CoarserLevel
 from dsolver.multigrid.algebraic.galerkin_numeric import Products, bare, bare_rows
@@ -124,6 +125,8 @@ def _ap(
     Their columns do not ascend: sums over these rows have the order of the rows.
     """
     amg = backend.amg
+    restricted = p.rows if restriction is None else restriction
+    parts = restricted.parted(amg, bounds)  # whose sizes come with those of the window
     whole = p.rows.among(amg, *around_it(number, around))
     window, columns = whole.window, whole.window.size
     if halves:
@@ -132,8 +135,7 @@ def _ap(
         made = amg.product(rows.a, whole.matrix, columns, ascending=False, blocks=blocks)
     least = window.before(bounds)
     lists, sent = {}, {}
-    restricted = p.rows if restriction is None else restriction
-    own, others = restricted.parted(amg, bounds)
+    own, others = parts()
     for other, wanted, taken in others:
         sent[other] = wanted
         part = amg.rows_of_ap(made, wanted, least[other]) if halves else amg.selected(made, wanted)
@@ -177,6 +179,10 @@ def _coarsened(
     counts = {sender: len(centers[sender]) for sender in sorted(around)}
     before, after = around_it(number, around)
     own = Window(first=first, rows=last - first, ghosts=origin[:0])
+    if readers is None:  # who reads a coarse point has rows that are restricted to it
+        wanted = {c: amg.named(message[1], first, last - first) for c, message in around.items()}
+    else:
+        wanted = {c: Deferred(partial(np.subtract, numbers, first)) for c, (numbers,) in readers.items()}
     fine = ap.own
     if around:
         fine = amg.stacked([part.csr for part in before], fine, [part.csr for part in after], own, own)
@@ -193,16 +199,12 @@ def _coarsened(
     if around:
         lower = sum(part.size for part in before)
         r = r._replace(columns=amg.slots(r.columns, rows.rows, lower))
-    if readers is None:  # who reads a coarse point has rows that are restricted to it
-        wanted = {c: amg.named(message[1], first, last - first) for c, message in around.items()}
-    else:
-        wanted = {c: numbers - first for c, (numbers,) in readers.items()}
     return Coarsened(
         restriction=r,
         restriction_plan=HaloPlan(sends=tuple(sorted(ap.sent.items())), receives=tuple(counts.items())),
         prolongation=p.rows,
         prolongation_plan=HaloPlan(
-            sends=tuple(sorted(wanted.items())),
+            sends=tuple((reader, wanted[reader]()) for reader in sorted(wanted)),
             receives=received(bounds, p.rows.window),
         ),
         coarse=coarse,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from dsolver.kernels.cpu.amg import (
 from dsolver.kernels.cpu.amg.aggregation.setup import AggregationSetup
 from dsolver.kernels.cpu.csr.rows import tabulated
 from dsolver.kernels.cpu.loops.team import Team, of_team
+from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
@@ -82,27 +84,51 @@ class AmgKernels:
 
     outside = of_team(windows.outside)
     distinct = staticmethod(windows.distinct)
-    ghosts = of_team(windows.ghosts)
+
+    def ghosts(self, parts: Sequence[Any], first: int, last: int, end: int = 0) -> tuple[Any, int]:
+        """See `windows.ghosts`; end: behind the last number that there may be, 0 where that is not known."""
+        return windows.ghosts(parts[0] if len(parts) == 1 else np.concatenate(parts), first, last, self.team)
+
     places = of_team(windows.places)
     relabeled = of_team(windows.relabeled)
     slots = of_team(windows.slots)
-    named = staticmethod(windows.named)
+
+    def named(self, numbers: Any, first: int, rows: int) -> Deferred[Any]:
+        """See `windows.named`; a device is waited for when it is called."""
+        return Deferred(partial(windows.named, numbers, first, rows))
+
     used = of_team(windows.used)
     numbered_ghosts = staticmethod(windows.numbered_ghosts)
     stacked = of_team(windows.stacked)
     padded = staticmethod(windows.padded)
     around = staticmethod(windows.around)
     selected = of_team(selection.selected)
-    parted = of_team(selection.parted)
+
+    def begun_selection(self, a: Csr, rows: Any) -> Deferred[Csr]:
+        """`selected` rows; a device is waited for when it is called."""
+        return Deferred(partial(self.selected, a, rows))
+
+    def parted(self, a: Csr, low: int, high: int) -> Deferred[tuple[Csr, Any, Csr]]:
+        """See `selection.parted`; a device is waited for when it is called."""
+        return Deferred(partial(selection.parted, a, low, high, self.team))
+
     nonempty = staticmethod(selection.nonempty)
 
     # -- interpolation -------------------------------------------------------------------------------------------------
 
     def coarse_couplings(
-        self, a: Csr, bits: Any, state: Any, below: int, names: Any, *, every: bool = False, loose: bool = False
+        self,
+        a: Csr,
+        bits: Any,
+        state: Any,
+        below: int,
+        names: Callable[[], Any],
+        *,
+        every: bool = False,
+        loose: bool = False,
     ) -> Csr:
         """See `extended_interpolation.coarse_couplings`; loose: whether arrays may be longer than rows are together."""
-        return extended_interpolation.coarse_couplings(a, bits, state, below, names, self.team, every=every)
+        return extended_interpolation.coarse_couplings(a, bits, state, below, names(), self.team, every=every)
 
     interpolation = of_team(extended_interpolation.interpolation)
     renamed = of_team(extended_interpolation.renamed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import cupy
@@ -9,7 +10,7 @@ import numpy as np
 
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import Asked
 from dsolver.kernels.cuda.sparse.starts import add_up
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
@@ -47,7 +48,14 @@ def couplings(a: Csr, below: int, largest: Array, theta: float) -> tuple[Array, 
 
 
 def coarse_couplings(
-    a: Csr, bits: Array, state: Array, below: int, names: Array, *, every: bool = False, loose: bool = False
+    a: Csr,
+    bits: Array,
+    state: Array,
+    below: int,
+    names: Callable[[], Array],
+    *,
+    every: bool = False,
+    loose: bool = False,
 ) -> Csr:
     """See `dsolver.kernels.cpu.amg.extended_interpolation.coarse_couplings`.
 
@@ -58,13 +66,15 @@ def coarse_couplings(
     _launch("count_coarse", a, (*rows, start[1:]))
     if loose and entries <= LOOSE:
         add_up(start)
+        found = names()
     else:
         total = counters(1)
         add_up(start, total)
-        entries = int(read_back(total)[0])
+        asked = Asked(total)
+        found, entries = names(), int(asked()[0])
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     if entries:
-        _launch("fill_coarse", a, (*rows, a.values, names, *out))
+        _launch("fill_coarse", a, (*rows, a.values, found, *out))
     return out
 
 

@@ -30,7 +30,7 @@ from dsolver.kernels.cuda.sparse.products import galerkin, product
 from dsolver.kernels.cuda.sparse.products.galerkin import BegunProduct, half_galerkin
 from dsolver.kernels.cuda.sparse.products.halves import CudaHalves
 from dsolver.kernels.cuda.sparse.products.mirrors import fill_lost, mirrored, symmetrize, transposed
-from dsolver.kernels.cuda.sparse.selection import nonempty, parted, selected
+from dsolver.kernels.cuda.sparse.selection import begun_selection, nonempty, parted, selected
 from dsolver.kernels.cuda.sparse.windows import (
     around,
     distinct,
@@ -100,6 +100,7 @@ class CudaAlgebra(AmgKernels):
     padded = staticmethod(padded)
     around = staticmethod(around)
     selected = staticmethod(selected)
+    begun_selection = staticmethod(begun_selection)
     parted = staticmethod(parted)
     nonempty = staticmethod(nonempty)
 

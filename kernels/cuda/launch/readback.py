@@ -19,6 +19,7 @@ import numpy.typing as npt
 from dsolver.kernels.formats.layout import Array
 
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
+_ALIGNMENT: Final = 8
 LARGEST: Final = 1 << 17
 """Bytes that page-locked memory is kept for."""
 
@@ -29,6 +30,7 @@ class _ReadbackMemory(threading.local):
 
     def __init__(self) -> None:
         self.pinned: tuple[npt.NDArray[np.uint8], int] | None = None  # with its address, which NumPy takes 3 us to tell
+        self.asked: list[Asked] = []
         self.deferred: deque[Callable[[], object]] | None = None
 
 
@@ -63,12 +65,43 @@ def read_back(numbers: Array, *, long_wait: bool = False) -> npt.NDArray[Any]:
         memory = cupy.cuda.alloc_pinned_memory(LARGEST)
         _room.pinned = np.frombuffer(memory, np.uint8, LARGEST), memory.ptr
     (pinned, address), stream = _room.pinned, cupy.cuda.get_current_stream()
-    cupy.cuda.runtime.memcpyAsync(address, numbers.data.ptr, size, _TO_HOST, stream.ptr)
+    asked, end = [], 0
+    for array in (numbers, *(each.numbers for each in _room.asked if each.stream == stream.ptr)):
+        first, end = end, end + -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
+        if end > LARGEST:
+            break
+        cupy.cuda.runtime.memcpyAsync(address + first, array.data.ptr, array.nbytes, _TO_HOST, stream.ptr)
+        asked.append((first, array))
+    answered, _room.asked = _room.asked, []
     if long_wait and _room.deferred:
         _run_deferred(stream)
     stream.synchronize()
-    known: npt.NDArray[Any] = pinned[:size].view(numbers.dtype).reshape(numbers.shape).copy()
+    known: npt.NDArray[Any]
+    known, *others = (
+        pinned[at : at + array.nbytes].view(array.dtype).reshape(array.shape).copy() for at, array in asked
+    )
+    for each, found in zip((one for one in answered if one.stream == stream.ptr), others, strict=False):
+        each.known = found
     return known
+
+
+@final
+class Asked:
+    """A few numbers that come to the host with the next ones that it waits for, or are waited for when they are called.
+
+    What a host needs to know of several things that are enqueued is so read at once.
+    """
+
+    def __init__(self, numbers: Array) -> None:
+        self.numbers, self.stream = numbers, cupy.cuda.get_current_stream().ptr
+        self.known: npt.NDArray[Any] | None = None
+        _room.asked.append(self)
+
+    def __call__(self) -> npt.NDArray[Any]:
+        """The numbers."""
+        if self.known is None:
+            self.known = read_back(self.numbers)
+        return self.known
 
 
 @final

@@ -14,8 +14,9 @@ import numpy as np
 from dsolver.kernels.amg import EVERY
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import Asked, read_back
 from dsolver.kernels.cuda.sparse.starts import running_sums, starts_of
+from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.general.rows import SplitRows, whole
@@ -28,18 +29,27 @@ LANES: Final = 8
 
 def selected(a: Csr, rows: Array | None = None, columns: tuple[int, int] = EVERY) -> Csr:
     """See `dsolver.kernels.cpu.amg.selection.selected`. It waits once, for the number of entries."""
+    return begun_selection(a, rows, columns)()
+
+
+def begun_selection(a: Csr, rows: Array | None = None, columns: tuple[int, int] = EVERY) -> Deferred[Csr]:
+    """`selected`, which waits when it is called."""
     count = a.size if rows is None else len(rows)
     if not count:
-        return Csr(cupy.zeros(1, dtype=np.int64), a.columns[:0], a.values[:0])
+        return Deferred(lambda: Csr(cupy.zeros(1, dtype=np.int64), a.columns[:0], a.values[:0]))
     lengths, total = cupy.empty(count, dtype=np.int32), counters(1)
     name, head = f"select_{a.columns.itemsize}", (*a, rows, np.int32(count), *map(np.int64, columns))
     _launch(name, a, count, (*head, lengths, None, None, None))
-    start = starts_of(lengths, total)
-    entries = int(read_back(total)[0])
-    out = Csr(start, cupy.empty(entries, dtype=a.columns.dtype), cupy.empty(entries, dtype=a.values.dtype))
-    if entries:
-        _launch(name, a, count, (*head, lengths, *out))
-    return out
+    start, found = starts_of(lengths, total), Asked(total)
+
+    def filled() -> Csr:
+        entries = int(found()[0])
+        out = Csr(start, cupy.empty(entries, dtype=a.columns.dtype), cupy.empty(entries, dtype=a.values.dtype))
+        if entries:
+            _launch(name, a, count, (*head, lengths, *out))
+        return out
+
+    return Deferred(filled)
 
 
 def bordered(a: Csr, width: int, before: int, after: int) -> Csr:
@@ -54,30 +64,41 @@ def bordered(a: Csr, width: int, before: int, after: int) -> Csr:
     return out
 
 
-def parted(a: Csr, low: int, high: int) -> tuple[Csr, Array, Csr]:
-    """See `dsolver.kernels.cpu.amg.selection.parted`. It waits once."""
-    return _split(a, low, high, 0)[:3]
+def parted(a: Csr, low: int, high: int) -> Deferred[tuple[Csr, Array, Csr]]:
+    """See `dsolver.kernels.cpu.amg.selection.parted`. It waits once, when it is called."""
+    made = _split(a, low, high, 0)
+    return Deferred(lambda: made()[:3])
 
 
 def nonempty(start: Array) -> tuple[Array, Array]:
     """See `dsolver.kernels.cpu.amg.selection.nonempty`. It waits, for how many there are."""
-    rows, total = len(start) - 1, counters(1)
+    total = counters(1)
+    return nonempty_of(nonempty_rooms(start, total), int(read_back(total)[0]))
+
+
+def nonempty_of(rooms: tuple[Array, Array], found: int) -> tuple[Array, Array]:
+    """`nonempty` of what `nonempty_rooms` has made, once their number is known."""
+    return rooms[0][:found], rooms[1][: found + 1]
+
+
+def nonempty_rooms(start: Array, total: Array) -> tuple[Array, Array]:
+    """Room for `nonempty`, full as far as there are such rows; total: int64 (1,) of zeros, where their number comes."""
+    rows = len(start) - 1
     if not rows:
         return start[:0], start
     marks, out, begins = (cupy.empty(size, dtype=kind) for size, kind in ((rows, "i4"), (rows, "i8"), (rows + 1, "i8")))
     run, grid = partial(kernel, FILE, dtype="float64"), (rows // THREADS + 1,)
     run("mark_nonempty")(grid, (THREADS,), (start, np.int32(rows), marks))
     run("take_nonempty")(grid, (THREADS,), (start, np.int32(rows), starts_of(marks, total), out, begins))
-    found = int(read_back(total)[0])
-    return out[:found], begins[: found + 1]
+    return out, begins
 
 
 def split(rows: Csr, own_columns: int) -> SplitRows:
     """See `dsolver.kernels.general.rows.split`. It waits once, for the numbers of entries and of rows."""
-    return _split(rows, 0, own_columns, own_columns)
+    return _split(rows, 0, own_columns, own_columns)()
 
 
-def _split(rows: Csr, low: int, high: int, shift: int) -> SplitRows:
+def _split(rows: Csr, low: int, high: int, shift: int) -> Deferred[SplitRows]:
     """Rows by their entries in columns low .. high, numbered from there on, and in others, numbered from `shift` on.
 
     Entries are read twice, and nothing is made for each of them beside the parts.
@@ -86,10 +107,17 @@ def _split(rows: Csr, low: int, high: int, shift: int) -> SplitRows:
     counts, totals = cupy.empty((count, 3), dtype=np.int32), counters(4)
     _launch("count_parts", rows, count, (*rows[:2], np.int32(count), np.int32(low), np.int32(high), counts, totals[3:]))
     sums, _ = running_sums(counts, totals[:3])
-    own, ghosts, boundary, longest = map(int, read_back(totals))
+    known = Asked(totals)
+    return Deferred(lambda: _filled_parts(rows, low, high, shift, sums, *known().tolist()))
+
+
+def _filled_parts(
+    rows: Csr, low: int, high: int, shift: int, sums: Array, own: int, ghosts: int, boundary: int, longest: int
+) -> SplitRows:
+    """The parts of `_split`, whose sizes are known; sums: of entries and rows of each before every row."""
     if not ghosts and not low:
         return whole(cupy, rows)
-    kind = rows.values.dtype
+    count, kind = rows.size, rows.values.dtype
     local = Csr(cupy.empty(count + 1, dtype=np.int64), cupy.empty(own, dtype=np.int32), cupy.empty(own, dtype=kind))
     numbers = cupy.empty(boundary, dtype=np.int64)
     ghost = Csr(

@@ -209,6 +209,27 @@ extern "C" __global__ void mark_named_4(const int* __restrict__ numbers, i64 cou
     mark_named(numbers, count, first, marks);
 }
 
+// Marks of the numbers that are not first .. last; the marks were zero.
+template <typename T>
+__device__ void mark_others(const T* __restrict__ numbers, i64 count, i64 first, i64 last, int* __restrict__ marks) {
+    EACH {
+        const i64 number = numbers[i];
+        if (number < first || number >= last) marks[number] = 1;
+    }
+}
+
+extern "C" __global__ void mark_others_8(
+    const i64* __restrict__ numbers, i64 count, i64 first, i64 last, int* __restrict__ marks
+) {
+    mark_others(numbers, count, first, last, marks);
+}
+
+extern "C" __global__ void mark_others_4(
+    const int* __restrict__ numbers, i64 count, i64 first, i64 last, int* __restrict__ marks
+) {
+    mark_others(numbers, count, first, last, marks);
+}
+
 // The places of marks, one after the other.
 extern "C" __global__ void take_named(const i64* __restrict__ before, i64 count, i64* __restrict__ out) {
     EACH if (before[i + 1] > before[i]) out[before[i]] = i;

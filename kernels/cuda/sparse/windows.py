@@ -14,10 +14,11 @@ import numpy as np
 from dsolver.kernels.amg import WindowNumbers
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import Asked, read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.sparse.finish import NOTHING
 from dsolver.kernels.cuda.sparse.starts import starts_of
+from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -31,6 +32,8 @@ LEAST: Final = 4096
 """Room at least."""
 NAMES: Final = {"b": "int8", "l": "int64", "q": "int64", "d": "float64"}
 """Names of types of values, by NumPy's characters: it takes 5 us to write a type's name."""
+MARKED: Final = 1 << 23
+"""Numbers of a level up to which there is a mark for each: to sort those that are seen takes longer, and waits."""
 SORTED: Final = 1 << 16
 """Numbers that are sorted with those that do not lie outside, at most: to wait for how many do would take longer."""
 
@@ -40,8 +43,11 @@ def outside(numbers: Array, first: int, last: int) -> Array:
     return cupy.sort(_outside(numbers, first, last, named=False))  # threads have put them down in any order
 
 
-def ghosts(numbers: Array, first: int, last: int) -> tuple[Array, int]:
+def ghosts(parts: Sequence[Array], first: int, last: int, end: int = 0) -> tuple[Array, int]:
     """See `dsolver.kernels.cpu.amg.windows.ghosts`. It waits, for how many there are, and how many different ones."""
+    if 0 < end <= MARKED:
+        return _marked_ghosts(parts, first, last, end)
+    numbers = parts[0] if len(parts) == 1 else cupy.concatenate(parts)
     if len(numbers) > SORTED:
         numbers = _outside(numbers, first, last, named=True)
     found, below = _distinct(numbers, first, last)
@@ -76,13 +82,14 @@ def slots(places: Array, rows: int, below: int) -> Array:
     return out
 
 
-def named(numbers: Array, first: int, rows: int) -> Array:
-    """See `dsolver.kernels.cpu.amg.windows.named`. It waits, for how many there are; nothing is sorted."""
+def named(numbers: Array, first: int, rows: int) -> Deferred[Array]:
+    """See `dsolver.kernels.cpu.amg.windows.named`. When it is called it waits for how many there are."""
     count, marks, total = len(numbers), cupy.zeros(rows, dtype=np.int32), counters(1)
     _launch(f"mark_named_{numbers.itemsize}", count, numbers, np.int64(count), np.int64(first), marks)
     before, out = starts_of(marks, total), cupy.empty(min(count, rows), dtype=np.int64)
     _launch("take_named", rows, before, np.int64(rows), out)
-    return out[: int(read_back(total)[0])]
+    found = Asked(total)
+    return Deferred(lambda: out[: int(found()[0])])
 
 
 def used(places: Array, rows: int, below: int, ghosts: Array) -> tuple[Array, int, Array]:
@@ -140,6 +147,21 @@ def around(own: Array, ghosts: Array, rows: int, below: int, kind: str) -> Array
     out = cupy.empty(count, dtype=kind)
     _launch(f"around_{kind}", count, own, np.int64(count), ghosts, np.int32(rows), np.int32(below), out)
     return out
+
+
+def _marked_ghosts(parts: Sequence[Array], first: int, last: int, end: int) -> tuple[Array, int]:
+    """`ghosts` by marks of all numbers up to the end."""
+    marks, totals = cupy.zeros(end, dtype=np.int32), counters(2)
+    for part in parts:
+        count = len(part)
+        _launch(f"mark_others_{part.itemsize}", count, part, np.int64(count), np.int64(first), np.int64(last), marks)
+    before = starts_of(marks, totals[:1])
+    totals[1:] = before[first : first + 1]
+    size, below = read_back(totals).tolist()
+    found = cupy.empty(size, dtype=np.int64)
+    if size:
+        _launch("take_named", end, before, np.int64(end), found)
+    return found, below
 
 
 def _distinct(numbers: Array, first: int, last: int) -> tuple[Array, int]:

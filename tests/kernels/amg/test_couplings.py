@@ -79,7 +79,7 @@ def settled(a: Csr, below: int, size: int, whole: tuple[Any, Any], bits: Any) ->
     same([its_state], [state])
     names = np.arange(size, dtype=np.int32)[::-1].copy()
     for every in (False, True):
-        found = gpu.coarse_couplings(its_a, its_bits, its_state, below, there(names), every=every)
+        found = gpu.coarse_couplings(its_a, its_bits, its_state, below, lambda: there(names), every=every)
         same(found, coarse_couplings(a, bits, state, below, names, TEAM, every=every))
 
 
@@ -123,7 +123,7 @@ def test_equal_keys_and_no_rows_are_no_special_case() -> None:
     states = state.astype(np.int8)
     opened = on_gpu.settled(empty, 4, bits, none.astype(np.uint64), none, states)
     assert on_gpu.counted(states[:0], opened)[:2] == (0, 0)
-    assert gpu.coarse_couplings(empty, bits, state.astype(np.int8), 4, names.astype(np.int32)).size == 0
+    assert gpu.coarse_couplings(empty, bits, state.astype(np.int8), 4, lambda: names.astype(np.int32)).size == 0
     assert all(len(part) == 0 for part in (*gpu.row_measures(empty, 4), *on_gpu.begun(none[:0], none[:0], 1, FINE)))
 
 

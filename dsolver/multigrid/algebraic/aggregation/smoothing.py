@@ -77,4 +77,4 @@ def _smoothed(
     smoother = amg.aggregation.prolongation_smoother(a, below, keep, near, damping, measures.diagonal)
     whole = p.rows.among(amg, *around_it(number, around))
     made = amg.product(smoother, whole.matrix, whole.window.size, blocks=blocks)
-    return sent(amg, rows, DistributedRows(window=whole.window, matrix=made).tight(amg))
+    return sent(amg, rows, DistributedRows(window=whole.window, matrix=made), tight=True)

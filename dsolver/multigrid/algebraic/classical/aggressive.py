@@ -90,7 +90,7 @@ def aggressive(
     make = partial(_to_fewer, bounds=bounds_left)
     among = shared(level, engine.per_chunk(make, level.rows, bits, fewer, couplings.own, left))
     p2 = interpolated(level, bits, most, among, points)
-    p1 = interpolated(level, bits, most, couplings)
+    p1 = engine.per_chunk(_tight, interpolated(level, bits, most, couplings))
     reach = reach_of(level.reach, level.reach)
     wanted = asked(engine, engine.per_chunk(partial(_columns, bounds=bounds), p1), reach)
     around = engine.deliver(engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted), reach, ROWS)
@@ -200,6 +200,10 @@ def _on_rows(backend: Backend, _: int, rows: LevelRows, numbers: I64, points: Le
     return for_exchange(backend, rows.window, fewer)
 
 
+def _tight(backend: Backend, _: int, rows: DistributedRows) -> DistributedRows:
+    return rows.tight(backend.amg)
+
+
 def _columns(_: Backend, __: int, p: DistributedRows, *, bounds: Bounds) -> Seen:
     """The coarse points of the first pass that own rows of P₁ read."""
     return Seen.of(bounds, p.window)
@@ -227,4 +231,4 @@ def _product(
     amg = backend.amg
     whole = p2.among(amg, *around_it(number, around))
     found = amg.kept_product(p1.matrix, whole.matrix, whole.window.size, most)
-    return sent(amg, rows, DistributedRows(window=whole.window, matrix=found).tight(amg))
+    return sent(amg, rows, DistributedRows(window=whole.window, matrix=found), tight=True)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dsolver.engines.base import Message, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.cpu.amg.setup import AmgKernels
+from dsolver.kernels.deferred import Deferred
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.ghost_rows import around_it, ghost_rows, sent
@@ -78,11 +79,11 @@ def coarse_couplings(
     """The `CoarseCouplings` of a chunk; arguments as of `couplings_to`."""
     window, amg = rows.window, backend.amg
     states, names = amg.states_of(numbers)
-    coarse = coarse_points(amg, bounds, number, window, numbers)
-    places = coarse_places(amg, coarse, numbers, names)
+    coarse = Deferred(partial(coarse_points, amg, bounds, number, window, numbers))
+    places = Deferred(lambda: coarse_places(amg, coarse(), numbers, names))
     found = amg.coarse_couplings(rows.matrix, bits, states, window.below, places, every=every, loose=window.whole)
-    made = sent(amg, rows, DistributedRows(window=coarse, matrix=found))
-    return CoarseCouplings(rows=made.rows, lists=made.lists, numbers=numbers, states=states, places=places)
+    made = sent(amg, rows, DistributedRows(window=coarse(), matrix=found))
+    return CoarseCouplings(rows=made.rows, lists=made.lists, numbers=numbers, states=states, places=places())
 
 
 def coarse_points(amg: AmgKernels, bounds: Bounds, number: int, window: Window, numbers: I64) -> Window:
@@ -91,7 +92,7 @@ def coarse_points(amg: AmgKernels, bounds: Bounds, number: int, window: Window, 
         return window_of(amg, bounds, number, numbers)
     first, last = own_bounds(bounds, number)
     ghosts, lower = amg.numbered_ghosts(numbers, window.rows, window.below)
-    return Window(first=first, rows=last - first, ghosts=ghosts, lower=lower)
+    return Window(first=first, rows=last - first, ghosts=ghosts, lower=lower, end=bounds[-1])
 
 
 def coarse_places(amg: AmgKernels, coarse: Window, numbers: I64, names: Any) -> npt.NDArray[np.int32]:

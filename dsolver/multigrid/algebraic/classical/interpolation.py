@@ -51,4 +51,4 @@ def _interpolated(
         seen.window.size,
         most,
     )
-    return DistributedRows(window=seen.window, matrix=p).tight(amg)
+    return DistributedRows(window=seen.window, matrix=p)

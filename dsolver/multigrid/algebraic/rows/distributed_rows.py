@@ -10,12 +10,13 @@ Arrays are of the chunk's device.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
 from dsolver.kernels.cpu.amg.setup import AmgKernels
+from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, owners_of, received, window_of
@@ -36,7 +37,7 @@ class DistributedRows:
         return cls(window=window, matrix=rows.within(amg, window))
 
     def rows(self, amg: AmgKernels, wanted: I64 | None = None) -> Rows:
-        """Some of the rows, or all, with global columns."""
+        """Some of the rows, or all, with global columns; of some a device is waited for."""
         return Rows.at(amg, self.matrix if wanted is None else amg.selected(self.matrix, wanted), self.window)
 
     def tight(self, amg: AmgKernels) -> DistributedRows:
@@ -47,7 +48,7 @@ class DistributedRows:
         numbers, lower, names = amg.used(self.matrix.columns, old.rows, old.below, old.ghosts)
         if len(numbers) == len(old.ghosts):
             return self
-        window = Window(first=old.first, rows=old.rows, ghosts=numbers, lower=lower)
+        window = replace(old, ghosts=numbers, lower=lower)
         columns = amg.relabeled(self.matrix.columns, old.rows, old.below, lower, names)
         return DistributedRows(window=window, matrix=self.matrix._replace(columns=columns))
 
@@ -56,22 +57,28 @@ class DistributedRows:
         window = self.window
         if not len(window.ghosts):
             return self.matrix
-        own, _, _ = amg.parted(self.matrix, window.below, window.below + window.rows)
+        own, _, _ = amg.parted(self.matrix, window.below, window.below + window.rows)()
         return own
 
-    def parted(self, amg: AmgKernels, bounds: Bounds) -> tuple[Csr, list[tuple[int, I64, Csr]]]:
+    def parted(self, amg: AmgKernels, bounds: Bounds) -> Deferred[tuple[Csr, list[tuple[int, I64, Csr]]]]:
         """The entries in own columns, which are numbered from 0, and those in others'; bounds: of the columns.
 
         The latter by the chunks that own these columns, ascending: the rows that have some, and of them these entries.
         """
         window, owners = self.window, received(bounds, self.window)
         if not owners:
-            return self.matrix, []
-        own, rows, others = amg.parted(self.matrix, window.below, window.below + window.rows)
+            return Deferred(lambda: (self.matrix, []))
+        both = amg.parted(self.matrix, window.below, window.below + window.rows)
+        return Deferred(lambda: self._by_owners(amg, bounds, [owner for owner, _ in owners], *both()))
+
+    def _by_owners(
+        self, amg: AmgKernels, bounds: Bounds, owners: Sequence[int], own: Csr, rows: I64, others: Csr
+    ) -> tuple[Csr, list[tuple[int, I64, Csr]]]:
+        """`parted`, of rows in two parts."""
         if len(owners) == 1:
-            return own, [(owners[0][0], rows, others)]
-        ends, parts = window.before(bounds), []
-        for other, _ in owners:
+            return own, [(owners[0], rows, others)]
+        ends, parts = self.window.before(bounds), []
+        for other in owners:
             part = amg.selected(others, None, (ends[other], ends[other + 1]))
             places, start = amg.nonempty(part.start)
             parts.append((other, rows[places], part._replace(start=start)))

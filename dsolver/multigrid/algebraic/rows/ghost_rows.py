@@ -24,13 +24,15 @@ class SentRows:
     lists: Mapping[int, Message]
 
 
-def sent(amg: AmgKernels, rows: LevelRows, own: DistributedRows) -> SentRows:
-    """Rows with messages for those that have them as ghosts."""
-    return SentRows(rows=own, lists={to: own.rows(amg, wanted).message for to, wanted in rows.plan.sends})
+def sent(amg: AmgKernels, rows: LevelRows, own: DistributedRows, *, tight: bool = False) -> SentRows:
+    """Rows with messages for those that have them as ghosts; tight: their window has nothing but their columns."""
+    parts = [(to, amg.begun_selection(own.matrix, wanted)) for to, wanted in rows.plan.sends]
+    made = own.tight(amg) if tight else own
+    return SentRows(rows=made, lists={to: Rows.at(amg, part(), own.window).message for to, part in parts})
 
 
 def sent_rows(engine: Engine, rows: PerChunk, own: PerChunk) -> PerChunk:
-    """The `SentRows` of every chunk; rows: its `LevelRows`, own: its `DistributedRows`."""
+    """The `SentRows` of every chunk, with tight windows; rows: its `LevelRows`, own: its `DistributedRows`."""
     return engine.per_chunk(_sent, rows, own)
 
 
@@ -49,4 +51,4 @@ def around_it(number: int, around: Mapping[int, Message]) -> tuple[list[Rows], l
 
 
 def _sent(backend: Backend, _: int, rows: LevelRows, own: DistributedRows) -> SentRows:
-    return sent(backend.amg, rows, own)
+    return sent(backend.amg, rows, own, tight=True)

@@ -19,6 +19,7 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import Images
 from dsolver.kernels.cpu.amg.setup import AmgKernels
+from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
@@ -38,7 +39,7 @@ class HalfRows:
     origin: I64
     near: F64
     lists: Mapping[int, Message]  # for each chunk that has rows behind, the entries that it lacks
-    sends: tuple[tuple[int, I64], ...]  # for each of them, the own rows that it reads, ascending
+    sends: tuple[tuple[int, Deferred[I64]], ...]  # for each of them, the own rows that it reads, ascending
 
     @classmethod
     def of(
@@ -89,17 +90,19 @@ def _entries_before(rows: Csr, numbers: Sequence[int]) -> list[int]:
 def _completed(backend: Backend, _: int, half: HalfRows, around: Mapping[int, Message], *, bounds: Bounds) -> LevelRows:
     amg, window, images, sends = backend.amg, half.window, None, []
     if around:
+        sends = [(sender, amg.named(entries[0], window.first, window.rows)) for sender, entries in around.items()]
         rows, columns, values = (np.concatenate(parts) for parts in zip(*around.values(), strict=True))
         ghosts = amg.distinct(columns)
         seen = np.concatenate([ghosts, window.ghosts])
         window = Window(first=window.first, rows=window.rows, ghosts=seen, lower=len(ghosts))
         images = Images(rows - window.first, window.places(amg, columns), values)
-        sends = [(sender, amg.named(entries[0], window.first, window.rows)) for sender, entries in around.items()]
     return LevelRows(
         window=window,
         matrix=amg.completed(half.half, images, window.below),
         origin=half.origin,
         near=half.near,
-        plan=HaloPlan(sends=(*sends, *half.sends), receives=received(bounds, window)),
+        plan=HaloPlan(
+            sends=tuple((to, wanted()) for to, wanted in (*sends, *half.sends)), receives=received(bounds, window)
+        ),
         bounds=bounds,
     )

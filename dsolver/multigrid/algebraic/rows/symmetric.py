@@ -60,6 +60,7 @@ def _half_mirrored(backend: Backend, _: int, made: BroughtRows, *, bounds: Bound
         return HalfMirrored(rows=whole, entries={}, lists={})
     entries, owners = made.rows.elsewhere(amg, bounds)
     inside = {other: entries[owners == other] for other in made.named}
+    read = [(to, amg.named(made.rows.rows_at(of), 0, window.rows)) for to, of in inside.items()]
     return HalfMirrored(
         rows=LevelRows(
             window=window,
@@ -67,7 +68,7 @@ def _half_mirrored(backend: Backend, _: int, made: BroughtRows, *, bounds: Bound
             origin=made.origin,
             near=made.near,
             plan=HaloPlan(
-                sends=tuple((to, amg.named(made.rows.rows_at(of), 0, window.rows)) for to, of in inside.items()),
+                sends=tuple((to, rows()) for to, rows in read),
                 receives=received(bounds, window),
             ),
             bounds=bounds,

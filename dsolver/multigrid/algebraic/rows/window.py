@@ -10,7 +10,7 @@ Arrays are of the chunk's device.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, cast, final
@@ -37,12 +37,13 @@ class Window:
     whole: bool = False  # whether the chunk is the only one: global numbers are places in the window
     # number of ghosts before the own rows where it is known, so that a device is not asked; else None.
     lower: int | None = None
+    end: int = 0  # behind the last number of the level; 0 where it is not known
 
     @classmethod
-    def around(cls, amg: AmgKernels, first: int, rows: int, seen: I64) -> Window:
+    def around(cls, amg: AmgKernels, first: int, rows: int, seen: I64, end: int) -> Window:
         """The window of a chunk with these own rows that sees these numbers, own ones among them."""
-        ghosts, lower = amg.ghosts(seen, first, first + rows)
-        return cls(first=first, rows=rows, ghosts=ghosts, lower=lower)
+        ghosts, lower = amg.ghosts([seen], first, first + rows, end)
+        return cls(first=first, rows=rows, ghosts=ghosts, lower=lower, end=end)
 
     @cached_property
     def below(self) -> int:
@@ -131,8 +132,8 @@ class Window:
         if not seen:
             return self
         first, rows = self.first, self.rows
-        ghosts, lower = amg.ghosts(np.concatenate([self.ghosts, *seen]), first, first + rows)
-        return self if len(ghosts) == len(self.ghosts) else Window(first=first, rows=rows, ghosts=ghosts, lower=lower)
+        ghosts, lower = amg.ghosts([self.ghosts, *seen], first, first + rows, self.end)
+        return self if len(ghosts) == len(self.ghosts) else replace(self, ghosts=ghosts, lower=lower)
 
 
 def own_bounds(bounds: Bounds, number: int) -> tuple[int, int]:
@@ -146,7 +147,7 @@ def window_of(amg: AmgKernels, bounds: Bounds, number: int, seen: I64) -> Window
     first, last = own_bounds(bounds, number)
     if len(bounds) == 2:
         return Window(first=first, rows=last - first, ghosts=seen[:0], whole=True)
-    return Window.around(amg, first, last - first, seen)
+    return Window.around(amg, first, last - first, seen, bounds[-1])
 
 
 def owners_of(bounds: Bounds, numbers: I64) -> I64:

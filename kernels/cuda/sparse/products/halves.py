@@ -17,16 +17,18 @@ from dsolver.kernels.cuda.sparse.products import mirrors
 from dsolver.kernels.cuda.sparse.products.long_rows import sort_long
 from dsolver.kernels.cuda.sparse.products.mirrors import FILE, all_lengths, by_rooms, rank, sort_stages
 from dsolver.kernels.cuda.sparse.products.product import move
-from dsolver.kernels.cuda.sparse.selection import nonempty
+from dsolver.kernels.cuda.sparse.selection import nonempty_of, nonempty_rooms
 from dsolver.kernels.cuda.sparse.stages.stages import MOST_THREADS, Rooms, Stages
 from dsolver.kernels.cuda.sparse.starts import starts_of, starts_of_halves
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 DTYPE: Final = "float64"
-SIZES: Final = 4
+SIZES: Final = 5
 """Numbers that tell the size of a matrix: all entries of rows and those before the diagonal, as far as their images are
-own ones, those of the longest row, and entries in columns behind own rows."""
+own ones, those of the longest row, entries in columns behind own rows, and those of these columns that have some."""
+BEHIND: Final = 3
+"""The last but one of them."""
 LANES_OF_IMAGES: Final = 16
 """Lanes of a row whose images are written: with 4, those of 12 entries took 1.3 times as long, of 24 1.5 times."""
 
@@ -49,7 +51,8 @@ class CudaHalves:
             self._ranks.append(ranks)
         self._counts, self._lengths = counts[below : self._end], all_lengths(pieces)
         self._starts = starts_of_halves(self._lengths, self._counts, known)
-        self._begin_behind = starts_of(counts[self._end :], known[SIZES - 1 :])
+        self._begin_behind = starts_of(counts[self._end :], known[BEHIND:])
+        self._rooms_behind = nonempty_rooms(self._begin_behind, known[BEHIND + 1 :])
         self._used: Array | None = None
 
     @classmethod
@@ -70,13 +73,13 @@ class CudaHalves:
 
     def tight(self) -> Array:
         """Leave out columns behind own rows that have no entries; which of these have some, int64."""
-        self._used, self._begin_used = nonempty(self._begin_behind)
+        self._used, self._begin_used = nonempty_of(self._rooms_behind, self.sizes[BEHIND + 1])
         return self._used
 
     @property
     def behind(self) -> Csr:
         """See `dsolver.kernels.cpu.amg.halves.behind`; in a row columns are in an order that chance has chosen."""
-        count = self.sizes[SIZES - 1]
+        count = self.sizes[BEHIND]
         images = self._images(self._end, self._width, self._begin_behind, count)
         columns, values = cupy.empty(count, dtype=np.int32), cupy.empty(count)
         _by_entries("split_images", count, images, np.int32(self._below), columns, values)
@@ -99,14 +102,14 @@ class CudaHalves:
 
     def completed(self, before: Images | None = None, below: int = 0) -> Csr:
         """See `dsolver.kernels.cpu.amg.halves.completed`. It waits where columns before own rows have entries."""
-        (start, begin), (entries, images, longest, _) = self._starts, self.sizes
+        (start, begin), (entries, images, longest, *_) = self._starts, self.sizes
         received: tuple[Any, ...] | None = None
         if before is not None and len(before.rows):
             counts, known = self._counts.copy(), counters(SIZES)
             rows = before.rows.astype(np.int32)
             ranks = rank(rows, counts)
             start, begin = starts_of_halves(self._lengths, counts, known)
-            entries, images, longest, _ = read_back(known).tolist()
+            entries, images, longest, *_ = read_back(known).tolist()
             received = rows, before.columns.astype(np.int32, copy=False), before.values, ranks
         found = self._images(self._below, self._end, begin, images)
         if received is not None:

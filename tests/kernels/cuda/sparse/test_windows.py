@@ -14,7 +14,7 @@ from dsolver.kernels.cpu.amg.windows import SPREAD
 from dsolver.kernels.formats.csr import Csr
 
 BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-FIRST, ROWS = 1000, 300
+FIRST, ROWS = 2000, 300
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -42,9 +42,11 @@ def test_a_window_has_own_numbers_and_ghosts(name: str, threads: int, dtype: typ
     found = load(name).to_host(amg.places(seen, FIRST, ROWS, amg.asarray(ghosts), below))
     assert found.dtype == np.int32
     assert (window[found] == numbers).all()
-    around, lower = amg.ghosts(seen, FIRST, FIRST + ROWS)
-    assert load(name).to_host(around).tolist() == ghosts.tolist()
-    assert lower == below
+    for end in (0, int(numbers.max()) + 1):
+        around, lower = amg.ghosts([seen[:30], seen[30:]], FIRST, FIRST + ROWS, end)
+        assert around.dtype == np.int64
+        assert load(name).to_host(around).tolist() == ghosts.tolist()
+        assert lower == below
     names = amg.relabeled(amg.asarray(found), ROWS, below, FIRST, amg.asarray(ghosts))
     assert load(name).to_host(names).tolist() == numbers.tolist()
     slots = ROWS + np.arange(len(ghosts), dtype=np.int32)
@@ -74,10 +76,10 @@ def test_values_of_a_window_are_own_ones_among_those_of_ghosts(name: str, kind: 
 def test_numbers_of_a_range_that_are_named(name: str, dtype: type) -> None:
     backend = load(name)
     numbers: npt.NDArray[Any] = np.array([17, 12, 17, 15, 19, 12], dtype=dtype)
-    found = backend.to_host(backend.amg.named(backend.amg.asarray(numbers), 10, 10))
+    found = backend.to_host(backend.amg.named(backend.amg.asarray(numbers), 10, 10)())
     assert found.dtype == np.int64
     assert found.tolist() == [2, 5, 7, 9]
-    assert not len(backend.amg.named(backend.amg.asarray(numbers[:0]), 10, 10))
+    assert not len(backend.amg.named(backend.amg.asarray(numbers[:0]), 10, 10)())
     places: npt.NDArray[Any] = np.array([0, 1, 2, 5, 6, 7, 1], dtype=np.int32)
     slots = backend.to_host(backend.amg.slots(backend.amg.asarray(places), 4, 2))
     assert slots.tolist() == [4, 5, 0, 3, 6, 7, 5]
