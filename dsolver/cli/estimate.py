@@ -11,12 +11,12 @@ import click
 import dsolver
 import dsolver.benchmarks.hpcg  # whose V-cycle is one of the names of --precond
 from dsolver.cli import files
-from dsolver.cli.options import Command, force_option, json_option, precond_dtype_option
+from dsolver.cli.options import Command, dtype_option, force_option, json_option, precond_dtype_option
 from dsolver.cli.system.choice import system_of, system_options
 from dsolver.cluster.runtime import DeviceName
 from dsolver.krylov.methods import METHODS
 from dsolver.preconditioners.registry import AUTO, NAMED
-from dsolver.session.options import PrecondDtype
+from dsolver.session.options import PrecondDtype, ValueType
 
 EPILOG = """
 \b
@@ -52,6 +52,7 @@ Examples:
 @click.option(
     "--together", type=int, default=1, show_default=True, metavar="N", help="Right-hand sides that are given at once."
 )
+@dtype_option
 @precond_dtype_option
 @json_option("the forecast", "forecast.json")
 @force_option
@@ -67,6 +68,7 @@ def command(
     precond: str,
     method: str | None,
     together: int,
+    dtype: ValueType,
     precond_dtype: PrecondDtype,
     json_file: Path | None,
     force: bool,
@@ -90,6 +92,7 @@ def command(
         M=precond,
         method=method,
         together=together,
+        dtype=dtype,
         precond_dtype=precond_dtype,
     )
     if not alone:

@@ -124,6 +124,16 @@ where_options = with_options(
 """Options that say how the grid is cut and where the solve runs."""
 
 
+dtype_option = click.option(
+    "--dtype",
+    type=click.Choice(DTYPES),
+    default="float64",
+    show_default=True,
+    help="Value type of the whole system. float32: A, preconditioner and vectors take half the memory, x is float32, "
+    "and an --rtol below 1e-7 becomes 1e-5.",
+)
+
+
 precond_dtype_option = click.option(
     "--precond-dtype",
     type=click.Choice(("auto", *DTYPES)),

@@ -158,6 +158,17 @@ def test_solve_takes_the_value_type_of_the_preconditioner(dtype: str) -> None:
     assert "note:" not in out
 
 
+def test_solve_takes_the_value_type_of_the_system(tmp_path: Path) -> None:
+    file = tmp_path / "x.npy"
+    good(*f"solve --grid 8 8 8 --device cpu --rtol 1e-4 --dtype float32 --out {file}".split())
+    assert np.load(file).dtype == np.float32
+    wide, narrow = (good(*f"estimate --grid 32 32 32 --device cpu --dtype {d}".split()) for d in ("float64", "float32"))
+    assert wide != narrow
+    assert "is the value type of M, too" in refused(
+        *["solve", "--grid", "8", "8", "8", "--dtype", "float32", "--precond-dtype", "float64"]
+    )
+
+
 def outcome(said: str) -> list[str]:
     """The lines that do not tell what is done meanwhile."""
     return [line for line in said.splitlines() if not line.endswith(" ...")]

@@ -92,7 +92,7 @@ def test_what_makes_no_sense_is_refused() -> None:
             dsolver.solve(diffusion(GRID, kappa), SOURCE)
     with pytest.raises(InputError, match="kappa must be finite and not 0"):
         diffusion(GRID, complex(np.inf, 1.0))
-    with pytest.raises(InputError, match="real numbers are needed"):
+    with pytest.raises(InputError, match="real numbers are needed; complex ones are given as an array"):
         dsolver.solve(diffusion(GRID, lambda x, *_: x * 1j), SOURCE)
     with pytest.raises(InputError, match="mask"):
         diffusion(GRID, KAPPA, mask=KAPPA)

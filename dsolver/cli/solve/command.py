@@ -17,6 +17,7 @@ from dsolver.cli import files, progress
 from dsolver.cli.options import (
     Command,
     Where,
+    dtype_option,
     force_option,
     json_option,
     precond_dtype_option,
@@ -35,7 +36,7 @@ from dsolver.preconditioners.registry import AUTO, NAMED
 from dsolver.program.spec import SolveSpec
 from dsolver.session.arguments import FMG, check_guess
 from dsolver.session.checkpoints.checkpoint import EVERY
-from dsolver.session.options import Options, PrecondDtype, Setup
+from dsolver.session.options import Options, PrecondDtype, Setup, ValueType
 from dsolver.session.user_arrays.several import are_several
 from dsolver.solution import Solution
 from dsolver.status import Status
@@ -124,6 +125,7 @@ be reached or has failed, 130 interrupted.
     f"{FOR_INDEFINITE} for one whose diagonal is not positive]",
 )
 @where_options
+@dtype_option
 @precond_dtype_option
 @click.option(
     "--checkpoint",
@@ -168,6 +170,7 @@ def command(
     order: str,
     precond: str,
     method: MethodName | None,
+    dtype: ValueType,
     precond_dtype: PrecondDtype,
     checkpoint: Path | None,
     every: float | None,
@@ -217,7 +220,8 @@ def command(
         problem = asked.problem
         files.check_kind(out, problem.shape)
         device = "cuda" if place.gpu_here else "cpu"
-        m = Setup(order=order, M=precond, precond_dtype=precond_dtype, method=method).wishes(problem, device).m
+        setup = Setup(order=order, M=precond, dtype=dtype, precond_dtype=precond_dtype, method=method)
+        m = setup.wishes(problem, device).m
         SolveSpec.plan(problem, problem.chunks or (1, 1, 1), order, m, method)
         if store is not None and resume:
             store.check(problem.grid)
@@ -238,6 +242,7 @@ def command(
             device="cpu" if place.kernels == "numpy" else place.device,
             order=order,
             M=precond,
+            dtype=dtype,
             precond_dtype=precond_dtype,
             method=method,
         )
@@ -256,6 +261,7 @@ def command(
             kernels=place.kernels,
             order=order,
             M=precond,
+            dtype=dtype,
             precond_dtype=precond_dtype,
             method=method,
             rtol=rtol,
