@@ -57,12 +57,6 @@ def units_of(width: int, kind: int) -> int:
     return -(-width // (UNIT // 2)) if kind == RUN else width * (1 if kind == NEAR else 2)
 
 
-def most_runs(width: int, kind: int, block_bytes: int) -> int:
-    """Most entry columns of a run that takes no more bytes than a slice of another kind (WIDE or NEAR) and width."""
-    values = SLICE * block_bytes
-    return width * (values + (64 if kind == NEAR else 128)) // values
-
-
 def require(shape: tuple[int, int], block: int, window: int) -> None:
     """Refuse a block size or a window that has no kernels, or does not divide the shape; raises ValueError."""
     if block not in BLOCKS or any(n % block for n in shape):

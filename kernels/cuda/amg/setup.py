@@ -10,41 +10,24 @@ import numpy as np
 from dsolver.kernels.amg import BlockSizes, Images, Places
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
-from dsolver.kernels.cuda.amg import pmis
+from dsolver.kernels.cuda.amg import pmis, points
 from dsolver.kernels.cuda.amg.aggregation.setup import CudaAggregation
 from dsolver.kernels.cuda.amg.boxes.box_rows import box_rows
 from dsolver.kernels.cuda.amg.boxes.open_rows import open_rows
 from dsolver.kernels.cuda.amg.couplings import coarse_couplings, couplings, row_measures
-from dsolver.kernels.cuda.amg.interpolation.extended_interpolation import interpolation, kept_product, renamed
+from dsolver.kernels.cuda.amg.interpolation import extended_interpolation
 from dsolver.kernels.cuda.amg.interpolation.paths import paths
-from dsolver.kernels.cuda.amg.pmis import begun, counted
-from dsolver.kernels.cuda.amg.points import damped, leads, numbered, of_coarse, states_of, through
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.sparse import selection, windows
 from dsolver.kernels.cuda.sparse.blocks import galerkin as block_galerkin
 from dsolver.kernels.cuda.sparse.blocks import products as block_products
 from dsolver.kernels.cuda.sparse.places import products as placed
-from dsolver.kernels.cuda.sparse.products import galerkin, product
+from dsolver.kernels.cuda.sparse.products import galerkin, mirrors, product
 from dsolver.kernels.cuda.sparse.products.galerkin import BegunProduct, half_galerkin
 from dsolver.kernels.cuda.sparse.products.halves import CudaHalves
-from dsolver.kernels.cuda.sparse.products.mirrors import fill_lost, mirrored, symmetrize, transposed
-from dsolver.kernels.cuda.sparse.selection import begun_selection, nonempty, parted, selected
-from dsolver.kernels.cuda.sparse.windows import (
-    around,
-    distinct,
-    ghosts,
-    named,
-    numbered_ghosts,
-    outside,
-    padded,
-    places,
-    relabeled,
-    slots,
-    stacked,
-    used,
-)
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
@@ -68,48 +51,48 @@ class CudaAlgebra(AmgKernels):
     open_rows = staticmethod(open_rows)
     row_measures = staticmethod(row_measures)
     couplings = staticmethod(couplings)
-    begun = staticmethod(begun)
+    begun = staticmethod(pmis.begun)
 
     def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None) -> Any:
         return pmis.settled(a, below, bits, key, origin, state)
 
-    counted = staticmethod(counted)
+    counted = staticmethod(pmis.counted)
     paths = staticmethod(paths)
 
     # -- points ------------------------------------------------------------------------------------------------------
 
-    damped = staticmethod(damped)
-    numbered = staticmethod(numbered)
-    states_of = staticmethod(states_of)
-    through = staticmethod(through)
-    leads = staticmethod(leads)
-    of_coarse = staticmethod(of_coarse)
+    damped = staticmethod(points.damped)
+    numbered = staticmethod(points.numbered)
+    states_of = staticmethod(points.states_of)
+    through = staticmethod(points.through)
+    leads = staticmethod(points.leads)
+    of_coarse = staticmethod(points.of_coarse)
 
     # -- windows -------------------------------------------------------------------------------------------------------
 
-    outside = staticmethod(outside)
-    distinct = staticmethod(distinct)
-    ghosts = staticmethod(ghosts)
-    places = staticmethod(places)
-    relabeled = staticmethod(relabeled)
-    slots = staticmethod(slots)
-    named = staticmethod(named)
-    used = staticmethod(used)
-    numbered_ghosts = staticmethod(numbered_ghosts)
-    stacked = staticmethod(stacked)
-    padded = staticmethod(padded)
-    around = staticmethod(around)
-    selected = staticmethod(selected)
-    begun_selection = staticmethod(begun_selection)
-    parted = staticmethod(parted)
-    nonempty = staticmethod(nonempty)
+    outside = staticmethod(windows.outside)
+    distinct = staticmethod(windows.distinct)
+    ghosts = staticmethod(windows.ghosts)
+    places = staticmethod(windows.places)
+    relabeled = staticmethod(windows.relabeled)
+    slots = staticmethod(windows.slots)
+    named = staticmethod(windows.named)
+    used = staticmethod(windows.used)
+    numbered_ghosts = staticmethod(windows.numbered_ghosts)
+    stacked = staticmethod(windows.stacked)
+    padded = staticmethod(windows.padded)
+    around = staticmethod(windows.around)
+    selected = staticmethod(selection.selected)
+    begun_selection = staticmethod(selection.begun_selection)
+    parted = staticmethod(selection.parted)
+    nonempty = staticmethod(selection.nonempty)
 
     # -- interpolation -------------------------------------------------------------------------------------------------
 
     coarse_couplings = staticmethod(coarse_couplings)
-    interpolation = staticmethod(interpolation)
-    renamed = staticmethod(renamed)
-    kept_product = staticmethod(kept_product)
+    interpolation = staticmethod(extended_interpolation.interpolation)
+    renamed = staticmethod(extended_interpolation.renamed)
+    kept_product = staticmethod(extended_interpolation.kept_product)
 
     # -- coarse rows ---------------------------------------------------------------------------------------------------
 
@@ -168,10 +151,10 @@ class CudaAlgebra(AmgKernels):
         found: Csr = half.completed(before, below)
         return found
 
-    transposed = staticmethod(transposed)
-    fill_lost = staticmethod(fill_lost)
-    symmetrize = staticmethod(symmetrize)
-    mirrored = staticmethod(mirrored)
+    transposed = staticmethod(mirrors.transposed)
+    fill_lost = staticmethod(mirrors.fill_lost)
+    symmetrize = staticmethod(mirrors.symmetrize)
+    mirrored = staticmethod(mirrors.mirrored)
 
     def same(self, one: Any, other: Any) -> bool:
         count = len(one)

@@ -5,21 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from dsolver.kernels.cpu.amg.aggregation.setup import AggregationSetup
-from dsolver.kernels.cuda.amg.aggregation.nodes import strong_nodes
-from dsolver.kernels.cuda.amg.aggregation.roots import (
-    decided,
-    first_words,
-    joined,
-    largest_around,
-    own_roots,
-    second_words,
-    settled,
-    strayed,
-    words,
-)
-from dsolver.kernels.cuda.amg.aggregation.smoothing import kept_entries, prolongation_smoother
-from dsolver.kernels.cuda.amg.aggregation.spectrum import scaled_product, scaled_sums, sought, terms
-from dsolver.kernels.cuda.amg.aggregation.tentative import blocks_of_nodes
+from dsolver.kernels.cuda.amg.aggregation import nodes, roots, smoothing, spectrum, tentative
 
 
 @final
@@ -28,26 +14,26 @@ class CudaAggregation(AggregationSetup):
 
     # -- nodes and roots -----------------------------------------------------------------------------------------------
 
-    strong_nodes = staticmethod(strong_nodes)
-    words = staticmethod(words)
-    first_words = staticmethod(first_words)
-    second_words = staticmethod(second_words)
-    largest_around = staticmethod(largest_around)
-    decided = staticmethod(decided)
-    settled = staticmethod(settled)
-    joined = staticmethod(joined)
-    strayed = staticmethod(strayed)
-    own_roots = staticmethod(own_roots)
+    strong_nodes = staticmethod(nodes.strong_nodes)
+    words = staticmethod(roots.words)
+    first_words = staticmethod(roots.first_words)
+    second_words = staticmethod(roots.second_words)
+    largest_around = staticmethod(roots.largest_around)
+    decided = staticmethod(roots.decided)
+    settled = staticmethod(roots.settled)
+    joined = staticmethod(roots.joined)
+    strayed = staticmethod(roots.strayed)
+    own_roots = staticmethod(roots.own_roots)
 
     # -- prolongation --------------------------------------------------------------------------------------------------
 
-    blocks_of_nodes = staticmethod(blocks_of_nodes)
-    kept_entries = staticmethod(kept_entries)
-    prolongation_smoother = staticmethod(prolongation_smoother)
+    blocks_of_nodes = staticmethod(tentative.blocks_of_nodes)
+    kept_entries = staticmethod(smoothing.kept_entries)
+    prolongation_smoother = staticmethod(smoothing.prolongation_smoother)
 
     # -- the largest eigenvalue ----------------------------------------------------------------------------------------
 
-    sought = staticmethod(sought)
-    scaled_product = staticmethod(scaled_product)
-    terms = staticmethod(terms)
-    scaled_sums = staticmethod(scaled_sums)
+    sought = staticmethod(spectrum.sought)
+    scaled_product = staticmethod(spectrum.scaled_product)
+    terms = staticmethod(spectrum.terms)
+    scaled_sums = staticmethod(spectrum.scaled_sums)

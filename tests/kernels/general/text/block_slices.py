@@ -15,7 +15,6 @@ from dsolver.kernels.formats.block_slices import (
     UNIT,
     WIDE,
     BlockSlices,
-    most_runs,
     require,
     sorted_rows,
     units_of,
@@ -86,6 +85,12 @@ def blocks(matrix: Csr, columns: int, block: int) -> Blocks:
     values = np.zeros((len(keys), block * block), dtype=matrix.values.dtype)
     values[number, rows % block * block + matrix.columns % block] = matrix.values
     return keys // max(wide, 1), keys % max(wide, 1), values
+
+
+def most_runs(width: int, kind: int, block_bytes: int) -> int:
+    """Most entry columns of a run that takes no more bytes than a slice of another kind (WIDE or NEAR) and width."""
+    values = SLICE * block_bytes
+    return width * (values + (64 if kind == NEAR else 128)) // values
 
 
 def _slice(
