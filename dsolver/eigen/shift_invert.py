@@ -5,6 +5,7 @@ Ericsson and Ruhe, Math. Comp. 35, 1980. Its vectors lie in this process; solves
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -53,17 +54,20 @@ def shift_inverted(
             "ones; for those nearest to sigma=0 give A as a sparse matrix of SciPy"
         )
     a, b = found
-    nearest = partial(_nearest, pencil, a, b, setup, wanted, guesses, like, began, told)
+    size = _size(a) / (1.0 if b is None else _size(b))
+    scale = math.ldexp(1.0, -math.frexp(size)[1])  # ARPACK takes values of (A - σB)⁻¹B below 1e-11 for zeros
+    nearest = partial(_nearest, pencil, a, b, scale, setup, wanted, guesses, like, began, told)
     try:
         return nearest(shift)
     except _EigenvalueMetError:
-        return nearest(shift + ASIDE * _size(a) / (1.0 if b is None else _size(b)))
+        return nearest(shift + ASIDE * size)
 
 
 def _nearest(
     pencil: GivenPencil,
     a: Any,
     b: Any,
+    scale: float,
     setup: Setup,
     wanted: Wanted,
     guesses: Sequence[Any],
@@ -76,7 +80,7 @@ def _nearest(
     moved = a - shift * b if b is not None else a - shift * scipy.sparse.eye_array(n)
     m = "direct" if isinstance(setup.M, str) and setup.M == AUTO else setup.M
     setup = replace(setup, M=m, method=None)
-    problem = matrix(moved)
+    problem = matrix(moved * scale)
     first = _on_host(guesses[0]) if guesses else np.random.default_rng(0).standard_normal(n)
     with Session(problem, setup, prepared(problem, RightHandSides.of(problem, first, None), setup)) as session:
         took, searching = session.took, time.perf_counter()
@@ -93,13 +97,13 @@ def _nearest(
             return solution.x
 
         inverse = LinearOperator((n, n), matvec=solve, dtype=np.float64)
-        status = Status.CONVERGED
+        status, options = Status.CONVERGED, {"sigma": shift * scale, "OPinv": inverse, "v0": first}
         try:
-            values, vectors = arpack(a, wanted.count, M=b, sigma=shift, OPinv=inverse, v0=first, tol=wanted.tol / 100)
+            values, vectors = arpack(a, wanted.count, M=b, tol=wanted.tol / 100, **options)
         except ArpackNoConvergence as error:
             values, vectors, status = error.eigenvalues, error.eigenvectors, Status.MAX_ITERATIONS
         order = np.argsort(values)
-        values, vectors = values[order], vectors[:, order]
+        values, vectors = values[order] / scale, vectors[:, order]
         bx = vectors if b is None else b @ vectors
         wanted_at = wanted.tol * abs(values + pencil.offset) * np.linalg.norm(bx, axis=0)
         rounding = 2.0**-47 * _size(a) * np.linalg.norm(vectors, axis=0)

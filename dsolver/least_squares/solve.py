@@ -54,12 +54,17 @@ def solve_least_squares(
     if not several:
         return found[0]
     each = [one.x for one in found]
-    return LeastSquaresSolutions(found, each if isinstance(b, list | tuple) else stacked(each, each[0]))
+    return LeastSquaresSolutions(found, each if _are_arrays(b) else stacked(each, each[0]))
+
+
+def _are_arrays(values: Any) -> bool:
+    """Whether these are vectors in a list, not an array, or the numbers of one."""
+    return isinstance(values, list | tuple) and bool(values) and all(getattr(each, "shape", ()) for each in values)
 
 
 def _each(name: str, values: Any, size: int, client: Any) -> tuple[list[Any], bool]:
     """Vectors of a user, and whether they are several; (size, 1) is one. InputError: another shape, or none."""
-    if isinstance(values, list | tuple) and values and all(getattr(each, "shape", ()) for each in values):
+    if _are_arrays(values):
         return list(values), True
     if isinstance(values, list | tuple):
         values = array_of(name, values, (size,))

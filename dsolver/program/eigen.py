@@ -152,8 +152,12 @@ class EigenProgram(Solve):
         self._modes, self._guesses = None, {}
 
     def _smooth(self, modes: Lobpcg, terms: EigenTerms, *, whole: bool) -> None:
-        """Have M take from rough vectors what is far from the lowest ones, and set guesses in place of the first."""
-        if not whole and not terms.highest and not terms.plain:
+        """Have M take from rough vectors what is far from the lowest ones, and set guesses in place of the first.
+
+        Factors would take what lies in a null space as well, if A has one that is not known.
+        """
+        smooths = not self._spec.preconditioner.can.any_sign
+        if smooths and not whole and not terms.highest and not terms.plain:
             made = Block(self._engine, self.layout, terms.size)
             modes.balance(modes.x)
             modes.pencil.m.apply(modes.x, made, range(terms.size))

@@ -365,6 +365,26 @@ def test_a_sigma_that_is_an_eigenvalue(mass: float | None) -> None:
         np.testing.assert_allclose(found.values, np.sort(np.repeat(nearest, 2)), atol=1e-12 / size)
 
 
+@pytest.mark.parametrize("unit", [1e-40, 1e20, 1e40])
+def test_values_within_a_spectrum_in_any_unit(unit: float) -> None:
+    """ARPACK called values of an inverse below 1e-11 converged, whatever they were."""
+    rng = np.random.default_rng(0)
+    half = sp.random_array((200, 200), density=0.02, rng=rng)
+    A = (unit * (half + half.T - 0.3 * sp.eye_array(200))).tocsr()
+    w = np.linalg.eigvalsh(A.toarray())
+    found = dsolver.eigsh(A, 10, **HERE)
+    assert found.converged
+    np.testing.assert_allclose(found.values, np.sort(w[np.argsort(abs(w))[:10]]), rtol=1e-9)
+    assert (found.residuals <= found.limits).all()
+
+
+def test_factors_leave_a_null_space_that_is_not_known() -> None:
+    values = np.where(np.arange(90) % 5 > 0, 1.0 + np.arange(90), 0.0)
+    found = dsolver.eigsh(sp.diags_array(values).tocsr(), 20, M="direct", **HERE)
+    assert found.converged
+    np.testing.assert_allclose(found.values, np.sort(values)[:20], atol=1e-9)
+
+
 def test_a_matrix_of_zeros_has_the_values_zero() -> None:
     found = dsolver.eigsh(sp.csr_array((6, 6)), 3, **HERE)
     assert found.converged
