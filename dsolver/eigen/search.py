@@ -10,7 +10,8 @@ from typing import Any, Final, cast, final
 
 import numpy as np
 
-from dsolver.cluster import devices
+from dsolver.cluster import devices, host_memory
+from dsolver.cost.room import SMALL
 from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import DeviceMemoryError, InputError
@@ -149,16 +150,25 @@ def _vectors(session: Session, kind: Container, columns: Sequence[tuple[int, boo
 
 
 def check_memory(session: Session, size: int) -> None:
-    """Refuse what a GPU has no room for; raises DeviceMemoryError."""
-    if session.runtime.device != "cuda":
-        return
-    vectors = 6 * size * 8 * math.prod(session.problem.grid) / max(1, len(session.runtime.workers))
-    needed = max(bytes_of(session, min(size, WIDTH))) + vectors
-    for reclaim in (False, True):  # as for several right-hand sides
-        free = min(devices.free_memory_of(session.runtime.client, session.runtime.workers, reclaim=reclaim))
-        if needed <= SPARE * free:
+    """Refuse what GPUs or workers have no room for: so many vectors. DeviceMemoryError: they have not."""
+    runtime = session.runtime
+    vectors = 6 * size * 8 * math.prod(session.problem.grid) / max(1, len(runtime.workers))
+    needed = int(max(bytes_of(session, min(size, WIDTH))) + vectors)
+    if runtime.device == "cuda":
+        for reclaim in (False, True):  # as for several right-hand sides
+            free = min(devices.free_memory_of(runtime.client, runtime.workers, reclaim=reclaim))
+            if needed <= SPARE * free:
+                return
+        what, more = "free", "GPUs"
+    else:
+        if needed <= SMALL:
+            return
+        supplies = host_memory.supplies_of(runtime.client, runtime.workers)
+        least = min(host_memory.shares(supplies, [needed] * len(supplies)), key=lambda share: share.free)
+        free, what, more = least.free, least.what, "workers"
+        if needed <= free:
             return
     raise DeviceMemoryError(
-        f"{size} vectors beside the system need {amount(int(needed))} of GPU memory, {amount(free)} are free: ask for "
-        f"fewer values, or take more GPUs"
+        f"{size} vectors beside the system need {amount(needed)} of memory, {amount(free)} are {what}: ask for fewer "
+        f"values, or take more {more}"
     )
