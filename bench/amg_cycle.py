@@ -33,7 +33,7 @@ from dsolver.kernels.contract import Kernel
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products as rows
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic import setup
+from dsolver.multigrid.algebraic.storing import deferred
 from dsolver.multigrid.summary import summary_of
 from dsolver.preconditioners import Algebraic
 from dsolver.program.solve import Solve
@@ -92,7 +92,7 @@ def main() -> None:
 def kept_transfers() -> Iterator[list[Any]]:
     """R and P of every level as set-up has them, and the rows of coarse levels."""
     found: list[Any] = []
-    store, store_rows = setup.stored_transfer, setup.stored_rows
+    store, store_rows = deferred.stored_transfer, deferred.stored_rows
 
     def transfer(backend: Any, number: int, fine: Any, coarse: Any, made: Any, **more: Any) -> Any:
         found.append((f"R{more['depth']}", made.restriction, fine.rows))
@@ -104,11 +104,11 @@ def kept_transfers() -> Iterator[list[Any]]:
         found.append((f"A{depth}", level.a, level.rows))
         return store_rows(backend, number, level, *more, depth=depth)
 
-    setup.stored_transfer, setup.stored_rows = transfer, coarse_rows  # type: ignore[assignment]
+    deferred.stored_transfer, deferred.stored_rows = transfer, coarse_rows  # type: ignore[assignment]
     try:
         yield found
     finally:
-        setup.stored_transfer, setup.stored_rows = store, store_rows
+        deferred.stored_transfer, deferred.stored_rows = store, store_rows
 
 
 def whole(program: Solve, engine: ResidentEngine) -> None:

@@ -19,6 +19,7 @@ from dsolver.multigrid.algebraic.galerkin_numeric import Again, bare
 from dsolver.multigrid.algebraic.placement import Place
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.correction import StoredTransfer
+from dsolver.multigrid.reuse import Reuse
 
 
 @final
@@ -52,6 +53,17 @@ class Kept:
     first: PerChunk
     layout: PerChunk
     steps: tuple[KeptLevel, ...]
+
+
+def found_in(reuse: Reuse, engine: Engine, rows: PerChunk, layout: PerChunk) -> Kept:
+    """The `Kept` of the set-up before, where its P and R serve again; else a new one."""
+    found, reuse.kept = reuse.kept, None
+    reuse.outcome = "first"
+    if isinstance(found, Kept):
+        reuse.outcome = "used" if same_places(engine, rows, layout, found) else "pattern"
+        if reuse.outcome == "used":
+            return found
+    return Kept(first=without_values(engine, rows), layout=layout, steps=())
 
 
 def without_values(engine: Engine, rows: PerChunk) -> PerChunk:

@@ -8,51 +8,33 @@ float64, as a whole on the chunks' devices or on their hosts: where the arrays o
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
-from typing import Any, Final, TypeVar, final
+from typing import Final, TypeVar, final
 
 from dsolver.distributed.setup_exchange import GhostExchange
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.grid.box import BOX_OFFSETS
-from dsolver.grid.partition import Partition
-from dsolver.kernels import Backend
 from dsolver.kernels.deferred import Deferred
-from dsolver.multigrid.algebraic.coarser_level import CoarserLevel
 from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.finest import FinestLevel, with_constants
 from dsolver.multigrid.algebraic.galerkin import coarsened
 from dsolver.multigrid.algebraic.galerkin_numeric import Again, coarse_again
-from dsolver.multigrid.algebraic.methods import Smoothing
 from dsolver.multigrid.algebraic.options import HierarchyOptions
 from dsolver.multigrid.algebraic.placement import Place, place_of
 from dsolver.multigrid.algebraic.requirements import check_diagonal
-from dsolver.multigrid.algebraic.reuse import Kept, KeptLevel, mirrors_of, rows_again, same_places, without_values
-from dsolver.multigrid.algebraic.rows.half_rows import completed_rows
-from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.reuse import KeptLevel, found_in, mirrors_of, rows_again
+from dsolver.multigrid.algebraic.rows.finished import finished_rows
 from dsolver.multigrid.algebraic.rows.measures import measured, wrong_diagonals
-from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.unsymmetric import as_brought, with_symmetric_part
 from dsolver.multigrid.algebraic.rows.window import Bounds
-from dsolver.multigrid.algebraic.storage import (
-    asked_rows,
-    in_turns,
-    measured_prolongation,
-    measured_rows,
-    stored_rows,
-    stored_transfer,
-    swept_ghosts,
-    with_smoother,
-)
+from dsolver.multigrid.algebraic.storage import finished, measured_prolongation, tidied
+from dsolver.multigrid.algebraic.storing.deferred import measures_ahead, storing_of, storing_of_rows
+from dsolver.multigrid.algebraic.storing.next_level import NextLevel
+from dsolver.multigrid.algebraic.storing.postponed import Postponed
 from dsolver.multigrid.coarse_solve import rows_inverse
-from dsolver.multigrid.correction import StoredTransfer
 from dsolver.multigrid.level import Level
-from dsolver.multigrid.replicate import row_replication
 from dsolver.multigrid.reuse import Reuse
-from dsolver.multigrid.smoothers import ChebyshevSmoother, JacobiSmoother, PostSmoother, Smoother, SweptPoints
 
 T = TypeVar("T")
 
@@ -80,8 +62,7 @@ class HierarchySetup:
     ) -> None:
         self._options, self._dtype, self._singular = options, dtype, first.singular
         self._engine, self._view = engine, engine if dtype == "float64" else engine.lowered(dtype)
-        self._bounds, self._senders, self._grid = first.bounds, first.senders, first.grid
-        self._reach = first.reach
+        self._bounds, self._senders, self._grid, self._reach = first.bounds, first.senders, first.grid, first.reach
         self._layout, self._stored, self.rows = first.layout, first.chunks, first.rows
         self._reads, self._symmetric, self._positive = first.senders, first.symmetric, first.positive
         self._above = first.depth  # number of levels above the first one, of a lattice
@@ -91,36 +72,16 @@ class HierarchySetup:
             self._senders = engine.partners(self.rows.at("neighbors"))
         if first.size:
             self.rows = with_constants(engine, self.rows, first.size)
-        self._reuse, self._kept = reuse, None if reuse is None else self._found(reuse)
+        self._reuse, self._kept = reuse, None if reuse is None else found_in(reuse, engine, self.rows, self._layout)
         self._steps: list[KeptLevel] = []
-        self._later: deque[Deferred[Any]] = deque()
+        self._later = Postponed()
         self._ahead: Deferred[PerChunk] | None = None  # the `Ahead` of the level that is next
-        self._last: Callable[[], None] | None = None  # what is put off behind all else of that level
         self.levels: list[Level] = []
-
-    def _found(self, reuse: Reuse) -> Kept | None:
-        """The `Kept` of the set-up before, where its P and R serve again; else a new one."""
-        found, reuse.kept = reuse.kept, None
-        reuse.outcome = "first"
-        if isinstance(found, Kept):
-            reuse.outcome = "used" if same_places(self._engine, self.rows, self._layout, found) else "pattern"
-            if reuse.outcome == "used":
-                return found
-        return Kept(first=without_values(self._engine, self.rows), layout=self._layout, steps=())
 
     @property
     def _depth(self) -> int:
         """The number of the level that is next."""
         return self._above + len(self.levels)
-
-    @property
-    def _total(self) -> int:
-        return self._bounds[-1]
-
-    @property
-    def _chunks(self) -> PerChunk:
-        """The `ChunkMatrix` of every chunk of the level that is next."""
-        return self._stored()
 
     def descend(self) -> bool:
         """Add the level of the rows that are there; whether they were coarsened. InputError for a bad diagonal."""
@@ -131,7 +92,7 @@ class HierarchySetup:
 
     def _descend(self) -> bool:
         engine, options, depth = self._engine, self._options, len(self.levels)
-        if depth and len(self._bounds) == 2 and self._total <= options.coarse_rows:
+        if depth and len(self._bounds) == 2 and self._bounds[-1] <= options.coarse_rows:
             self._add_coarsest()
             return False
         exchange = GhostExchange(engine, self.rows.at("plan"), self.rows, self._senders)
@@ -154,10 +115,10 @@ class HierarchySetup:
         late = self._late
         split = smoothing.splitting
         if split is None:
-            self._put_off(partial(self._add_smoothed, smoothing, measures.at("share")))
+            self._put_off(partial(self._add, NextLevel.smoothed, smoothing, measures.at("share"), options.smoother))
         else:
-            self._put_off(partial(self._add_swept_in_turns, split.coarse))
-        self._put_off_last()
+            self._put_off(partial(self._add, NextLevel.swept_in_turns, split.coarse))
+        self._later.put_off_last(self._waiting)
         if kept:
             self._catch_up()
             return self._descend_again(kept, measures.at("diagonal"))
@@ -197,8 +158,8 @@ class HierarchySetup:
         )
         coarse, halves = made.chunks.at("coarse"), made.halves
         coarse_points = None if split is None else split.coarse
-        store = (depth, made, place, parts, space.bounds, again, sizes, coarse_points)
-        storing = self._storing(*store)
+        store = (made, place, parts, space.bounds, again, sizes, coarse_points)
+        storing = storing_of(self._view, self._layout, self._above + depth, *store)
         step = Deferred(storing) if waits else self._put_off(storing, first=True)
         del storing, space, made, store, sizes, smoothing, split  # R and P in float64 end with their storing
         self._coarsen(depth, place, coarse, step, last=waits, halves=halves)
@@ -217,15 +178,20 @@ class HierarchySetup:
     @property
     def _late(self) -> bool:
         """Whether nothing of the level that is next is stored before its coarse rows are there."""
-        return self._grid is None and self._total >= LATE * (len(self._bounds) - 1)
+        return self._grid is None and self._bounds[-1] >= LATE * (len(self._bounds) - 1)
 
     def _put_off(self, make: Callable[[], T], *, first: bool = False) -> Deferred[T]:
         """Put work off: done in order, while a device is waited for or by `_catch_up`; first: before all others."""
-        work = Deferred(make)
-        (self._later.appendleft if first else self._later.append)(work)
-        if not self._late:
-            self._engine.defer(work)
-        return work
+        return self._later.put_off(make, self._waiting, first=first)
+
+    def _catch_up(self) -> None:
+        """Do what was put off."""
+        self._later.catch_up(self._waiting)
+
+    @property
+    def _waiting(self) -> Engine | None:
+        """The engine that does what was put off while it waits; None where nothing is to be done then."""
+        return None if self._late else self._engine
 
     def _ask_ahead(self, p: PerChunk, bounds: Bounds) -> Deferred[PerChunk] | None:
         """Ask a GPU what storing P takes, before R A P, behind which a host would wait; None where it does not wait."""
@@ -241,110 +207,41 @@ class HierarchySetup:
         """Whether the host waits for numbers of a device."""
         return self._engine.kernels == "cuda"
 
-    def _put_off_last(self) -> None:
-        if self._last is not None:
-            last, self._last = self._last, None
-            self._put_off(last)
-
-    def _catch_up(self) -> None:
-        """Do what was put off."""
-        self._put_off_last()
-        while self._later:
-            self._later.popleft()()
-
     def _tidy(self) -> None:
         """Give free memory back before arrays that stay are cut from it, of levels that are so large that it counts."""
         if self._late:
-            self._engine.per_chunk(partial(_tidied, rows=self._total))
+            self._engine.per_chunk(partial(tidied, rows=self._bounds[-1]))
 
-    def _add_smoothed(self, smoothing: Smoothing, share: PerChunk) -> None:
-        smoother = self._options.smoother
-        chebyshev = smoother == "chebyshev"
-        factor = 1.0 if smoother == "l1-jacobi" else smoothing.scale * (smoothing.bound if chebyshev else 1.0)
-        lessened, swept = smoothing.damped and smoother == "jacobi", self._view.coupled and not chebyshev
-        make = partial(with_smoother, depth=self._depth, factor=factor, lessened=lessened, wait=swept)
-        share = share if self._grid is None else self._grid.rows.boxes.at("share")
-        made = self._view.per_chunk(make, self._chunks, share).at(self._depth)
-        scaled = made.at("scaled")
-        make_smoother: Callable[..., Smoother] = partial(
-            ChebyshevSmoother if chebyshev else JacobiSmoother, scaled=scaled
+    @property
+    def _next(self) -> NextLevel:
+        """The level that is next, whose rows are stored."""
+        return NextLevel(
+            engine=self._engine,
+            view=self._view,
+            rows=self.rows,
+            layout=self._layout,
+            chunks=self._stored(),
+            bounds=self._bounds,
+            reads=self._reads,
+            grid=self._grid,
+            depth=self._depth,
         )
-        level = self._level(self._chunks, make_smoother=make_smoother)
-        if swept:
-            ghosts = swept_ghosts(level.matrix, scaled, self._view, self._depth)
-            level = replace(level, make_smoother=partial(make_smoother, ghosts=ghosts))
-        self.levels.append(level)
 
-    def _add_swept_in_turns(self, coarse: PerChunk) -> None:
-        """Add a level whose fine points are smoothed after its coarse correction, then its coarse points."""
-        swept = self._view.coupled
-        make = partial(in_turns, depth=self._depth, wait=swept)
-        made = self._view.per_chunk(make, self._chunks, coarse).at(self._depth)
-        level = self._level(self._chunks)
-        parts = [made.at("fine"), made.at("coarse")]
-        ghosts = [swept_ghosts(level.matrix, part, self._view, self._depth) if swept else None for part in parts]
-        fine, others = (SweptPoints(scaled=part, ghosts=each) for part, each in zip(parts, ghosts, strict=True))
-        self.levels.append(replace(level, in_turns=True, make_smoother=partial(PostSmoother, fine=fine, coarse=others)))
+    def _add(self, make: Callable[..., Level], *arguments: object) -> None:
+        self.levels.append(make(self._next, *arguments))
 
     def _add_coarsest(self) -> None:
         make = partial(rows_inverse, depth=self._depth, singular=self._singular)
         inverse = self._view.per_chunk(make, self._layout, self.rows).at(self._depth)
         self._catch_up()
-        self.levels.append(self._level(self._chunks, inverse=inverse))
-
-    def _level(self, chunks: PerChunk, **more: Any) -> Level:
-        if self._grid is None:
-            sizes = tuple(last - first for first, last in pairwise(self._bounds))
-            more |= {"partition": Partition((self._total, 1, 1), (sizes, (1,), (1,))), "offsets": BOX_OFFSETS}
-            more |= {"reads": self._reads}
-        else:
-            grid = self._grid
-            more |= {"partition": grid.partition, "offsets": grid.offsets}
-        return Level(
-            engine=self._view,
-            layout=self._layout,
-            chunks=chunks,
-            algebraic=True,
-            entries=self._engine.per_chunk(_entries, self.rows),
-            **more,
-        )
+        self._add(partial(NextLevel.level, inverse=inverse))
 
     def _finish(self) -> None:
         """Wait for what was made."""
         self._catch_up()
-        self._engine.per_chunk(_waited)
+        self._engine.per_chunk(finished)
         if self._reuse is not None and self._kept is not None:
             self._reuse.kept = replace(self._kept, steps=self._kept.steps or tuple(self._steps))
-
-    def _storing(
-        self,
-        number: int,
-        made: CoarserLevel,
-        place: Place,
-        parts: PerChunk,
-        bounds: Bounds,
-        again: Again,
-        sizes: Deferred[PerChunk] | None,
-        coarse: PerChunk | None,
-    ) -> Callable[[], KeptLevel]:
-        """Storing of the transfer from the level of this number. Only here R and P are kept in float64."""
-        view, layout, depth, gathered = self._view, self._layout, self._above + number, place.gather is not None
-        store = partial(stored_transfer, depth=depth, bounds=bounds, replicated=gathered)
-
-        def stored() -> KeptLevel:
-            measured = () if sizes is None else (sizes(),)
-            chunks = view.per_chunk(store, layout, parts, made.chunks, *measured).at(depth)
-            replication = row_replication(view, place.view, bounds, parts, place.layout) if gathered else None
-            return KeptLevel(
-                transfer=StoredTransfer(
-                    chunks=chunks, replication=replication, restricted=made.partners, prolonged=made.partners
-                ),
-                place=place,
-                again=again,
-                coarse=coarse,
-            )
-
-        return stored
 
     def _coarsen(
         self, number: int, place: Place, made: PerChunk, step: Deferred[KeptLevel], *, last: bool, halves: bool
@@ -355,7 +252,7 @@ class HierarchySetup:
         is done before.
         """
         if last:
-            self._last = lambda: self._connect(number, step())
+            self._later.last = lambda: self._connect(number, step())
         else:
             self._put_off(lambda: self._connect(number, step()))
         if self._late:
@@ -365,7 +262,7 @@ class HierarchySetup:
         brought = self._take(place, made, halves=halves)
         if self._reuse is not None:
             mirrors = mirrors_of(self._engine, brought, self.rows) if self._symmetric and place.alone else None
-            self._steps.append(replace(step(), mirrors=mirrors, choices=self._chunks.at("local", "choice")))
+            self._steps.append(replace(step(), mirrors=mirrors, choices=self._stored().at("local", "choice")))
 
     def _connect(self, number: int, step: KeptLevel) -> None:
         """Give a level its transfer."""
@@ -376,7 +273,7 @@ class HierarchySetup:
         place: Place,
         made: PerChunk,
         mirrors: PerChunk | None = None,
-        choices: PerChunk | None = None,
+        choices: PerChunk | Deferred[PerChunk] | None = None,
         *,
         halves: bool = False,
     ) -> PerChunk:
@@ -386,38 +283,12 @@ class HierarchySetup:
         self._bounds, self._reach = place.bounds, place.reach
         if mirrors is not None:
             self.rows = rows_again(self._engine, made, mirrors)
-        elif halves and not place.alone:
-            self.rows = completed_rows(self._engine, made, self._reach, self._bounds)
-        elif self._symmetric:
-            self.rows = symmetric_rows(self._engine, made, self._reach, self._bounds)
         else:
-            self.rows = with_symmetric_part(self._engine, made, self._reach, self._bounds)
+            halves, symmetric = halves and not place.alone, self._symmetric
+            self.rows = finished_rows(self._engine, made, self._reach, self._bounds, halves=halves, symmetric=symmetric)
         self._reads = self._senders = self._engine.partners(self.rows.at("neighbors"))
-        store, depth, rows, layout = partial(stored_rows, depth=self._depth), self._depth, self.rows, self._layout
-        ahead = self._ahead = None
+        self._ahead = None
         if choices is None and place.alone and self._waits:
-            asked = place.view.per_chunk(asked_rows, rows)
-            ahead = self._ahead = Deferred(lambda: place.view.per_chunk(measured_rows, rows, asked))
-
-        def stored() -> PerChunk:
-            found = choices if ahead is None else ahead()
-            return place.view.per_chunk(store, rows, layout, *(() if found is None else (found,))).at(depth)
-
-        self._stored = self._put_off(stored)
+            choices = self._ahead = measures_ahead(place.view, self.rows)
+        self._stored = self._put_off(storing_of_rows(place.view, self.rows, self._layout, self._depth, choices))
         return made
-
-
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
-def _entries(_: Backend, __: int, rows: LevelRows) -> int:
-    return len(rows.matrix.values)
-
-
-def _tidied(backend: Backend, _: int, *, rows: int) -> None:
-    backend.tidy(rows, always=True)
-
-
-def _waited(backend: Backend, _: int) -> None:
-    backend.synchronize()  # kernels read what a level has before they wait for earlier launches
-    backend.amg.leave()

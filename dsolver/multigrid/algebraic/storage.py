@@ -241,3 +241,14 @@ def _product(
     parts = general.split(rows, read.rows)
     local = general.transfer(parts.local, written, read, wait=False, blocks=blocks)
     return local, general.ghost(parts.boundary, parts.ghost, plan.slots, written, parts.longest)
+
+
+def tidied(backend: Backend, _: int, *, rows: int) -> None:
+    """Give free memory of a device back, where levels have so many rows that it counts."""
+    backend.tidy(rows, always=True)
+
+
+def finished(backend: Backend, _: int) -> None:
+    """Wait for all that was stored: kernels read what a level has before they wait for earlier launches."""
+    backend.synchronize()
+    backend.amg.leave()

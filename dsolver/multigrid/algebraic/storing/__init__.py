@@ -1,0 +1,1 @@
+"""Storing of levels without a lattice, and of what is between them, while set-up goes on."""
