@@ -70,6 +70,19 @@ class LayoutSetup(ABC):
         position = xp.where(closed, np.int32(size - SLICE), made.position)
         return replace(made, size=size, color_slices=color_slices, position=position, row=row, color=layout.color)
 
+    def some(self, shape: tuple[int, int, int], kept: Array) -> Layout:
+        """The storage order of some rows of a box, int32, in lattice order; the others lie in the last guard.
+
+        As `opened` makes it of the box's plain order, but without a sort.
+        """
+        xp, plain, count = self.xp, self.plain(shape), len(kept)
+        color_slices = np.array([1, 1 - -count // SLICE], dtype=np.int64)
+        size = int(color_slices[-1] + 1) * SLICE
+        position, row = xp.full(plain.rows, size - SLICE, dtype=np.int32), xp.full(size, -1, dtype=np.int32)
+        position[kept] = xp.arange(SLICE, SLICE + count, dtype=np.int32)
+        row[SLICE : SLICE + count] = kept
+        return replace(plain, size=size, color_slices=color_slices, position=position, row=row, in_order=False)
+
     def route(self, source: Array, target: Array) -> Route:
         """Items that go from places of one vector to places of another; see `Route`."""
         source, target = (self.xp.asarray(places, dtype=np.int32) for places in (source, target))

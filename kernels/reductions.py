@@ -6,8 +6,9 @@ than many small ones.
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Any, TypeVar
 
@@ -39,9 +40,24 @@ class Groups:
     of: Array  # int32 (items,), the number of each item's group
     starts: Array  # int64 (groups,), each group's first item
     counts: Array  # int64 (groups,), how many items it has
-    # of the tree, from the items up; int32 (FAN_IN, nodes), what each node adds, in order, of the step before. A number
-    # that is none of these stands for nothing.
-    steps: tuple[Array, ...]
+    longest: int  # how many items the largest group has
+
+    @property
+    def depth(self) -> int:
+        """Steps of the tree: sums of `FAN_IN` items, of `FAN_IN` such sums and so on, until each group is one."""
+        steps, nodes = 0, self.longest
+        while nodes > 1:
+            steps, nodes = steps + 1, -(-nodes // FAN_IN)
+        return steps
+
+    @cached_property
+    def steps(self) -> tuple[Array, ...]:
+        """Steps from the items up: int32 (FAN_IN, nodes), what each node adds, in order, of the step before.
+
+        A number that is none of these stands for nothing. Kernels for GPUs find nodes by `starts` alone.
+        """
+        xp = np if isinstance(self.starts, np.ndarray) else importlib.import_module("cupy")
+        return tuple(_steps(xp, self))
 
     def sums(self, xp: Any, values: Array) -> Array:
         """The sum of each group's items: float64 (groups,), of float64 (items,)."""
@@ -80,14 +96,14 @@ def grouped(xp: Any, keys: Array) -> tuple[Array, Groups]:
         of=(xp.cumsum(begins) - 1).astype(np.int32),
         starts=starts,
         counts=counts,
-        steps=tuple(_steps(xp, starts, counts, len(keys))),
+        longest=int(_on_host(counts).max(initial=0)),
     )
 
 
-def _steps(xp: Any, starts: Array, counts: Array, items: int) -> list[Array]:
+def _steps(xp: Any, groups: Groups) -> list[Array]:
     steps = []
-    known = counts if isinstance(counts, np.ndarray) else counts.get()  # one wait for all steps
-    while items > len(counts):
+    starts, counts, items, known = groups.starts, groups.counts, len(groups.of), _on_host(groups.counts)
+    for _ in range(groups.depth):
         nodes, known = -(-counts // FAN_IN), -(-known // FAN_IN)
         ends = xp.cumsum(nodes)
         node = xp.arange(int(known.sum()))
@@ -97,6 +113,10 @@ def _steps(xp: Any, starts: Array, counts: Array, items: int) -> list[Array]:
         steps.append(xp.where(places < (starts + counts)[group], places, items).astype(np.int32))
         starts, counts, items = ends - nodes, nodes, len(node)
     return steps
+
+
+def _on_host(numbers: Array) -> Any:
+    return numbers if isinstance(numbers, np.ndarray) else numbers.get()
 
 
 def some(flags: Any) -> bool:

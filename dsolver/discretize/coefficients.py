@@ -47,7 +47,7 @@ class CellArrays(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            self._made[name] = cells(self._backend, self._layout, self._vectors[name])
+            self._made[name] = _seen(self._backend, self._layout, self._vectors[name])
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -158,6 +158,12 @@ class Coefficients:
 def cells(backend: Backend, layout: Layout, x: Any) -> Any:
     """A vector in storage order as a new array (nz, ny, nx)."""
     return backend.vectors.unload(layout, x).T
+
+
+def _seen(backend: Backend, layout: Layout, x: Any) -> Any:
+    """A vector in storage order as an array (nz, ny, nx) to be read: a view of it where that is its order."""
+    places = layout.places
+    return x[places].reshape(layout.shape[::-1]) if isinstance(places, slice) else cells(backend, layout, x)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

@@ -33,7 +33,6 @@ def members_of(_: Backend, __: int, patch: Patch, links: Links, *, rule: CellRul
     found = xp.flatnonzero((labels > GROUNDED) & (labels < SOLID))
     order, groups = grouped(xp, labels[found])
     places = found[order]
-    z, y, x = rule.source(patch).sizes
     begun, beyond = xp.ones(len(groups.keys)), xp.zeros(0, dtype=np.int64)
     if several:
         begun = (rows(patch).reshape(-1)[places[groups.starts]] + 1.0 == groups.keys).astype(np.float64)
@@ -44,8 +43,16 @@ def members_of(_: Backend, __: int, patch: Patch, links: Links, *, rule: CellRul
         beyond = xp.flatnonzero(shared)
     return RegionCells(
         cells=places.astype(np.int32),
-        volumes=xp.broadcast_to(z * y * x, patch.shape).reshape(-1)[places],
+        volumes=_volumes(patch, rule, places),
         groups=groups,
         begun=begun,
         beyond=beyond,
     )
+
+
+def _volumes(patch: Patch, rule: CellRule, cells: Any) -> Any:
+    """Volumes of some cells by their numbers in the chunk: float64 (cells,)."""
+    _, ny, nx = patch.shape
+    z, y, x = (sizes.reshape(-1) for sizes in rule.cell_sizes(patch))
+    line = cells // nx
+    return z[line // ny] * y[line % ny] * x[cells % nx]

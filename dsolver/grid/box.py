@@ -66,6 +66,18 @@ class Box:
         x, y, z = (slice(a - b + width, c - b + width, step) for a, c, b in zip(part.lo, part.hi, self.lo, strict=True))
         return z, y, x
 
+    def row_of(self, part: Box, points: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        """Row numbers of some points of a part of this box, which are numbered in the part's own order: int64."""
+        nx, ny, _ = self.shape
+        i, j, k = (low - base for low, base in zip(part.lo, self.lo, strict=True))
+        first = i + nx * (j + ny * k)
+        if part.shape[:2] == (nx, ny):
+            return points.astype(np.int64) + first
+        lines, x = np.divmod(points.astype(np.int64), part.shape[0])
+        planes, y = np.divmod(lines, part.shape[1])
+        found: npt.NDArray[np.int64] = first + x + nx * (y + ny * planes)
+        return found
+
     def rows_of(self, part: Box, like: Any = None) -> npt.NDArray[np.int64]:
         """Row numbers of the points of a part of this box, in the part's own order: int64 (part.points,).
 

@@ -172,6 +172,10 @@ class CellRule(Rule):
         """Coordinates of the cells' centers along x, y, z for a function, shapes (nx, 1, 1), (1, ny, 1), (1, 1, nz)."""
 
     @abstractmethod
+    def cell_sizes(self, patch: Patch) -> tuple[Array, Array, Array]:
+        """Sizes of the cells along z, y, x: arrays that broadcast to (nz, ny, nx)."""
+
+    @abstractmethod
     def source(self, patch: Patch) -> Source:
         """The right-hand side of a chunk as a function of the source of the equation."""
 

@@ -124,15 +124,17 @@ class Diffusion(CellRule):
         if solid is None and not patch.backend.lattice.unfit(diagonal, 0.0, left_out=True):
             return out.reshape(7, -1)
         bare = diagonal == 0.0 if solid is None else solid | (diagonal == 0.0)  # left out, or closed all around
-        if bool(bare.any()):
+        if solid is not None or bool(bare.any()):
             # Decoupled and zero: any positive diagonal serves, this one has the size of a neighbor's.
-            # Where cells are equal along an axis, one of them tells it: a few numbers for dozens of bytes a cell.
-            equal = (float(np.ptp(self.sizes[2 - i])) == 0.0 for i in range(3))
-            sizes = sizes_in(self.cells, patch)
-            z, y, x = (size[:1, :1, :1] if one else size for size, one in zip(sizes, equal, strict=True))
+            # Where cells are equal along an axis, one of them tells it: a number for dozens of bytes a cell.
+            along = zip(self.sizes[::-1], sizes_in(self.cells, patch), strict=True)
+            z, y, x = (float(known[0]) if float(np.ptp(known)) == 0.0 else sizes for known, sizes in along)
             like = max(value or 0.0 for value in self.kappa) or 1.0
             diagonal[...] = patch.xp.where(bare, 2.0 * like * (y * z / x + x * z / y + x * y / z), diagonal)
         return out.reshape(7, -1)
+
+    def cell_sizes(self, patch: Patch) -> Sizes:
+        return sizes_in(self.cells, patch)
 
     def source(self, patch: Patch) -> Source:
         ends = tuple(
@@ -140,7 +142,7 @@ class Diffusion(CellRule):
             for axis, side in product(range(3), (0, 1))
             if self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]
         )
-        made = Source(sizes=sizes_in(self.cells, patch), ends=ends, solid=self.solid(patch))
+        made = Source(sizes=self.cell_sizes(patch), ends=ends, solid=self.solid(patch))
         return self.fed(patch.backend, patch.box, made)
 
     def fed(self, backend: Backend, box: Box, source: Source) -> Source:
@@ -154,12 +156,15 @@ class Diffusion(CellRule):
 
     def grounded(self, patch: Patch) -> Array:
         ground, sizes = patch.xp.zeros(patch.shape, dtype=np.bool_), sizes_in(self.cells, patch)
-        ground |= (patch.own[SIGMA] if self.sigma is None else self.sigma) > 0.0
+        if self.sigma != 0.0:
+            ground |= (patch.own[SIGMA] if self.sigma is None else self.sigma) > 0.0
         for axis, side in product(range(3), (0, 1)):
             if self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]:
                 share = self.boundary.at(axis, side).share
-                fixed = self._edge(patch, axis, side, sizes) > 0.0 if share is None else share > 0.0
-                ground[layer(axis, side)] |= fixed
+                if share is None:
+                    ground[layer(axis, side)] |= self._edge(patch, axis, side, sizes) > 0.0
+                elif share > 0.0:
+                    ground[layer(axis, side)] = True
         for axis, side in product(range(3), (0, 1)) if self.fixed else ():
             ground |= part(self._beside_held(patch, axis), axis, side)
         solid = self.solid(patch)

@@ -35,7 +35,7 @@ def test_a_gpu_has_the_same_bits() -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     ("name", "groups"),
-    [("numpy", 30), ("cpu", 30), *(pytest.param("cuda", n, marks=pytest.mark.gpu) for n in (3, 5000))],
+    [("numpy", 30), ("cpu", 30), *(pytest.param("cuda", n, marks=pytest.mark.gpu) for n in (1, 3, 700, 5000))],
 )
 def test_items_of_a_vector_less_the_means_of_their_groups(name: str, groups: int, weighted: bool) -> None:
     """Items of no group stay as they are."""
@@ -69,3 +69,18 @@ def test_groups_of_one_item_and_none() -> None:
     assert groups.sums(np, np.array([5.0, 6.0, 7.0])).tolist() == [5.0, 6.0, 7.0]
     _, none = grouped(np, np.zeros(0))
     assert none.sums(np, np.zeros(0)).shape == none.keys.shape == (0,)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "lengths", [[1, 1], [8, 1, 3], [512, 9, 64], [513, 1, 512, 5000, 7, 8], [270_000, 1, 513, 4097]]
+)
+def test_a_gpu_adds_groups_of_all_lengths_in_the_tree(lengths: list[int]) -> None:
+    gpu, host, rng = load("cuda"), load("numpy"), np.random.default_rng(sum(lengths))
+    x, weights = rng.standard_normal(300_000), rng.standard_normal(sum(lengths))
+    _, groups = grouped(np, np.repeat(np.arange(len(lengths), dtype=np.float64), lengths))
+    places = rng.permutation(len(x))[: len(weights)].astype(np.int32)
+    _, its = grouped(gpu.xp, gpu.asarray(groups.keys[groups.of]))
+    wanted = host.vectors.group_sums(GroupedPlaces(places=places, groups=groups, weights=weights), x)
+    members = GroupedPlaces(places=gpu.asarray(places), groups=its, weights=gpu.asarray(weights))
+    assert np.array_equal(gpu.to_host(gpu.vectors.group_sums(members, gpu.asarray(x))), wanted)

@@ -38,6 +38,19 @@ def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Any, team: Team)
     return out, compared and not unequal
 
 
+def raised(rows: Csr, cells: Any, factors: Any) -> Any:
+    """Values of rows with their diagonals times factors, float64: of row i that of cell cells[i], mostly 1."""
+    values = rows.values.copy()
+    by = factors[cells]
+    few = np.flatnonzero(by != 1.0)
+    lengths = rows.start[few + 1] - rows.start[few]
+    row = np.repeat(np.arange(len(few)), lengths)
+    entries = np.arange(len(row)) + np.repeat(rows.start[few] - np.cumsum(lengths) + lengths, lengths)
+    own = rows.columns[entries] == few[row]
+    values[entries[own]] *= by[few[row[own]]]
+    return values
+
+
 # -- loops -------------------------------------------------------------------------------------------------------------
 
 

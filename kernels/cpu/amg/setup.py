@@ -51,6 +51,7 @@ class AmgKernels:
     # -- coarse points -------------------------------------------------------------------------------------------------
 
     box_rows = of_team(box_rows.box_rows)
+    raised = staticmethod(open_rows.raised)
     open_rows = of_team(open_rows.open_rows)
 
     def row_measures(self, a: Csr, below: int) -> tuple[Any, Any, Any]:

@@ -13,7 +13,7 @@ from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.cuda.amg import pmis, points
 from dsolver.kernels.cuda.amg.aggregation.setup import CudaAggregation
 from dsolver.kernels.cuda.amg.boxes.box_rows import box_rows
-from dsolver.kernels.cuda.amg.boxes.open_rows import open_rows
+from dsolver.kernels.cuda.amg.boxes.open_rows import open_rows, raised
 from dsolver.kernels.cuda.amg.couplings import coarse_couplings, couplings, row_measures
 from dsolver.kernels.cuda.amg.interpolation import extended_interpolation
 from dsolver.kernels.cuda.amg.interpolation.paths import paths
@@ -49,6 +49,7 @@ class CudaAlgebra(AmgKernels):
 
     box_rows = staticmethod(box_rows)
     open_rows = staticmethod(open_rows)
+    raised = staticmethod(raised)
     row_measures = staticmethod(row_measures)
     couplings = staticmethod(couplings)
     begun = staticmethod(pmis.begun)

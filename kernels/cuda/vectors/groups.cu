@@ -1,29 +1,68 @@
-// Sums over groups of a vector's items, and what is subtracted from each item of a group. A thread an item or a node.
+// Sums over groups of a vector's items, and what is subtracted from each item of a group.
 
 #include "slices.cuh"
 #include "vectors/tree.cuh"
 
-// A step of the tree: what each node adds, in order, of the values of the step before. Of the first step these are
-// items of x at their places, times their weights. Where each group is one item, there is no step (next == nullptr).
-extern "C" __global__ void group_step(
+constexpr int STEPS = 3, SPAN = FAN_IN * FAN_IN * FAN_IN, LANES = FAN_IN * FAN_IN;
+
+// Sums that earlier launches have left, of SPAN items each: those of group g begin at first_of(g). There is room between groups
+// for what is left of the last sum of each, so no list of begins is made: ceil(n / SPAN) <= floor((b + n) / SPAN) - floor(b / SPAN) + 1.
+__device__ __forceinline__ long long first_of(const long long* starts, int group, int launches) {
+    long long first = starts[group];
+    for (int n = 0; n < launches; ++n) first = first / SPAN + group;
+    return first;
+}
+
+// The sum of up to FAN_IN numbers in order. One that is not full gets a zero, as where whole arrays are added.
+template <typename Number>
+__device__ __forceinline__ double ordered_sum(int count, Number number) {
+    double sum = number(0);
+    for (int k = 1; k < count; ++k) sum = __dadd_rn(sum, number(k));
+    return count < FAN_IN ? __dadd_rn(sum, 0.0) : sum;
+}
+
+// Up to SPAN items of a group are added by a block of LANES threads, in `steps` steps of the tree. Items are those of x at their places
+// times their weights, or what `before` launches have left of them. last: whether each group is one sum then, at its number.
+extern "C" __global__ void __launch_bounds__(LANES) sum_groups(
     const double* __restrict__ values, const int* __restrict__ places, const double* __restrict__ weights,
-    const int* __restrict__ next, int items, int nodes, double* __restrict__ out
+    const long long* __restrict__ starts, int items, int groups, int before, int steps, int last, double* __restrict__ out
 ) {
+    __shared__ double sums[STEPS][LANES];
     next_may_start();
     wait_for_last_launch();
-    const int node = blockIdx.x * blockDim.x + threadIdx.x;
-    if (node >= nodes) return;
-    double sum = 0.0;
-    for (int k = 0; k < (next ? FAN_IN : 1); ++k) {
-        const int item = next ? next[static_cast<long long>(k) * nodes + node] : node;
-        double value = 0.0;
-        if (item < items) {
-            value = values[places ? places[item] : item];
-            if (weights) value = __dmul_rn(value, weights[item]);
+    const int lane = threadIdx.x;
+    int group = blockIdx.x, part = 0;
+    if (!last) {
+        int low = 0, high = groups - 1;   // the last group that does not begin behind this block
+        while (low < high) {
+            const int middle = (low + high + 1) / 2;
+            if (first_of(starts, middle, before + 1) <= blockIdx.x) low = middle;
+            else high = middle - 1;
         }
-        sum = k ? __dadd_rn(sum, value) : value;
+        group = low;
+        part = blockIdx.x - static_cast<int>(first_of(starts, group, before + 1));
     }
-    out[node] = sum;
+    long long count = (group + 1 < groups ? starts[group + 1] : items) - starts[group];
+    for (int n = 0; n < before; ++n) count = (count + SPAN - 1) / SPAN;
+    count -= static_cast<long long>(part) * SPAN;
+    if (count <= 0) return;   // room between two groups
+    const long long first = first_of(starts, group, before) + static_cast<long long>(part) * SPAN;
+    const auto item = [&](long long i) {
+        const double value = values[places ? places[i] : i];
+        return weights ? __dmul_rn(value, weights[i]) : value;
+    };
+    if (steps == 0 && lane == 0) out[blockIdx.x] = item(first);
+    int nodes = count < SPAN ? static_cast<int>(count) : SPAN;
+    for (int step = 0; step < steps; ++step) {
+        const int numbers = nodes - lane * FAN_IN, some = numbers < FAN_IN ? numbers : FAN_IN;
+        if (some > 0)
+            sums[step][lane] = ordered_sum(some, [&](int k) {
+                return step ? sums[step - 1][lane * FAN_IN + k] : item(first + lane * FAN_IN + k);
+            });
+        nodes = (nodes + FAN_IN - 1) / FAN_IN;
+        __syncthreads();
+    }
+    if (steps && lane == 0) out[blockIdx.x] = sums[steps - 1][0];
 }
 
 // x -= total / size of the item's group, times its weight.

@@ -1,12 +1,13 @@
-"""Groups of a vector's items on a GPU, a launch for each step of a sum's tree: see `dsolver.kernels.vectors`."""
+"""Groups of a vector's items on a GPU, a launch for three steps of a sum's tree: see `dsolver.kernels.vectors`."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import cupy
 import numpy as np
 
+from dsolver.kernels.contract import FAN_IN
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.formats.layout import Array
@@ -14,23 +15,30 @@ from dsolver.kernels.reductions import GroupedPlaces
 
 FILE, DTYPE = "vectors/groups.cu", "float64"
 THREADS: Final = 256
+STEPS: Final = 3
+"""Steps of the tree that a launch takes, as groups.cu says too."""
+SPAN: Final = FAN_IN**STEPS
+"""Items that a block adds up."""
+BLOCK: Final = (FAN_IN ** (STEPS - 1),)
 NONE: Final = np.uintp(0)
 
 
 def group_sums(members: GroupedPlaces, x: Array) -> Array:
     """See `Vectors.group_sums`: the bits of additions of whole arrays."""
-    groups, weights = members.groups, NONE if members.weights is None else members.weights
-    steps = groups.steps or (NONE,)
-    nodes = [len(step[0]) for step in groups.steps] or [len(groups.keys)]
-    items, values = len(groups.of), x
-    places: Any = NONE if members.places is None else members.places
-    for step, count in zip(steps, nodes, strict=True):
-        out = cupy.empty(count)
-        if count:
-            arguments = (values, places, weights, step, np.int32(items), np.int32(count), out)
-            launch_early(kernel(FILE, "group_step", DTYPE), (-(-count // THREADS),), (THREADS,), arguments)
-        values, places, weights, items = out, NONE, NONE, count
-    return values
+    groups, depth = members.groups, members.groups.depth
+    count = len(groups.keys)
+    places, weights = (NONE if each is None else each for each in (members.places, members.weights))
+    sums = groups.starts, np.int32(len(groups.of)), np.int32(count)
+    run, values, room, before = kernel(FILE, "sum_groups", DTYPE), x, len(groups.of), 0
+    while depth > STEPS:
+        room = room // SPAN + count
+        out = cupy.empty(room)
+        launch_early(run, (room,), BLOCK, (values, places, weights, *sums, *map(np.int32, (before, STEPS, 0)), out))
+        values, places, weights, before, depth = out, NONE, NONE, before + 1, depth - STEPS
+    out = cupy.empty(count)
+    if count:
+        launch_early(run, (count,), BLOCK, (values, places, weights, *sums, *map(np.int32, (before, depth, 1)), out))
+    return out
 
 
 def less_means(members: GroupedPlaces, totals: Array, sizes: Array, x: Array) -> None:

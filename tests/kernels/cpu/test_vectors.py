@@ -11,6 +11,16 @@ from dsolver.kernels import load
 from dsolver.kernels.cpu.vectors import CpuVectors
 
 
+def test_the_order_of_some_rows_is_that_of_a_box_without_the_others() -> None:
+    for name in ("cpu", "numpy"):
+        layouts, closed = load(name).layouts, np.random.default_rng(1).random(210) < 0.6
+        wanted = layouts.opened(layouts.plain((7, 5, 6)), closed)
+        found = layouts.some((7, 5, 6), np.flatnonzero(~closed).astype(np.int32))
+        for part in ("position", "row", "color", "color_slices") if layouts.guard else ():
+            assert np.array_equal(getattr(found, part), getattr(wanted, part)), part
+        assert not layouts.guard or (found.size, found.in_order, found.places.shape) == (wanted.size, False, (210,))
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_cells_that_are_left_out_are_neither_loaded_nor_unloaded(dtype: str, order: Literal["C", "F"]) -> None:

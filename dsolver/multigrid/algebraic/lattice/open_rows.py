@@ -23,15 +23,15 @@ from dsolver.grid.numbering import chunk_numbering, own_number
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import OpenBox
-from dsolver.kernels.formats.csr import of_entries
+from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, starts
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
-from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, own_bounds, owners_in
+from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds, owners_in
 
 
 @final
@@ -90,7 +90,7 @@ def open_rows(
     return OpenRows(
         rows=rows,
         blocks=engine.per_chunk(_block, rows),
-        layouts=engine.per_chunk(partial(_layouts, partition=partition, bounds=bounds), closed),
+        layouts=engine.per_chunk(partial(_layouts, partition=partition), cells),
         bounds=bounds,
         senders=engine.partners(rows.at("neighbors")),
         reach=reach,
@@ -213,7 +213,7 @@ def _brought(
     found = DistributedRows.of(backend.amg, bounds, number, rows)
     return BroughtRows(
         rows=found,
-        origin=partition.domain.rows_of(box, like=start)[cells],
+        origin=partition.domain.row_of(box, cells),
         near=np.empty((count, 0), like=start),
         named=owners_in(bounds, found.window),
         mirrored=mirrored,
@@ -225,19 +225,10 @@ def _block(backend: Backend, _: int, rows: LevelRows) -> RowBlock:
     return RowBlock(start=matrix.start, columns=slots, values=matrix.values, plan=rows.plan)
 
 
-def _raised(_: Backend, __: int, block: RowBlock, cells: Any, factors: Any) -> Any:
+def _raised(backend: Backend, _: int, block: RowBlock, cells: Any, factors: Any) -> Any:
     """float64 (entries,): values of a chunk's rows with their diagonal times factors."""
-    values: F64 = block.values.copy()
-    by = factors.T.reshape(-1)[cells]
-    raised: I64 = np.flatnonzero(by != 1.0)  # the rows of closed regions, which are few
-    begins = block.start[raised]
-    few = starts(block.start[raised + 1] - begins)
-    count = int(few[-1])
-    row = of_entries(few, count)
-    entries = begins[row] + np.arange(count, like=few) - few[row]
-    own = np.flatnonzero(block.columns[entries] == raised[row])
-    values[entries[own]] *= by[raised[row[own]]]
-    return values
+    rows = Csr(*map(backend.amg.asarray, (block.start, block.columns, block.values)))
+    return backend.amg.raised(rows, cells, backend.amg.asarray(factors).T.reshape(-1))
 
 
 def _rows_with(_: Backend, __: int, rows: LevelRows, values: Any) -> LevelRows:
@@ -254,8 +245,7 @@ def _all_layouts(backend: Backend, number: int, *, partition: Partition) -> Open
     return OpenLayouts(box=backend.layouts.plain(box.shape), rows=(rows, rows))
 
 
-def _layouts(backend: Backend, number: int, closed: Any, *, partition: Partition, bounds: Bounds) -> OpenLayouts:
+def _layouts(backend: Backend, number: int, cells: Any, *, partition: Partition) -> OpenLayouts:
     box = partition[own_number(partition, number)].box
-    first, last = own_bounds(bounds, number)
-    rows = backend.layouts.plain((last - first, 1, 1))
-    return OpenLayouts(box=backend.layouts.opened(backend.layouts.plain(box.shape), closed), rows=(rows, rows))
+    rows = backend.layouts.plain((len(cells), 1, 1))
+    return OpenLayouts(box=backend.layouts.some(box.shape, cells), rows=(rows, rows))

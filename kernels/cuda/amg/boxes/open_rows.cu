@@ -49,3 +49,14 @@ extern "C" __global__ void fill_open(
         values[k++] = weight;
     });
 }
+
+// Values of rows with their diagonal times the factor of its cell. A thread a row, whose other values it copies.
+extern "C" __global__ void raise_diagonal(
+    const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values,
+    const int* __restrict__ cells, const double* __restrict__ factors, int rows, double* __restrict__ out
+) {
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    const double factor = factors[cells[row]];
+    for (long long k = start[row]; k < start[row + 1]; ++k) out[k] = columns[k] == row ? values[k] * factor : values[k];
+}

@@ -43,3 +43,12 @@ def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Array) -> tuple[
     if rows:
         kernel(FILE, "fill_open", DTYPE)(grid, (THREADS,), (*given, *out))
     return out, False
+
+
+def raised(rows: Csr, cells: Array, factors: Array) -> Array:
+    """See `dsolver.kernels.cpu.amg.open_rows.raised`."""
+    out = cupy.empty_like(rows.values)
+    if rows.size:
+        arguments = (*rows, cells, cupy.ascontiguousarray(factors), np.int32(rows.size), out)
+        kernel(FILE, "raise_diagonal", DTYPE)((-(-rows.size // THREADS),), (THREADS,), arguments)
+    return out

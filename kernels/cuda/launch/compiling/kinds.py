@@ -52,7 +52,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         amg/couplings.cu float64 measure couple_1 count_coarse_1 fill_coarse_1
         amg/couplings.cu float64 couple_8 count_coarse_8 fill_coarse_8
         amg/pmis.cu float64 begin settle_1 settle_8
-        amg/boxes/open_rows.cu float64 count_open fill_open
+        amg/boxes/open_rows.cu float64 count_open fill_open raise_diagonal
         amg/points.cu float64 numbered states_of of_coarse leads through damped
         csr/rows.cu float64 lengths guarded_diagonal diagonal
         csr/rows.cu float32 lengths guarded_diagonal diagonal_in_range spmv_16 spmv_32
@@ -79,7 +79,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         csr/chunks.cu float32 find_chunks fill_chunks first_close sweep_dot_close
         csr/chunks.cu float64 find_chunks fill_chunks spmv_close spmv_dot_close
         lattice/components.cu float64 first_roots join_linked take_least spread_least
-        vectors/groups.cu float64 group_step less_means
+        vectors/groups.cu float64 sum_groups less_means
     """),
     "grids": _programs("""
         lattice/halving/star.cu float64 galerkin_star
