@@ -6,9 +6,8 @@ than many small ones.
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from operator import add
 from typing import Any, TypeVar
 
@@ -50,18 +49,20 @@ class Groups:
             steps, nodes = steps + 1, -(-nodes // FAN_IN)
         return steps
 
-    @cached_property
-    def steps(self) -> tuple[Array, ...]:
+    def steps(self, xp: Any) -> tuple[Array, ...]:
         """Steps from the items up: int32 (FAN_IN, nodes), what each node adds, in order, of the step before.
 
         A number that is none of these stands for nothing. Kernels for GPUs find nodes by `starts` alone.
         """
-        xp = np if isinstance(self.starts, np.ndarray) else importlib.import_module("cupy")
-        return tuple(_steps(xp, self))
+        known = self.__dict__  # as functools.cached_property keeps it
+        if "known steps" not in known:
+            known["known steps"] = tuple(_steps(xp, self))
+        found: tuple[Array, ...] = known["known steps"]
+        return found
 
     def sums(self, xp: Any, values: Array) -> Array:
         """The sum of each group's items: float64 (groups,), of float64 (items,)."""
-        for step in self.steps:
+        for step in self.steps(xp):
             padded = xp.concatenate([values, xp.zeros(1)])
             values = padded[step[0]]
             for places in step[1:]:

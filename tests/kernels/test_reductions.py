@@ -65,7 +65,7 @@ def test_items_of_a_vector_less_the_means_of_their_groups(name: str, groups: int
 def test_groups_of_one_item_and_none() -> None:
     order, groups = grouped(np, np.array([3.0, 1.0, 2.0]))
     assert order.tolist() == [1, 2, 0]
-    assert groups.steps == ()
+    assert groups.steps(np) == ()
     assert groups.sums(np, np.array([5.0, 6.0, 7.0])).tolist() == [5.0, 6.0, 7.0]
     _, none = grouped(np, np.zeros(0))
     assert none.sums(np, np.zeros(0)).shape == none.keys.shape == (0,)
