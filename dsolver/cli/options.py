@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeVar, cast, final
 
 import click
 
-from dsolver.cli import progress
-from dsolver.errors import InputError
+from dsolver.cli import files, progress
+from dsolver.cli.volume import set_volume
 from dsolver.kernels import DTYPES
 
 if TYPE_CHECKING:
@@ -31,6 +31,21 @@ def with_options(*options: Callable[..., Any]) -> Callable[[F], F]:
         for option in reversed(options):
             command = option(command)
         return command
+
+    return add
+
+
+def collected(name: str, kind: type[Any], *options: Callable[..., Any]) -> Callable[[F], F]:
+    """Decorator of a command that gets these options; those that are fields of a dataclass come as one argument."""
+    names = [field.name for field in fields(kind)]
+
+    def add(command: F) -> F:
+        @wraps(command)
+        def collecting(*args: Any, **values: Any) -> Any:
+            made = kind(**{each: values.pop(each) for each in names})
+            return command(*args, **{name: made}, **values)
+
+        return with_options(*options)(cast(F, collecting))
 
     return add
 
@@ -60,7 +75,80 @@ class Command(click.Command):
         return super().parse_args(ctx, written)
 
 
-where_options = with_options(
+@final
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """The cluster, engine and device of a command: see `cluster.runtime.connect` and `cluster.local.ClusterOptions`."""
+
+    engine: EngineName
+    device: DeviceName
+    kernels: KernelsName
+    workers: int | None
+    scheduler: str | None
+    wait: int | None = None
+
+    def __post_init__(self) -> None:
+        self.cluster()  # what they say of a cluster is checked before anything is done
+
+    def cluster(self) -> ClusterOptions:
+        """The choice of a cluster."""
+        from dsolver.cluster.local import ClusterOptions  # as below: commands without a cluster need not wait for it
+
+        return ClusterOptions(
+            workers=self.workers,
+            scheduler=self.scheduler,
+            wait=self.wait,
+            device="cpu" if self.kernels == "numpy" and self.device == "auto" else self.device,
+            engine=self.engine,
+        )
+
+    @contextmanager
+    def client(self) -> Iterator[Client | None]:
+        """The client, while the cluster is open; None, where none is asked for."""
+        if self.workers is None and self.scheduler is None:
+            yield None
+            return
+        from dsolver.cluster.local import open_client
+
+        with ExitStack() as open_, progress.announced(self._awaited):
+            client = open_.enter_context(open_client(self.cluster()))
+            closing = open_.pop_all()
+        with closing:
+            if client is not None and progress.talks():
+                with suppress(KeyError, AttributeError):  # a scheduler without dashboard
+                    click.echo(f"dashboard: {_page(client, client.dashboard_link)}", err=True)
+            yield client
+
+    @property
+    def gpu_here(self) -> bool:
+        """Whether the GPU of this process does the arithmetic."""
+        from dsolver.session.arguments import on_gpu_here
+        from dsolver.session.options import Setup
+
+        alone = self.workers is None and self.scheduler is None
+        return alone and on_gpu_here(Setup(device=self.device, kernels=self.kernels))
+
+    @property
+    def _awaited(self) -> str:
+        """The text shown while `client` waits."""
+        if self.wait is not None:
+            return f"waiting for {self.wait} workers at {self.scheduler} ..."
+        if self.scheduler is not None:
+            return f"connecting to {self.scheduler} ..."
+        return f"starting {self.workers} workers on this machine ..."
+
+    @contextmanager
+    def runtime(self) -> Iterator[Runtime]:
+        """The runtime, while the cluster is open."""
+        from dsolver.cluster.runtime import connect
+
+        with self.client() as client:
+            yield connect(client, engine=self.engine, device=self.device, kernels=self.kernels)
+
+
+where_options = collected(
+    "place",
+    Where,
     click.option(
         "--chunks",
         cls=Several,
@@ -156,57 +244,6 @@ def json_option(what: str, example: str) -> Callable[[F], F]:
     )
 
 
-spans_option = click.option(
-    "--spans",
-    "spans_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write what ran when, in the iterations that were measured, as JSON lines.  Example: --spans spans.jsonl",
-)
-trace_option = click.option(
-    "--trace",
-    "trace_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the same as a trace, which ui.perfetto.dev and chrome://tracing open.  Example: --trace trace.json",
-)
-volume_options = with_options(
-    click.option("-q", "--quiet", is_flag=True, help="Print the outcome alone: no progress, no details."),
-    click.option("-v", "--verbose", is_flag=True, help="Also say what is decided and done on the way."),
-)
-"""--quiet and --verbose."""
-
-
-def set_volume(*, quiet: bool, verbose: bool) -> None:
-    """Show this package's log on stderr: everything, warnings, or errors alone. InputError: both were asked for."""
-    if quiet and verbose:
-        raise InputError("--quiet and --verbose exclude each other")
-    handler = logging.StreamHandler()  # to stderr
-    handler.setFormatter(_LogLines("%(levelname)s %(message)s"))
-    ours = logging.getLogger("dsolver")
-    ours.handlers = [handler]
-    ours.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
-    for name in ("asyncio", "distributed.batched"):
-        logging.getLogger(name).addFilter(worth_telling)
-
-
-class _LogLines(logging.Formatter):
-    """Lines of the log. That kernels are compiled is a warning only so that Python shows it by itself."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return record.getMessage() if record.name.endswith(".first_use") else super().format(record)
-
-
-CUT_OFF: Final = ("Task exception was never retrieved", "Batched Comm Closed")
-"""Beginnings of what Dask logs of calls and of messages that a lost connection has cut off."""
-
-
-def worth_telling(record: logging.LogRecord) -> bool:
-    """False for what a lost connection has cut off: the command itself says that the cluster is gone."""
-    error = record.exc_info[1] if record.exc_info else None
-    return not (isinstance(error, OSError) and record.getMessage().startswith(CUT_OFF))
-
-
 force_option = click.option(
     "--force", is_flag=True, help="Replace an output file that exists. Default: refuse to start."
 )
@@ -214,73 +251,55 @@ force_option = click.option(
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Where:
-    """The cluster, engine and device of a command: see `cluster.runtime.connect` and `cluster.local.ClusterOptions`."""
+class Outputs:
+    """What a command writes and says beside its result; ``-`` for the JSON file is stdout."""
 
-    engine: EngineName
-    device: DeviceName
-    kernels: KernelsName
-    workers: int | None
-    scheduler: str | None
-    wait: int | None = None
-
-    def __post_init__(self) -> None:
-        self.cluster()  # what they say of a cluster is checked before anything is done
-
-    def cluster(self) -> ClusterOptions:
-        """The choice of a cluster."""
-        from dsolver.cluster.local import ClusterOptions  # as below: commands without a cluster need not wait for it
-
-        return ClusterOptions(
-            workers=self.workers,
-            scheduler=self.scheduler,
-            wait=self.wait,
-            device="cpu" if self.kernels == "numpy" and self.device == "auto" else self.device,
-            engine=self.engine,
-        )
-
-    @contextmanager
-    def client(self) -> Iterator[Client | None]:
-        """The client, while the cluster is open; None, where none is asked for."""
-        if self.workers is None and self.scheduler is None:
-            yield None
-            return
-        from dsolver.cluster.local import open_client
-
-        with ExitStack() as open_, progress.announced(self._awaited):
-            client = open_.enter_context(open_client(self.cluster()))
-            closing = open_.pop_all()
-        with closing:
-            if client is not None and progress.talks():
-                with suppress(KeyError, AttributeError):  # a scheduler without dashboard
-                    click.echo(f"dashboard: {_page(client, client.dashboard_link)}", err=True)
-            yield client
+    json_file: Path | None
+    spans_file: Path | None
+    trace_file: Path | None
+    force: bool
+    quiet: bool
+    verbose: bool
 
     @property
-    def gpu_here(self) -> bool:
-        """Whether the GPU of this process does the arithmetic."""
-        from dsolver.session.arguments import on_gpu_here
-        from dsolver.session.options import Setup
+    def alone(self) -> bool:
+        """Whether stdout is to have nothing but JSON."""
+        return self.json_file == files.STDOUT
 
-        alone = self.workers is None and self.scheduler is None
-        return alone and on_gpu_here(Setup(device=self.device, kernels=self.kernels))
+    def begin(self, *others: Path | None) -> None:
+        """Set the volume and refuse files that are there, or that are one of others. InputError: it is so."""
+        set_volume(quiet=self.quiet, verbose=self.verbose)
+        for file in (self.spans_file, self.trace_file, None if self.alone else self.json_file):
+            files.check_output(file, force=self.force)
+        files.check_apart(*others, self.spans_file, self.trace_file, self.json_file)
 
-    @property
-    def _awaited(self) -> str:
-        """The text shown while `client` waits."""
-        if self.wait is not None:
-            return f"waiting for {self.wait} workers at {self.scheduler} ..."
-        if self.scheduler is not None:
-            return f"connecting to {self.scheduler} ..."
-        return f"starting {self.workers} workers on this machine ..."
 
-    @contextmanager
-    def runtime(self) -> Iterator[Runtime]:
-        """The runtime, while the cluster is open."""
-        from dsolver.cluster.runtime import connect
-
-        with self.client() as client:
-            yield connect(client, engine=self.engine, device=self.device, kernels=self.kernels)
+def output_options(what: str, example: str) -> Callable[[F], F]:
+    """Options of `Outputs`; what, example: as of `json_option`."""
+    return collected(
+        "outputs",
+        Outputs,
+        json_option(what, example),
+        click.option(
+            "--spans",
+            "spans_file",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Write what ran when, in the iterations that were measured, as JSON lines.  "
+            "Example: --spans spans.jsonl",
+        ),
+        click.option(
+            "--trace",
+            "trace_file",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Write the same as a trace, which ui.perfetto.dev and chrome://tracing open.  "
+            "Example: --trace trace.json",
+        ),
+        force_option,
+        click.option("-q", "--quiet", is_flag=True, help="Print the outcome alone: no progress, no details."),
+        click.option("-v", "--verbose", is_flag=True, help="Also say what is decided and done on the way."),
+    )
 
 
 def _page(client: Client, link: str) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from pathlib import Path
-from typing import Any
 
 import click
 
@@ -13,13 +11,9 @@ from dsolver.cli import files, progress
 from dsolver.cli.hpcg.report import show
 from dsolver.cli.options import (
     Command,
+    Outputs,
     Where,
-    force_option,
-    json_option,
-    set_volume,
-    spans_option,
-    trace_option,
-    volume_options,
+    output_options,
     where_options,
 )
 from dsolver.grid.box import Triple, three
@@ -75,11 +69,7 @@ reached or has failed, 130 interrupted.
     metavar="K",
     help="Run exactly K iterations and report the residuals, without checks and rating. Default: the whole procedure.",
 )
-@json_option("the results", "out.json")
-@spans_option
-@trace_option
-@force_option
-@volume_options
+@output_options("the results", "out.json")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -91,21 +81,15 @@ def command(
     precond_dtype: str,
     seconds: float,
     iterations: int | None,
-    json_file: Path | None,
-    spans_file: Path | None,
-    trace_file: Path | None,
-    force: bool,
-    quiet: bool,
-    verbose: bool,
-    **where: Any,
+    place: Where,
+    outputs: Outputs,
 ) -> None:
     """Run the HPCG benchmark's problem and procedure, and rate this machine or cluster.
 
     Solves a 27-point system by conjugate gradients with a multigrid preconditioner, checks the result as the HPCG
     benchmark does, and tells the speed in GF/s (1e9 floating-point operations a second). No official HPCG submission.
     """
-    set_volume(quiet=quiet, verbose=verbose)
-    place = Where(**where)
+    outputs.begin()
     options = benchmark.HpcgOptions(
         grid=grid,
         chunks=three("chunks", chunks) if chunks else None,
@@ -114,18 +98,15 @@ def command(
         iterations=iterations,
         precond_dtype=precond_dtype,
     )
-    for file in (json_file, spans_file, trace_file):
-        if file != files.STDOUT:
-            files.check_output(file, force=force)
-    files.check_apart(json_file, spans_file, trace_file)
     begun = f"benchmark of {' x '.join(map(str, grid))} points ..."
-    with place.runtime() as runtime, progress.shown(quiet=quiet) as report, progress.announced(begun, unless=report):
+    shown = progress.shown(quiet=outputs.quiet)
+    with place.runtime() as runtime, shown as report, progress.announced(begun, unless=report):
         result = benchmark.run(runtime, options, report or progress.Phases())
         workers = runtime.workers_used(prod(result.chunks))
-    if json_file != files.STDOUT:
-        show(result, workers, quiet=quiet)
-    if json_file is not None:
-        files.write_json(json_file, result.to_json())
-    files.write_spans(result.spans, spans_file, trace_file)
+    if not outputs.alone:
+        show(result, workers, quiet=outputs.quiet)
+    if outputs.json_file is not None:
+        files.write_json(outputs.json_file, result.to_json())
+    files.write_spans(result.spans, outputs.spans_file, outputs.trace_file)
     if result.valid is False:
         ctx.exit(1)

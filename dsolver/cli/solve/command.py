@@ -16,15 +16,11 @@ import dsolver.benchmarks.hpcg  # whose V-cycle is one of the names of --precond
 from dsolver.cli import files, progress
 from dsolver.cli.options import (
     Command,
+    Outputs,
     Where,
     dtype_option,
-    force_option,
-    json_option,
+    output_options,
     precond_dtype_option,
-    set_volume,
-    spans_option,
-    trace_option,
-    volume_options,
     where_options,
 )
 from dsolver.cli.solve.prepared import check_room, saves
@@ -139,11 +135,7 @@ be reached or has failed, 130 interrupted.
 @click.option(
     "--resume", is_flag=True, help="Begin at the newest save of --checkpoint; at --x0 where nothing was saved."
 )
-@json_option("status, iterations, residuals and times", "-")
-@spans_option
-@trace_option
-@force_option
-@volume_options
+@output_options("status, iterations, residuals and times", "-")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -175,28 +167,18 @@ def command(
     checkpoint: Path | None,
     every: float | None,
     resume: bool,
-    json_file: Path | None,
-    spans_file: Path | None,
-    trace_file: Path | None,
-    force: bool,
-    quiet: bool,
-    verbose: bool,
-    **where: Any,
+    place: Where,
+    outputs: Outputs,
 ) -> None:
     """Solve A x = b on a grid of two or three dimensions, or with a matrix from a file, by a preconditioned method.
 
     A is a stencil (--problem), diffusion with coefficients from files (--kappa and the options after it, or a case
     file), or a matrix (--matrix). Coefficients that are functions need Python: call dsolver.solve there.
     """
-    set_volume(quiet=quiet, verbose=verbose)
-    place = Where(**where)
+    outputs.begin(out)
     store = saves(checkpoint, every, resume=resume)
     options = Options(rtol=rtol, atol=atol, maxiter=maxiter, checkpoint=store, resume=store if resume else None)
-    files.check_output(out, force=force, suffixes=(*files.ARRAYS, *files.VECTORS))
-    alone = json_file == files.STDOUT
-    for written in (spans_file, trace_file, None if alone else json_file):
-        files.check_output(written, force=force)
-    files.check_apart(out, spans_file, trace_file, json_file)
+    files.check_output(out, force=outputs.force, suffixes=(*files.ARRAYS, *files.VECTORS))
     by_workers = file is not None and place.scheduler is not None and not grid and partition == "rows"
     with ExitStack() as open_:
         client = open_.enter_context(place.client()) if by_workers else None
@@ -231,7 +213,7 @@ def command(
             if given is not None:
                 files.check_input(given, problem.shape)
         client = client or open_.enter_context(place.client())
-        report = open_.enter_context(progress.shown(quiet=quiet))
+        report = open_.enter_context(progress.shown(quiet=outputs.quiet))
         rows = " rows" * problem.flat
         begun = f"solving {problem.name}, {' x '.join(map(str, problem.shape))}{rows} ..."
         open_.enter_context(progress.announced(begun, unless=report))
@@ -270,19 +252,19 @@ def command(
             checkpoint=options.checkpoint,
             resume=options.resume,
             progress=progress.reporter(report, options.iterations) if report and not several else None,
-            spans=_nowhere if spans_file is None and trace_file is not None else spans_file,
+            spans=_nowhere if outputs.spans_file is None and outputs.trace_file is not None else outputs.spans_file,
         )
         if out is not None:
             files.write_array(out, found.x, len(problem.shape))
     solutions: Sequence[Solution] = found if several else [found]
-    files.write_spans((span for solution in solutions for span in solution.spans), None, trace_file)
-    if not (quiet or alone):
+    files.write_spans((span for solution in solutions for span in solution.spans), None, outputs.trace_file)
+    if not (outputs.quiet or outputs.alone):
         show(solutions, out)
-    if json_file is not None:
+    if outputs.json_file is not None:
         facts = [facts_of(problem, solution) for solution in solutions]
-        files.write_json(json_file, json.dumps(facts if several else facts[0], indent=1))
+        files.write_json(outputs.json_file, json.dumps(facts if several else facts[0], indent=1))
     worst = next((solution.status for solution in solutions if not solution.converged), solutions[0].status)
-    click.echo(f"{worst}: {ADVICE.get(worst, worst.advice)}", err=alone)
+    click.echo(f"{worst}: {ADVICE.get(worst, worst.advice)}", err=outputs.alone)
     if not found.converged:
         ctx.exit(1)
 
