@@ -11,7 +11,8 @@ import click
 import dsolver
 import dsolver.benchmarks.hpcg  # whose V-cycle is one of the names of --precond
 from dsolver.cli import files
-from dsolver.cli.options import Command, dtype_option, force_option, json_option, precond_dtype_option
+from dsolver.cli.options import Command, dtype_option, precond_dtype_option
+from dsolver.cli.outputs import force_option, json_option
 from dsolver.cli.system.choice import system_of, system_options
 from dsolver.cluster.runtime import DeviceName
 from dsolver.krylov.methods import METHODS

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dsolver.cli import files
-from dsolver.cli.options import force_option
+from dsolver.cli.outputs import force_option
 from dsolver.cli.progress import announced
 from dsolver.monitor.pages.report import read, write
 

@@ -9,13 +9,8 @@ import click
 from dsolver.benchmarks import hpcg as benchmark
 from dsolver.cli import files, progress
 from dsolver.cli.hpcg.report import show
-from dsolver.cli.options import (
-    Command,
-    Outputs,
-    Where,
-    output_options,
-    where_options,
-)
+from dsolver.cli.options import Command, Where, where_options
+from dsolver.cli.outputs import Outputs, output_options
 from dsolver.grid.box import Triple, three
 from dsolver.grid.coloring import Order
 from dsolver.kernels import DTYPES

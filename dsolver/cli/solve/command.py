@@ -14,15 +14,8 @@ import click
 import dsolver
 import dsolver.benchmarks.hpcg  # whose V-cycle is one of the names of --precond
 from dsolver.cli import files, progress
-from dsolver.cli.options import (
-    Command,
-    Outputs,
-    Where,
-    dtype_option,
-    output_options,
-    precond_dtype_option,
-    where_options,
-)
+from dsolver.cli.options import Command, Where, dtype_option, precond_dtype_option, where_options
+from dsolver.cli.outputs import Outputs, output_options
 from dsolver.cli.solve.prepared import check_room, saves
 from dsolver.cli.solve.shown import facts_of, show
 from dsolver.cli.system.choice import system_of, system_options

@@ -1,0 +1,83 @@
+"""Outputs of a command beside its result, and the options for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import click
+
+from dsolver.cli import files
+from dsolver.cli.options import F, collected
+from dsolver.cli.volume import set_volume
+
+force_option = click.option(
+    "--force", is_flag=True, help="Replace an output file that exists. Default: refuse to start."
+)
+
+
+def json_option(what: str, example: str) -> Callable[[F], F]:
+    """The option --json, which writes something (in words) to a file, for `example`, or to stdout."""
+    return click.option(
+        "--json",
+        "json_file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help=f"Also write {what} to this file, as JSON; with - to stdout, which then has nothing else.  "
+        f"Example: --json {example}",
+    )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """Files and words of a command beside its result; ``-`` for the JSON file is stdout."""
+
+    json_file: Path | None
+    spans_file: Path | None
+    trace_file: Path | None
+    force: bool
+    quiet: bool
+    verbose: bool
+
+    @property
+    def alone(self) -> bool:
+        """Whether stdout is to have nothing but JSON."""
+        return self.json_file == files.STDOUT
+
+    def begin(self, *others: Path | None) -> None:
+        """Set the volume and refuse files that are there, or that are one of others. InputError: it is so."""
+        set_volume(quiet=self.quiet, verbose=self.verbose)
+        for file in (self.spans_file, self.trace_file, None if self.alone else self.json_file):
+            files.check_output(file, force=self.force)
+        files.check_apart(*others, self.spans_file, self.trace_file, self.json_file)
+
+
+def output_options(what: str, example: str) -> Callable[[F], F]:
+    """Options of `Outputs`; what, example: as of `json_option`."""
+    return collected(
+        "outputs",
+        Outputs,
+        json_option(what, example),
+        click.option(
+            "--spans",
+            "spans_file",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Write what ran when, in the iterations that were measured, as JSON lines.  "
+            "Example: --spans spans.jsonl",
+        ),
+        click.option(
+            "--trace",
+            "trace_file",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Write the same as a trace, which ui.perfetto.dev and chrome://tracing open.  "
+            "Example: --trace trace.json",
+        ),
+        force_option,
+        click.option("-q", "--quiet", is_flag=True, help="Print the outcome alone: no progress, no details."),
+        click.option("-v", "--verbose", is_flag=True, help="Also say what is decided and done on the way."),
+    )
