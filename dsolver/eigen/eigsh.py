@@ -143,7 +143,8 @@ class _Seeker:
 
     def largest(self, pencil: GivenPencil, terms: Wanted) -> Eigenpairs:
         """Values of largest magnitude: of both ends, unless few iterations at the lower one show nothing negative."""
-        ends = [replace(terms, highest=True), replace(terms, plain=True, probed=PROBED)]
+        others = min(terms.count, math.prod(pencil.problem.grid) - terms.count)  # both ends have none twice
+        ends = [replace(terms, highest=True), replace(terms, count=others, plain=True, probed=PROBED)]
         return replace(self, setup=replace(self.setup, M=None))._found(pencil, ends)
 
     def inside(self, pencil: GivenPencil, terms: Wanted, shift: float) -> Eigenpairs:

@@ -378,6 +378,17 @@ def test_values_within_a_spectrum_in_any_unit(unit: float) -> None:
     assert (found.residuals <= found.limits).all()
 
 
+@pytest.mark.parametrize("k", [5, 8, 12])
+def test_values_of_largest_magnitude_are_most_of_all(k: int) -> None:
+    """Both ends of the spectrum overlapped, and had the values between twice."""
+    half = np.random.default_rng(0).standard_normal((13, 13))
+    A = half + half.T
+    w = np.linalg.eigvalsh(A)
+    found = dsolver.eigsh(sp.csr_array(A), k, which="LM", **HERE)
+    assert found.converged
+    np.testing.assert_allclose(found.values, np.sort(w[np.argsort(-abs(w))[:k]]), rtol=1e-7)
+
+
 def test_factors_leave_a_null_space_that_is_not_known() -> None:
     values = np.where(np.arange(90) % 5 > 0, 1.0 + np.arange(90), 0.0)
     found = dsolver.eigsh(sp.diags_array(values).tocsr(), 20, M="direct", **HERE)
