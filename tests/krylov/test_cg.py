@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 import scipy.sparse
 import scipy.sparse.linalg
 
+import dsolver
 from dsolver import kernels, problems
 from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.engines.base import Engine
@@ -228,3 +231,22 @@ def test_a_solve_may_start_again() -> None:
     system.solve.fill("x", 0.0)
     assert system.history(8) == first
     assert (system.get("b") == system.b).all()
+
+
+def test_no_superstep_compares_its_preconditioner_with_protocols() -> None:
+    """A comparison takes Python 40 us, more than a launch."""
+    problem, b = problems.poisson7((16, 16, 16)), np.random.default_rng(0).standard_normal((16, 16, 16))
+    found: list[str] = []
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_globals.get("__name__") == "typing":
+            found.append(frame.f_code.co_qualname)
+
+    with dsolver.Solver(problem, M="mg", device="cpu") as solver:
+        solver.solve(b)
+        sys.setprofile(note)
+        try:
+            solver.solve(b)
+        finally:
+            sys.setprofile(None)
+    assert not found
