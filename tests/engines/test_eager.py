@@ -13,7 +13,7 @@ from dsolver.engines.transport.base import Alone, Channel
 from dsolver.grid.coloring import Order
 from dsolver.grid.partition import Partition
 from dsolver.kernels import load
-from dsolver.kernels.contract import COPY, Kernel
+from dsolver.kernels.contract import COPY, OF_VECTORS, Kernel
 from dsolver.preconditioners.builder import MakeStored
 from dsolver.problems import hpcg
 
@@ -64,6 +64,7 @@ def test_work_behind_an_exchange_is_waited_for_by_whoever_uses_its_results(
         dot[0] = h.sum()
 
     monkeypatch.setattr(backend.vectors, "took", took, raising=False)
+    monkeypatch.setattr("dsolver.kernels.backend.OF_VECTORS", {*OF_VECTORS, TOOK.name})
     engine = EagerEngine(partition, backend, transport=transport)
     levels = engine.per_chunk(MakeStored(problem=problem, partition=partition, order=Order.parse("color8")))
     layout = levels.at(0, "layout")
