@@ -23,6 +23,7 @@ from dsolver.kernels.cpu.amg import (
     windows,
 )
 from dsolver.kernels.cpu.amg.aggregation.setup import AggregationSetup
+from dsolver.kernels.cpu.csr import ranges
 from dsolver.kernels.cpu.csr.rows import tabulated
 from dsolver.kernels.cpu.loops.team import Team, of_team
 from dsolver.kernels.deferred import Deferred
@@ -83,7 +84,7 @@ class AmgKernels:
 
     # -- windows -------------------------------------------------------------------------------------------------------
 
-    outside = of_team(windows.outside)
+    outside = of_team(ranges.outside)
     distinct = staticmethod(windows.distinct)
 
     def ghosts(self, parts: Sequence[Any], first: int, last: int, end: int = 0) -> tuple[Any, int]:

@@ -13,37 +13,13 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.kernels.amg import WindowNumbers
+from dsolver.kernels.cpu.csr.ranges import BLOCK, WORTH, count_outside, outside
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr, joined
 
-WORTH: Final = 1 << 16
-"""Numbers that are worth a thread."""
 SPREAD: Final = 16
 """The most that numbers may lie apart, for each of them, where tables tell them apart; beyond that they are sorted."""
-
-
-def outside(numbers: Any, first: int, last: int, team: Team) -> Any:
-    """Places of the numbers that are not first .. last: int64, ascending."""
-    return np.concatenate(team.run(_outside, 0, len(numbers), numbers, first, last, worth=WORTH))
-
-
-@compiled()
-def _outside(begin: int, end: int, numbers: Any, first: int, last: int) -> Any:
-    """Without branches: every place is written, and stays where the number lies outside.
-
-    One comparison tells: a number below the first one, less that, is a large one without its sign.
-    """
-    part, width = numbers[begin:end], np.uint64(last - first)
-    count = 0
-    for i in range(len(part)):
-        count += int(np.uint64(part[i] - first) >= width)
-    found = np.empty(count + 1, np.int64)
-    at = 0
-    for i in range(len(part)):
-        found[at] = begin + i
-        at += int(np.uint64(part[i] - first) >= width)
-    return found[:count]
 
 
 def distinct(numbers: Any) -> Any:
@@ -184,14 +160,20 @@ def around(own: Any, ghosts: Any, rows: int, below: int, kind: str) -> Any:
 
 @compiled()
 def _name(begin: int, end: int, places: Any, first: int, rows: int, ghosts: Any, below: int, found: Any) -> None:
-    part, out = places[begin:end], found[begin:end]
-    for i in range(len(part)):
-        place = np.int64(part[i])
-        own = place - below
-        if np.uint64(own) < np.uint64(rows):
-            out[i] = first + own
-        else:
-            out[i] = ghosts[place if place < below else place - rows]
+    part, out, width = places[begin:end], found[begin:end], np.uint64(rows)
+    for low in range(0, len(part), BLOCK):
+        block, names = part[low : low + BLOCK], out[low : low + BLOCK]
+        if not count_outside(block, below, width):
+            for i in range(len(block)):
+                names[i] = np.int64(block[i]) + (first - below)
+            continue
+        for i in range(len(block)):
+            place = np.int64(block[i])
+            own = place - below
+            if np.uint64(own) < width:
+                names[i] = first + own
+            else:
+                names[i] = ghosts[place if place < below else place - rows]
 
 
 def _table(ghosts: Any, rows: int, below: int, low: int, high: int) -> Any:
@@ -206,14 +188,20 @@ def _table(ghosts: Any, rows: int, below: int, low: int, high: int) -> Any:
 def _look_up(
     begin: int, end: int, numbers: Any, first: int, rows: int, table: Any, low: int, below: int, found: Any
 ) -> None:
-    part, out, size = numbers[begin:end], found[begin:end], np.uint64(len(table))
-    for i in range(len(part)):
-        number = part[i]
-        if np.uint64(number - first) < np.uint64(rows):
-            out[i] = number - first + below
-        else:
-            at = np.uint64(number - low)
-            out[i] = table[at] if at < size else 0
+    part, out, size, width = numbers[begin:end], found[begin:end], np.uint64(len(table)), np.uint64(rows)
+    for begun in range(0, len(part), BLOCK):
+        block, places = part[begun : begun + BLOCK], out[begun : begun + BLOCK]
+        if not count_outside(block, first, width):
+            for i in range(len(block)):
+                places[i] = np.int64(block[i]) + (below - first)
+            continue
+        for i in range(len(block)):
+            number = np.int64(block[i])
+            if np.uint64(number - first) < width:
+                places[i] = number - first + below
+            else:
+                at = np.uint64(number - low)
+                places[i] = table[at] if at < size else 0
 
 
 @compiled()
