@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from dsolver.kernels.cpu.csr.ranges import BLOCK, left_out, outside
@@ -19,16 +20,16 @@ FIRST, LAST, SHIFT = 1000, 1300, 7
 def test_numbers_outside_of_a_range_are_found_and_left_out(threads: int, kind: Any, others: str) -> None:
     rng = np.random.default_rng(0)
     numbers = rng.integers(FIRST, LAST, 5 * BLOCK + 3).astype(kind)
-    at = {"none": [], "a few": [0, 3, 4, 700, len(numbers) - 1], "a block": np.arange(BLOCK, 2 * BLOCK + 1)}.get(
-        others, np.arange(len(numbers))
-    )
+    every = np.arange(len(numbers))
+    places = {"none": every[:0], "a few": every[[0, 3, 4, 700, -1]], "a block": every[BLOCK : 2 * BLOCK + 1]}
+    at: npt.NDArray[np.int64] = places.get(others, every)
     numbers[at] = rng.choice([FIRST - 1, 0, LAST, LAST + 9], len(at))
     values, team = rng.random(len(numbers)), Team(threads, worth=1)
     found = outside(numbers, FIRST, LAST, team)
     assert found.dtype == np.int64
-    assert found.tolist() == list(at)
+    assert found.tolist() == at.tolist()
     columns, left = left_out(found, numbers, values, SHIFT, team)
-    kept = np.setdiff1d(np.arange(len(numbers)), at)
+    kept = np.delete(every, at)
     assert columns.dtype == np.int32
     assert columns.tolist() == (numbers[kept] - SHIFT).tolist()
     assert left.tolist() == values[kept].tolist()
