@@ -265,7 +265,7 @@ def test_a_scheduler_that_hangs_is_waited_for_once(
             raise
 
     for module in (rank_calls, rank_blocks, blocks, devices):
-        monkeypatch.setattr(module, "ANSWER", 10.0)
+        monkeypatch.setattr(module, "ANSWER", 6.0)
         monkeypatch.setattr(module, "wait_for", counted)
     with scheduler_and_workers(tmp_path, 2) as (client, processes), dsolver.Solver(PROBLEM, client=client) as solver:
         scheduler, *workers = processes
@@ -274,7 +274,7 @@ def test_a_scheduler_that_hangs_is_waited_for_once(
             watch.strike(lambda: send(scheduler, signal.SIGSTOP))
         with pytest.raises(ClusterError, match="does not answer any more"):
             solver.solve(B, callback=watch if running else None)
-        assert waits.count(10.0) == 1
+        assert waits.count(6.0) == 1
         send(scheduler, signal.SIGCONT)
         for worker in workers:
             worker.terminate()
