@@ -97,8 +97,8 @@ class System:
         self._coefficients = self._ones = None
         self._fields = {}
         if self._knows and isinstance(coefficients, LoadedRows):
-            assert coefficients.given is not None
-            self._inverses = self._engine.per_chunk(inverses_of, coefficients.given)
+            given = coefficients.blocks if coefficients.given is None else coefficients.given
+            self._inverses = self._engine.per_chunk(inverses_of, given)
         if isinstance(rule, CellRule) and isinstance(coefficients, Coefficients):
             self._cells = CellSides(self._engine, self._partition, coefficients, rule, layout)
         if ones is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import dask.array as da
@@ -170,6 +171,22 @@ def test_a_cell_without_a_neighbor_is_zero(kappa: Any, more: dict[str, Any]) -> 
     assert found.x[3, 3] == 0.0
     np.testing.assert_allclose(found.x, without.x, rtol=1e-7)
     assert found.notes[-1].startswith("1 cells have no neighbor")
+
+
+@pytest.mark.parametrize("M", ["auto", "jacobi", "amg", None])
+@pytest.mark.parametrize(
+    ("kappa", "more"), [(0.3, {"velocity": (1.0, 0.5)}), (np.array([[2.0, 0.7], [0.7, 3.0]]), {"sigma": 0.1})]
+)
+def test_cells_that_are_held_or_left_out_have_their_values_to_the_bit(kappa: Any, more: dict[str, Any], M: Any) -> None:
+    rng = np.random.default_rng(0)
+    mask, held, values = rng.random((12, 12)) < 0.1, rng.random((12, 12)) < 0.1, rng.standard_normal((12, 12))
+    problem = diffusion((12, 12), kappa, mask=mask, fixed=(held & ~mask, values), **more)
+    for chunks in (1, 2):
+        cut = replace(problem, chunks=(chunks, 1, 1))
+        found = dsolver.solve(cut, rng.standard_normal((12, 12)), M=M, rtol=1e-4, device="cpu")
+        assert found.converged
+        np.testing.assert_array_equal(found.x[held & ~mask], values[held & ~mask])
+        assert not found.x[mask].any()
 
 
 def test_a_closed_flow_that_nothing_fixes_has_mean_zero() -> None:

@@ -225,6 +225,8 @@ def _rows(problem: Problem, held_at: Any, couplings: _Couplings, right: Any) -> 
         np.add.at(right.reshape(-1), rows[fed], -entries[fed] * known.ravel()[columns[fed]])
         beside = np.zeros_like(diagonal)  # of the size of neighbors, so that b is
         np.add.at(beside.reshape(-1), columns[fed], -entries[fed] if problem.complex else abs(entries[fed]))
+        if not problem.complex:
+            beside = np.ldexp(1.0, np.frexp(beside)[1]) * (beside > 0.0)  # powers of two, which rounding spares
         diagonal[held_at] = np.where(beside == 0.0, 1.0, beside)[held_at]
         right[held_at] = (diagonal * known)[held_at]
         open_too = ~(held[rows] | held[columns])
