@@ -13,6 +13,7 @@ from dsolver.monitor.spans import Exposure, Span, exposed_text
 from dsolver.problems.fluxes.faces import FaceFluxes
 from dsolver.problems.problem import Problem
 from dsolver.status import Status
+from dsolver.units import counted
 
 S = TypeVar("S", bound="Solution | LeastSquaresSolution")
 
@@ -145,13 +146,13 @@ class Solution:
             "measured": "" if self.exposure is None else exposed_text(self.exposure.to_dict()),
             "notes": " ".join(self.notes),
         }
-        title = f"Solution {shape}: {self.status} after {self.iterations} iterations"
+        title = f"Solution {shape}: {self.status} after {counted(self.iterations, 'iteration')}"
         return view(title, facts(about), curve(range(len(self.residuals)), self.residuals, self.limit))
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.x.shape))
         return (
-            f"<Solution {shape}: {self.status} after {self.iterations} iterations, "
+            f"<Solution {shape}: {self.status} after {counted(self.iterations, 'iteration')}, "
             f"‖b - Ax‖/‖b‖ = {self.relative_residual:.2e}, {self.timings['total']:.2f} s on {self.engine}>"
         )
 
@@ -224,13 +225,14 @@ class LeastSquaresSolution:
             "engine": self.engine,
             "notes": " ".join(self.notes),
         }
-        title = f"Least squares, {self.x.shape[0]} unknowns: {self.status} after {self.iterations} iterations"
+        took = counted(self.iterations, "iteration")
+        title = f"Least squares, {self.x.shape[0]} unknowns: {self.status} after {took}"
         return view(title, facts(about), curve(range(len(self.normal_residuals)), self.normal_residuals, 0.0))
 
     def __repr__(self) -> str:
         return (
-            f"<LeastSquaresSolution {self.x.shape[0]}: {self.status} after {self.iterations} iterations, ‖b - Ax‖ = "
-            f"{self.true_residual:.2e}, {self.timings['total']:.2f} s on {self.engine}>"
+            f"<LeastSquaresSolution {self.x.shape[0]}: {self.status} after {counted(self.iterations, 'iteration')}, "
+            f"‖b - Ax‖ = {self.true_residual:.2e}, {self.timings['total']:.2f} s on {self.engine}>"
         )
 
 

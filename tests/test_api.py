@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 import dsolver
+import dsolver.benchmarks.hpcg  # whose V-cycle is one of the names of M
 from dsolver import Status, problems
 from dsolver.api import solve
 from dsolver.cluster import devices
@@ -228,19 +229,19 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a number for b": ({"b": 1.0}, "b must be an array"),
     "several b, their axis in front": ({"b": np.ones((2, *GRID))}, "last; pass numpy.moveaxis.b, 0, -1"),
     "masked b": ({"b": np.ma.masked_greater(with_value(2.0), 1.0)}, "b is a masked array"),
-    "NaN in b": ({"b": with_value(np.nan)}, "b has 1 values that are NaN or infinite"),
-    "inf in b": ({"b": with_value(-np.inf)}, "b has 1 values that are NaN or infinite"),
-    "NaN in a complex b": ({"b": with_value(np.nan) * 1j}, "b has 1 values that are NaN or infinite"),
+    "NaN in b": ({"b": with_value(np.nan)}, "b has NaN or infinity in 1 value"),
+    "inf in b": ({"b": with_value(-np.inf)}, "b has NaN or infinity in 1 value"),
+    "NaN in a complex b": ({"b": with_value(np.nan) * 1j}, "b has NaN or infinity in 1 value"),
     "text b": ({"b": np.full(GRID, "a")}, "real numbers are needed"),
     "bool b": ({"b": np.ones(GRID, dtype=bool)}, "real numbers are needed"),
     "object b": ({"b": np.ones(GRID, dtype=object)}, "real numbers are needed"),
     "ragged b": ({"b": [[1.0], [1.0, 2.0]]}, "b is no array"),
     "shape of a dask b": ({"b": da.ones((8, 8, 8))}, "b has shape"),
     "a dask b of unknown length": ({"b": unknown_length()}, r"does not know, .nan, 8, 24.: call b.compute_chunk_sizes"),
-    "NaN in a dask b": ({"b": da.from_array(with_value(np.nan))}, "b has 1 values that are NaN"),
+    "NaN in a dask b": ({"b": da.from_array(with_value(np.nan))}, "b has NaN or infinity in 1 value"),
     "shape of x0": ({"x0": np.ones(3)}, r"x0 has shape \(3,\)"),
-    "NaN in x0": ({"x0": with_value(np.nan)}, "x0 has 1 values that are NaN"),
-    "NaN in a dask x0": ({"x0": da.from_array(with_value(np.nan))}, "x0 has 1 values that are NaN"),
+    "NaN in x0": ({"x0": with_value(np.nan)}, "x0 has NaN or infinity in 1 value"),
+    "NaN in a dask x0": ({"x0": da.from_array(with_value(np.nan))}, "x0 has NaN or infinity in 1 value"),
     "huge x0": ({"x0": with_value(1e200)}, "x0 has values .* so large that its norm is"),
     "rtol": ({"rtol": -1.0}, "rtol must be a finite number >= 0"),
     "atol": ({"atol": np.nan}, "atol must be a finite number >= 0"),

@@ -116,7 +116,7 @@ def test_several_are_all_looked_at_before_the_first_is_solved(b: F64) -> None:
     bad[0, 0, 0] = np.nan
     told: list[Any] = []
     with Solver(PROBLEM) as solver:
-        with pytest.raises(InputError, match="b has 1 values that are NaN"):
+        with pytest.raises(InputError, match="b has NaN or infinity in 1 value"):
             solver.solve([b, bad], callback=told.append)
         with pytest.raises(InputError, match="x0 must be 2 guesses like b"):
             solver.solve([b, b], x0=b)

@@ -18,6 +18,7 @@ from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.fluxes.coefficients import kappa_of
 from dsolver.problems.fluxes.form import FluxForm
 from dsolver.problems.problem import check_problem
+from dsolver.units import counted
 
 
 @final
@@ -119,7 +120,8 @@ def cells_of(
             raise InputError(f"{problem.name} has {what}, through which nothing is differentiated yet")
         kappas = [] if kappa is None else list(kappa) if isinstance(kappa, list | tuple) else [kappa]
         if len(kappas) not in (0, 1, len(KAPPA)):
-            raise InputError(f"kappa has {len(kappas)} entries: give one for all axes, or three, along x, y and z")
+            count = counted(len(kappas), "entry", "entries")
+            raise InputError(f"kappa has {count}: give one for all axes, or three, along x, y and z")
         named = [*(("kappa", value) for value in kappas), *([] if sigma is None else [(SIGMA, sigma)])]
         parameters = [_coefficient(name, value, problem.grid, asarray) for name, value in named]
         return CellCoefficients(problem, len(kappas), sigma=sigma is not None, xp=xp, asarray=asarray), parameters

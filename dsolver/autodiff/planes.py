@@ -7,6 +7,7 @@ from typing import Any
 from dsolver.errors import InputError
 from dsolver.problems import Problem
 from dsolver.session.user_arrays.several import with_first_axis_last
+from dsolver.units import counted
 
 
 def in_space(problem: Any, b: Any, kappa: Any, sigma: Any) -> tuple[Any, Any, Any, Any]:
@@ -23,6 +24,7 @@ def in_space(problem: Any, b: Any, kappa: Any, sigma: Any) -> tuple[Any, Any, An
 
     if isinstance(kappa, list | tuple):
         if len(kappa) not in (1, count):
-            raise InputError(f"kappa has {len(kappa)} entries: give one for all axes, or one for each of {count}")
+            given = counted(len(kappa), "entry", "entries")
+            raise InputError(f"kappa has {given}: give one for all axes, or one for each of {count}")
         kappa = [*map(embedded, kappa), *[1.0] * (3 - count)] if len(kappa) == count else embedded(kappa[0])
     return problem.in_space, b.reshape((*grid, *b.shape[count:])), embedded(kappa), embedded(sigma)

@@ -18,6 +18,7 @@ from dsolver.session.options import SetupArguments, SolveArguments
 from dsolver.solution import Solution
 from dsolver.solver import Solver
 from dsolver.status import Status
+from dsolver.units import counted
 
 
 @final
@@ -124,8 +125,8 @@ class DifferentiatedSolve:
             if solution.status not in (Status.CONVERGED, Status.INCOMPATIBLE_RHS):
                 raise NotConvergedError(
                     f"the {'gradient of the ' if gradient else ''}solve ended as {solution.status} after "
-                    f"{solution.iterations} iterations with ‖b - Ax‖/‖b‖ = {solution.relative_residual:.2e}, and "
-                    f"gradients would be wrong: {solution.advice}"
+                    f"{counted(solution.iterations, 'iteration')} with ‖b - Ax‖/‖b‖ = "
+                    f"{solution.relative_residual:.2e}, and gradients would be wrong: {solution.advice}"
                 )
         x: Array = found.x.reshape(r.shape)
         return x

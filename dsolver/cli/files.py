@@ -1,4 +1,4 @@
-"""Reads arrays and writes results: `.npy`, `.zarr`, NetCDF and HDF5, and JSON."""
+"""Files of arrays and results: `.npy`, `.zarr`, NetCDF and HDF5, and JSON."""
 
 from __future__ import annotations
 

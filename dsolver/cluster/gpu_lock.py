@@ -1,4 +1,4 @@
-"""Refuses a second program on a cluster's GPUs from the same thread: programs take turns, so it would deadlock."""
+"""Refusal of a second program on a cluster's GPUs from the same thread: programs take turns, so it would deadlock."""
 
 from __future__ import annotations
 

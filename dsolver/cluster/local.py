@@ -1,4 +1,4 @@
-"""Opens a Dask cluster for one run: one of our own on this machine, another's, or none."""
+"""A Dask cluster for one run: one of our own on this machine, another's, or none."""
 
 from __future__ import annotations
 

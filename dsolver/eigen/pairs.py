@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dsolver.monitor.pages.notebook import table, view
 from dsolver.status import Status
+from dsolver.units import counted
 
 
 @final
@@ -61,7 +62,7 @@ class Eigenpairs:
     def __repr__(self) -> str:
         shown = ", ".join(f"{value:.6g}" for value in self.values[:6])
         more = ", ..." if len(self.values) > 6 else ""
-        return f"<Eigenpairs {self.status}: {shown}{more}; {self.iterations} iterations of {self.solved_by}>"
+        return f"<Eigenpairs {self.status}: {shown}{more}; {counted(self.iterations, 'iteration')} of {self.solved_by}>"
 
     def _repr_html_(self) -> str:
         rows = [
@@ -70,5 +71,5 @@ class Eigenpairs:
                 zip(self.values, self.residuals, self.limits, strict=True)
             )
         ]
-        title = f"Eigenpairs, {self.status}: {self.iterations} iterations of {self.solved_by}"
+        title = f"Eigenpairs, {self.status}: {counted(self.iterations, 'iteration')} of {self.solved_by}"
         return view(title, table(("", "λ", "‖A x - λ B x‖", "limit"), rows))

@@ -11,6 +11,7 @@ import psutil
 
 from dsolver.errors import InputError, check_real, in_a_line, installing
 from dsolver.kernels.reductions import some
+from dsolver.units import counted
 
 MANY: Final = 1 << 26
 """Rows from which on the memory for their pointers is asked for first."""
@@ -57,13 +58,14 @@ def compressed(name: str, matrix: Any, first: int = 0, *, complex_too: bool = Fa
         rows.sum_duplicates()  # sorts the columns of each row, too
     except MemoryError as error:
         raise InputError(
-            f"{name} has {matrix.shape[0]} rows and {matrix.nnz} entries, for which this process has not the memory"
+            f"{name} has {matrix.shape[0]} rows and {counted(matrix.nnz, 'entry', 'entries')}, for which this process "
+            "has not the memory"
         ) from error
     bad = np.flatnonzero(~np.isfinite(rows.data))
     if len(bad):
         row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
         place = (first + row, int(rows.indices[bad[0]]))
-        raise InputError(f"{name} has {len(bad)} entries that are NaN or infinite, the first at {place}")
+        raise InputError(f"{name} has NaN or infinity in {counted(len(bad), 'entry', 'entries')}, the first at {place}")
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Builds the matrices of a solve on the owners of their rows."""
+"""Builder of the matrices of a solve, on the owners of their rows."""
 
 from __future__ import annotations
 

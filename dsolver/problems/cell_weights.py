@@ -13,6 +13,7 @@ from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.views import layer
 from dsolver.problems.discretization import Patch, Rule
 from dsolver.problems.problem import UNSYMMETRIC
+from dsolver.units import counted
 
 ASYMMETRY: Final = 1e-12
 """Largest asymmetry of weights given for each cell, as a fraction of their size: more than rounding."""
@@ -48,7 +49,7 @@ class CellWeights(Rule):
             out[k][outside] = 0.0
             bad = int((~xp.isfinite(out[k])).sum())
             if bad:
-                raise InputError(f"the weights at offset {offset} have {bad} values that are NaN or infinite")
+                raise InputError(f"the weights at offset {offset} have NaN or infinity in {counted(bad, 'value')}")
             if self.symmetric and offset != (0, 0, 0):
                 theirs = self._opposite(patch, offset, outside)
                 if offset > (0, 0, 0):

@@ -9,6 +9,7 @@ from typing import final
 from dsolver.errors import InputError
 from dsolver.kernels.formats.layout import Array
 from dsolver.problems.discretization import Patch
+from dsolver.units import counted
 
 
 @final
@@ -37,7 +38,7 @@ class HeldCells:
         values, around = patch.own[name].reshape(-1)[self.cells], patch.padded(name, 0.0).reshape(-1)
         bad = int((~patch.xp.isfinite(values)).sum())
         if bad:
-            raise InputError(f"fixed has {bad} values that are NaN or infinite in cells of chunk {patch.number}")
+            raise InputError(f"fixed has NaN or infinity in {counted(bad, 'value')} of chunk {patch.number}")
         return HeldValues(
             cells=self.cells, values=values, feeds=self._feeds(lambda link: link.couplings * around[link.beyond])
         )

@@ -1,4 +1,4 @@
-"""Lets a solve go on when the cluster has lost a worker: from a saved iterate, on the workers that are left.
+"""Recovery of a solve whose cluster has lost a worker: from a saved iterate, on the workers that are left.
 
 Conjugate gradients can begin at any x; what a loss costs is the iterations since the last save, and what CG had learnt
 of the system by then. The partition stays as it is, so the matrix of every chunk is the same; only owners change.

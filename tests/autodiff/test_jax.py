@@ -107,7 +107,7 @@ def test_where_a_constant_is_open_the_gradient_of_the_mean_is_zero() -> None:
 
 def test_what_does_not_converge_is_no_gradient() -> None:
     problem, f = diffusion((8, 8, 8)), array(8, 8, 8)
-    with pytest.raises(Exception, match="the solve ended as max_iterations after 1 iterations"):
+    with pytest.raises(Exception, match="the solve ended as max_iterations after 1 iteration"):
         dsolver.jax.solve(problem, f, maxiter=1, device="cpu").block_until_ready()
 
 

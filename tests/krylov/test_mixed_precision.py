@@ -244,7 +244,7 @@ def test_what_rounding_of_a_product_keeps_from_a_tolerance_is_no_reason_for_floa
 def test_a_constant_that_float32_cannot_fix_shows_in_the_first_iteration(m: str) -> None:
     problem = problems.diffusion((16, 15, 14), 1.0, 1e-12, bc="neumann")
     b = np.random.default_rng(0).standard_normal(problem.grid) + 1.0
-    with pytest.warns(RuntimeWarning, match="ended as diverged after 1 iterations"):
+    with pytest.warns(RuntimeWarning, match="ended as diverged after 1 iteration"):
         found = solve(problem, b, M=m, rtol=1e-3, device="cpu", precond_dtype="float32")
     expected = solve(problem, b, M=m, rtol=1e-3, device="cpu", precond_dtype="float64")
     assert expected.converged

@@ -242,9 +242,9 @@ def test_x_beyond_all_numbers_is_refused(method: Any) -> None:
         ({"A": np.ones((4, 3))}, "A must be a sparse matrix of SciPy or CuPy, not ndarray"),
         ({"A": sp.csr_array((0, 3))}, r"A has shape \(0, 3\)"),
         ({"A": sp.csr_array(1j * np.ones((4, 3)))}, "A is complex"),
-        ({"A": sp.csr_array(np.full((4, 3), np.nan))}, "A has 12 entries that are NaN"),
+        ({"A": sp.csr_array(np.full((4, 3), np.nan))}, "A has NaN or infinity in 12 entries"),
         ({"b": np.ones(3)}, r"b has shape \(3,\), but must be \(4,\): an item for each row of A"),
-        ({"b": np.array([1.0, np.inf, 0.0, 0.0])}, "b has 1 values that are NaN or infinite"),
+        ({"b": np.array([1.0, np.inf, 0.0, 0.0])}, "b has NaN or infinity in 1 value"),
         ({"b": 1j * np.ones(4)}, "b is complex and A real: pass b.real and b.imag"),
         ({"x0": np.ones(4)}, r"x0 has shape \(4,\), but must be \(3,\): an item for each column of A"),
         ({"damp": -1.0}, "damp must be a number >= 0, not -1.0"),
@@ -304,7 +304,7 @@ def test_rows_of_scipy_are_looked_at_where_they_are_solved() -> None:
     with pytest.raises(InputError, match="A has"):
         rectangular("A", outside, gpu=True)
     a.data[5] = np.inf
-    with pytest.raises(InputError, match="A has 1 entries that are NaN or infinite"):
+    with pytest.raises(InputError, match="A has NaN or infinity in 1 entry"):
         rectangular("A", a, gpu=True)
 
 
@@ -318,5 +318,5 @@ def test_a_matrix_on_a_gpu() -> None:
             found = dsolver.lsmr(given, b, device="cuda", chunks=chunks)
             assert np.abs(found.x - expected).max() <= (0.0 if chunks == 1 else 1e-6)
     there.data[5] = np.inf
-    with pytest.raises(InputError, match="A has 1 entries that are NaN or infinite"):
+    with pytest.raises(InputError, match="A has NaN or infinity in 1 entry"):
         dsolver.lsmr(there, b, device="cuda")

@@ -140,7 +140,7 @@ def test_values_that_are_refused_leave_the_old_ones() -> None:
     with dsolver.Solver(problem(), device="cpu") as solver:
         wrong = VALUES.copy()
         wrong[tuple(np.argwhere(WHERE & ~OUT)[0])] = np.inf
-        with pytest.raises(InputError, match="fixed has 1 values that are NaN or infinite"):
+        with pytest.raises(InputError, match="fixed has NaN or infinity in 1 value"):
             solver.update(fixed=wrong)
         close(solver.solve(SOURCE, rtol=1e-11).x, by_the_book(VALUES))
 

@@ -338,7 +338,6 @@ def test_gmres_goes_on_where_bicgstab_breaks_down(monkeypatch: pytest.MonkeyPatc
     solution = dsolver.solve(flow, b, M="amg", device="cpu")
     assert solution.converged
     assert any(
-        "BiCGStab ended as breakdown after 1 iterations: the solve goes on with GMRES" in note
-        for note in solution.notes
+        "BiCGStab ended as breakdown after 1 iteration: the solve goes on with GMRES" in note for note in solution.notes
     )
     assert dsolver.solve(flow, b, M="amg", method="bicgstab", device="cpu").status is dsolver.Status.BREAKDOWN

@@ -181,7 +181,7 @@ def changed(value: float, offset: Triple, where: Triple) -> dict[Triple, F64]:
     [
         (changed(-2.0, (1, 0, 0), (0, 1, 1)), r"not symmetric: those at offset \(1, 0, 0\)"),
         (changed(-2.0, (0, 0, -1), (1, 1, 2)), "not symmetric"),
-        (changed(np.nan, (0, 1, 0), (1, 1, 1)), "1 values that are NaN or infinite"),
+        (changed(np.nan, (0, 1, 0), (1, 1, 1)), "NaN or infinity in 1 value"),
         (changed(0.0, (0, 0, 0), (1, 1, 1)), "zero on the diagonal"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Opens the connections between the ranks of a program, in TLS where the cluster uses it.
+"""Handshakes of the ranks of a program, which open their connections, in TLS where the cluster uses it.
 
 Between two ranks there are two connections, each of which carries data one way: OpenSSL allows one thread at a time on
 a connection, and a rank sends and receives in different threads.

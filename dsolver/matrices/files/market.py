@@ -19,6 +19,7 @@ from dsolver.matrices.canonical import imported
 from dsolver.matrices.files.entries import Entries, Sides, check_sides, joined, mirrored
 from dsolver.matrices.files.lines import Kind, checked_lines, plain_lines
 from dsolver.matrices.files.reading import reading
+from dsolver.units import counted
 
 FIELDS: Final[dict[str, tuple[Kind, ...]]] = {
     "real": ("real",),
@@ -62,7 +63,8 @@ class MarketHeader:
         lines = sum(count for count, _ in found)
         if lines != self.sizes[2]:
             what = "is cut short" if lines < self.sizes[2] else "has too many lines"
-            raise InputError(f"{path} {what}: its header tells of {self.sizes[2]} entries, but {lines} lines follow")
+            entries = counted(self.sizes[2], "entry", "entries")
+            raise InputError(f"{path} {what}: its header tells of {entries}, but {counted(lines, 'line')} follow")
         check_sides(path, self.symmetry, [sides for _, sides in found])
 
 

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a file, as one error."""
+"""Faults of files, each as one error."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from dsolver.preconditioners.blocks.fields import BlockSystem, BuiltField, value
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.relaxation.jacobi import Jacobi
 from dsolver.problems import Problem
+from dsolver.units import counted
 
 AUTO: Final = "auto"
 Chooser = Callable[[Any, Problem], Preconditioner]
@@ -92,7 +93,7 @@ class BlockPreconditioner(Preconditioner):
         """`matrices`, with what stands for those that were not given."""
         given = tuple(self.matrices) or ("block", *["diagonal"] * (fields - 1))
         if len(given) != fields:
-            raise InputError(f"matrices has {len(given)} entries, but there are {fields} fields")
+            raise InputError(f"matrices has {counted(len(given), 'entry', 'entries')}, but there are {fields} fields")
         return ["diagonal" if each is None else each for each in given]
 
     def informed(self, problem: Problem) -> Self:

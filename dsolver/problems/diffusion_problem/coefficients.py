@@ -14,6 +14,7 @@ from dsolver.foreign_arrays import without_package
 from dsolver.problems.coefficient_names import CROSS, FIXED, HELD, KAPPA, MASK, SIGMA
 from dsolver.problems.coordinates import check_order
 from dsolver.problems.embedding import WORDS, Embedding
+from dsolver.units import counted
 
 ROUNDED: Final = 1e-12
 """Part of an entry of a tensor by which the one across the diagonal may differ."""
@@ -84,7 +85,7 @@ def per_axis(space: Embedding, kappa: Any) -> list[tuple[str, Any]]:
         return [("kappa", kappa)]
     if len(kappa) != count:
         each = f"{WORDS[count]}, along {space.listed}"
-        raise InputError(f"kappa has {len(kappa)} entries: give one for all axes, or {each}")
+        raise InputError(f"kappa has {counted(len(kappa), 'entry', 'entries')}: give one for all axes, or {each}")
     return list(zip(KAPPA, space.entries(list(kappa), 1.0), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Saves iterates of a running solve in a Zarr store, so that it can go on from there.
+"""Checkpoints of a running solve: iterates saved in a Zarr store, from which it can go on.
 
 A save is an array of its own; it counts once a small file that names it has taken the place of the one before, which
 a file system does at once or not at all. So a store holds a whole iterate after any crash. Every chunk of an array

@@ -23,6 +23,7 @@ from dsolver.session.solving.last_attempts import DOUBTFUL
 from dsolver.session.solving.loading import LoadedColumn
 from dsolver.session.solving.shortage import shortage
 from dsolver.status import Status
+from dsolver.units import counted
 
 BROKEN: Final = (Status.STAGNATED, Status.NOT_FINITE, Status.DIVERGED, Status.BREAKDOWN)
 """Ends of a solve by BiCGStab after which GMRES may go on."""
@@ -55,9 +56,9 @@ def try_other_preconditioner(
             if not (lacking := shortage(session, m=other.m)):
                 break
         note = (
-            f"M='auto' took {other.taken!r}: after {history.iterations} iterations each multiplies the residual by "
-            f"{pace:.3g}, so that more than {other.further} are still needed, as long as {other.name!r} takes with its "
-            f"set-up: the solve goes on with "
+            f"M='auto' took {other.taken!r}: after {counted(history.iterations, 'iteration')} each multiplies the "
+            f"residual by {pace:.3g}, so that more than {other.further} are still needed, as long as {other.name!r} "
+            f"takes with its set-up: the solve goes on with "
         )
         session.reserve = None
         if lacking:
@@ -121,8 +122,8 @@ def try_other_method(session: Session, loads: Sequence[LoadedColumn], follower: 
     history = follower.histories[columns[0]]
     session.precondition(m=other.m, method=other.method)
     note = (
-        f"A is symmetric, but not positive definite, as was seen after {history.iterations} iterations of conjugate "
-        f"gradients: the solve goes on with {session.spec.traits.title}"
+        f"A is symmetric, but not positive definite, as was seen after {counted(history.iterations, 'iteration')} of "
+        f"conjugate gradients: the solve goes on with {session.spec.traits.title}"
     )
     keeper.notes += (note,)
     if len(loads) > 1:
@@ -138,7 +139,7 @@ def _go_on_by(session: Session, other: Alternative, follower: Follower, columns:
     history, title = follower.histories[columns[0]], session.spec.traits.title
     session.precondition(m=other.m, method=other.method)
     note = (
-        f"{title} ended as {history.ended} after {history.iterations} iterations: the solve goes on with "
+        f"{title} ended as {history.ended} after {counted(history.iterations, 'iteration')}: the solve goes on with "
         f"{session.spec.traits.title}"
     )
     keeper.notes += (note,)
@@ -173,7 +174,7 @@ def try_float64(
         history = histories[column]
         note = (
             f"with precond_dtype={dtype!r}{', as is usual here,' if usual else ''} the solve ended as {history.ended} "
-            f"after {history.iterations} iterations, ‖b - Ax‖ = {history.true_residual:.2e}: {then}"
+            f"after {counted(history.iterations, 'iteration')}, ‖b - Ax‖ = {history.true_residual:.2e}: {then}"
         )
         if not usual:
             warn(note, RuntimeWarning)

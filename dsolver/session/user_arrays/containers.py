@@ -15,6 +15,7 @@ from dsolver.engines.running_program import PartsOfArray
 from dsolver.errors import InputError, check_real
 from dsolver.grid.box import Box
 from dsolver.grid.partition import Partition
+from dsolver.units import counted
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -114,7 +115,7 @@ class InMemory(Container):
                 return
         bad = int((~self._xp.isfinite(self._values)).sum())
         if bad:
-            raise InputError(f"{self._name} has {bad} values that are NaN or infinite")
+            raise InputError(f"{self._name} has NaN or infinity in {counted(bad, 'value')}")
 
     def blocks(self) -> Mapping[int, Any]:
         return {chunk.number: self._values[chunk.box.slices] for chunk in self._partition}

@@ -1,4 +1,4 @@
-"""Compiles a kernel with numba and keeps the machine code where every process of the user finds it."""
+"""Compilation of kernels with numba; machine code is kept where every process of the user finds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads the package's CUDA sources: machine code that came with the package, or what NVRTC makes on first use.
+"""Loader of the package's CUDA sources: machine code that came with the package, or what NVRTC makes on first use.
 
 Nothing here asks for a GPU before a kernel is wanted, so the sources and options can be checked anywhere.
 """

@@ -11,7 +11,7 @@
 // which B sent after it had received n - 2. The sums over ranks follow the same rules.
 //
 // A peer that is lost must not hang the GPU: who waits looks at `alarm` now and then, a word in the host's memory that
-// stands there once this rank was told to stop; what is then received is of no use to anyone.
+// stands there once this rank was told to stop; what is then received is of no use.
 
 #include "slices.cuh"
 #include "vectors/tree.cuh"

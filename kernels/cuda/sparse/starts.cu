@@ -1,4 +1,4 @@
-// Where rows begin: running sums of their lengths, in two passes over tiles, or in one where there is one tile.
+// Starts of rows: running sums of their lengths, in two passes over tiles, or in one where there is one tile.
 //
 // Item i of list k is in[i * lists + k], and its sum out[k * count + i]; a block has a tile of a list. Of a single list, the
 // sum may go to out[i + 1] behind a zero, and where items have 64 bits, in may be out + shift. The sum of a whole list also

@@ -1,4 +1,4 @@
-// Vector updates and dot products. Items are read once: every kernel names its bytes an item, for a `real` of 8 bytes.
+// Table of kernels: vector updates and dot products. Items are read once: every kernel names its bytes an item, for a `real` of 8 bytes.
 // Scalars and the arithmetic with them are double whatever `real` is: these kernels wait for memory, not for arithmetic.
 //
 // Dot products repeat to the last bit: the grid follows from the length alone, every thread adds its items in order,

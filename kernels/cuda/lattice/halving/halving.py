@@ -1,4 +1,4 @@
-"""Interpolation and Galerkin operators where every axis is halved, by kernels that ask no tables (halving*.cu)."""
+"""Interpolation and Galerkin operators where every axis is halved, by kernels that ask no tables (beside it)."""
 
 from __future__ import annotations
 

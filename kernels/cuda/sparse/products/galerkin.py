@@ -1,6 +1,6 @@
 """R A P on a GPU, with a single wait after the size of its rows was guessed.
 
-A P has no begins of rows that anybody would wait for: its rows stay in rooms of equal size, where the second product
+A P has no begins of rows, for which the host would wait: its rows stay in rooms of equal size, where the second product
 reads them. Of a symmetric R A P only entries from the diagonal on are made; they and their mirror images are sorted
 to their places.
 

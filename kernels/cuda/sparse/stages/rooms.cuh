@@ -1,4 +1,4 @@
-// Rows of a product in rooms of equal size, before anybody knows where compressed ones would begin.
+// Rows of a product in rooms of equal size, before it is known where compressed ones would begin.
 #ifndef DSOLVER_ROOMS_CUH
 #define DSOLVER_ROOMS_CUH
 

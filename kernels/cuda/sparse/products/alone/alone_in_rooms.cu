@@ -1,5 +1,5 @@
 // Products A B of sparse matrices with a thread for each row, with the bits of the host's loops: kernels/cpu/amg/products.py. Rows of B
-// are in rooms of equal size (rooms.cuh), so a thread asks for all of one at once, before anybody knows its length, and for the
+// are in rooms of equal size (rooms.cuh), so a thread asks for all of one at once, before its length is known, and for the
 // next one while it adds up: threads are few, since each has a table, but there are registers enough.
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
