@@ -258,6 +258,7 @@ for _name in (
     "xor",
     "lshift",
     "rshift",
+    "matmul",
 ):
     setattr(Array, f"__{_name}__", _operator(f"__{_name}__"))
     setattr(Array, f"__r{_name}__", _operator(f"__r{_name}__"))
