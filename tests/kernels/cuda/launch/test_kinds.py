@@ -52,7 +52,11 @@ def test_algebraic_multigrid_calls_kernels_of_programs_alone(
         called.add((file, name))
         return program_of(file, name, dtype)
 
+    def refused(*_: Any) -> Any:
+        raise AssertionError("a product of CuPy loads cuBLAS, for longer than the kernels take")
+
     monkeypatch.setattr(loader, "program_of", recorded)
+    monkeypatch.setattr(pytest.importorskip("cupy").ndarray, "__matmul__", refused)
     loader.kernel.cache_clear()
     problem = make()
     b = np.zeros((N, N, N)) if make is rock else RANDOM.standard_normal(N**3)
