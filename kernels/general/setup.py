@@ -20,6 +20,8 @@ from dsolver.kernels.general.rectangular import Diagonal, RectangularPart
 from dsolver.kernels.general.selection import MEASURE, candidates, chosen
 
 BALANCED: Final = Choice(name="chunks", why="rows of any length")
+COPIED: Final = ("slices", "octets")
+"""Formats that are made of copies of all entries."""
 
 
 class GeneralSetup(RowOperations):
@@ -81,7 +83,7 @@ class GeneralSetup(RowOperations):
             choice, product = fastest(self, rows, candidates(known, gpu=self._gpu), x, y)
         else:
             choice = self.choice(rows, formats, blocks) if known is None else chosen(formats, known, gpu=self._gpu)
-            rows = self._own(rows) if borrowed and choice.name != "slices" else rows
+            rows = self._own(rows) if borrowed and choice.name not in COPIED else rows
             product = self.product(rows, rows.size, choice, measured)
         if wait:
             self.wait()

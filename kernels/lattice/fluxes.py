@@ -53,7 +53,8 @@ def conductances(xp: Any, fluxes: Fluxes, axis: int) -> Array:
     shape = [n + (i == along) for i, n in enumerate(fluxes.shape)]
     with np.errstate(divide="ignore"):
         resistance = _along(xp, axis, 0.5 * fluxes.sizes[axis]) / kappa
-        faces = area / (part(resistance, axis, 0) + part(resistance, axis, 1))
+        total = part(resistance, axis, 0) + part(resistance, axis, 1)
+        faces = xp.divide(area, total, out=total if total.shape == tuple(shape) else None)
     out: Array = faces if faces.shape == tuple(shape) else xp.broadcast_to(faces, shape).copy()
     if fluxes.doubled[axis]:
         out *= 2.0

@@ -303,3 +303,19 @@ def test_rows_between_two_levels(backend: str, ordered: bool, dtype: str) -> Non
     made.batched(2).prolong_add(x, y)
     np.testing.assert_allclose((y - before)[:, written.position].T, expected, rtol=0, atol=30 * LIMIT[dtype])
     np.testing.assert_array_equal(y[:, written.row < 0], before[:, written.row < 0])
+
+
+@pytest.mark.parametrize("formats", ["slices", "octets", "chunks", "rows"])
+def test_a_users_rows_may_change_afterwards(formats: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of which a format is a copy anyway were copied twice."""
+    backend, a = kernels.load("cpu"), sparse.csr_matrix(lattice(6))
+    rows = Csr(a.indptr.astype(np.int64), a.indices.astype(np.int32), a.data.astype(np.float64))
+    copies, own = [], backend.general._own
+    monkeypatch.setattr(backend.general, "_own", lambda given: copies.append(given) or own(given))
+    layout = backend.layouts.plain((rows.size, 1, 1))
+    made = backend.general.matrix(rows, layout, formats, borrowed=True)
+    x, y, expected = np.ones(rows.size), np.empty(rows.size), a @ np.ones(rows.size)
+    rows.values[:] = 0.0
+    made.product.spmv(x, y)
+    assert np.allclose(y, expected)
+    assert bool(copies) == (formats in ("chunks", "rows"))
