@@ -311,7 +311,12 @@ def test_a_users_rows_may_change_afterwards(formats: str, monkeypatch: pytest.Mo
     backend, a = kernels.load("cpu"), sparse.csr_matrix(lattice(6))
     rows = Csr(a.indptr.astype(np.int64), a.indices.astype(np.int32), a.data.astype(np.float64))
     copies, own = [], backend.general._own
-    monkeypatch.setattr(backend.general, "_own", lambda given: copies.append(given) or own(given))
+
+    def copied(given: Csr) -> Csr:
+        copies.append(given)
+        return own(given)
+
+    monkeypatch.setattr(backend.general, "_own", copied)
     layout = backend.layouts.plain((rows.size, 1, 1))
     made = backend.general.matrix(rows, layout, formats, borrowed=True)
     x, y, expected = np.ones(rows.size), np.empty(rows.size), a @ np.ones(rows.size)

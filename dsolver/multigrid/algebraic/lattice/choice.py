@@ -13,6 +13,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.views import without_base
 from dsolver.multigrid.algebraic.rows.measures import not_positive
 from dsolver.multigrid.geometric.matrix_statistics import ending, jumping, turning
+from dsolver.multigrid.geometric.semicoarsening import coarsening_factors
 
 BLOCKY: Final = 0.25
 """Fraction of the pairs of neighbors between which couplings jump, above which the lattice says little of a level.
@@ -32,12 +33,18 @@ TURNS_IN_PLANES: Final = ((30.0, 0.002),)
 """Ratios and fractions as of `TURNS`, where the grid has one point along an axis. What flows there has fewer ways
 around, so fewer rows spoil the lattice, and couplings take no longer to set up."""
 JUMPS: Final = {"cpu": 0.015, "cuda": 0.03}
-"""Fraction of the pairs of neighbors between which couplings jump, from which on a grid follows them on a device. Large
-bodies have 0.01, a medium of small ones 0.06 to 0.08, and packages of chips 0.02 to 0.04.
+"""Fraction of the pairs of neighbors between which couplings jump, from which on a grid that would not be coarsened
+along all of its axes follows them on a device. Large bodies have 0.01, a medium of small ones 0.06 to 0.08, and
+packages of chips, whose cells are flat, 0.02 to 0.04.
 
-With more, "amg" takes 0.6 to 0.8 of the processor time of "mg" on CPUs, first and later, and as much with less, where a
-later solve takes 1.3 to 1.7 times as long. On an H200 a first solve of 128³ points takes 0.05 to 0.07 s either way, a
-later one 12 to 19 ms with "mg", which leaves the lattice further down, and 9 to 11 ms with "amg"."""
+With more, "amg" takes 0.5 to 0.9 of the processor time of "mg" on CPUs, first and later. On an H200 a first solve of
+128³ points takes 0.05 to 0.07 s either way, a later one 12 to 19 ms with "mg", which leaves the lattice further down,
+and 9 to 11 ms with "amg"."""
+JUMPS_AROUND: Final = {"cpu": 0.1, "cuda": 0.03}
+"""As `JUMPS`, of a grid that would be coarsened along all of its axes: the next level has an eighth of the points.
+
+With fewer jumps, "mg" takes 0.6 to 0.9 of the processor time of "amg" on CPUs for a first solve of 64³ or 96³ points,
+and 0.8 to 1.3 for a later one (`bench/choice.py --fields blocks bubbles fractal`)."""
 
 
 def follows_couplings(
@@ -45,11 +52,12 @@ def follows_couplings(
 ) -> bool:
     """Whether `M="auto"` follows couplings from a grid's finest level on.
 
-    So it does where `leaves_lattice_at_once` says so, where many cells are left out, and where `JUMPS` does.
+    So it does where `leaves_lattice_at_once` says so, where many cells are left out, and where `JUMPS` and
+    `JUMPS_AROUND` do.
 
     `jumps`: of the rows, see `jumping`; None for text-book kernels.
     """
-    if left_out >= LEFT_OUT or (jumps is not None and jumps > JUMPS[engine.kernels]):
+    if left_out >= LEFT_OUT or (jumps is not None and _jump(engine, partition, offsets, weights, jumps)):
         return _positive(engine, offsets, weights)
     return leaves_lattice_at_once(engine, partition, offsets, weights, masked=left_out > 0.0)
 
@@ -69,6 +77,14 @@ def leaves_lattice_at_once(
     """
     found = _porous(engine, partition, offsets, weights, masked=masked) or _turns(engine, partition, offsets, weights)
     return found and _positive(engine, offsets, weights)
+
+
+def _jump(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, found: float) -> bool:
+    """Whether so many couplings jump that a lattice does not pay."""
+    if found <= JUMPS[engine.kernels] or found > JUMPS_AROUND[engine.kernels]:
+        return found > JUMPS[engine.kernels]
+    factors = coarsening_factors(engine, partition, offsets, weights)
+    return any(n > 1 and factor == 1 for n, factor in zip(partition.grid, factors, strict=True))
 
 
 def _porous(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, masked: bool) -> bool:
