@@ -180,7 +180,7 @@ def test_a_cell_without_a_neighbor_is_zero(kappa: Any, more: dict[str, Any]) -> 
 def test_cells_that_are_held_or_left_out_have_their_values_to_the_bit(kappa: Any, more: dict[str, Any], M: Any) -> None:
     rng = np.random.default_rng(0)
     mask, held, values = rng.random((12, 12)) < 0.1, rng.random((12, 12)) < 0.1, rng.standard_normal((12, 12))
-    problem = diffusion((12, 12), kappa, mask=mask, fixed=(held & ~mask, values), **more)
+    problem = diffusion((12, 12), kappa, mask=mask, fixed=(held, values), **more)
     for chunks in (1, 2):
         cut = replace(problem, chunks=(chunks, 1, 1))
         found = dsolver.solve(cut, rng.standard_normal((12, 12)), M=M, rtol=1e-4, device="cpu")

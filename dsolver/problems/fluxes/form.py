@@ -61,7 +61,8 @@ class FluxForm:
         solid = field(MASK) != 0.0 if problem.rule.mask else None
         self._solid = None if solid is None else asarray(solid)
         self._open = None if solid is None else asarray(1.0 - solid)
-        self._held = asarray(field(FIXED) != 0.0) if problem.rule.fixed else None
+        held = field(FIXED) != 0.0 if problem.rule.fixed else None
+        self._held = None if held is None else asarray(held if solid is None else held & ~solid)
         self._flows = (
             [face_flow(self._rule, xp, asarray, self._sizes, axis, field) for axis in AXES]
             if problem.rule.velocity
