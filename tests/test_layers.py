@@ -69,8 +69,6 @@ ALLOWED = {
 MOST_FILES = 14
 #: Lines of a module that a reader can still take in, but where its first line says that it is a table of operations.
 MOST_LINES = 300
-#: Imports that climb, at most: each is one way of a circle. Lower it where there are fewer; to raise it needs a reason.
-MOST_CLIMBING = 1
 #: The modules of dsolver that lie in no package: all are public, but `__main__`.
 FLAT = {
     "__main__",
@@ -336,10 +334,10 @@ def test_a_name_of_a_class_has_one_class(repository: Path) -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_few_imports_climb(repository: Path) -> None:
+def test_no_import_climbs(repository: Path) -> None:
     found = climbing(modules(repository))
-    assert found["dsolver"] == []
-    assert sum(map(len, found.values())) <= MOST_CLIMBING
+    assert len(found) > 50
+    assert [arrow for arrows_of in found.values() for arrow in arrows_of] == []
 
 
 def test_imports_that_climb_are_found() -> None:

@@ -1,7 +1,4 @@
-"""Connected cells of a box, in time that does not depend on how their paths wind.
-
-Sets that are joined link by link (Tarjan, J. ACM 22, 1975): of each, the first cell in lattice order is the root.
-"""
+"""Connected cells of a box, in NumPy: the text that every backend follows."""
 
 from __future__ import annotations
 
@@ -10,62 +7,31 @@ from typing import Any
 
 import numpy as np
 
-from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.formats.layout import Array
 
 
-def least_of_connected(labels: Any, links: Sequence[Any]) -> Any:
+def least_of_connected(labels: Array, links: Sequence[Array]) -> Array:
     """For each cell the smallest label of all that it hangs together with, by any path inside the box.
+
+    Sets have a root, to which each of their cells points. Where linked cells point to two, the later root points to the
+    earlier one, until there are none.
 
     `labels`: float64 (nz, ny, nx), none negative. `links`: for x, y and z, whether cells on both sides of a face are
     linked: bool (nz, ny, nx) with one more along the axis. What the outermost faces say is not read.
     """
-    out = np.array(labels, order="C")
-    root = np.empty(out.size, dtype=np.int32 if out.size < 1 << 31 else np.int64)
-    x, y, z = links
-    _join_all(x, y, z, root)
-    _take_least(root, out.reshape(-1))
-    return out
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
-
-
-@compiled()
-def _root(root: Any, i: Any) -> Any:
-    while root[i] != i:
-        root[i] = root[root[i]]  # so that the next way is shorter
-        i = root[i]
-    return i
-
-
-@compiled()
-def _join(root: Any, a: Any, b: Any) -> None:
-    a, b = _root(root, a), _root(root, b)
-    root[max(a, b)] = min(a, b)
-
-
-@compiled()
-def _join_all(x: Any, y: Any, z: Any, root: Any) -> None:
-    nz, ny, nx = x.shape[0], x.shape[1], y.shape[2]
-    here = 0
-    for k in range(nz):
-        for j in range(ny):
-            for i in range(nx):
-                root[here] = here
-                if i > 0 and x[k, j, i]:
-                    _join(root, here, here - 1)
-                if j > 0 and y[k, j, i]:
-                    _join(root, here, here - nx)
-                if k > 0 and z[k, j, i]:
-                    _join(root, here, here - nx * ny)
-                here += 1
-
-
-@compiled()
-def _take_least(root: Any, labels: Any) -> None:
-    """A root comes before all others of its set, so that it has the least label once all of them were looked at."""
-    for i in range(len(root)):
-        root[i] = _root(root, i)
-        labels[root[i]] = min(labels[root[i]], labels[i])
-    for i in range(len(root)):
-        labels[i] = labels[root[i]]
+    numbers = np.arange(labels.size).reshape(labels.shape)
+    root, pairs = numbers.reshape(-1), [np.zeros((2, 0), dtype=np.int64)]
+    for axis, linked in zip((2, 1, 0), links, strict=True):
+        inner = np.moveaxis(linked, axis, 0)[1:-1]
+        cells = np.moveaxis(numbers, axis, 0)
+        pairs.append(np.stack([cells[:-1][inner], cells[1:][inner]]))
+    one, other = np.concatenate(pairs, axis=1)
+    while (root[one] != root[other]).any():
+        ends: Any = root[one], root[other]
+        root = root.copy()
+        np.minimum.at(root, np.maximum(*ends), np.minimum(*ends))
+        while (root[root] != root).any():
+            root = root[root]
+    least = np.full(labels.size, np.inf)
+    np.minimum.at(least, root, labels.reshape(-1))
+    return least[root].reshape(labels.shape)

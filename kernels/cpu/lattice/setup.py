@@ -11,6 +11,7 @@ from typing import final
 
 import numpy as np
 
+from dsolver.kernels.cpu.lattice.components import least_of_connected
 from dsolver.kernels.cpu.lattice.galerkin import other_weights, regular_weights
 from dsolver.kernels.cpu.lattice.interpolation import interpolate, take_own
 from dsolver.kernels.cpu.lattice.points import F64
@@ -40,6 +41,8 @@ class CpuLattice(LatticeSetup):
     def __init__(self, team: Team) -> None:
         super().__init__(np)
         self._team = team
+
+    least_of_connected = staticmethod(least_of_connected)
 
     def interpolation(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: F64) -> F64:
         w = lattice_weights(coarsening, offsets, weights)

@@ -1,4 +1,4 @@
-// Connected cells of a box: sets that are joined link by link, by a thread a cell (kernels/lattice/components.py has the text).
+// Connected cells of a box: sets that are joined link by link, by a thread a cell (kernels/cpu/lattice/components.py has the text).
 //
 // A cell's root is a cell with a smaller number, or itself. Two sets become one when the larger of their roots takes the
 // smaller one for its own root (Jaiganesh, Burtscher, HPDC 2018). Threads do that in any order, but the last root of a set
