@@ -13,7 +13,7 @@ from typing import Any
 
 from dsolver.kernels.backend import Backend
 
-__all__ = ["DENSE_ROWS", "DTYPES", "Backend", "begin", "compiles", "load", "usable_cpus"]
+__all__ = ["DENSE_ROWS", "DTYPES", "Backend", "compile_kind", "compiles", "load", "usable_cpus"]
 
 DTYPES = ("float64", "float32")
 """The value types for which there are kernels."""
@@ -40,7 +40,7 @@ def load(name: str, threads: int = 1, dtype: str = "float64") -> Backend:
     return _loaded(name, threads if name == "cpu" else 1, dtype)
 
 
-def begin(name: str, kind: str) -> None:
+def compile_kind(name: str, kind: str) -> None:
     """Have the kernels for a kind of solve compiled beside what goes on, if need be ("cuda"); set-up waits for them."""
     if name == "cuda":
         from dsolver.kernels.cuda.launch import loader

@@ -104,7 +104,7 @@ class Preconditioner(ABC):
 
     can: ClassVar[Capabilities] = Capabilities()
     kernel_kind: ClassVar[str] = ""
-    """Kind of solves whose kernels its set-up begins with, as of `dsolver.kernels.begin`; empty for none."""
+    """Kind of solves whose kernels its set-up begins with, as of `dsolver.kernels.compile_kind`; empty for none."""
     divisor: int = 1
     """A number that divides the extents of every chunk."""
     slabs: ClassVar[bool] = False

@@ -71,7 +71,7 @@ class Session:
         if runtime.client is not None:
             check_sendable(self.first.m, problem)
         elif kind := self.first.m.kernel_kind:
-            kernels.begin(runtime.kernels, kind)
+            kernels.compile_kind(runtime.kernels, kind)
         self.system = RunningSystem(program, runtime)
         self.feed = Feed(self.system)
         self.solving: Container | None = None
