@@ -7,8 +7,9 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numba import uint64
 
-from dsolver.kernels.cpu.csr.ranges import left_out, outside
+from dsolver.kernels.cpu.csr.loops import ONE
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import PRODUCTS_WORTH_A_THREAD, ROWS_WORTH_A_THREAD, Room, Team
 from dsolver.kernels.formats.csr import Csr
@@ -69,20 +70,56 @@ def split(rows: Csr, own_columns: int, team: Team) -> SplitRows:
 def parted(rows: Csr, low: int, high: int, shift: int, team: Team) -> SplitRows:
     """Rows by their entries in columns low .. high, numbered from there on, and in others, numbered from `shift` on."""
     start, columns, values = rows
-    ghosts = outside(columns, low, high, team)
-    if not len(ghosts) and not low:
+    own = np.zeros(rows.size + 1, dtype=np.int64)
+    team.run(_count_own, 0, rows.size, start, columns, low, high, own[1:], worth=ROWS_WORTH_A_THREAD)
+    np.cumsum(own, out=own)
+    before = start - own  # entries in slots before each row
+    ghosts = int(before[-1])
+    if not ghosts and not low:
         return whole(np, rows)
-    of_ghost = np.searchsorted(start[1:], ghosts, side="right")
-    first = np.flatnonzero(np.diff(of_ghost, prepend=-1))  # of each row that has some
-    boundary, begins = of_ghost[first], np.append(first, len(ghosts))
-    before = np.zeros(rows.size + 1, dtype=np.int64)
-    before[boundary + 1] = np.diff(begins)
-    own = start - np.cumsum(before, out=before)
-    return SplitRows(
-        Csr(own, *left_out(ghosts, columns, values, low, team)),
-        boundary,
-        Csr(begins, columns[ghosts] - np.int32(shift), values[ghosts]),
+    local = Csr(own, np.empty(own[-1], np.int32), np.empty(own[-1], values.dtype))
+    slots, ghost_values = np.empty(ghosts, np.int32), np.empty(ghosts, values.dtype)
+    team.run(
+        _split,
+        0,
+        rows.size,
+        start,
+        columns,
+        values,
+        low,
+        high,
+        shift,
+        *local,
+        before,
+        slots,
+        ghost_values,
+        worth=ROWS_WORTH_A_THREAD,
     )
+    boundary = np.flatnonzero(before[1:] > before[:-1])
+    ghost = Csr(np.append(before[boundary], before[-1:]), slots, ghost_values)
+    return SplitRows(local, boundary, ghost)
+
+
+@compiled()
+def _count_own(first: Any, last: Any, start: Any, columns: Any, low: Any, high: Any, counts: Any) -> None:
+    for row in range(uint64(first), uint64(last)):
+        count = 0
+        for i in range(uint64(start[row]), uint64(start[row + ONE])):
+            count += int((columns[i] >= low) & (columns[i] < high))
+        counts[row] = count
+
+
+@compiled()
+def _split(first: Any, last: Any, *given: Any) -> None:
+    start, columns, values, low, high, shift, own, own_out, own_values, before, slots, ghost_values = given
+    at, ghost = uint64(own[first]), uint64(before[first])
+    for i in range(uint64(start[first]), uint64(start[last])):
+        if (columns[i] >= low) & (columns[i] < high):
+            own_out[at], own_values[at] = columns[i] - low, values[i]
+            at += ONE
+        else:
+            slots[ghost], ghost_values[ghost] = columns[i] - shift, values[i]
+            ghost += ONE
 
 
 def joined(team: Team, parts: list[tuple[Any, Any, Any]]) -> Csr:

@@ -8,28 +8,22 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dsolver.kernels.cpu.csr.ranges import BLOCK, left_out, outside
+from dsolver.kernels.cpu.csr.ranges import BLOCK, outside
 from dsolver.kernels.cpu.loops.team import Team
 
-FIRST, LAST, SHIFT = 1000, 1300, 7
+FIRST, LAST = 1000, 1300
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 @pytest.mark.parametrize("others", ["none", "a few", "a block", "all"])
-def test_numbers_outside_of_a_range_are_found_and_left_out(threads: int, kind: Any, others: str) -> None:
+def test_numbers_outside_of_a_range_are_found(threads: int, kind: Any, others: str) -> None:
     rng = np.random.default_rng(0)
     numbers = rng.integers(FIRST, LAST, 5 * BLOCK + 3).astype(kind)
     every = np.arange(len(numbers))
     places = {"none": every[:0], "a few": every[[0, 3, 4, 700, -1]], "a block": every[BLOCK : 2 * BLOCK + 1]}
     at: npt.NDArray[np.int64] = places.get(others, every)
     numbers[at] = rng.choice([FIRST - 1, 0, LAST, LAST + 9], len(at))
-    values, team = rng.random(len(numbers)), Team(threads, worth=1)
-    found = outside(numbers, FIRST, LAST, team)
+    found = outside(numbers, FIRST, LAST, Team(threads, worth=1))
     assert found.dtype == np.int64
     assert found.tolist() == at.tolist()
-    columns, left = left_out(found, numbers, values, SHIFT, team)
-    kept = np.delete(every, at)
-    assert columns.dtype == np.int32
-    assert columns.tolist() == (numbers[kept] - SHIFT).tolist()
-    assert left.tolist() == values[kept].tolist()
