@@ -1,4 +1,4 @@
-// Slices of 32 rows of blocks from compressed rows whose columns ascend: what each takes, then its entries.
+// Table of kernels: slices of 32 rows of blocks from compressed rows whose columns ascend: what each takes, then its entries.
 
 #include "slices.cuh"
 #include "block_slices/slices.cuh"

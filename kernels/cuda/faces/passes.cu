@@ -1,4 +1,4 @@
-// Passes over matrices of faces. A row's entries are three numbers: those of its other half are its neighbors' numbers, which
+// Table of kernels: passes over matrices of faces. A row's entries are three numbers: those of its other half are its neighbors' numbers, which
 // are in a cache, since the blocks that run at a time are next to each other. Bytes are counted for values of 8 bytes a row.
 //
 // Unlike slices, faces need no headers and no columns, so that nothing waits for anything but the vectors, and passes of

@@ -1,4 +1,4 @@
-// Transposes, rows in other orders, and mirror images of entries above the diagonal, with the bits of the host's:
+// Table of kernels: transposes, rows in other orders, and mirror images of entries above the diagonal, with the bits of the host's:
 // kernels/cpu/amg/products.py.
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"

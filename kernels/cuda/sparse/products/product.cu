@@ -1,4 +1,4 @@
-// Products A B of sparse matrices with the bits of the host's loops: kernels/cpu/amg/products.py.
+// Table of kernels: products A B of sparse matrices with the bits of the host's loops: kernels/cpu/amg/products.py.
 //
 // A group of G lanes makes a row of the result, in step with the others of its warp. It takes up to G entries of one row of B at
 // a time, so that every sum has the order of the row of A; no floating-point number is added by an atomic operation. Columns
