@@ -2,6 +2,7 @@
 
     python bench/complex_systems.py [conduction shifted far schroedinger waves hermitian carried] --points 64 128
     python bench/complex_systems.py --points 32 --rivals
+    python bench/complex_systems.py conduction shifted far schroedinger --M presb
 
 AC conduction with both parts log-normal (σ = 2, four decades) in blocks of eight cells along an edge;
 L + (0.01 + 0.2i) I; L + 5i I; I + 2i L; three damped waves along an edge (30 %); a magnetic Laplacian (Hermitian); and
@@ -156,6 +157,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--rivals", action="store_true")
+    parser.add_argument("--M", default="amg", help="of complex systems")
     options = parser.parse_args()
     device = options.device
     if device == "auto":
@@ -173,7 +175,7 @@ def main() -> None:
                 known[kind] = timed(real_one(name, n), b.real.copy(), device, options.runs)
                 print(f"  {'real, ' + kind:14} {known[kind]}")
             a = sp.csr_array(CASES[name](n))
-            found, real = timed(a, b, device, options.runs), known[kind]
+            found, real = timed(a, b, device, options.runs, options.M), known[kind]
             print(f"  {name:14} {found}   {found.first / real.first:5.2f} {found.later / real.later:5.2f}", flush=True)
             if options.rivals:
                 for rival, m in (("PyAMG, GMRES", lambda a=a: aggregates(a)), ("SciPy, GMRES", None)):

@@ -23,6 +23,7 @@ from dsolver.preconditioners.relaxation.chebyshev import Chebyshev
 from dsolver.preconditioners.relaxation.jacobi import Identity, Jacobi
 from dsolver.preconditioners.relaxation.l1_jacobi import L1Jacobi
 from dsolver.preconditioners.relaxation.sweeps import IC0, ILU0, SymGS
+from dsolver.preconditioners.square_block import PreconditionedSquareBlock
 
 __all__ = [
     "IC0",
@@ -41,6 +42,7 @@ __all__ = [
     "L1Jacobi",
     "LeastSquaresCommutator",
     "Multigrid",
+    "PreconditionedSquareBlock",
     "Preconditioner",
     "PressureConvectionDiffusion",
     "Schur",

@@ -37,6 +37,7 @@ class Capabilities:
     diagonal: bool = False  # it divides by the diagonal of A
     symmetric: bool = False  # it is made for A = Aᵀ
     complex: bool = False  # it is made for complex A itself, on an engine of complex vectors
+    method: str | None = None  # the only method that it serves; None for what A asks for
     any_sign: bool = False  # it need be neither definite nor symmetric where A is not
     # iterations without progress after which it will make none; None for the usual number.
     stagnation: int | None = None
@@ -58,6 +59,7 @@ class Site:
     chunks: PerChunk  # A in float64, the `ChunkMatrix` of every chunk
     given: PerChunk | None = None  # the same, of the matrix whose residuals count, where that is another one; else None
     parts: tuple[PerChunk, ...] = ()  # the same, of both parts of a complex A, for which `chunks` stands then; else ()
+    part_senders: tuple[Any, ...] = ()  # as of `Matrix`, of each of them
     levels: Sequence[Any]  # of the preconditioner, as it has built them
     matrix: Matrix  # A on the engine of float64
     symmetric: bool  # whether A is
@@ -142,7 +144,7 @@ class Preconditioner(ABC):
 
     def usual_method(self, problem: Problem) -> str | None:
         """Method that it is made for with a system; None where the system tells."""
-        return None
+        return self.can.method
 
     def informed(self, problem: Problem) -> Preconditioner:
         """The preconditioner with what its forecast has to know of the problem's arrays, before these are dropped."""

@@ -21,6 +21,7 @@ from dsolver.preconditioners.relaxation.chebyshev import Chebyshev
 from dsolver.preconditioners.relaxation.jacobi import Identity, Jacobi
 from dsolver.preconditioners.relaxation.l1_jacobi import L1Jacobi
 from dsolver.preconditioners.relaxation.sweeps import IC0, ILU0, SymGS
+from dsolver.preconditioners.square_block import PreconditionedSquareBlock
 from dsolver.problems import Problem
 from dsolver.problems.functions import ByChunk, as_function, is_operator
 
@@ -44,6 +45,7 @@ PreconditionerName = Literal[
     "block-triangular",
     "schur",
     "lsc",
+    "presb",
 ]
 
 
@@ -70,6 +72,7 @@ NAMED: Final[dict[str, Callable[[], Preconditioner]]] = {
     "block-triangular": BlockTriangular,
     "schur": Schur,
     "lsc": LeastSquaresCommutator,
+    "presb": PreconditionedSquareBlock,
     "symgs": SymGS,
     "ic0": IC0,
     "ilu0": ILU0,

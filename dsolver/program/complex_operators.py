@@ -8,16 +8,14 @@ from dsolver.distributed.complex_matrix import ComplexMatrix, OnBothParts
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.complex import ComplexEngine
 from dsolver.krylov.method import ApproximateInverse
-from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import Site, make
 from dsolver.program.spec import SolveSpec
 
 
-def complex_matrix(engine: ComplexEngine, site: Site, spec: SolveSpec) -> ComplexMatrix:
+def complex_matrix(engine: ComplexEngine, site: Site) -> ComplexMatrix:
     """A on complex vectors."""
-    assert isinstance(spec.problem, MatrixProblem)
     view = engine.wide or engine.real
-    parts = (Matrix(view, *part) for part in zip(site.parts, spec.problem.part_senders, strict=True))
+    parts = (Matrix(view, *part) for part in zip(site.parts, site.part_senders, strict=True))
     return ComplexMatrix(engine, *parts)
 
 

@@ -15,6 +15,7 @@ from dsolver.engines.running_program import Blocks
 from dsolver.kernels import Backend
 from dsolver.kernels.foresight import UnforeseenError
 from dsolver.krylov.method import ApproximateInverse, KrylovMethod
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.reuse import KeptLevels, Outcome, Reuse, same_order
 from dsolver.preconditioners.base import Built, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
@@ -177,6 +178,7 @@ class PreparedProgram(ABC):
             chunks=chunks,
             given=self.system.given_matrix(),
             parts=parts if whole else (),
+            part_senders=spec.problem.part_senders if isinstance(spec.problem, MatrixProblem) and whole else (),
             levels=levels,
             matrix=Matrix(engine, chunks, spec.problem.senders),
             symmetric=not spec.problem.asymmetry,

@@ -126,6 +126,8 @@ def method_for(problem: Problem, name: str | None, m: Preconditioner | None = No
             return FOR_COMPLEX_SYMMETRIC
         return FOR_INDEFINITE if problem.indefinite else FOR_SYMMETRIC
     check_method(name)
+    if m is not None and m.can.method not in (None, name):
+        raise InputError(f"M={m.asked} serves method={m.can.method!r} alone, not {name!r}: leave method= out")
     traits = METHODS[name]
     if traits.symmetric and problem.unsymmetric:
         raise InputError(

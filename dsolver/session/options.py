@@ -85,12 +85,12 @@ class Setup:
             (algebraic multigrid, for grids and matrices), "hpcg" (the HPCG benchmark's V-cycle), "jacobi",
             "chebyshev", "direct" (factors of the whole matrix, which one owner has), None, for general matrices also
             "l1-jacobi", "block-jacobi", "symgs", "ic0" and "ilu0", for systems of `dsolver.block`
-            "block-triangular", "block-diagonal", "schur" and "lsc"; an object of `dsolver.preconditioners` for other
-            options; or your own: a function z = M(r) of whole arrays of b's shape, in b's kind of array, or an object
-            of SciPy's or CuPy's kind (`LinearOperator`, sparse matrix) of shape (n, n) for vectors in the order of
-            ``b.ravel()``; on a cluster that is named with client= these are called on one worker, with arrays of NumPy.
-            Or `dsolver.by_chunk`, a function of each chunk of a grid, called where that lies. It must be linear, and
-            symmetric and positive definite where A has to be symmetric.
+            "block-triangular", "block-diagonal", "schur" and "lsc", for complex A = Aᵀ "presb"; an object of
+            `dsolver.preconditioners` for other options; or your own: a function z = M(r) of whole arrays of b's shape,
+            in b's kind of array, or an object of SciPy's or CuPy's kind (`LinearOperator`, sparse matrix) of shape
+            (n, n) for vectors in the order of ``b.ravel()``; on a cluster that is named with client= these are called
+            on one worker, with arrays of NumPy. Or `dsolver.by_chunk`, a function of each chunk of a grid, called where
+            that lies. It must be linear, and symmetric and positive definite where A has to be symmetric.
         M_from: a matrix near an A that is a function or a `LinearOperator`, from whose rows M is made; see
             `dsolver.operator`.
         precond_dtype: the value type in which multigrid, and sweeps, factors and blocks of a general matrix, are stored

@@ -17,6 +17,7 @@ from scipy.sparse.linalg import gmres, spsolve
 import dsolver
 from dsolver.errors import InputError
 from dsolver.matrices.problem import MatrixProblem
+from dsolver.preconditioners import Chebyshev, Direct, PreconditionedSquareBlock
 from tests.support.clusters import cluster
 
 Complex = npt.NDArray[np.complex128]
@@ -91,6 +92,40 @@ def test_a_default_call_solves(name: str) -> None:
     assert solution.iterations <= 70
     assert np.linalg.norm(B - a @ solution.x) == pytest.approx(solution.true_residual, rel=1e-3, abs=1e-13)
     check(a, solution.x)
+
+
+@pytest.mark.parametrize("name", ["conduction", "shifted", "far", "Crank-Nicolson"])
+def test_the_preconditioned_square_block(name: str) -> None:
+    a, found = MATRICES[name], []
+    for chunks in (1, 2):
+        for engine in ("reference", "resident"):
+            solution = dsolver.solve(dsolver.matrix(a, chunks=chunks), B, M="presb", engine=engine, rtol=1e-10)
+            assert solution.converged
+            check(a, solution.x)
+            found.append(solution.residuals)
+    assert found[0] == found[1]
+    assert found[2] == found[3]
+    assert len(found[0]) == len(found[2])
+    turned = dsolver.solve(a.conj(), B.conj(), M="presb", rtol=1e-10)
+    assert turned.residuals == found[0]
+    assert dsolver.solve(a, B, M=PreconditionedSquareBlock(inner=Chebyshev(degree=8))).converged
+
+
+def test_what_the_square_block_refuses() -> None:
+    mixed = sp.csr_array(L + 1j * sp.diags_array(np.where(np.arange(N**3) % 2, 1.0, -1.0)))
+    for a, why in (
+        (MATRICES["Hermitian"], "is for complex A = Aᵀ"),
+        (MATRICES["unsymmetric"], "is for complex A = Aᵀ"),
+        (L, "is for complex A = Aᵀ"),
+        (mixed, "numbers of one sign there"),
+        (sp.csr_array(L - (7.0 - 1j) * UNIT), "no negative number on its diagonal"),
+    ):
+        with pytest.raises(InputError, match=why):
+            dsolver.solve(a, np.ones(N**3), M="presb")
+    with pytest.raises(InputError, match="takes a real preconditioner"):
+        dsolver.solve(MATRICES["far"], B, M=PreconditionedSquareBlock(inner=Direct()))
+    with pytest.raises(InputError, match="serves method='fgmres' alone, not 'cocg'"):
+        dsolver.solve(MATRICES["far"], B, M="presb", method="cocg")
 
 
 @pytest.mark.parametrize(

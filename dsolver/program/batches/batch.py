@@ -82,11 +82,11 @@ class Batch:
         """`set_up` of complex columns."""
         method, parts = self.method, engine.by_parts
         called = called_operator(engine, site.matrix.layout, spec.problem)
-        method.operator = called or complex_matrix(view, site, spec)
+        method.operator = called or complex_matrix(view, site)
         method.preconditioner = complex_inverse(view, site, spec)
         single = [method]
         if self.width > 1:
-            matrix = complex_matrix(parts, site, spec)
+            matrix = complex_matrix(parts, site)
             single = [method.column(number, parts, matrix) for number in range(self.width)]
         self._take_columns(single, system, spec, None)
 
