@@ -57,7 +57,7 @@ class PreconditionedSquareBlock(Preconditioner):
         self.inner.check(problem, partition)
 
     def informed(self, problem: Problem) -> PreconditionedSquareBlock:
-        """The same with the sign of Im A."""
+        """The preconditioner with the sign of Im A."""
         assert isinstance(problem, MatrixProblem)
         return replace(self, inner=self.inner.informed(problem), sign=_sign_of(problem, self.asked))
 
