@@ -197,9 +197,9 @@ def without_diagonal(row: int) -> sp.csr_array:
     ("a", "reason"),
     [
         (lattice(3)[:4], r"shape \(4, 9\): a system needs as many rows as columns"),
-        (lattice(3) * (1j * np.nan), "NaN or infinite"),
+        (lattice(3) * (1j * np.nan), "NaN or infinity"),
         (without_diagonal(7) * 1j, "1 empty rows, the first is row 7"),
-        (lattice(3) * np.nan, "NaN or infinite"),
+        (lattice(3) * np.nan, "NaN or infinity"),
     ],
 )
 def test_bad_matrices_are_refused_before_anything_is_spread(a: sp.csr_array, reason: str) -> None:

@@ -212,7 +212,7 @@ def test_dask_values_that_are_not_finite_are_refused(name: str, value: float, wh
     bad = b.copy()
     bad[-1, 2, 3] = value
     given: dict[str, Any] = {"b": b} | {name: da.from_array(bad, chunks=8)}
-    with pytest.raises(InputError, match=f"{name} has .*NaN or infinite"):
+    with pytest.raises(InputError, match=f"{name} has .*NaN or infinit"):
         solve(PROBLEM, client=where, **given)
 
 

@@ -451,10 +451,11 @@ def test_new_values_of_short_rows_are_made_by_a_thread_each(
 ) -> None:
     from dsolver.kernels.cuda.sparse.products import expected_columns
     from dsolver.kernels.cuda.sparse.products import product as gpu
+    from dsolver.kernels.cuda.sparse.products.alone import alone
 
     monkeypatch.setattr(expected_columns, "LARGE", 0)
-    monkeypatch.setattr(gpu, "SHORT", short)  # read by lanes together, or by the thread
-    monkeypatch.setattr(gpu, "_room", lambda _: 4)  # some rows have more
+    monkeypatch.setattr(alone, "SHORT", short)  # read by lanes together, or by the thread
+    monkeypatch.setattr(gpu, "room_for", lambda _: 4)  # some rows have more
     a, p = symmetric(lattice(7)), shuffled(sp.eye_array(343, 172, format="csr") + sp.eye_array(343, 172, k=-171))
     found = gpu.product(on(cupy, a), on(cupy, p), 172, ascending=False)
     lengths = np.diff(found.start.get())
