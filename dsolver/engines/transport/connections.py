@@ -1,6 +1,6 @@
 """Connections between the ranks of a program, over which they send frames of bytes.
 
-A raw socket carries 128 KiB and back in 32 µs where a Dask message takes 0.8 ms (docs/decisions/cpu-sockets.md).
+A raw socket carries 128 KiB and back in 32 µs where a Dask message takes 0.8 ms.
 Frames arrive in the order in which they were sent, and every rank makes the same calls in the same order, so a frame
 needs no name: a kind and a length. A rank that fails sends its reason to every peer before it closes; a peer that waits
 for it raises that.
