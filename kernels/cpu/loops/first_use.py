@@ -118,7 +118,7 @@ class FirstUse(event.Listener):
         Where it fails, as without a core to spare, this process does all of it. A thread would not do: numba compiles
         in one at a time.
         """
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # ValueError: a helper has ended meanwhile
             if self._first(f"ahead-{kind}"):
                 helpers, self._helpers = [each for each in self._helpers if each.poll() is None], []
                 for helper in helpers or self._started():
@@ -152,9 +152,17 @@ class FirstUse(event.Listener):
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # a Ctrl-C is not meant for it: it ends by itself, after seconds
             )
-            threading.Thread(target=helper.wait, name="dsolver-ahead", daemon=True).start()
+            threading.Thread(target=_ended, args=(helper,), name="dsolver-ahead", daemon=True).start()
             started.append(helper)
         return started
+
+
+def _ended(helper: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of a helper, which may not have been told a kind: its pipe is closed."""
+    helper.wait()
+    assert helper.stdin is not None
+    with suppress(OSError):
+        helper.stdin.close()
 
 
 def _module(event: Any) -> str:

@@ -162,6 +162,8 @@ class Started:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: set[int]) -> None:
         self.commands: list[list[str]] = []
         self.told: list[str] = []
+        self.pipes: list[io.BytesIO] = []
+        self.end = threading.Event()
         monkeypatch.setattr(subprocess, "Popen", self._begun)
         monkeypatch.setattr("os.sched_getaffinity", lambda _: cores)
 
@@ -175,7 +177,8 @@ class Started:
                 super().close()
 
         self.commands.append(command)
-        return SimpleNamespace(wait=lambda: 0, poll=lambda: None, stdin=Pipe())
+        self.pipes.append(Pipe())
+        return SimpleNamespace(wait=partial(self.end.wait, 5.0), poll=lambda: None, stdin=self.pipes[-1])
 
 
 def test_the_process_beside_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,6 +238,20 @@ def test_processes_beside_begin_while_this_one_imports(tmp_path: Path, monkeypat
         heard.on_start(compiling(dispatcher))
         heard.on_end(compiling(dispatcher))
     assert (len(made.commands), made.told) == (2, ["lattice\n", "algebraic\n"])
+
+
+def test_a_process_beside_that_is_told_nothing_leaves_no_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Started(monkeypatch, {0, 1})
+    heard = FirstUse(str(tmp_path / "cache"))
+    heard.begin()
+    made.end.set()
+    for thread in threading.enumerate():
+        if thread.name == "dsolver-ahead":
+            thread.join()
+    assert [pipe.closed for pipe in made.pipes] == [True]
+    heard.on_start(compiling(interpolation.take_own))  # one that has ended meanwhile is told nothing
+    heard.on_end(compiling(interpolation.take_own))
+    assert made.told == [""]
 
 
 @pytest.mark.parametrize(("said", "heard"), [("lattice\n", "lattice"), ("", ""), (None, "")])
