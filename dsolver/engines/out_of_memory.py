@@ -5,8 +5,12 @@ from __future__ import annotations
 import gc
 import sys
 import traceback
+from collections.abc import Callable
+from typing import TypeVar
 
 from dsolver.errors import DeviceMemoryError
+
+T = TypeVar("T")
 
 _OUT_OF_MEMORY = 2
 """The number of the error, of CUDA's runtime and of its driver alike."""
@@ -43,6 +47,17 @@ def clear_frames(error: BaseException | None) -> None:
         traceback.clear_frames(error.__traceback__)
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
+
+
+def if_memory_suffices(make: Callable[[], T]) -> T | None:
+    """Result of `make`; None where memory has run out, and what was unused is free again."""
+    try:
+        return make()
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+    free_unused()  # behind the error, whose frames hold arrays
+    return None
 
 
 def free_unused() -> None:

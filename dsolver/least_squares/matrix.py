@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dsolver.engines.out_of_memory import free_unused, is_out_of_memory
+from dsolver.engines.out_of_memory import if_memory_suffices
 from dsolver.errors import InputError, check_real
 from dsolver.grid.halo import HaloPlan
 from dsolver.grid.partition import Partition
@@ -131,27 +131,22 @@ def rectangular(name: str, A: Any, *, gpu: bool = False) -> RectangularMatrix:
         if gpu and A.format == "csr" and A.has_canonical_format and not some(A.data - A.data != 0.0):
             return RectangularMatrix(A)
         A = A.get()
-    elif gpu and A.format == "csr" and (rows := _sent(name, A)) is not None:
-        return RectangularMatrix(rows)
+    elif gpu and A.format == "csr":
+        check_pointers(name, A.indptr, A.shape[0], min(len(A.indices), len(A.data)))
+        if (rows := if_memory_suffices(lambda: _sent(A))) is not None:
+            return RectangularMatrix(rows)
     return RectangularMatrix(compressed(name, A))
 
 
-def _sent(name: str, A: Any) -> RowsOnGpu | None:
-    """Compressed rows of SciPy on the GPU, looked at there; None where they are not canonical, or too large for it."""
-    check_pointers(name, A.indptr, A.shape[0], min(len(A.indices), len(A.data)))
-    try:
-        there, count = sent(A), int(A.indptr[-1])
-        assert isinstance(there, CompressedOnGpu)
-        columns, values = there.indices[:count], there.data[:count]
-        row = backend_of(values).general.places(there.indptr, count)
-        outside = some((columns < 0) | (columns >= A.shape[1]))
-        unsorted = some((row[1:] == row[:-1]) & (columns[1:] <= columns[:-1]))
-        if outside or unsorted or some(values - values != 0.0):
-            return None
-        start, columns, values = csr_of(RowsOnGpu(indptr=there.indptr, indices=columns, data=values))
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        free_unused()
+def _sent(A: Any) -> RowsOnGpu | None:
+    """Compressed rows of SciPy on the GPU, looked at there; None where they are not in canonical form, or finite."""
+    there, count = sent(A), int(A.indptr[-1])
+    assert isinstance(there, CompressedOnGpu)
+    columns, values = there.indices[:count], there.data[:count]
+    row = backend_of(values).general.places(there.indptr, count)
+    outside = some((columns < 0) | (columns >= A.shape[1]))
+    unsorted = some((row[1:] == row[:-1]) & (columns[1:] <= columns[:-1]))
+    if outside or unsorted or some(values - values != 0.0):
         return None
+    start, columns, values = csr_of(RowsOnGpu(indptr=there.indptr, indices=columns, data=values))
     return RowsOnGpu(indptr=start, indices=columns, data=values, columns=A.shape[1])

@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.engines.out_of_memory import free_unused, is_out_of_memory
+from dsolver.engines.out_of_memory import if_memory_suffices
 from dsolver.errors import check_compiler
 from dsolver.kernels import Backend, load, usable_cpus
 from dsolver.kernels.formats.csr import Csr
@@ -132,14 +132,8 @@ def to_gpu(rows: Any) -> Any:
     """A matrix of `checked` on the GPU of this process; where it lies if that has not the memory for it."""
     if isinstance(rows, RowsOnGpu):
         return rows
-    try:
-        there = csr_of(sent(rows))
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        free_unused()
-        return rows
-    return RowsOnGpu(indptr=there.start, indices=there.columns, data=there.values)
+    there = if_memory_suffices(lambda: csr_of(sent(rows)))
+    return rows if there is None else RowsOnGpu(indptr=there.start, indices=there.columns, data=there.values)
 
 
 def backend_of(array: Any) -> Backend:
@@ -149,14 +143,12 @@ def backend_of(array: Any) -> Backend:
 
 def _looked_at_there(name: str, A: Any) -> tuple[Any, Look] | None:
     """As `checked`, for a matrix of SciPy on the GPU; None where it has faults, or that has not the memory for it."""
-    try:
+
+    def looked_at() -> tuple[Any, Look] | None:
         there = sent(A)
         return None if there is None else _on_gpu(name, there)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-    free_unused()
-    return None
+
+    return if_memory_suffices(looked_at)
 
 
 def _on_gpu(name: str, A: Any) -> tuple[Any, Look] | None:

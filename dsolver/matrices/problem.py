@@ -202,9 +202,8 @@ class MatrixProblem(Problem):
     def on_gpu(self) -> MatrixProblem:
         """This problem with its matrix on the GPU of this process: where it is real, and solved in one chunk."""
         several = self.chunks is not None and len(Partition(self.grid, self.chunks)) > 1
-        if self.matrix is None or ROWS in self.coefficients or self.complex or self.fields or several:
-            return self
-        if self.partition != "rows" or self.numbers is not None:
+        elsewhere = self.matrix is None or ROWS in self.coefficients  # on a cluster, or cut already
+        if elsewhere or several or self.complex or self.fields or self.partition != "rows" or self.numbers is not None:
             return self
         rows = to_gpu(self.matrix)
         if not isinstance(rows, RowsOnGpu):

@@ -48,16 +48,15 @@ class PreconditionedSquareBlock(Preconditioner):
     sign: float = field(default=1.0, repr=False, compare=False)  # of C in A, once that is known
 
     def check(self, problem: Problem, partition: Partition) -> None:
-        """Refuse matrices that are not complex symmetric with semidefinite parts, as far as their diagonals tell."""
+        """Refuse matrices that are not complex symmetric."""
         if not problem.complex or problem.hermitian or problem.unsymmetric or not isinstance(problem, MatrixProblem):
             raise InputError(f"M={self.asked} is for complex A = Aᵀ: use M='amg'")
         if self.inner.can.complex:
             raise InputError(f"M={self.asked} takes a real preconditioner of B + C, such as Algebraic(), for inner=")
-        _sign_of(problem, self.asked)
         self.inner.check(problem, partition)
 
     def informed(self, problem: Problem) -> PreconditionedSquareBlock:
-        """The preconditioner with the sign of Im A."""
+        """The preconditioner with the sign of Im A. InputError: a diagonal tells that a part is not semidefinite."""
         assert isinstance(problem, MatrixProblem)
         return replace(self, inner=self.inner.informed(problem), sign=_sign_of(problem, self.asked))
 
@@ -101,6 +100,7 @@ def _sign_of(problem: MatrixProblem, asked: str) -> float:
     return -1.0 if (im < 0.0).any() else 1.0
 
 
+@final
 class _AppliedSquareBlock:
     """z = h ∓ v + iv on a site; inner: None for the identity."""
 

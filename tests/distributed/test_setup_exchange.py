@@ -1,4 +1,4 @@
-"""What all ranks know of who may hear of whom."""
+"""Reach of chunks: whom each may hear of, as all ranks know without asking."""
 
 from __future__ import annotations
 

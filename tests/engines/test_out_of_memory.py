@@ -10,7 +10,8 @@ import pytest
 from distributed import Client
 
 from dsolver.cluster.runtime import connect
-from dsolver.engines.out_of_memory import is_out_of_memory, out_of_memory_error
+from dsolver.engines import out_of_memory
+from dsolver.engines.out_of_memory import if_memory_suffices, is_out_of_memory, out_of_memory_error
 from dsolver.errors import DeviceMemoryError, RankError
 from dsolver.grid.partition import Partition
 from tests.support.clusters import cluster
@@ -70,6 +71,26 @@ class HungryHere(Hungry):
 )
 def test_what_says_that_memory_has_run_out(error: Exception, expected: bool) -> None:
     assert is_out_of_memory(error) == expected
+
+
+def test_memory_is_given_back_once_nothing_holds_what_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[Vector]] = []
+    held: list[Vector | None] = []
+    monkeypatch.setattr(out_of_memory, "free_unused", lambda: held.append(made[0]()))
+
+    def make() -> None:
+        vector = Vector()
+        made.append(weakref.ref(vector))
+        raise OutOfMemoryError
+
+    def fail() -> None:
+        raise ValueError
+
+    assert if_memory_suffices(make) is None
+    assert held == [None]
+    assert if_memory_suffices(lambda: 3) == 3
+    with pytest.raises(ValueError):  # noqa: PT011  # it says nothing
+        if_memory_suffices(fail)
 
 
 def test_nothing_is_kept_by_the_error() -> None:

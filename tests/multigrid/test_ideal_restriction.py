@@ -123,7 +123,7 @@ def test_flows_on_grids_and_matrices_with_short_rows_take_it() -> None:
 
 
 def test_what_is_not_elliptic_or_has_long_rows_or_nodes_takes_aggregates() -> None:
-    """Of tetrahedra with SUPG "air" may not converge, or takes a set-up twice as long."""
+    """Tetrahedra with SUPG: "air" may not converge, or takes a set-up twice as long."""
     short = convection(20, 10.0)
     count, b = short.shape[0], np.ones(short.shape[0])
     couplings = sp.triu(short, 1).tolil()

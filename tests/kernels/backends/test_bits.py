@@ -1,4 +1,4 @@
-"""The same bits every time, by any number of threads, and however passes are launched on a GPU."""
+"""Bits of kernels: the same each time, by any number of threads, and however passes are launched on a GPU."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ def test_rows_between_two_levels(backend: str, ordered: bool, dtype: str) -> Non
 
 @pytest.mark.parametrize("formats", ["slices", "octets", "chunks", "rows"])
 def test_a_users_rows_may_change_afterwards(formats: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of which a format is a copy anyway were copied twice."""
+    """Rows of which a format is a copy anyway were copied twice."""
     backend, a = kernels.load("cpu"), sparse.csr_matrix(lattice(6))
     rows = Csr(a.indptr.astype(np.int64), a.indices.astype(np.int32), a.data.astype(np.float64))
     copies, own = [], backend.general._own

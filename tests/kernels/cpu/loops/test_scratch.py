@@ -37,7 +37,7 @@ def test_no_loop_that_is_compiled_ahead_compiles_numpys_for_memory() -> None:
 
 
 def test_what_loops_call_cannot_be_called_by_python() -> None:
-    """That was compiled, too, for each of them."""
+    """Python's wrapper of each of them was compiled, too."""
 
     @inlined()
     def twice(x: float) -> float:
