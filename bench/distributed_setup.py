@@ -5,9 +5,9 @@
     python bench/distributed_setup.py --workers 1 2 --weak 256 256 256 --M amg --elements 271
 
 With --chunks: processor seconds of set-up of M="amg" for compressed rows of 7 points on size³ cells, cut into so many
-chunks, in this process; ratios to the first count. With --workers: through Dask on GPUs, κ a smooth
-function and b a NumPy array on --grid, or on --weak cells for each worker; compressed rows of SciPy on csr³ cells from
-the client; and rows of linear elements between elements³ nodes that lie on the workers, b with them, a block on each.
+chunks, in this process; ratios to the first count. With --workers: through Dask on GPUs, κ a function (smooth, or of
+jumps by --kappa rough) and b a NumPy array on --grid, or on --weak cells for each worker; compressed rows of SciPy on
+csr³ cells from the client; and rows of linear elements between elements³ nodes that lie on the workers, b with them, a block on each.
 Seconds of set-up, of the first solve with all that comes before it, and of a later one. The best of --runs, each set up
 anew; the kernels are compiled before. All to a relative residual of 1e-8.
 """
@@ -38,6 +38,15 @@ def seven_points(n: int) -> Any:
 def smooth(x: Any, y: Any, z: Any) -> Any:
     """κ."""
     return 1.0 + x * y + z * z
+
+
+def rough(x: Any, y: Any, z: Any) -> Any:
+    """κ with jumps over four decades between blocks of 1/32 of an edge, as if drawn."""
+    drawn = np.sin(12.9898 * np.floor(32 * x) + 78.233 * np.floor(32 * y) + 37.719 * np.floor(32 * z)) * 43758.5453
+    return 10.0 ** (4.0 * (drawn - np.floor(drawn)))
+
+
+KAPPA = {"smooth": smooth, "rough": rough}
 
 
 def processor_seconds(make: Callable[[], Any], runs: int) -> float:
@@ -111,6 +120,7 @@ def main() -> None:
     options.add_argument("--size", type=int, default=64)
     options.add_argument("--workers", type=int, nargs="+", default=())
     options.add_argument("--grid", type=int, nargs=3)
+    options.add_argument("--kappa", choices=KAPPA, default="smooth")
     options.add_argument("--M", nargs="+", default=("amg", "mg"))
     options.add_argument("--weak", type=int, nargs=3)
     options.add_argument("--csr", type=int)
@@ -125,12 +135,12 @@ def main() -> None:
             grid = tuple(arguments.grid)
             b = rng.standard_normal(grid)
             for m in arguments.M:
-                problem = dsolver.problems.diffusion(grid, smooth)
+                problem = dsolver.problems.diffusion(grid, KAPPA[arguments.kappa])
                 on_workers(workers, "x".join(map(str, grid)), lambda of=problem: of, m, b, runs)
         if arguments.weak:
             nx, ny, nz = arguments.weak
             grid = (nx, ny, nz * workers)
-            problem = dsolver.problems.diffusion(grid, smooth)
+            problem = dsolver.problems.diffusion(grid, KAPPA[arguments.kappa])
             for m in arguments.M:
                 on_workers(workers, "x".join(map(str, grid)), lambda of=problem: of, m, rng.standard_normal(grid), runs)
         if arguments.elements:
