@@ -8,8 +8,8 @@ With --chunks: processor seconds of set-up of M="amg" for compressed rows of 7 p
 chunks, in this process; ratios to the first count. With --workers: through Dask on GPUs, κ a function (smooth, or of
 jumps by --kappa rough) and b a NumPy array on --grid, or on --weak cells for each worker; compressed rows of SciPy on
 csr³ cells from the client; and rows of linear elements between elements³ nodes that lie on the workers, b with them, a
-block on each. Seconds of set-up, of the first solve with all that comes before it, and of a later one. The best of --runs, each set up
-anew; the kernels are compiled before. All to a relative residual of 1e-8.
+block on each. Seconds of set-up, of the first solve with all that comes before it, and of a later one. The best of
+--runs, each set up anew; the kernels are compiled before. All to a relative residual of 1e-8.
 """
 
 from __future__ import annotations
