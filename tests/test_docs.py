@@ -97,12 +97,13 @@ def test_the_page_on_structure_names_every_package() -> None:
     assert [package for package in packages if f"`{package}`" not in text] == []
 
 
-def test_plots_show_the_figures_of_the_results() -> None:
-    """After figures have changed: python docs/plots.py."""
-    plots = runpy.run_path(str(ROOT / "docs" / "plots.py"))
-    text = plots["PAGE"].read_text(encoding="utf-8")
-    sums = {plot.name: plot.checksum() for plot in plots["PLOTS"]}
-    pictures = {name: (plots["PICTURES"] / f"{name}.svg").read_text(encoding="utf-8") for name in sums}
+def test_the_page_on_performance_shows_the_figures_of_the_results() -> None:
+    """After figures have changed: python docs/performance.py."""
+    made = runpy.run_path(str(ROOT / "docs" / "performance.py"))
+    text = made["PAGE"].read_text(encoding="utf-8")
+    assert made["with_tables"](text) == text
+    sums = {plot.name: plot.checksum() for plot in made["PLOTS"]}
+    pictures = {name: (made["PICTURES"] / f"{name}.svg").read_text(encoding="utf-8") for name in sums}
     assert [name for name in sums if f"](pictures/{name}.svg)" not in text] == []
     assert [name for name in sums if f"figures {sums[name]}" not in pictures[name]] == []
 

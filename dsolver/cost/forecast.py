@@ -194,7 +194,7 @@ def iterations_for(preconditioner: Preconditioner, problem: Problem, rtol: float
     """About how many iterations reach rtol for the Laplacian with 7 or 27 points on a problem's grid.
 
     Conjugate gradients need a number in proportion to the points along the longest axis; the factors were measured at
-    64³ (docs/performance.md). A matrix is taken for one of a mesh in space with as many points.
+    64³. A matrix is taken for one of a mesh in space with as many points.
     """
     factor = 3.65 if len(problem.offsets) <= 7 else 2.1
     longest = max(problem.grid) if problem.lattice else problem.grid[0] ** (1 / 3)

@@ -94,5 +94,5 @@ class Hpcg(Preconditioner):
         )
 
     def iterations(self, alone: float, rtol: float) -> float:
-        """Measured at 64³ (docs/performance.md)."""
+        """Measured at 64³."""
         return 0.29 * alone

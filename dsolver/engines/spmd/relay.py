@@ -2,7 +2,7 @@
 
 The client calls at most `FAN` workers. Each of them runs the function for its own rank and passes the call on to at
 most `FAN` others, with a part of the rest each. So a call of P ranks takes log P steps, where the client and the
-scheduler would need 0.7 ms for each rank (docs/performance.md, many ranks). Up to `FAN` ranks are called directly.
+scheduler would need 0.7 ms for each rank (`bench/many_ranks.py`). Up to `FAN` ranks are called directly.
 """
 
 from __future__ import annotations

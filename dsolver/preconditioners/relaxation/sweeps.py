@@ -95,7 +95,7 @@ class Sweeps(Preconditioner):
         )
 
     def iterations(self, alone: float, rtol: float) -> float:
-        """As for a lattice (docs/performance.md)."""
+        """Measured on lattices."""
         return 0.55 * alone
 
 

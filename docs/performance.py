@@ -1,10 +1,12 @@
-"""The plots of docs/performance.md, drawn from the figures of bench/results/h200.json.
+"""Tables and plots of docs/performance.md, made from the figures in bench/results.
 
     python -m pip install -e '.[plots]'
-    python docs/plots.py
+    python docs/performance.py
 
-Each plot is an SVG in docs/pictures, for light and dark pages: its ground is clear, and its colors are of middle
-brightness. A picture carries a checksum of the figures that it shows, by which the tests find one that is older.
+A table, with the commands that measure it, stands in the page between the comments ``table: NAME`` and ``end``; the
+text around them is written by hand. Each plot is an SVG in docs/pictures, for light and dark pages: its ground is
+clear, and its colors are of middle brightness. A picture carries a checksum of the figures that it shows, by which the
+tests find one that is older.
 """
 
 from __future__ import annotations
@@ -12,14 +14,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
 DOCS: Final = Path(__file__).resolve().parent
 PAGE: Final = DOCS / "performance.md"
-RESULTS: Final = DOCS.parent / "bench" / "results" / "h200.json"
+RESULTS: Final = tuple(DOCS.parent / "bench" / "results" / name for name in ("h200.json", "two-cores.json"))
 PICTURES: Final = DOCS / "pictures"
 
 INK: Final = "#777777"
@@ -72,22 +75,43 @@ def draw_sizes(plt: Any, data: dict[str, Series]) -> Any:
     return figure
 
 
-def draw_fields(plt: Any, data: Series) -> Any:
-    first, later = (dict(line) for line in data.values())
-    names = sorted(first, key=first.__getitem__)
-    figure, axes = plt.subplots(figsize=(7, 4.2))
-    places = range(len(names))
-    axes.hlines(places, [later[name] for name in names], [first[name] for name in names], color=INK, alpha=0.4)
-    for (label, line), color, marker in zip(data.items(), (BLUE, GREEN), "oD", strict=True):
-        ratios = dict(line)
-        axes.plot([ratios[name] for name in names], places, marker, color=color, label=label)
-        axes.axvline(mean(ratios.values()), color=color, linestyle=":", linewidth=1.5)
-    axes.axvline(1.0, color=INK, linewidth=1.2)
-    axes.set(xscale="log", xlim=(0.28, 1.4), yticks=list(places), yticklabels=names)
-    axes.set_xlabel('time with M="amg" over the better rival\'s (line at 1; dotted: geometric means)')
-    plain(axes.xaxis, (0.3, 0.4, 0.5, 0.7, 1))
-    axes.grid(axis="x", alpha=0.25)
-    figure.legend(loc="outside upper center", ncols=2, frameon=False)
+def draw_fields(plt: Any, data: dict[str, list[Any]]) -> Any:
+    """Ratios of the first and of a later solve, the last two numbers of each row, in a panel for each size."""
+    rows = max(map(len, data.values()))
+    figure, panels = plt.subplots(1, len(data), figsize=(9, 1.2 + 0.19 * rows), sharex=True)
+    for axes, (title, fields) in zip(panels, data.items(), strict=True):
+        names, first, later = zip(
+            *((row[0], *row[-2:]) for row in sorted(fields, key=lambda row: row[-2])), strict=True
+        )
+        places = range(len(names))
+        axes.hlines(places, later, first, color=INK, alpha=0.4)
+        for label, ratios, color, marker in zip(KINDS, (first, later), (BLUE, GREEN), "oD", strict=True):
+            axes.plot(ratios, places, marker, color=color, label=label)
+            axes.axvline(mean(ratios), color=color, linestyle=":", linewidth=1.5)
+        axes.axvline(1.0, color=INK, linewidth=1.2)
+        axes.set_title(title, fontsize=10)
+        axes.set(xscale="log", xlim=(0.1, 1.4), yticks=list(places), yticklabels=names)
+        plain(axes.xaxis, (0.15, 0.25, 0.4, 0.6, 1))
+        axes.grid(axis="x", alpha=0.25)
+    figure.supxlabel("time over the better rival's (line at 1; dotted: geometric means)", color=INK, fontsize=10)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
+    return figure
+
+
+def draw_growth(plt: Any, data: dict[str, Series]) -> Any:
+    figure, panels = plt.subplots(1, len(data), figsize=(9, 4.0), sharey=True)
+    for axes, (title, lines) in zip(panels, data.items(), strict=True):
+        for (label, line), color, marker in zip(
+            lines.items(), (BLUE, GREEN, PURPLE, BROWN, RED), "oDs^v", strict=False
+        ):
+            axes.plot(*zip(*line, strict=True), color=color, marker=marker, markersize=5, label=label)
+        axes.set_title(title.replace(", by ", ",\nby "), fontsize=9)
+        axes.set(xscale="log", yscale="log", ylim=(5, 400))
+        plain(axes.xaxis, sorted({x for line in lines.values() for x, _ in line}))
+        plain(axes.yaxis, (5, 10, 20, 50, 100, 200))
+        axes.grid(alpha=0.25)
+        axes.legend(loc="upper left", frameon=False, fontsize=8)
+    panels[0].set_ylabel("iterations")
     return figure
 
 
@@ -110,10 +134,38 @@ def mean(values: Any) -> float:
     return math.exp(sum(logarithms) / len(logarithms))
 
 
-def plain(axis: Any, ticks: tuple[float, ...]) -> None:
+def plain(axis: Any, ticks: Sequence[float]) -> None:
     """Label a logarithmic axis by these numbers."""
     axis.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
     axis.set_ticks([], minor=True)
+
+
+def figures() -> dict[str, Any]:
+    """Measured figures by their name, of all machines."""
+    files = [json.loads(path.read_text(encoding="utf-8"))["figures"] for path in RESULTS]
+    return {name: found for file in files for name, found in file.items()}
+
+
+def table(found: dict[str, Any]) -> str:
+    """Commands and a table of Markdown; a cell of several numbers is written by its column's pattern."""
+
+    def cell(value: Any, pattern: str) -> str:
+        if value is None or isinstance(value, str):
+            return value or ""
+        return pattern.format(*value) if isinstance(value, list) else (pattern or "{}").format(value)
+
+    patterns = list(found["columns"].values())
+    rows = [[cell(*pair) for pair in zip(row, patterns, strict=True)] for row in found["rows"]]
+    lines = [list(found["columns"]), ["---"] * len(patterns), *rows]
+    commands = "".join(f"    {command}\n" for command in found["from"])
+    return commands + "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines).replace("|  |", "| |")
+
+
+def with_tables(text: str) -> str:
+    """The page with the tables that the results have today."""
+    known = figures()
+    place = re.compile(r"(?<=<!-- table: )(\w+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
+    return place.sub(lambda found: f"{found[1]}{found[2]}\n{table(known[found[1]])}\n", text)
 
 
 @final
@@ -130,8 +182,8 @@ class Plot:
     draw: Callable[[Any, Any], Any]
 
     def data(self) -> Any:
-        """Figures that it shows: points by the name of their line; for sizes by panel first."""
-        return json.loads(RESULTS.read_text(encoding="utf-8"))["figures"][self.name]["data"]
+        """Figures that it shows: points by the name of their line; for sizes and fields by panel first."""
+        return figures()[self.name]["data"]
 
     def checksum(self) -> str:
         """Checksum of what the picture shows."""
@@ -140,7 +192,7 @@ class Plot:
     def write(self, plt: Any) -> None:
         """Draw the picture."""
         figure = self.draw(plt, self.data())
-        about = {"Date": None, "Creator": "docs/plots.py", "Description": f"figures {self.checksum()}"}
+        about = {"Date": None, "Creator": "docs/performance.py", "Description": f"figures {self.checksum()}"}
         figure.savefig(PICTURES / f"{self.name}.svg", metadata=about, transparent=True)
         plt.close(figure)
 
@@ -149,11 +201,14 @@ PLOTS: Final = (
     Plot(name="products", draw=draw_products),
     Plot(name="sizes", draw=draw_sizes),
     Plot(name="fields", draw=draw_fields),
+    Plot(name="cores", draw=draw_fields),
+    Plot(name="growth", draw=draw_growth),
     Plot(name="weak_scaling", draw=draw_scaling),
 )
 
 
 def main() -> None:
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     import matplotlib.pyplot as plt
 
     colored = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color")
