@@ -165,10 +165,7 @@ def _as_called(loops: Callable[[], Loops]) -> Callable[[], Loops]:
     return lambda: [(loop, folded(loop, kinds)) for loop, kinds in loops()]
 
 
-LOOPS: Final[dict[str, Callable[[], Loops]]] = {
-    "lattice": _as_called(on_lattices),
-    "algebraic": _as_called(algebraic),
-}
+LOOPS: Final[dict[str, Callable[[], Loops]]] = {"lattice": _as_called(on_lattices), "algebraic": _as_called(algebraic)}
 """Loops by the kinds of `first_use.KINDS`."""
 
 

@@ -11,13 +11,12 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.tables import kept, table
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.layout_setup import LayoutSetup
 
-FILE, DTYPE = "sell/assembly/assembly.cu", "float64"
-THREADS = 256
+FILE = "sell/assembly/assembly.cu"
 
 
 @final
@@ -36,10 +35,8 @@ class CudaLayoutSetup(LayoutSetup):
         position = cupy.empty(rows, dtype=np.int32)
         row = none_of(size)
         shift = cupy.asarray(color_slices[:-1] * SLICE - first[:-1])
-        if rows:
-            kernel(FILE, "storage_order", DTYPE)(
-                *_threads(rows), (order.astype(np.int64, copy=False), color, shift, position, row, np.int32(rows))
-            )
+        places = order.astype(np.int64, copy=False), color, shift, position, row
+        for_each(FILE, "storage_order", rows, *places, np.int32(rows))
         return Layout(
             rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape
         )
@@ -61,7 +58,7 @@ def _plain(shape: tuple[int, int, int]) -> Layout:
     color_slices = _color_slices(np.array([rows]))
     size = int(color_slices[-1] + 1) * SLICE
     position, row = cupy.empty(rows, dtype=np.int32), cupy.empty(size, dtype=np.int32)
-    kernel(FILE, "plain_order", DTYPE)(*_threads(size), (np.int32(rows), np.int32(size), position, row))
+    for_each(FILE, "plain_order", size, np.int32(rows), np.int32(size), position, row)
     return Layout(
         rows=rows,
         size=size,
@@ -82,9 +79,8 @@ def _lattice(of_axes: tuple[bytes, ...], colors: bytes, kinds: int, shape: tuple
     tables = table(numbers)
     color, position = cupy.empty(rows, dtype=np.int32), cupy.empty(rows, dtype=np.int32)
     row = none_of(size)
-    if rows:
-        sizes = (np.int32(n) for n in (*shape, kinds, count))
-        kernel(FILE, "lattice_order", DTYPE)(*_threads(rows), (tables, *sizes, color, position, row))
+    sizes = map(np.int32, (*shape, kinds, count))
+    for_each(FILE, "lattice_order", rows, tables, *sizes, color, position, row)
     return Layout(
         rows=rows,
         size=size,
@@ -149,7 +145,3 @@ def none_of(size: int) -> Array:
     out = cupy.empty(size, dtype=np.int32)
     cupy.cuda.runtime.memsetAsync(out.data.ptr, 0xFF, out.nbytes, cupy.cuda.get_current_stream().ptr)
     return out
-
-
-def _threads(count: int) -> tuple[tuple[int], tuple[int]]:
-    return (-(-count // THREADS),), (THREADS,)

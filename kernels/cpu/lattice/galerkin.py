@@ -10,9 +10,7 @@ from numba import njit
 from dsolver.kernels.cpu.lattice.points import CENTER, bit, has, is_constant, step
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.scratch import scratch
-from dsolver.kernels.lattice.coarsening import (
-    NEGLIGIBLE,
-)
+from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
 
 
 @njit(inline="always")

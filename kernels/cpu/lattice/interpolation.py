@@ -10,13 +10,7 @@ from numba import njit
 from dsolver.kernels.cpu.lattice.points import CENTER, bit, has, is_constant, leaves, step
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.scratch import scratch
-from dsolver.kernels.lattice.coarsening import (
-    BETWEEN,
-    FIRST,
-    NEGLIGIBLE,
-    OUTSIDE,
-    SECOND,
-)
+from dsolver.kernels.lattice.coarsening import BETWEEN, FIRST, NEGLIGIBLE, OUTSIDE, SECOND
 
 
 @compiled()

@@ -8,11 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dsolver.kernels.lattice.coarsening import (
-    BETWEEN,
-    LOWER,
-    UPPER,
-)
+from dsolver.kernels.lattice.coarsening import BETWEEN, LOWER, UPPER
 
 
 @njit(inline="always")

@@ -9,9 +9,9 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each, kernel
 from dsolver.kernels.cuda.launch.readback import Asked
-from dsolver.kernels.cuda.sparse.starts import add_up
+from dsolver.kernels.cuda.sparse.starts import add_up, unfilled
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -72,7 +72,7 @@ def coarse_couplings(
         add_up(start, total)
         asked = Asked(total)
         found, entries = names(), int(asked()[0])
-    out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+    out = unfilled(start, entries)
     if entries:
         _launch("fill_coarse", a, (*rows, a.values, found, *out))
     return out
@@ -84,6 +84,5 @@ def lanes_of(a: Csr) -> int:
 
 
 def _launch(name: str, a: Csr, arguments: tuple[Any, ...]) -> None:
-    if a.size:
-        lanes = lanes_of(a)
-        kernel(FILE, f"{name}_{lanes}", DTYPE)((-(-a.size * lanes // THREADS),), (THREADS,), arguments)
+    lanes = lanes_of(a)
+    for_each(FILE, f"{name}_{lanes}", a.size, *arguments, lanes=lanes)

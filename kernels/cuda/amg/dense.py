@@ -10,7 +10,7 @@ import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each, kernel
 from dsolver.kernels.cuda.launch.schedule import warps
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.launch.tables import table
@@ -84,7 +84,7 @@ def dense_matrix(rows: StencilRows) -> Array:
     nx, ny, _ = (np.int32(size) for size in rows.shape)
     arguments = (cupy.asarray(rows.numbering, dtype=np.int32), table(rows.steps()), weights, np.int64(stride))
     sizes = (np.int32(stride > 1), np.int32(len(rows.offsets)), nx, ny, np.int32(n))
-    kernel(FILE, "dense_matrix", DTYPE)((-(-n // THREADS),), (THREADS,), (*arguments, *sizes, out))
+    for_each(FILE, "dense_matrix", n, *arguments, *sizes, out)
     return _kept(out, np.uintp(0), symmetric=True)
 
 
@@ -106,6 +106,5 @@ def semidefinite_inverse(matrix: Array, *, symmetric: bool = True) -> Array:
 def _kept(a: Array, kept: Array | np.uintp, *, symmetric: bool) -> Array:
     """A matrix (n, n) or its symmetric part, zero in rows and columns that are not kept (uint8 (n,); NULL for all)."""
     out, size = cupy.empty_like(a), np.int32(len(a))
-    arguments = (a, kept, np.int32(symmetric), size, out)
-    kernel(FILE, "keep", DTYPE)((-(-a.size // THREADS),), (THREADS,), arguments)
+    for_each(FILE, "keep", a.size, a, kept, np.int32(symmetric), size, out)
     return out

@@ -11,14 +11,13 @@ from dsolver.kernels.cpu.amg.pmis import SALT
 from dsolver.kernels.cuda.amg.couplings import lanes_of
 from dsolver.kernels.cuda.amg.points import coarse_before
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "amg/pmis.cu", "float64"
-THREADS: Final = 256
 BLOCKS: Final = 8
 """Blocks of a round for each multiprocessor: as many as run at once, so that few of them add to a counter."""
 ROUNDS: Final = (5, 10)
@@ -33,9 +32,8 @@ def begun(counts: Array, origin: Array, level: int, lone: int) -> tuple[Array, A
     """See `dsolver.kernels.cpu.amg.setup.AmgKernels.begun`: in one launch, where CuPy would need a dozen."""
     points = len(counts)
     key, state = cupy.empty(points, dtype=np.uint64), cupy.empty(points, dtype=np.int8)
-    if points:
-        arguments = (counts, origin, np.uint64(level * SALT % 2**64), np.int32(lone), np.int64(points), key, state)
-        kernel(FILE, "begin", DTYPE)((-(-points // THREADS),), (THREADS,), arguments)
+    numbers = np.uint64(level * SALT % 2**64), np.int32(lone), np.int64(points)
+    for_each(FILE, "begin", points, counts, origin, *numbers, key, state)
     return key, state
 
 
@@ -52,18 +50,8 @@ def settled(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: A
     lanes = lanes_of(a)
     round_of = kernel(FILE, f"settle_{lanes}", DTYPE)
     grid = (min(-(-a.size * lanes // THREADS), BLOCKS * device_property("multiProcessorCount")),)
-    rows: tuple[Any, ...] = (
-        a.start,
-        a.columns,
-        bits,
-        key,
-        origin,
-        state,
-        np.int32(below),
-        cupy.empty((2, a.size), dtype=np.int32),
-        found[1:].view(np.int32),
-        np.int32(a.size),
-    )
+    lists = cupy.empty((2, a.size), dtype=np.int32), found[1:].view(np.int32), np.int32(a.size)
+    rows: tuple[Any, ...] = (a.start, a.columns, bits, key, origin, state, np.int32(below), *lists)
     for number in range(ROUNDS[a.size > FEW]):
         round_of(grid, (THREADS,), (*rows, np.int32(number)))
     return found

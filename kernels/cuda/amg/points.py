@@ -8,12 +8,11 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.formats.layout import Array
 
-FILE, DTYPE = "amg/points.cu", "float64"
-THREADS: Final = 256
+FILE: Final = "amg/points.cu"
 
 
 def damped(share: Array, least: float, dominance: float, factor: float) -> Array:
@@ -62,7 +61,5 @@ def of_coarse(numbers: Array, first: int, count: int, values: Array) -> Array:
 
 def _each(name: str, count: int, out: Array, *arguments: Any) -> Array:
     """Items that a kernel writes, a thread a point."""
-    if count:
-        grid = (-(-count // THREADS),)
-        kernel(FILE, name, DTYPE)(grid, (THREADS,), (*arguments, np.int64(count), out))
+    for_each(FILE, name, count, *arguments, np.int64(count), out)
     return out

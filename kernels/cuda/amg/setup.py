@@ -18,7 +18,7 @@ from dsolver.kernels.cuda.amg.couplings import coarse_couplings, couplings, row_
 from dsolver.kernels.cuda.amg.interpolation import extended_interpolation
 from dsolver.kernels.cuda.amg.interpolation.paths import paths
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.sparse import selection, windows
@@ -31,8 +31,7 @@ from dsolver.kernels.cuda.sparse.products.halves import CudaHalves
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
-FILE, DTYPE = "amg/setup.cu", "float64"
-THREADS = 256
+FILE = "amg/setup.cu"
 BLOCKS = 8
 """Blocks for each multiprocessor where arrays are compared."""
 
@@ -161,11 +160,8 @@ class CudaAlgebra(AmgKernels):
         count = len(one)
         if count != len(other) or one.dtype != other.dtype:
             return False
-        found = counters(1)
-        if count:
-            blocks = min(-(-count // THREADS), BLOCKS * device_property("multiProcessorCount"))
-            arguments = (one, other, np.int64(count), found)
-            kernel(FILE, f"differ_{one.itemsize}", DTYPE)((blocks,), (THREADS,), arguments)
+        found, most = counters(1), BLOCKS * device_property("multiProcessorCount")
+        for_each(FILE, f"differ_{one.itemsize}", count, one, other, np.int64(count), found, most=most)
         return not int(read_back(found)[0])
 
     # -- storage -------------------------------------------------------------------------------------------------------
@@ -175,8 +171,5 @@ class CudaAlgebra(AmgKernels):
 
     def table(self, rows: Csr, width: int) -> Ell:
         columns, values = cupy.empty((width, rows.size), dtype=np.int32), cupy.empty((width, rows.size))
-        grid = (-(-rows.size // THREADS),)
-        kernel(FILE, "tabulate", DTYPE)(
-            grid, (THREADS,), (*rows, np.int32(rows.size), np.int32(width), columns, values)
-        )
+        for_each(FILE, "tabulate", rows.size, *rows, np.int32(rows.size), np.int32(width), columns, values)
         return Ell(columns=columns, values=values, halo=False)

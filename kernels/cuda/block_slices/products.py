@@ -10,7 +10,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.launch.loader import kernel, type_of
+from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel, type_of
 from dsolver.kernels.cuda.launch.readback import Sent
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.sparse.finish import NOTHING, Finished, Launch, TogetherColumns
@@ -22,7 +22,6 @@ from dsolver.kernels.formats.layout import SLICE, Array
 
 WARPS: Final = 4
 """Warps of a block, one slice each, as spmv.cu and build.cu say too."""
-THREADS: Final = 256
 ROUND: Final = 8
 """Mean entry columns of slices above which kernels for wide ones are faster."""
 SHORT: Final = 4
@@ -138,8 +137,7 @@ def measured(matrix: Csr, columns: int, dtype: str = "float64", *, block: int = 
     numbers = map(np.int32, (count, rows, columns // block))
     kernel(BUILD, f"measure_{block}", dtype)(_grid(count), (WARPS * SLICE,), (*arguments, *numbers))
     ends, totals = running_sums(sizes)
-    flat = (max(1, -(-count // THREADS)),)
-    kernel(BUILD, "describe", dtype)(flat, (THREADS,), (ends, sizes, found, slices, np.int32(count)))
+    for_each(BUILD, "describe", count, ends, sizes, found, slices, np.int32(count), dtype=dtype)
     return Measured(block=block, dtype=dtype, row=order, slices=slices, full=full, totals=Sent(totals))
 
 
@@ -195,9 +193,8 @@ def _grid(slices: int) -> tuple[int]:
 
 def lengths(matrix: Csr, block: int, dtype: str = "float64") -> Array:
     """Blocks of each row of blocks: int32 on the device. The kernel is that of a value type which is loaded anyway."""
-    out = cupy.empty(matrix.size // block, dtype=np.int32)
-    launch = kernel(BUILD, f"count_blocks_{block}", dtype)
-    launch((max(1, -(-len(out) // THREADS)),), (THREADS,), (matrix.start, matrix.columns, out, np.int32(len(out))))
+    rows, out = matrix.size // block, cupy.empty(matrix.size // block, dtype=np.int32)
+    for_each(BUILD, f"count_blocks_{block}", rows, *matrix[:2], out, np.int32(rows), dtype=dtype)
     return out
 
 

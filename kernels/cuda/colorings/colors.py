@@ -10,14 +10,14 @@ import numpy as np
 from dsolver.kernels.colorings.graph import Graph, of_pairs
 from dsolver.kernels.cpu.colorings import colors as host
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-FILE, DTYPE = "colorings/colors.cu", "float64"
-THREADS, WARP = 256, 32
+FILE: Final = "colorings/colors.cu"
+WARP: Final = 32
 BLOCKS: Final = 8
 """Blocks for each multiprocessor at most: as many as run at once."""
 VISITS: Final = 64
@@ -68,7 +68,7 @@ def sets(graph: Graph, keys: Array, *, smallest: bool) -> Array:
         for number in range(ROUNDS):
             _by_rows("choose", graph, keys, hashes, np.int32(smallest), color, chosen)
             arguments = rows, np.int32(count), chosen, color, counts[number:]
-            kernel(FILE, "color_chosen", DTYPE)(_grid(graph.size), (THREADS,), arguments)
+            for_each(FILE, "color_chosen", graph.size, *arguments, most=_most_blocks())
             count += made
         left = int(read_back(counts)[-1])
     return color
@@ -94,13 +94,12 @@ def _visited(name: str, graph: Graph, block: int) -> Array | None:
 
 def _by_rows(name: str, graph: Graph, *arguments: Any) -> None:
     """Launch a kernel with a warp for a row, or fewer that take several."""
-    if graph.size:
-        given = (graph.start, graph.columns, np.int32(graph.size), *arguments)
-        kernel(FILE, name, DTYPE)(_grid(graph.size * WARP), (THREADS,), given)
+    given = (graph.start, graph.columns, np.int32(graph.size), *arguments)
+    for_each(FILE, name, graph.size, *given, lanes=WARP, most=_most_blocks())
 
 
-def _grid(threads: int) -> tuple[int]:
-    return (max(1, min(-(-threads // THREADS), BLOCKS * device_property("multiProcessorCount"))),)
+def _most_blocks() -> int:
+    return BLOCKS * device_property("multiProcessorCount")
 
 
 def _on_host(graph: Graph) -> Graph:

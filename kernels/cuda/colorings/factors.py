@@ -8,15 +8,15 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.colorings.factors import LOST, BreakdownError, TriangularFactors
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.sparse.products.mirrors import ascending, reordered
 from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-FILE, DTYPE = "colorings/factors.cu", "float64"
-THREADS, WARP = 256, 32
+FILE: Final = "colorings/factors.cu"
+WARP: Final = 32
 NONE: Final = np.iinfo(np.int32).max
 """Stands for no row."""
 
@@ -25,8 +25,8 @@ def sweep_factors(a: Csr, color: Array) -> TriangularFactors:
     """See `SweepSetup.sweep_factors`."""
     diagonal, zero = cupy.empty(a.size), cupy.full(1, NONE, dtype=np.int32)
     values, rows = cupy.empty_like(a.values), np.int32(a.size)
-    kernel(FILE, "diagonals", DTYPE)(_grid(a.size), (THREADS,), (*a, rows, diagonal, zero))
-    kernel(FILE, "sweep_factors", DTYPE)(_grid(a.size), (THREADS,), (*a, rows, color, diagonal, values))
+    for_each(FILE, "diagonals", a.size, *a, rows, diagonal, zero, lanes=WARP)
+    for_each(FILE, "sweep_factors", a.size, *a, rows, color, diagonal, values, lanes=WARP)
     if (row := int(read_back(zero)[0])) != NONE:
         raise BreakdownError(row, 0.0)
     return TriangularFactors(a._replace(values=values), diagonal)
@@ -49,15 +49,10 @@ def incomplete_factors(a: Csr, color: Array, *, shift: float = 0.0, positive: bo
     cuts = read_back(starts_of(cupy.bincount(color).astype(np.int64)))
     for first, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
         arguments = start, columns, values, np.int32(first), np.int32(end), *limits, diagonal, pivots, bad
-        kernel(FILE, "eliminate_row", DTYPE)(_grid(end - first), (THREADS,), arguments)
+        for_each(FILE, "eliminate_row", end - first, *arguments, lanes=WARP)
     if (row := int(read_back(bad)[0])) != NONE:
         raise BreakdownError(int(order[row]), float(pivots[row]))
     values[diagonal] = 1.0
     factored, found = cupy.empty_like(values), cupy.empty_like(pivots)
     factored[source], found[order] = values, pivots
     return TriangularFactors(a._replace(values=factored), found)
-
-
-def _grid(rows: int) -> tuple[int]:
-    """A warp for each row."""
-    return (max(1, -(-rows * WARP // THREADS)),)

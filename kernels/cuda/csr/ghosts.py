@@ -9,8 +9,8 @@ from typing import Any, Final, final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.csr.products import THREADS, CudaRows
-from dsolver.kernels.cuda.launch.loader import kernel, type_of
+from dsolver.kernels.cuda.csr.products import CudaRows
+from dsolver.kernels.cuda.launch.loader import THREADS, kernel, type_of
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.general.matrix import GhostRows

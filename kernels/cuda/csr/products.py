@@ -11,7 +11,7 @@ import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel, type_of
+from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel, type_of
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.sparse.finish import NOTHING, Finished, Launch, TogetherColumns
@@ -20,7 +20,6 @@ from dsolver.kernels.formats.compressed import LONGEST, Chunks, CompressedRows, 
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-THREADS: Final = 256
 ROWS, CHUNKS, BATCHED = "csr/rows.cu", "csr/chunks.cu", "csr/batched.cu"
 BLOCK_ROWS, FIND = "csr/block_rows.cu", "csr/find_blocks.cu"
 OF_BLOCKS: Final = (8, 16, 32)
@@ -47,7 +46,7 @@ class BlockPlaces:
 def guarded_diagonal(diagonal: Array, first: int, items: int, dtype: str) -> Array:
     """A diagonal in a type, NaN out of its range, from a first item on, where the others, of so many, are 1."""
     out, sizes = cupy.empty(items, dtype=dtype), map(np.int32, (len(diagonal), first, items))
-    kernel(ROWS, "guarded_diagonal", dtype)((_blocks(items),), (THREADS,), (diagonal, out, *sizes))
+    for_each(ROWS, "guarded_diagonal", items, diagonal, out, *sizes, dtype=dtype)
     return out
 
 
@@ -98,7 +97,7 @@ class CudaRows(Finished, CompressedRows):
     def diagonal_in_range(self, first: int, items: int, dtype: str) -> Array:
         """`diagonal` of rows in float64, in another type: NaN where it leaves the range of its normal numbers."""
         out, sizes = cupy.empty(items, dtype=dtype), (self._rows, np.int32(first), np.int32(items))
-        kernel(ROWS, "diagonal_in_range", dtype)((_blocks(items),), (THREADS,), (*self.entries, out, *sizes))
+        for_each(ROWS, "diagonal_in_range", items, *self.entries, out, *sizes, dtype=dtype)
         return out
 
     @property
@@ -213,8 +212,7 @@ def blocks_of_rows(matrix: Csr, columns: int, shape: tuple[int, int]) -> BlockPl
     nodes, known = matrix.size // tall, counters(1)
     start, of_blocks = cupy.empty(nodes + 1, dtype=np.int64), cupy.empty(entries // (tall * wide), dtype=np.int32)
     arguments = (*matrix[:2], *map(np.int32, (nodes, tall, wide)), start, of_blocks, known)
-    grid = (_blocks((nodes + 1) * LANES_OF_SEARCH),)
-    kernel(FIND, "find_blocks", "float64")(grid, (THREADS,), arguments)
+    for_each(FIND, "find_blocks", nodes + 1, *arguments, lanes=LANES_OF_SEARCH)
     return None if int(read_back(known)[0]) else BlockPlaces(shape=shape, start=start, columns=of_blocks)
 
 
@@ -224,8 +222,8 @@ def chunks(matrix: Csr, columns: int, longest: int) -> CudaChunks:
     dtype, rows = type_of(values), matrix.size
     count, whole = count_of(rows, len(of)), longest <= LONGEST
     table = cupy.empty((count + 1, 4), dtype=np.uint32)
-    arguments = (start, np.int32(rows), np.int32(count), np.int32(whole), table)
-    kernel(CHUNKS, "find_chunks", dtype)((_blocks(count + 1),), (THREADS,), arguments)
+    sizes = map(np.int32, (rows, count, whole))
+    for_each(CHUNKS, "find_chunks", count + 1, start, *sizes, table, dtype=dtype)
     ends, near = cupy.empty(rows, dtype=np.uint16), cupy.empty(len(of), dtype=np.uint16)
     found = cupy.zeros(3, dtype=np.uint32)
     if count:

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cuda.block_slices.products import BUILD, WARPS
-from dsolver.kernels.cuda.csr.products import ROWS, THREADS
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.csr.products import ROWS
+from dsolver.kernels.cuda.launch.loader import THREADS, kernel
 from dsolver.kernels.cuda.launch.readback import Sent
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr

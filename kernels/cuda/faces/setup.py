@@ -9,12 +9,10 @@ import numpy as np
 
 from dsolver.kernels.cuda.faces.matrix import CudaFaces, board_of, launches
 from dsolver.kernels.cuda.launch.foresight import foreseen_numbers, settle
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.checkered.faces import wraps_of
 from dsolver.kernels.formats.layout import SLICE, Layout
-
-THREADS = 256
 
 
 def faces(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> CudaFaces | None:
@@ -33,9 +31,16 @@ def faces(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> CudaFaces
         partials=cupy.empty(parts),
     )
     found = cupy.zeros(2, dtype=np.int32)
-    head = (*board_of(made), weights, np.int64(where.rows), np.int64(where.size))
-    fill = kernel("faces/assembly.cu", "fill", dtype.name)
-    fill((-(-where.rows // THREADS),), (THREADS,), (*head, made.values, made.diagonal, found))
+    arguments = (
+        *board_of(made),
+        weights,
+        np.int64(where.rows),
+        np.int64(where.size),
+        made.values,
+        made.diagonal,
+        found,
+    )
+    for_each("faces/assembly.cu", "fill", where.rows, *arguments, dtype=dtype.name)
     asymmetric, from_end = (int(number) for number in foreseen_numbers(found))
     if asymmetric:
         return None

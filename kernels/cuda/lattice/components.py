@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.formats.layout import Array
 
-FILE, DTYPE = "lattice/components.cu", "float64"
-THREADS = 256
+FILE = "lattice/components.cu"
 
 
 def least_of_connected(labels: Array, links: Sequence[Array]) -> Array:
@@ -19,18 +18,10 @@ def least_of_connected(labels: Array, links: Sequence[Array]) -> Array:
     labels = cupy.ascontiguousarray(labels)
     x, y, z = (cupy.ascontiguousarray(link) for link in links)
     _, ny, nx = (np.int32(n) for n in labels.shape)
+    count, cells = labels.size, np.int32(labels.size)
     root, least, out = cupy.empty(labels.shape, dtype=np.int32), labels.copy(), cupy.empty_like(labels)
-    _launch("first_roots", nx, x, root)
-    _launch("join_linked", nx, ny, x, y, z, root)
-    _launch("take_least", labels, root, least)
-    _launch("spread_least", root, least, out)
+    for_each(FILE, "first_roots", count, nx, cells, x, root)
+    for_each(FILE, "join_linked", count, nx, ny, cells, x, y, z, root)
+    for_each(FILE, "take_least", count, cells, labels, root, least)
+    for_each(FILE, "spread_least", count, cells, root, least, out)
     return out
-
-
-def _launch(name: str, *arguments: Array | np.int32) -> None:
-    """Launch a kernel with a thread a cell; the number of cells stands before the first array."""
-    sizes = [one for one in arguments if isinstance(one, np.int32)]
-    arrays = [one for one in arguments if not isinstance(one, np.int32)]
-    cells = arrays[-1].size
-    if cells:
-        kernel(FILE, name, DTYPE)((-(-cells // THREADS),), (THREADS,), (*sizes, np.int32(cells), *arrays))

@@ -1,5 +1,5 @@
-// Looks at rows of a lattice, each in one pass: what they have in common, how strongly they lean towards an axis, what is wrong with
-// coefficients. Counts are whole numbers, so their order does not matter; sums are of parts, a block each, in a fixed order.
+// Looks at rows of a lattice, each in one pass: what they have in common, how strongly they lean towards an axis or couple along it, what is
+// wrong with coefficients. Counts are whole numbers, so their order does not matter; sums are of parts, a block each, in a fixed order.
 
 constexpr int THREADS = 256, WARP = 32, PAIRS = 3;
 constexpr unsigned ALL_LANES = 0xffffffffu;
@@ -152,11 +152,11 @@ extern "C" __global__ void leanings(
     sum_block(sum, parts + blockIdx.x, gridDim.x);
 }
 
-extern "C" __global__ void leanings_total(const double* __restrict__ parts, int blocks, double* __restrict__ out) {
-    double sum[2 * PAIRS] = {};
-    for (int n = 0; n < 2 * PAIRS; ++n)
-        for (int i = threadIdx.x; i < blocks; i += THREADS) sum[n] += parts[n * blocks + i];
-    sum_block(sum, out, 1);
+// out (n) of parts (n, count): their sums, a block each.
+extern "C" __global__ void totals(const double* __restrict__ parts, int count, double* __restrict__ out) {
+    double sum[1] = {};
+    for (int i = threadIdx.x; i < count; i += THREADS) sum[0] += parts[blockIdx.x * count + i];
+    sum_block(sum, out + blockIdx.x, 1);
 }
 
 constexpr int LIMITS = 4;
@@ -186,6 +186,31 @@ extern "C" __global__ void turns(
         const int all = __reduce_add_sync(ALL_LANES, turned[i]);
         if (all && threadIdx.x % WARP == 0) atomicAdd(out + i, static_cast<double>(all));
     }
+}
+
+// -- couplings along axes --------------------------------------------------------------------------------------------------
+
+constexpr int AXES = 3;
+
+// parts (3, blocks): for each axis the sum over rows of -w_o / w_0 over all offsets o that step along it; bit a of steps[k] says
+// whether offset k steps along axis a.
+extern "C" __global__ void couplings(
+    const double* __restrict__ weights, const int* __restrict__ steps, int entries, int diagonal, long long rows,
+    double* __restrict__ parts
+) {
+    double sum[AXES] = {0.0, 0.0, 0.0};
+    for (long long row = item(); row < rows; row += items()) {
+        double across[AXES] = {0.0, 0.0, 0.0};
+#pragma unroll 3
+        for (int k = 0; k < entries; ++k) {   // the diagonal's, too, which adds nothing: so that loads need not wait for `along`
+            const int along = __ldg(steps + k);
+            const double weight = __ldg(weights + k * rows + row);
+            for (int a = 0; a < AXES; ++a) across[a] -= along >> a & 1 ? weight : 0.0;
+        }
+        const double own = __ldg(weights + diagonal * rows + row);
+        for (int a = 0; a < AXES; ++a) sum[a] += across[a] / own;
+    }
+    sum_block(sum, parts + blockIdx.x, gridDim.x);
 }
 
 // -- diagonals -------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.launch.foresight import answer
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.formats.stencil.alike import CANCELED, ROUNDING, Alike, probes
@@ -18,7 +18,6 @@ from dsolver.kernels.lattice.coarsening import Triple
 from dsolver.kernels.lattice.statistics import pairs
 
 FILE, DTYPE = "lattice/look.cu", "float64"
-THREADS: Final = 256
 MOST_BLOCKS: Final = 2048
 """Blocks of a launch: as many as run at a time on a large device."""
 OFFSET_BLOCKS: Final = 512
@@ -71,9 +70,27 @@ def leanings(offsets: tuple[Triple, ...], weights: Array) -> Array:
     """See `statistics.leanings`."""
     weights, both, rows = _rows(offsets, weights)
     blocks = _blocks(rows, MOST_BLOCKS)
-    parts, out = cupy.empty((6, blocks)), cupy.empty(6)
+    parts = cupy.empty((6, blocks))
     kernel(FILE, "leanings", DTYPE)((blocks,), (THREADS,), (weights, both, np.int64(rows), parts))
-    kernel(FILE, "leanings_total", DTYPE)((1,), (THREADS,), (parts, np.int32(blocks), out))
+    return _totals(parts)
+
+
+def couplings(offsets: tuple[Triple, ...], weights: Array) -> Array:
+    """See `statistics.couplings`."""
+    weights = cupy.ascontiguousarray(weights.reshape(len(offsets), -1))
+    rows = weights.shape[1]
+    blocks = _blocks(rows, MOST_BLOCKS)
+    steps, parts = [sum((step != 0) << axis for axis, step in enumerate(o)) for o in offsets], cupy.empty((3, blocks))
+    numbers = np.int32(len(offsets)), np.int32(offsets.index((0, 0, 0))), np.int64(rows)
+    arguments = (weights, table(np.array(steps, dtype=np.int32)), *numbers, parts)
+    kernel(FILE, "couplings", DTYPE)((blocks,), (THREADS,), arguments)
+    return _totals(parts)
+
+
+def _totals(parts: Array) -> Array:
+    """Sums of the blocks' parts, (n, blocks)."""
+    out = cupy.empty(len(parts))
+    kernel(FILE, "totals", DTYPE)((len(parts),), (THREADS,), (parts, np.int32(parts.shape[1]), out))
     return out
 
 
@@ -84,7 +101,7 @@ def turns(offsets: tuple[Triple, ...], weights: Array, sums: Array, limits: tupl
     weights, both, rows = _rows(offsets, weights)
     out = cupy.zeros(len(limits))
     arguments = (np.int64(rows), cupy.ascontiguousarray(sums), table(np.array(limits)), np.int32(len(limits)), out)
-    kernel(FILE, "turns", DTYPE)((_blocks(rows, MOST_BLOCKS),), (THREADS,), (weights, both, *arguments))
+    for_each(FILE, "turns", rows, weights, both, *arguments, most=MOST_BLOCKS)
     return out
 
 
@@ -92,16 +109,16 @@ def outweighed(offsets: tuple[Triple, ...], weights: Array, part: float) -> Arra
     """See `statistics.outweighed`."""
     weights, out = cupy.ascontiguousarray(weights.reshape(len(offsets), -1)), cupy.zeros(1)
     rows, center = weights.shape[1], offsets.index((0, 0, 0))
-    arguments = (weights, np.int32(len(offsets)), np.int32(center), np.int64(rows), np.float64(part), out)
-    kernel(FILE, "outweighed", DTYPE)((_blocks(rows, MOST_BLOCKS),), (THREADS,), arguments)
+    numbers = np.int32(len(offsets)), np.int32(center), np.int64(rows), np.float64(part)
+    for_each(FILE, "outweighed", rows, weights, *numbers, out, most=MOST_BLOCKS)
     return out
 
 
 def unfit(values: Array, least: float, *, left_out: bool) -> int:
     """See `statistics.unfit`."""
     values, out = cupy.ascontiguousarray(values), cupy.zeros(1, dtype=np.int32)
-    arguments = (values, np.int64(values.size), np.float64(least), np.int32(left_out), out)
-    kernel(FILE, "unfit", DTYPE)((_blocks(values.size, MOST_BLOCKS),), (THREADS,), arguments)
+    numbers = np.int64(values.size), np.float64(least), np.int32(left_out)
+    for_each(FILE, "unfit", values.size, values, *numbers, out, most=MOST_BLOCKS)
     return answer(_only, out)
 
 

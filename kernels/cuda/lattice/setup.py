@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dsolver.kernels.cuda.lattice import galerkin, look, semicoarsening
 from dsolver.kernels.cuda.lattice.components import least_of_connected
 from dsolver.kernels.cuda.lattice.halving import halving
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each, kernel
 from dsolver.kernels.cuda.launch.tables import kept, table
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import Array
@@ -25,11 +25,9 @@ from dsolver.kernels.lattice.fluxes import Fluxes
 from dsolver.kernels.lattice.setup import LatticeSetup
 from dsolver.kernels.lattice.statistics import pairs
 
-FILE, DTYPE = "lattice/transfers.cu", "float64"
-THREADS = 256
+FILE, FLUXES, DTYPE = "lattice/transfers.cu", "lattice/fluxes.cu", "float64"
 LINES = (64, 4)
 """Threads of a block along a line, and lines of a block, where each line has its own."""
-MOST_BLOCKS = 2048
 AXIS = np.dtype(
     [
         ("kappa", np.uint64),
@@ -56,9 +54,8 @@ class CudaLattice(LatticeSetup):
         rows = math.prod(coarsening.coarse_shape)
         count = math.prod(1 + 2 * axis.reach for axis in coarsening.axes)
         columns, values = cupy.empty((count, rows), dtype=np.int32), cupy.empty((count, rows))
-        _launch(
-            "restriction", rows, _lattice(coarsening, (0, 0, 0)), cupy.ascontiguousarray(p), around, columns, values
-        )
+        places = _lattice(coarsening, (0, 0, 0)), cupy.ascontiguousarray(p), around
+        for_each(FILE, "restriction", rows, *places, columns, values)
         return Ell(columns=columns, values=values)
 
     def prolongation(self, coarsening: Coarsening, p: Array, around: Array, base: Triple) -> Ell:
@@ -66,9 +63,8 @@ class CudaLattice(LatticeSetup):
         count = math.prod(1 + axis.reach for axis in coarsening.axes)
         columns, values = cupy.empty((count, rows), dtype=np.int32), cupy.empty((count, rows))
         _, ny, nx = (np.int32(n) for n in around.shape)
-        _launch(
-            "prolongation", rows, _lattice(coarsening, base), cupy.ascontiguousarray(p), around, nx, ny, columns, values
-        )
+        places = _lattice(coarsening, base), cupy.ascontiguousarray(p), around, nx, ny
+        for_each(FILE, "prolongation", rows, *places, columns, values)
         return Ell(columns=columns, values=values)
 
     def numbers(self, shape: Triple) -> Array:
@@ -90,31 +86,18 @@ class CudaLattice(LatticeSetup):
         large = [len(places) for places in like]
         out = cupy.empty((count, *large[::-1]))
         places = table(np.concatenate(like).astype(np.int32))
-        mx, my, mz = (np.int32(n) for n in small[::-1])
-        nx, ny, nz = (np.int32(n) for n in large)
-        _launch(
-            "spread", out.size, cupy.ascontiguousarray(values), mx, my, mz, places, nx, ny, nz, np.int64(out.size), out
-        )
-        return out
-
-    def couplings(self, offsets: tuple[Triple, ...], weights: Array) -> Array:
-        weights = cupy.ascontiguousarray(weights.reshape(len(offsets), -1))
-        rows = weights.shape[1]
-        blocks = min(MOST_BLOCKS, max(1, -(-rows // THREADS)))
-        parts, out = cupy.empty((3, blocks)), cupy.empty(3)
-        center = np.int32(offsets.index((0, 0, 0)))
-        arguments = (weights, table(_steps(offsets)), np.int32(len(offsets)), center, np.int64(rows), parts)
-        kernel(FILE, "couplings", DTYPE)((blocks,), (THREADS,), arguments)
-        kernel(FILE, "couplings_total", DTYPE)((1,), (THREADS,), (parts, np.int32(blocks), out))
+        sizes = *map(np.int32, small[::-1]), places, *map(np.int32, large), np.int64(out.size)
+        for_each(FILE, "spread", out.size, cupy.ascontiguousarray(values), *sizes, out)
         return out
 
     def jumps(self, offsets: tuple[Triple, ...], weights: Array, ratio: float) -> Array:
         weights = cupy.ascontiguousarray(weights.reshape(len(offsets), -1))
         rows, out = weights.shape[1], cupy.zeros(3)
         both = table(np.array(pairs(offsets), dtype=np.int32))
-        _launch("jumps", rows, weights, both, np.int64(rows), np.float64(ratio), out)
+        for_each(FILE, "jumps", rows, weights, both, np.int64(rows), np.float64(ratio), out)
         return out
 
+    couplings = staticmethod(look.couplings)
     leanings = staticmethod(look.leanings)
     turns = staticmethod(look.turns)
     outweighed = staticmethod(look.outweighed)
@@ -140,21 +123,15 @@ class CudaLattice(LatticeSetup):
             else:
                 axis["kappa"] = kappa.data.ptr
             axes.append(axis)
-        sizes = table(np.concatenate(fluxes.sizes))
-        blocks = -(-math.prod(fluxes.shape) // THREADS)
-        kernel("lattice/fluxes.cu", "star_rows", DTYPE)(
-            (blocks,), (THREADS,), (*axes, sizes, *(np.int32(n) for n in (nx, ny, nz)), out)
-        )
+        sizes = table(np.concatenate(fluxes.sizes)), *map(np.int32, (nx, ny, nz))
+        for_each(FLUXES, "star_rows", math.prod(fluxes.shape), *axes, *sizes, out)
         return out
 
     def scale(self, f: Array, sizes: tuple[Array, Array, Array]) -> None:
         if not f.flags.c_contiguous or f.dtype != DTYPE:
             raise ValueError("this kernel takes float64 in C order")
         _, ny, nx = f.shape
-        blocks = -(-f.size // THREADS)
-        kernel("lattice/fluxes.cu", "scale", DTYPE)(
-            (blocks,), (THREADS,), (f, *sizes, np.int32(nx), np.int32(ny), np.int64(f.size))
-        )
+        for_each(FLUXES, "scale", f.size, f, *sizes, np.int32(nx), np.int32(ny), np.int64(f.size))
 
     least_of_connected = staticmethod(least_of_connected)
 
@@ -162,14 +139,8 @@ class CudaLattice(LatticeSetup):
 def _numbers(shape: Triple) -> Array:
     nx, ny, nz = shape
     out = cupy.empty((nz + 2, ny + 2, nx + 2), dtype=np.int32)
-    _launch("numbers", out.size, np.int32(nx), np.int32(ny), np.int32(nz), np.int64(out.size), out)
+    for_each(FILE, "numbers", out.size, *map(np.int32, shape), np.int64(out.size), out)
     return out
-
-
-@lru_cache(maxsize=16)
-def _steps(offsets: tuple[Triple, ...]) -> npt.NDArray[np.int32]:
-    """Bit a of each number tells whether the offset steps along axis a."""
-    return np.array([sum((step != 0) << axis for axis, step in enumerate(o)) for o in offsets], dtype=np.int32)
 
 
 def _lattice(made: Coarsening, base: Triple) -> Array:
@@ -183,20 +154,6 @@ def _lattice_numbers(made: Coarsening, base: Triple) -> npt.NDArray[np.int32]:
     places: list[Any] = []
     along = zip(made.axes, made.factors, made.coarse_shape, made.shape, base, strict=True)
     for axis, factor, points, fine, start in along:
-        numbers += [
-            axis.first,
-            factor,
-            axis.reach,
-            points,
-            fine,
-            sum(len(place) for place in places),
-            axis.folded,
-            start,
-        ]
+        numbers += (axis.first, factor, axis.reach, points, fine, sum(map(len, places)), axis.folded, start)
         places.append(axis.base)
     return np.concatenate([np.array(numbers, dtype=np.int32), *places])
-
-
-def _launch(name: str, count: int, *arguments: Any) -> None:
-    if count:
-        kernel(FILE, name, DTYPE)((-(-count // THREADS),), (THREADS,), arguments)

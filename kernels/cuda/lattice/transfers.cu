@@ -1,4 +1,4 @@
-// Set-up of a level: entries of restriction and prolongation (kernels/lattice/transfers.py has the text), couplings, and
+// Set-up of a level: entries of restriction and prolongation (kernels/lattice/transfers.py has the text), jumps, and
 // copies of lattices into others. One thread an item, each array read and written once. As many operations of an array
 // library take 1 to 50 ms a level, most of it their launches, and compile anew for arrays of more than 2 GB.
 
@@ -133,48 +133,6 @@ extern "C" __global__ void spread(
     out[i] = __ldg(values + x + static_cast<long long>(mx) * (y + static_cast<long long>(my) * (z + mz * box)));
 }
 
-// For each axis the sum over rows of -w_o / w_0 over all offsets o that step along it; bit a of steps[k] says whether
-// offset k steps along axis a. One part a block and axis, then their sum in one block, each in a fixed order.
-constexpr int SUM_THREADS = 256, SUM_AXES = 3;
-
-__device__ __forceinline__ void sum_block(double (&sum)[SUM_AXES], double* out, int stride) {
-    __shared__ double shared[SUM_AXES][SUM_THREADS];
-    for (int a = 0; a < SUM_AXES; ++a) shared[a][threadIdx.x] = sum[a];
-    for (int half = SUM_THREADS / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (threadIdx.x < half)
-            for (int a = 0; a < SUM_AXES; ++a) shared[a][threadIdx.x] += shared[a][threadIdx.x + half];
-    }
-    if (threadIdx.x == 0)
-        for (int a = 0; a < SUM_AXES; ++a) out[a * stride] = shared[a][0];
-}
-
-extern "C" __global__ void couplings(
-    const double* __restrict__ weights, const int* __restrict__ steps, int entries, int diagonal, long long rows,
-    double* __restrict__ parts
-) {
-    double sum[SUM_AXES] = {0.0, 0.0, 0.0};
-    for (long long row = item(); row < rows; row += static_cast<long long>(gridDim.x) * blockDim.x) {
-        double across[SUM_AXES] = {0.0, 0.0, 0.0};
-#pragma unroll 3
-        for (int k = 0; k < entries; ++k) {   // the diagonal's, too, which adds nothing: so that loads need not wait for `along`
-            const int along = __ldg(steps + k);
-            const double weight = __ldg(weights + k * rows + row);
-            for (int a = 0; a < SUM_AXES; ++a) across[a] -= along >> a & 1 ? weight : 0.0;
-        }
-        const double own = __ldg(weights + diagonal * rows + row);
-        for (int a = 0; a < SUM_AXES; ++a) sum[a] += across[a] / own;
-    }
-    sum_block(sum, parts + blockIdx.x, gridDim.x);
-}
-
-extern "C" __global__ void couplings_total(const double* __restrict__ parts, int blocks, double* __restrict__ out) {
-    double sum[SUM_AXES] = {0.0, 0.0, 0.0};
-    for (int a = 0; a < SUM_AXES; ++a)
-        for (int i = threadIdx.x; i < blocks; i += SUM_THREADS) sum[a] += parts[a * blocks + i];
-    sum_block(sum, out, 1);
-}
-
 // out (3): see dsolver.kernels.lattice.statistics.jumps. Whole numbers, so their order does not matter. pairs (3, 2): the offsets to
 // the next point and to the last one along each axis. 48 bytes a row.
 extern "C" __global__ void jumps(
@@ -183,7 +141,7 @@ extern "C" __global__ void jumps(
     constexpr int COUNTS = 3;
     const long long row = item();
     int own[COUNTS] = {0, 0, 0};
-    for (int axis = 0; axis < SUM_AXES && row < rows; ++axis) {
+    for (int axis = 0; axis < 3 && row < rows; ++axis) {
         const double ahead = fabs(__ldg(weights + pairs[2 * axis] * rows + row));
         const double behind = fabs(__ldg(weights + pairs[2 * axis + 1] * rows + row));
         const double less = fmin(ahead, behind), more = fmax(ahead, behind);

@@ -39,6 +39,9 @@ _CHOICE: Final = """\
 
 FOLDER: Final = Path(__file__).resolve().parents[1]
 
+THREADS: Final = 256
+"""Threads of a block in `for_each`."""
+
 
 @cache
 def all_sources() -> tuple[str, ...]:
@@ -83,6 +86,18 @@ def kernel(file: str, name: str, dtype: str, width: int | None = None) -> Any:
     of_values = dtype if "REAL" in source(file) else "float64"
     module = _shipped(file, of_values, width) or _compiled(program_of(file, name, of_values), width)
     return module.get_function(name)
+
+
+def for_each(
+    file: str, name: str, count: int, *arguments: Any, lanes: int = 1, dtype: str = "float64", most: int | None = None
+) -> None:
+    """Launch a kernel with some lanes for each of so many items, if there are any.
+
+    most: blocks at most, of a kernel whose threads go on to further items.
+    """
+    if count:
+        blocks = -(-count * lanes // THREADS)
+        kernel(file, name, dtype)((blocks if most is None else min(blocks, most),), (THREADS,), arguments)
 
 
 def program_of(file: str, name: str, dtype: str) -> Program:

@@ -1,20 +1,24 @@
 // Some rows of a matrix, with their entries in some columns (dsolver.kernels.cpu.amg.selection is the text).
 
+#include "sparse/table.cuh"
+
 typedef long long i64;
 using real = REAL;
 
-constexpr int LANES = 8, WARP = 32;   // lanes that share a row, as in selection.py
+constexpr int LANES = 8;   // that share a row, as in selection.py
+
+__device__ __forceinline__ i64 own_row() { return (blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x) / LANES; }
+
+#define SELECTED(T) \
+    const i64* __restrict__ start, const T* __restrict__ columns, const real* __restrict__ values, \
+    const i64* __restrict__ rows, int count, i64 low, i64 high, int* __restrict__ lengths, const i64* __restrict__ begins, \
+    T* __restrict__ out_columns, real* __restrict__ out_values
 
 // rows: those that are taken; null for all. low, high: columns that are taken.
 template <typename T>
-__device__ void select(
-    const i64* __restrict__ start, const T* __restrict__ columns, const real* __restrict__ values, const i64* __restrict__ rows,
-    int count, i64 low, i64 high, int* __restrict__ lengths, const i64* __restrict__ begins, T* __restrict__ out_columns,
-    real* __restrict__ out_values
-) {
-    const int lane = threadIdx.x % LANES;
-    const i64 i = (blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x) / LANES;
-    const int shift = threadIdx.x % WARP - lane;
+__device__ void select(SELECTED(T)) {
+    const Group<LANES> group;
+    const i64 i = own_row();
     i64 k = 0, last = 0, at = 0;
     if (i < count) {
         const i64 row = rows ? rows[i] : i;
@@ -24,34 +28,26 @@ __device__ void select(
     }
     int found = 0;
     // All lanes of a warp go on until the longest of its rows has ended: they wait for each other.
-    while (__ballot_sync(0xffffffffu, k < last)) {
-        const bool there = k + lane < last;
-        const T column = there ? columns[k + lane] : T(0);
-        const bool kept = there && column >= low && column < high;
-        const unsigned all = __ballot_sync(0xffffffffu, kept) >> shift & 0xffu;
+    for (k += group.lane; group.any(k < last); k += LANES) {
+        const T column = k < last ? columns[k] : T(0);
+        const bool kept = k < last && column >= low && column < high;
+        const unsigned all = group.ballot(kept);
         if (kept && begins) {
-            const i64 to = at + found + __popc(all & ((1u << lane) - 1));
+            const i64 to = at + found + __popc(all & group.before());
             out_columns[to] = column;
-            out_values[to] = values[k + lane];
+            out_values[to] = values[k];
         }
         found += __popc(all);
-        k += LANES;
     }
-    if (!begins && lane == 0 && i < count) lengths[i] = found;
+    if (!begins && group.lane == 0 && i < count) lengths[i] = found;
 }
 
-#define ARGUMENTS(T) \
-    const i64* __restrict__ start, const T* __restrict__ columns, const real* __restrict__ values, \
-    const i64* __restrict__ rows, int count, i64 low, i64 high, int* __restrict__ lengths, const i64* __restrict__ begins, \
-    T* __restrict__ out_columns, real* __restrict__ out_values
-
-extern "C" __global__ void select_8(ARGUMENTS(i64)) {
-    select(start, columns, values, rows, count, low, high, lengths, begins, out_columns, out_values);
-}
-
-extern "C" __global__ void select_4(ARGUMENTS(int)) {
-    select(start, columns, values, rows, count, low, high, lengths, begins, out_columns, out_values);
-}
+#define KERNEL(NAME, T) \
+    extern "C" __global__ void NAME(SELECTED(T)) { \
+        select(start, columns, values, rows, count, low, high, lengths, begins, out_columns, out_values); \
+    }
+KERNEL(select_8, i64)
+KERNEL(select_4, int)
 
 // What a row has of entries in own columns, low .. high, and in others, and whether it has any in others: three numbers a row.
 // longest: the most entries in others that a row has.
@@ -59,20 +55,13 @@ extern "C" __global__ void count_parts(
     const i64* __restrict__ start, const int* __restrict__ columns, int rows, int low, int high, int* __restrict__ counts,
     i64* __restrict__ longest
 ) {
-    const int lane = threadIdx.x % LANES;
-    const i64 i = (blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x) / LANES;
-    const int shift = threadIdx.x % WARP - lane;
-    i64 k = i < rows ? start[i] : 0;
-    const i64 last = i < rows ? start[i + 1] : 0;
-    const int length = static_cast<int>(last - k);
+    const Group<LANES> group;
+    const i64 i = own_row(), first = i < rows ? start[i] : 0, last = i < rows ? start[i + 1] : 0;
+    const int length = static_cast<int>(last - first);
     int own = 0;
-    while (__ballot_sync(0xffffffffu, k < last)) {
-        const int column = k + lane < last ? columns[k + lane] : high;
-        const bool kept = column >= low && column < high;
-        own += __popc(__ballot_sync(0xffffffffu, kept) >> shift & 0xffu);
-        k += LANES;
-    }
-    if (lane == 0 && i < rows) {
+    for (i64 k = first + group.lane; k < last; k += LANES) own += columns[k] >= low && columns[k] < high;
+    own = group.sum(own);
+    if (group.lane == 0 && i < rows) {
         counts[3 * i] = own;
         counts[3 * i + 1] = length - own;
         counts[3 * i + 2] = length > own;
@@ -86,16 +75,15 @@ extern "C" __global__ void fill_parts(
     int base, const i64* __restrict__ sums, i64* __restrict__ local_start, int* __restrict__ local_columns, real* __restrict__ local_values,
     i64* __restrict__ boundary, i64* __restrict__ ghost_start, int* __restrict__ slots, real* __restrict__ ghost_values
 ) {
-    const int lane = threadIdx.x % LANES;
-    const i64 i = (blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x) / LANES;
-    const int shift = threadIdx.x % WARP - lane;
+    const Group<LANES> group;
+    const i64 i = own_row();
     i64 k = 0, last = 0, own = 0, ghost = 0;
     if (i < rows) {
         k = start[i];
         last = start[i + 1];
         own = i ? sums[i - 1] : 0;
         ghost = i ? sums[rows + i - 1] : 0;
-        if (lane == 0) {
+        if (group.lane == 0) {
             const i64 ends = sums[rows + i], number = sums[2 * static_cast<i64>(rows) + i];
             if (i == 0) local_start[0] = 0;
             local_start[i + 1] = sums[i];
@@ -106,24 +94,22 @@ extern "C" __global__ void fill_parts(
             if (i == rows - 1) ghost_start[number] = ends;
         }
     }
-    while (__ballot_sync(0xffffffffu, k < last)) {
-        const bool there = k + lane < last;
-        const int column = there ? columns[k + lane] : 0;
+    for (k += group.lane; group.any(k < last); k += LANES) {
+        const bool there = k < last;
+        const int column = there ? columns[k] : 0;
         const bool inside = there && column >= low && column < high;
-        const unsigned owns = __ballot_sync(0xffffffffu, inside) >> shift & 0xffu;
-        const unsigned ghosts = __ballot_sync(0xffffffffu, there && !inside) >> shift & 0xffu, before = (1u << lane) - 1;
+        const unsigned owns = group.ballot(inside), ghosts = group.ballot(there && !inside);
         if (inside) {
-            const i64 to = own + __popc(owns & before);
+            const i64 to = own + __popc(owns & group.before());
             local_columns[to] = column - low;
-            local_values[to] = values[k + lane];
+            local_values[to] = values[k];
         } else if (there) {
-            const i64 to = ghost + __popc(ghosts & before);
+            const i64 to = ghost + __popc(ghosts & group.before());
             slots[to] = column - base;
-            ghost_values[to] = values[k + lane];
+            ghost_values[to] = values[k];
         }
         own += __popc(owns);
         ghost += __popc(ghosts);
-        k += LANES;
     }
 }
 

@@ -5,24 +5,22 @@ And rows in two parts, as `dsolver.kernels.general.rows.split` has them.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import cupy
 import numpy as np
 
 from dsolver.kernels.amg import EVERY
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel, type_of
+from dsolver.kernels.cuda.launch.loader import for_each, type_of
 from dsolver.kernels.cuda.launch.readback import Asked, read_back
-from dsolver.kernels.cuda.sparse.starts import running_sums, starts_of
+from dsolver.kernels.cuda.sparse.starts import running_sums, starts_of, unfilled
 from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.general.rows import SplitRows, whole
 
 FILE: Final = "sparse/selection.cu"
-THREADS: Final = 256
 LANES: Final = 8
 """Lanes that share a row, as in selection.cu."""
 
@@ -39,14 +37,14 @@ def begun_selection(a: Csr, rows: Array | None = None, columns: tuple[int, int] 
         return Deferred(lambda: Csr(cupy.zeros(1, dtype=np.int64), a.columns[:0], a.values[:0]))
     lengths, total = cupy.empty(count, dtype=np.int32), counters(1)
     name, head = f"select_{a.columns.itemsize}", (*a, rows, np.int32(count), *map(np.int64, columns))
-    _launch(name, a, count, (*head, lengths, None, None, None))
+    for_each(FILE, name, count, *head, lengths, None, None, None, lanes=LANES, dtype=type_of(a.values))
     start, found = starts_of(lengths, total), Asked(total)
 
     def filled() -> Csr:
         entries = int(found()[0])
         out = Csr(start, cupy.empty(entries, dtype=a.columns.dtype), cupy.empty(entries, dtype=a.values.dtype))
         if entries:
-            _launch(name, a, count, (*head, lengths, *out))
+            for_each(FILE, name, count, *head, lengths, *out, lanes=LANES, dtype=type_of(a.values))
         return out
 
     return Deferred(filled)
@@ -55,12 +53,9 @@ def begun_selection(a: Csr, rows: Array | None = None, columns: tuple[int, int] 
 def bordered(a: Csr, width: int, before: int, after: int) -> Csr:
     """A matrix of so many columns between rows with a one each, the first of them in columns before its own."""
     rows, entries = a.size + before + after, len(a.columns) + before + after
-    out = Csr(
-        cupy.empty(rows + 1, dtype=np.int64), cupy.empty(entries, dtype=np.int32), cupy.empty(entries, a.values.dtype)
-    )
+    out = unfilled(cupy.empty(rows + 1, dtype=np.int64), entries, a.values.dtype)
     sizes = np.int64(len(a.columns)), *map(np.int32, (a.size, width, before, after))
-    grid = (-(-max(rows + 1, entries) // THREADS),)
-    kernel(FILE, "border", type_of(a.values))(grid, (THREADS,), (*a, *sizes, *out))
+    for_each(FILE, "border", max(rows + 1, entries), *a, *sizes, *out, dtype=type_of(a.values))
     return out
 
 
@@ -87,9 +82,8 @@ def nonempty_rooms(start: Array, total: Array) -> tuple[Array, Array]:
     if not rows:
         return start[:0], start
     marks, out, begins = (cupy.empty(size, dtype=kind) for size, kind in ((rows, "i4"), (rows, "i8"), (rows + 1, "i8")))
-    run, grid = partial(kernel, FILE, dtype="float64"), (rows // THREADS + 1,)
-    run("mark_nonempty")(grid, (THREADS,), (start, np.int32(rows), marks))
-    run("take_nonempty")(grid, (THREADS,), (start, np.int32(rows), starts_of(marks, total), out, begins))
+    for_each(FILE, "mark_nonempty", rows, start, np.int32(rows), marks)
+    for_each(FILE, "take_nonempty", rows + 1, start, np.int32(rows), starts_of(marks, total), out, begins)
     return out, begins
 
 
@@ -105,7 +99,8 @@ def _split(rows: Csr, low: int, high: int, shift: int) -> Deferred[SplitRows]:
     """
     count = rows.size
     counts, totals = cupy.empty((count, 3), dtype=np.int32), counters(4)
-    _launch("count_parts", rows, count, (*rows[:2], np.int32(count), np.int32(low), np.int32(high), counts, totals[3:]))
+    sizes = map(np.int32, (count, low, high))
+    for_each(FILE, "count_parts", count, *rows[:2], *sizes, counts, totals[3:], lanes=LANES, dtype=type_of(rows.values))
     sums, _ = running_sums(counts, totals[:3])
     known = Asked(totals)
     return Deferred(lambda: _filled_parts(rows, low, high, shift, sums, *known().tolist()))
@@ -118,17 +113,9 @@ def _filled_parts(
     if not ghosts and not low:
         return whole(cupy, rows)
     count, kind = rows.size, rows.values.dtype
-    local = Csr(cupy.empty(count + 1, dtype=np.int64), cupy.empty(own, dtype=np.int32), cupy.empty(own, dtype=kind))
+    local = unfilled(cupy.empty(count + 1, dtype=np.int64), own, kind)
     numbers = cupy.empty(boundary, dtype=np.int64)
-    ghost = Csr(
-        cupy.empty(boundary + 1, dtype=np.int64), cupy.empty(ghosts, dtype=np.int32), cupy.empty(ghosts, dtype=kind)
-    )
-    sizes = map(np.int32, (count, low, high, shift))
-    _launch("fill_parts", rows, count, (*rows, *sizes, sums, *local, numbers, *ghost))
+    ghost = unfilled(cupy.empty(boundary + 1, dtype=np.int64), ghosts, kind)
+    arguments = (*rows, *map(np.int32, (count, low, high, shift)), sums, *local, numbers, *ghost)
+    for_each(FILE, "fill_parts", count, *arguments, lanes=LANES, dtype=type_of(rows.values))
     return SplitRows(local, numbers, ghost, longest)
-
-
-def _launch(name: str, a: Csr, count: int, arguments: Any) -> None:
-    """Launch a kernel with `LANES` threads for each of so many rows."""
-    if count:
-        kernel(FILE, name, type_of(a.values))((-(-count * LANES // THREADS),), (THREADS,), arguments)

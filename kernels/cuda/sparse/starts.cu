@@ -103,6 +103,15 @@ KERNELS(states, signed char)
 KERNELS(int32, int)
 KERNELS(int64, long long)
 
+// What is counted, one after the other, or the numbers that stand there: before[i] are before item i, and `room` at most are wanted.
+extern "C" __global__ void __launch_bounds__(THREADS) take(
+    const long long* __restrict__ before, long long count, const long long* __restrict__ numbers, long long room,
+    long long* __restrict__ out
+) {
+    const long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    if (i < count && before[i] < before[i + 1] && before[i] < room) out[before[i]] = numbers ? numbers[i] : i;
+}
+
 // Rows that have `lengths` entries of their own and `counts` mirror images of others' entries: list 0 is of both, list 1 of
 // the images.
 extern "C" __global__ void __launch_bounds__(THREADS) sum_tiles_halves(

@@ -10,13 +10,14 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel
 from dsolver.kernels.cuda.sparse.finish import NOTHING
+from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "sparse/starts.cu", "float64"
-THREADS, TILE = 256, 4096
-"""Threads of a block, and items that it adds up, as in starts.cu."""
+TILE: Final = 4096
+"""Items that a block adds up, as in starts.cu."""
 NAMES: Final = {1: "states", 4: "int32", 8: "int64"}
 """Ends of kernels' names, by the bytes of an item: NumPy takes 5 us to write a type's name."""
 
@@ -40,6 +41,16 @@ def _begins(lengths: Array, start: Array, total: Any) -> None:
         start.fill(0)
 
 
+def unfilled(start: Array, entries: int, dtype: Any = np.float64) -> Csr:
+    """Rows that begin so, with room for their entries."""
+    return Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries, dtype=dtype))
+
+
+def without_rows() -> Csr:
+    """A matrix without rows."""
+    return unfilled(cupy.zeros(1, dtype=np.int64), 0)
+
+
 def starts_of_halves(lengths: Array, counts: Array, totals: Array) -> tuple[Array, Array]:
     """Begins of rows of which a part is known by itself, and of their other parts: int64 (rows + 1,) each.
 
@@ -53,6 +64,13 @@ def starts_of_halves(lengths: Array, counts: Array, totals: Array) -> tuple[Arra
     if len(lengths):
         _launch("halves", 2, (lengths, counts, np.int64(len(lengths))), len(lengths), (start, begin, totals))
     return start, begin
+
+
+def taken(before: Array, found: int, numbers: Any = NOTHING) -> Array:
+    """The counted items, int64 (found,), or what numbers, int64, has of them; before: how many come before each one."""
+    out, count = cupy.empty(found, dtype=np.int64), len(before) - 1
+    for_each(FILE, "take", count if found else 0, before, np.int64(count), numbers, np.int64(found), out)
+    return out
 
 
 def running_sums(numbers: Array, totals: Array | None = None) -> tuple[Array, Array]:

@@ -4,95 +4,66 @@ typedef long long i64;
 
 #define EACH for (i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; i < count; i += static_cast<i64>(gridDim.x) * blockDim.x)
 
-// The first of ascending ghosts that is not less than a number.
-__device__ int ghost_of(const i64* __restrict__ ghosts, int ghosts_count, i64 number) {
-    int low = 0, high = ghosts_count;
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        if (ghosts[middle] < number) low = middle + 1; else high = middle;
-    }
-    return low;
-}
+// Numbers of a chunk's points: own ones from `first` on, and ascending ghosts, of which `below` are before them.
+struct Window {
+    i64 first;
+    int rows;
+    const i64* __restrict__ ghosts;
+    int count, below;
 
-template <typename T>
-__device__ void find_places(
-    const T* __restrict__ numbers, i64 count, i64 first, int rows, const i64* __restrict__ ghosts, int ghosts_count, int below,
-    int* __restrict__ out
-) {
-    EACH {
-        const i64 own = static_cast<i64>(numbers[i]) - first;
-        if (own >= 0 && own < rows) {
-            out[i] = static_cast<int>(own) + below;
-        } else {
-            const int ghost = ghost_of(ghosts, ghosts_count, numbers[i]);
-            out[i] = ghost < below ? ghost : ghost + rows;
+    // The place of a number in the window; that of the first ghost that is not less, where it is not there.
+    __device__ int place(i64 number) const {
+        const i64 own = number - first;
+        if (own >= 0 && own < rows) return static_cast<int>(own) + below;
+        int low = 0, high = count;
+        while (low < high) {
+            const int middle = (low + high) / 2;
+            if (ghosts[middle] < number) low = middle + 1; else high = middle;
         }
+        return low < below ? low : low + rows;
     }
-}
+};
 
-// Numbers outside, or their places, in any order, as many as there is room for; found[0]: how many there are.
-template <typename T>
-__device__ void find_outside(
-    const T* __restrict__ numbers, i64 count, i64 first, i64 last, int named, i64 room, i64* __restrict__ found,
-    i64* __restrict__ out
-) {
-    EACH {
-        const i64 number = numbers[i];
-        if (number >= first && number < last) continue;
-        const i64 at = atomicAdd(reinterpret_cast<unsigned long long*>(found), 1ULL);
-        if (at < room) out[at] = named ? number : i;
+#define WINDOW i64 first, int rows, const i64* __restrict__ ghosts, int ghosts_count, int below
+#define THIS_WINDOW Window { first, rows, ghosts, ghosts_count, below }
+
+// Of numbers of 8 or 4 bytes: their places; those outside, or their places, in any order, as many as there is room for (found[0]: how
+// many there are); numbers of places, where names are those of ghosts; marks, which were zero, of numbers from the first on, and of
+// those that are not first .. last.
+#define OF_NUMBERS(BYTES, T) \
+    extern "C" __global__ void places_##BYTES(const T* __restrict__ numbers, i64 count, WINDOW, int* __restrict__ out) { \
+        const Window window = THIS_WINDOW; \
+        EACH out[i] = window.place(numbers[i]); \
+    } \
+    extern "C" __global__ void outside_##BYTES( \
+        const T* __restrict__ numbers, i64 count, i64 first, i64 last, int named, i64 room, i64* __restrict__ found, \
+        i64* __restrict__ out \
+    ) { \
+        EACH { \
+            const i64 number = numbers[i]; \
+            if (number >= first && number < last) continue; \
+            const i64 at = atomicAdd(reinterpret_cast<unsigned long long*>(found), 1ULL); \
+            if (at < room) out[at] = named ? number : i; \
+        } \
+    } \
+    extern "C" __global__ void relabel_##BYTES( \
+        const int* __restrict__ places, i64 count, int rows, int below, i64 base, const T* __restrict__ names, T* __restrict__ out \
+    ) { \
+        EACH { \
+            const int place = places[i], own = place - below; \
+            out[i] = own < 0 ? names[place] : own < rows ? static_cast<T>(base + own) : names[place - rows]; \
+        } \
+    } \
+    extern "C" __global__ void mark_named_##BYTES(const T* __restrict__ numbers, i64 count, i64 first, int* __restrict__ marks) { \
+        EACH marks[numbers[i] - first] = 1; \
+    } \
+    extern "C" __global__ void mark_others_##BYTES( \
+        const T* __restrict__ numbers, i64 count, i64 first, i64 last, int* __restrict__ marks \
+    ) { \
+        EACH if (numbers[i] < first || numbers[i] >= last) marks[numbers[i]] = 1; \
     }
-}
-
-template <typename T>
-__device__ void relabel(
-    const int* __restrict__ places, i64 count, int rows, int below, i64 base, const T* __restrict__ names, T* __restrict__ out
-) {
-    EACH {
-        const int place = places[i], own = place - below;
-        out[i] = own < 0 ? names[place] : own < rows ? static_cast<T>(base + own) : names[place - rows];
-    }
-}
-
-extern "C" __global__ void places_8(
-    const i64* __restrict__ numbers, i64 count, i64 first, int rows, const i64* __restrict__ ghosts, int ghosts_count, int below,
-    int* __restrict__ out
-) {
-    find_places(numbers, count, first, rows, ghosts, ghosts_count, below, out);
-}
-
-extern "C" __global__ void places_4(
-    const int* __restrict__ numbers, i64 count, i64 first, int rows, const i64* __restrict__ ghosts, int ghosts_count, int below,
-    int* __restrict__ out
-) {
-    find_places(numbers, count, first, rows, ghosts, ghosts_count, below, out);
-}
-
-extern "C" __global__ void outside_8(
-    const i64* __restrict__ numbers, i64 count, i64 first, i64 last, int named, i64 room, i64* __restrict__ found,
-    i64* __restrict__ out
-) {
-    find_outside(numbers, count, first, last, named, room, found, out);
-}
-
-extern "C" __global__ void outside_4(
-    const int* __restrict__ numbers, i64 count, i64 first, i64 last, int named, i64 room, i64* __restrict__ found,
-    i64* __restrict__ out
-) {
-    find_outside(numbers, count, first, last, named, room, found, out);
-}
-
-extern "C" __global__ void relabel_8(
-    const int* __restrict__ places, i64 count, int rows, int below, i64 base, const i64* __restrict__ names, i64* __restrict__ out
-) {
-    relabel(places, count, rows, below, base, names, out);
-}
-
-extern "C" __global__ void relabel_4(
-    const int* __restrict__ places, i64 count, int rows, int below, i64 base, const int* __restrict__ names, int* __restrict__ out
-) {
-    relabel(places, count, rows, below, base, names, out);
-}
+OF_NUMBERS(8, i64)
+OF_NUMBERS(4, int)
 
 // 1 for the first of equal numbers that ascend, if they are not first .. last, 0 for the others; below[0]: how many of these
 // are less than the first.
@@ -105,13 +76,6 @@ extern "C" __global__ void mark_first(
         out[i] = marked;
         if (marked && number < first) atomicAdd(reinterpret_cast<unsigned long long*>(below), 1ULL);
     }
-}
-
-// The marked numbers, one after the other; before[i]: how many there are before number i.
-extern "C" __global__ void take_first(
-    const i64* __restrict__ numbers, i64 count, const i64* __restrict__ before, i64* __restrict__ out
-) {
-    EACH if (before[i + 1] > before[i]) out[before[i]] = numbers[i];
 }
 
 // Marks of ghosts that some places in a window name; the marks were zero.
@@ -147,24 +111,18 @@ extern "C" __global__ void take_marked(
 
 // Where rows come that are put below others: the window of their columns, and begins of rows and entries.
 #define BELOW_OTHERS \
-    i64 rows_count, i64 entries, i64 shift, i64 first, int rows, const i64* __restrict__ ghosts, int ghosts_count, int below, \
-    i64* __restrict__ out_start, int* __restrict__ out_columns, double* __restrict__ out_values
-
-__device__ int place_of(i64 number, i64 first, int rows, const i64* __restrict__ ghosts, int ghosts_count, int below) {
-    const i64 own = number - first;
-    if (own >= 0 && own < rows) return static_cast<int>(own) + below;
-    const int ghost = ghost_of(ghosts, ghosts_count, number);
-    return ghost < below ? ghost : ghost + rows;
-}
+    i64 rows_count, i64 entries, i64 shift, WINDOW, i64* __restrict__ out_start, int* __restrict__ out_columns, \
+    double* __restrict__ out_values
 
 // Rows with columns by number, below others.
 extern "C" __global__ void stack_numbered(
     const i64* __restrict__ start, const i64* __restrict__ columns, i64 count, const double* __restrict__ values, BELOW_OTHERS
 ) {
+    const Window window = THIS_WINDOW;
     EACH {
         if (i <= rows_count) out_start[i] = start[i] + shift;
         if (i < entries) {
-            out_columns[i] = place_of(columns[i], first, rows, ghosts, ghosts_count, below);
+            out_columns[i] = window.place(columns[i]);
             out_values[i] = values[i];
         }
     }
@@ -175,13 +133,12 @@ extern "C" __global__ void stack_placed(
     const i64* __restrict__ start, const int* __restrict__ columns, i64 count, const double* __restrict__ values,
     const i64* __restrict__ old_ghosts, int old_below, BELOW_OTHERS
 ) {
+    const Window window = THIS_WINDOW;
     EACH {
         if (i <= rows_count) out_start[i] = start[i] + shift;
         if (i < entries) {
             const int place = columns[i], own = place - old_below;
-            out_columns[i] = own >= 0 && own < rows
-                ? own + below
-                : place_of(old_ghosts[own < 0 ? place : place - rows], first, rows, ghosts, ghosts_count, below);
+            out_columns[i] = own >= 0 && own < rows ? own + below : window.place(old_ghosts[own < 0 ? place : place - rows]);
             out_values[i] = values[i];
         }
     }
@@ -193,46 +150,6 @@ extern "C" __global__ void slots(const int* __restrict__ places, i64 count, int 
         const int place = places[i], own = place - below;
         out[i] = own < 0 ? place + rows : own < rows ? own : place;
     }
-}
-
-// Marks of the numbers from the first on that are named; the marks were zero.
-template <typename T>
-__device__ void mark_named(const T* __restrict__ numbers, i64 count, i64 first, int* __restrict__ marks) {
-    EACH marks[numbers[i] - first] = 1;
-}
-
-extern "C" __global__ void mark_named_8(const i64* __restrict__ numbers, i64 count, i64 first, int* __restrict__ marks) {
-    mark_named(numbers, count, first, marks);
-}
-
-extern "C" __global__ void mark_named_4(const int* __restrict__ numbers, i64 count, i64 first, int* __restrict__ marks) {
-    mark_named(numbers, count, first, marks);
-}
-
-// Marks of the numbers that are not first .. last; the marks were zero.
-template <typename T>
-__device__ void mark_others(const T* __restrict__ numbers, i64 count, i64 first, i64 last, int* __restrict__ marks) {
-    EACH {
-        const i64 number = numbers[i];
-        if (number < first || number >= last) marks[number] = 1;
-    }
-}
-
-extern "C" __global__ void mark_others_8(
-    const i64* __restrict__ numbers, i64 count, i64 first, i64 last, int* __restrict__ marks
-) {
-    mark_others(numbers, count, first, last, marks);
-}
-
-extern "C" __global__ void mark_others_4(
-    const int* __restrict__ numbers, i64 count, i64 first, i64 last, int* __restrict__ marks
-) {
-    mark_others(numbers, count, first, last, marks);
-}
-
-// The places of marks, one after the other.
-extern "C" __global__ void take_named(const i64* __restrict__ before, i64 count, i64* __restrict__ out) {
-    EACH if (before[i + 1] > before[i]) out[before[i]] = i;
 }
 
 // Values as an exchange takes them: float64, with a zero behind them.

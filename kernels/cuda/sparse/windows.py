@@ -13,17 +13,16 @@ import numpy as np
 
 from dsolver.kernels.amg import WindowNumbers
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.readback import Asked, read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.sparse.finish import NOTHING
-from dsolver.kernels.cuda.sparse.starts import starts_of
+from dsolver.kernels.cuda.sparse.starts import starts_of, taken, unfilled
 from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-FILE, DTYPE = "sparse/windows.cu", "float64"
-THREADS: Final = 256
+FILE: Final = "sparse/windows.cu"
 BLOCKS: Final = 16
 """Blocks for each multiprocessor, at most."""
 FEW: Final = 16
@@ -86,9 +85,7 @@ def named(numbers: Array, first: int, rows: int) -> Deferred[Array]:
     """See `dsolver.kernels.cpu.amg.windows.named`. When it is called it waits for how many there are."""
     count, marks, total = len(numbers), cupy.zeros(rows, dtype=np.int32), counters(1)
     _launch(f"mark_named_{numbers.itemsize}", count, numbers, np.int64(count), np.int64(first), marks)
-    before, out = starts_of(marks, total), cupy.empty(min(count, rows), dtype=np.int64)
-    _launch("take_named", rows, before, np.int64(rows), out)
-    found = Asked(total)
+    out, found = taken(starts_of(marks, total), min(count, rows)), Asked(total)
     return Deferred(lambda: out[: int(found()[0])])
 
 
@@ -111,11 +108,7 @@ def stacked(before: Sequence[Csr], own: Csr, after: Sequence[Csr], old: WindowNu
     """See `dsolver.kernels.cpu.amg.windows.stacked`. Each part is one launch, and nothing else is made."""
     parts = [*before, own, *after]
     entries = sum(len(part.columns) for part in parts)
-    out = Csr(
-        cupy.empty(sum(part.size for part in parts) + 1, dtype=np.int64),
-        cupy.empty(entries, dtype=np.int32),
-        cupy.empty(entries),
-    )
+    out = unfilled(cupy.empty(sum(part.size for part in parts) + 1, dtype=np.int64), entries)
     place = np.int64(window.first), np.int32(window.rows), window.ghosts, np.int32(len(window.ghosts))
     row, entry = 0, 0
     for part in parts:
@@ -158,10 +151,7 @@ def _marked_ghosts(parts: Sequence[Array], first: int, last: int, end: int) -> t
     before = starts_of(marks, totals[:1])
     totals[1:] = before[first : first + 1]
     size, below = read_back(totals).tolist()
-    found = cupy.empty(size, dtype=np.int64)
-    if size:
-        _launch("take_named", end, before, np.int64(end), found)
-    return found, below
+    return taken(before, size), below
 
 
 def _distinct(numbers: Array, first: int, last: int) -> tuple[Array, int]:
@@ -174,9 +164,7 @@ def _distinct(numbers: Array, first: int, last: int) -> tuple[Array, int]:
     _launch("mark_first", count, ordered, np.int64(count), np.int64(first), np.int64(last), marks, totals[1:])
     before = starts_of(marks, totals[:1])
     size, below = read_back(totals).tolist()
-    found = cupy.empty(size, dtype=np.int64)
-    _launch("take_first", count, ordered, np.int64(count), before, found)
-    return found.astype(numbers.dtype, copy=False), below
+    return taken(before, size, ordered).astype(numbers.dtype, copy=False), below
 
 
 def _marked(ghosts: Array, marks: Array, rows: int, below: int, names: Any = NOTHING) -> tuple[Array, int]:
@@ -204,6 +192,4 @@ def _outside(numbers: Array, first: int, last: int, *, named: bool) -> Array:
 
 
 def _launch(name: str, count: int, *arguments: Any) -> None:
-    if count:
-        blocks = min(-(-count // THREADS), BLOCKS * device_property("multiProcessorCount"))
-        kernel(FILE, name, DTYPE)((blocks,), (THREADS,), arguments)
+    for_each(FILE, name, count, *arguments, most=BLOCKS * device_property("multiProcessorCount"))

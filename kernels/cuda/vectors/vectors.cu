@@ -47,31 +47,21 @@ struct Two { double x, y; };   // real is widened as it is read
 struct Four { double p, ap, x, r; };
 struct Five { double diagonal, r, w, d, z; };
 
-// x . y: 16 bytes.
-extern "C" __global__ void dot(
-    const real* __restrict__ x, const real* __restrict__ y, long long size, double* partials, unsigned* ticket,
-    double* out
-) {
-    FOLLOW_LAST()
-    double sum = 0.0;
-    for_items(
-        size, [=](long long i) { return Two{__ldg(x + i), __ldg(y + i)}; },
-        [&](long long, Two t) { sum = fma(t.x, t.y, sum); });
-    grid_sum<block_sum>(sum, partials, ticket, out);
-}
-
-// The same of a double vector and a real one.
-extern "C" __global__ void dot_narrowed(
-    const double* __restrict__ x, const real* __restrict__ y, long long size, double* partials, unsigned* ticket,
-    double* out
-) {
-    FOLLOW_LAST()
-    double sum = 0.0;
-    for_items(
-        size, [=](long long i) { return Two{__ldg(x + i), __ldg(y + i)}; },
-        [&](long long, Two t) { sum = fma(t.x, t.y, sum); });
-    grid_sum<block_sum>(sum, partials, ticket, out);
-}
+// x . y: 16 bytes. And the same of a double vector and a real one.
+#define DOT(NAME, OF_X) \
+    extern "C" __global__ void NAME( \
+        const OF_X* __restrict__ x, const real* __restrict__ y, long long size, double* partials, unsigned* ticket, \
+        double* out \
+    ) { \
+        FOLLOW_LAST() \
+        double sum = 0.0; \
+        for_items( \
+            size, [=](long long i) { return Two{__ldg(x + i), __ldg(y + i)}; }, \
+            [&](long long, Two t) { sum = fma(t.x, t.y, sum); }); \
+        grid_sum<block_sum>(sum, partials, ticket, out); \
+    }
+DOT(dot, real)
+DOT(dot_narrowed, double)
 
 // x . y + sign u . v: 32 bytes.
 extern "C" __global__ void dot_plus(
@@ -295,31 +285,22 @@ __device__ __forceinline__ bool sound(double rz, double pap) {
     return 0.0 < rz && 0.0 < pap && isfinite(rz) && isfinite(pap);
 }
 
-// Unless broken down, p = z + (rz/rz_old) p: 24 bytes. The scalars stay on the device, so nothing waits for the host.
-extern "C" __global__ void update_p(
-    const real* __restrict__ z, const double* rz, const double* rz_old, const double* pap, real* __restrict__ p,
-    long long size
-) {
-    FOLLOW_LAST()
-    if (!sound(*rz, *pap)) return;
-    const double beta = *rz / *rz_old;
-    for_items(
-        size, [=](long long i) { return Two{__ldcs(z + i), p[i]}; },
-        [=](long long i, Two t) { p[i] = fma(beta, t.y, t.x); });
-}
-
-// The same of a real z and a double p.
-extern "C" __global__ void update_p_narrowed(
-    const real* __restrict__ z, const double* rz, const double* rz_old, const double* pap,
-    double* __restrict__ p, long long size
-) {
-    FOLLOW_LAST()
-    if (!sound(*rz, *pap)) return;
-    const double beta = *rz / *rz_old;
-    for_items(
-        size, [=](long long i) { return Two{__ldcs(z + i), p[i]}; },
-        [=](long long i, Two t) { p[i] = fma(beta, t.y, t.x); });
-}
+// Unless broken down, p = z + (rz/rz_old) p: 24 bytes. The scalars stay on the device, so nothing waits for the host. And the
+// same of a real z and a double p.
+#define UPDATE_P(NAME, OF_P) \
+    extern "C" __global__ void NAME( \
+        const real* __restrict__ z, const double* rz, const double* rz_old, const double* pap, OF_P* __restrict__ p, \
+        long long size \
+    ) { \
+        FOLLOW_LAST() \
+        if (!sound(*rz, *pap)) return; \
+        const double beta = *rz / *rz_old; \
+        for_items( \
+            size, [=](long long i) { return Two{__ldcs(z + i), p[i]}; }, \
+            [=](long long i, Two t) { p[i] = fma(beta, t.y, t.x); }); \
+    }
+UPDATE_P(update_p, real)
+UPDATE_P(update_p_narrowed, double)
 
 // A power of two near 1/sqrt(xx), or 1 where that is none: multiplying by it is exact.
 __device__ __forceinline__ double scale_of(double xx) {

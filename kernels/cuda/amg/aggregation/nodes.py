@@ -8,15 +8,14 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.sparse.products.mirrors import ascending
-from dsolver.kernels.cuda.sparse.starts import add_up
+from dsolver.kernels.cuda.sparse.starts import add_up, unfilled, without_rows
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-FILE, DTYPE = "amg/aggregation/nodes.cu", "float64"
-THREADS: Final = 256
+FILE: Final = "amg/aggregation/nodes.cu"
 MANY: Final = 64
 """Entries of a node, on average, from which it has 32 lanes in place of 8."""
 OF_LANE: Final = 9
@@ -32,39 +31,31 @@ def strong_nodes(a: Csr, below: int, scale: Array, size: int, node: Array, count
     """
     own = a.size // size
     if not own:
-        return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
+        return without_rows()
     lanes = 32 if len(a.columns) >= MANY * own else 8
     numbers = np.int32(own), np.int32(below), np.int32(size)
     rows = (*a, node, *numbers, scale, np.float64(theta * theta * size))
     if size * size <= OF_LANE * lanes and (found := _of_full_blocks(a, own, size, lanes, rows)):
         return found
     start, known = cupy.empty(own + 1, dtype=np.int64), counters(2)
-    _launch(f"count_strong_{lanes}", own * lanes, (*rows, start[1:], known[1:]))
+    for_each(FILE, f"count_strong_{lanes}", own, *rows, start[1:], known[1:], lanes=lanes)
     add_up(start, known)
     entries, late = map(int, read_back(known))
-    out = _room(start, entries)
-    _launch(f"fill_strong_{lanes}", own * lanes, (*rows, *out))
+    out = unfilled(start, entries)
+    for_each(FILE, f"fill_strong_{lanes}", own, *rows, *out, lanes=lanes)
     return ascending(out, count) if late else out
 
 
 def _of_full_blocks(a: Csr, own: int, size: int, lanes: int, rows: tuple[Any, ...]) -> Csr | None:
     """The couplings where blocks are full, else None."""
     room, known = len(a.columns) // (size * size), counters(2)
-    start, columns, values = cupy.empty(own + 1, dtype=np.int64), cupy.empty(room, dtype=np.int32), cupy.empty(room)
-    _launch(f"full_strong_{lanes}", own * lanes, (*rows, start[1:], known[1:], columns, values))
+    start, columns, values = unfilled(cupy.empty(own + 1, dtype=np.int64), room)
+    for_each(FILE, f"full_strong_{lanes}", own, *rows, start[1:], known[1:], columns, values, lanes=lanes)
     add_up(start, known)
     entries, otherwise = map(int, read_back(known))
     if otherwise:
         return None
-    out = _room(start, entries)
+    out = unfilled(start, entries)
     arguments = (a.start, np.int32(own), np.int32(size), columns, values, *out)
-    _launch("move_strong", own * LANES_OF_MOVE, arguments)
+    for_each(FILE, "move_strong", own, *arguments, lanes=LANES_OF_MOVE)
     return out
-
-
-def _room(start: Array, entries: int) -> Csr:
-    return Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
-
-
-def _launch(name: str, threads: int, arguments: tuple[Any, ...]) -> None:
-    kernel(FILE, name, DTYPE)((-(-threads // THREADS),), (THREADS,), arguments)

@@ -180,14 +180,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) mark_roots(
     if (threadIdx.x % WARP == 0 && all) atomicAdd(outside, static_cast<u64>(__popc(all)));
 }
 
-// Places of roots, by how many are before each node.
-extern "C" __global__ void __launch_bounds__(THREADS) list_roots(
-    const signed char* __restrict__ root, const long long* __restrict__ before, int nodes, long long* __restrict__ out
-) {
-    const int i = blockIdx.x * THREADS + threadIdx.x;
-    if (i < nodes && root[i]) out[before[i]] = i;
-}
-
 #define GRAPH const long long *__restrict__ start, const int *__restrict__ columns
 
 #define KERNELS(G)                                                                                                      \

@@ -9,15 +9,14 @@ import numpy as np
 
 from dsolver.kernels.cpu.amg.aggregation.roots import salt_of
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.sparse.finish import NOTHING
-from dsolver.kernels.cuda.sparse.starts import starts_of
+from dsolver.kernels.cuda.sparse.starts import starts_of, taken
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-FILE, DTYPE = "amg/aggregation/roots.cu", "float64"
-THREADS: Final = 256
+FILE: Final = "amg/aggregation/roots.cu"
 LANES: Final = (1, 4, 16)
 """Lanes of a node that there are kernels for."""
 OF_LANE: Final = 8
@@ -90,28 +89,20 @@ def own_roots(led: Array, first: int) -> tuple[Array, Array, int]:
     nodes, known = len(led), counters(2)
     if not nodes:
         return cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int64), 0
-    root, grid = cupy.empty(nodes, dtype=np.int8), (-(-nodes // THREADS),)
-    arguments = (led, np.int64(first), np.int32(nodes), root, known[1:])
-    kernel(FILE, "mark_roots", DTYPE)(grid, (THREADS,), arguments)
+    root = cupy.empty(nodes, dtype=np.int8)
+    for_each(FILE, "mark_roots", nodes, led, np.int64(first), np.int32(nodes), root, known[1:])
     before = starts_of(root, known)
     count, outside = map(int, read_back(known))
-    out = cupy.empty(count, dtype=np.int64)
-    kernel(FILE, "list_roots", DTYPE)(grid, (THREADS,), (root, before, np.int32(nodes), out))
-    return before, out, outside
+    return before, taken(before, count), outside
 
 
 def _words(origin: Array, start: Any, level: int) -> Array:
-    out = cupy.empty(len(origin))
-    if len(origin):
-        arguments = (origin, start, np.uint64(salt_of(level)), np.int32(len(origin)), out)
-        kernel(FILE, "words", DTYPE)((-(-len(origin) // THREADS),), (THREADS,), arguments)
+    count, out = len(origin), cupy.empty(len(origin))
+    for_each(FILE, "words", count, origin, start, np.uint64(salt_of(level)), np.int32(count), out)
     return out
 
 
 def _launch(name: str, graph: Csr, arguments: tuple[Any, ...], *, weighed: bool = False) -> None:
-    if graph.size:
-        mean = len(graph.columns) / graph.size
-        lanes = next((lanes for lanes in LANES if OF_LANE * lanes >= mean), LANES[-1])
-        rows = graph if weighed else graph[:2]
-        grid = (-(-graph.size * lanes // THREADS),)
-        kernel(FILE, f"{name}_{lanes}", DTYPE)(grid, (THREADS,), (*rows, np.int32(graph.size), *arguments))
+    lanes = next((lanes for lanes in LANES if OF_LANE * lanes >= graph.mean), LANES[-1])
+    rows = graph if weighed else graph[:2]
+    for_each(FILE, f"{name}_{lanes}", graph.size, *rows, np.int32(graph.size), *arguments, lanes=lanes)

@@ -8,14 +8,13 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.readback import read_back
-from dsolver.kernels.cuda.sparse.starts import add_up
+from dsolver.kernels.cuda.sparse.starts import add_up, unfilled
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-FILE, DTYPE = "amg/aggregation/smoothing.cu", "float64"
-THREADS: Final = 256
+FILE: Final = "amg/aggregation/smoothing.cu"
 MANY: Final = 12
 """Entries of a row, on average, from which it has 16 lanes in place of 2."""
 
@@ -25,24 +24,18 @@ def prolongation_smoother(a: Csr, below: int, keep: Any, near: Any, damping: Arr
     numbers = np.int32(a.size), np.int32(below)
     if keep is None:
         out, lanes = a._replace(values=cupy.empty(len(a.columns))), 16 if len(a.columns) >= MANY * a.size else 2
-        _launch(f"smooth_all_{lanes}", a.size * lanes, (*a, *numbers, damping, diagonal, out.values))
+        for_each(FILE, f"smooth_all_{lanes}", a.size, *a, *numbers, damping, diagonal, out.values, lanes=lanes)
         return out
     start, known = cupy.zeros(a.size + 1, dtype=np.int64), counters(1)
-    _launch("count_kept", a.size, (a.start, keep, numbers[0], start[1:]))
+    for_each(FILE, "count_kept", a.size, a.start, keep, numbers[0], start[1:])
     add_up(start, known)
-    entries = int(read_back(known)[0])
-    out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
-    _launch("smooth_kept", a.size, (*a, *numbers, keep, near, damping, diagonal, *out))
+    out = unfilled(start, int(read_back(known)[0]))
+    for_each(FILE, "smooth_kept", a.size, *a, *numbers, keep, near, damping, diagonal, *out)
     return out
 
 
 def kept_entries(a: Csr, below: int, graph: Csr) -> Array:
     """See `dsolver.kernels.cpu.amg.aggregation.smoothing.kept_entries`."""
     keep = cupy.empty(len(a.columns), dtype=np.bool_)
-    _launch("keep_entries", a.size, (*a[:2], np.int32(a.size), np.int32(below), *graph[:2], keep))
+    for_each(FILE, "keep_entries", a.size, *a[:2], np.int32(a.size), np.int32(below), *graph[:2], keep)
     return keep
-
-
-def _launch(name: str, threads: int, arguments: tuple[Any, ...]) -> None:
-    if threads:
-        kernel(FILE, name, DTYPE)((-(-threads // THREADS),), (THREADS,), arguments)

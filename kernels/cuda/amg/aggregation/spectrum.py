@@ -9,7 +9,7 @@ import numpy as np
 
 from dsolver.kernels.cuda.csr.products import BlockPlaces, blocks_of_rows
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.sparse.finish import NOTHING
@@ -17,8 +17,8 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "amg/aggregation/spectrum.cu", "float64"
-THREADS, LANES = 256, 8
-"""Threads of a block, and lanes of a row, as in spectrum.cu."""
+LANES: Final = 8
+"""Lanes of a row, as in spectrum.cu."""
 BLOCKS: Final = 4
 """Blocks of a sum for each multiprocessor."""
 
@@ -71,10 +71,9 @@ def scaled_sums(made: Array, shifts: tuple[int, int]) -> tuple[float, float]:
 
 
 def _multiply(a: SoughtRows, below: int, diagonal: Array, x: Array, results: tuple[Any, Any, Any]) -> None:
-    if a.size:
-        arguments = (np.int32(a.size), np.int32(below), diagonal, x, *results)
-        if a.blocks is None:
-            kernel(FILE, "multiply", DTYPE)((-(-a.size * LANES // THREADS),), (THREADS,), (*a.a, *arguments))
-            return
-        grid, rows = (-(-a.size // SIZE * LANES // THREADS),), (a.blocks.start, a.blocks.columns, a.a.values)
-        kernel(FILE, "multiply_blocks", DTYPE)(grid, (THREADS,), (*rows, *arguments))
+    arguments = (np.int32(a.size), np.int32(below), diagonal, x, *results)
+    if a.blocks is None:
+        for_each(FILE, "multiply", a.size, *a.a, *arguments, lanes=LANES)
+    else:
+        rows = a.blocks.start, a.blocks.columns, a.a.values
+        for_each(FILE, "multiply_blocks", -(-a.size // SIZE), *rows, *arguments, lanes=LANES)

@@ -15,7 +15,7 @@ from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.tables import table
-from dsolver.kernels.cuda.sparse.starts import add_up
+from dsolver.kernels.cuda.sparse.starts import add_up, unfilled
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -45,7 +45,7 @@ def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tupl
         kernel(FILE, "count_entries", DTYPE)(grid, (threads,), (*arguments, *numbers))
     add_up(start, found)
     entries, unequal = map(int, read_back(found))
-    out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+    out = unfilled(start, entries)
     if rows:
         kernel(FILE, "fill_entries", DTYPE)(grid, (threads,), (*arguments, *out, share))
     return out, share, compared and not unequal

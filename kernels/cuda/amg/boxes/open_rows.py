@@ -10,15 +10,14 @@ import numpy as np
 
 from dsolver.kernels.amg import OpenBox, Triple
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.tables import table
-from dsolver.kernels.cuda.sparse.starts import add_up
+from dsolver.kernels.cuda.sparse.starts import add_up, unfilled
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-FILE, DTYPE = "amg/boxes/open_rows.cu", "float64"
-THREADS: Final = 256
+FILE: Final = "amg/boxes/open_rows.cu"
 
 _OPEN = np.dtype([(name, np.int32) for name in ("nx", "ny", "cells", "rows", "offsets", "center")])
 
@@ -33,22 +32,16 @@ def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Array) -> tuple[
     steps = table(np.stack([ahead, slots], axis=1).astype(np.int32))
     sizes = np.array([(*box.shape[:2], weights.shape[1], rows, len(offsets), center)], dtype=_OPEN)
     given = (sizes, cupy.ascontiguousarray(box.numbering), box.names, box.cells, steps, weights)
-    grid = (-(-rows // THREADS),)
     start, found = cupy.empty(rows + 1, dtype=np.int64), counters(1)
-    if rows:
-        kernel(FILE, "count_open", DTYPE)(grid, (THREADS,), (*given, start[1:]))
+    for_each(FILE, "count_open", rows, *given, start[1:])
     add_up(start, found)
-    (entries,) = map(int, read_back(found))
-    out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
-    if rows:
-        kernel(FILE, "fill_open", DTYPE)(grid, (THREADS,), (*given, *out))
+    out = unfilled(start, int(read_back(found)[0]))
+    for_each(FILE, "fill_open", rows, *given, *out)
     return out, False
 
 
 def raised(rows: Csr, cells: Array, factors: Array) -> Array:
     """See `dsolver.kernels.cpu.amg.open_rows.raised`."""
     out = cupy.empty_like(rows.values)
-    if rows.size:
-        arguments = (*rows, cells, cupy.ascontiguousarray(factors), np.int32(rows.size), out)
-        kernel(FILE, "raise_diagonal", DTYPE)((-(-rows.size // THREADS),), (THREADS,), arguments)
+    for_each(FILE, "raise_diagonal", rows.size, *rows, cells, cupy.ascontiguousarray(factors), np.int32(rows.size), out)
     return out

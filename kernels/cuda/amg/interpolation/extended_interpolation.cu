@@ -5,6 +5,7 @@
 // writes 12 an entry that is kept.
 
 #include "sparse/table.cuh"
+#include "sparse/staged.cuh"
 #include "amg/interpolation/rows.cuh"
 
 constexpr double MOST_SCALING = 10.0;   // as in extended_interpolation.py

@@ -7,13 +7,13 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.amg.interpolation.rows import DTYPE, RowKernels, terms_of, terms_of_coarse
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.amg.interpolation.rows import RowKernels, terms_of, terms_of_coarse
+from dsolver.kernels.cuda.launch.loader import for_each
+from dsolver.kernels.cuda.sparse.starts import unfilled, without_rows
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
 
 FILE: Final = "amg/interpolation/extended_interpolation.cu"
-THREADS: Final = 256
 
 
 def interpolation(
@@ -24,8 +24,7 @@ def interpolation(
     Columns of a row of `seen` are distinct.
     """
     sums = cupy.empty(seen.size)
-    if seen.size:
-        _each(seen.size, "add_up", (seen.start, seen.values, np.int64(seen.size), sums))
+    for_each(FILE, "add_up", seen.size, seen.start, seen.values, np.int64(seen.size), sums)
     size, points = (a.size, np.uintp(0)) if points is None else (len(points), points)
     arguments = points, *a, bits, state, np.int32(below), *seen, sums, coarse, np.float64(NEGLIGIBLE)
     return _kept("interpolate", size, columns, most, a.mean, terms_of_coarse(a), arguments)
@@ -33,10 +32,8 @@ def interpolation(
 
 def renamed(seen: Csr, names: Any) -> Csr:
     """See `dsolver.kernels.cpu.amg.extended_interpolation.renamed`."""
-    count = len(seen.columns)
-    out = Csr(seen.start, cupy.empty(count, dtype=np.int32), cupy.empty(count))
-    if count:
-        _each(count, "rename", (*seen, np.int64(seen.size), names, *out[1:]))
+    out = unfilled(seen.start, len(seen.columns))
+    for_each(FILE, "rename", len(seen.columns), *seen, np.int64(seen.size), names, *out[1:])
     return out
 
 
@@ -48,14 +45,9 @@ def kept_product(a: Csr, b: Csr, columns: int, most: int) -> Csr:
 def _kept(name: str, size: int, columns: int, most: int, mean: float, terms: float, arguments: tuple[Any, ...]) -> Csr:
     """Rows with at most so many entries, made in places of equal size and then compressed: no row is made twice."""
     if not size:
-        return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
+        return without_rows()
     wide = cupy.empty((size, most), dtype=np.int32), cupy.empty((size, most))
     rows = RowKernels(FILE, name, size, columns, mean, terms, most)
-    entries = rows.count((rows.start[1:], np.int32(most), *wide, *arguments))
-    out = Csr(rows.start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
-    _each(size * most, "compress", (*wide, rows.start, np.int64(size), np.int32(most), out.columns, out.values))
+    out = unfilled(rows.start, rows.count((rows.start[1:], np.int32(most), *wide, *arguments)))
+    for_each(FILE, "compress", size * most, *wide, rows.start, np.int64(size), np.int32(most), *out[1:])
     return out
-
-
-def _each(count: int, name: str, arguments: tuple[Any, ...]) -> None:
-    kernel(FILE, name, DTYPE)((-(-count // THREADS),), (THREADS,), arguments)

@@ -1,6 +1,7 @@
 // Couplings of coarse points by at least so many paths of strong couplings: `paths` in kernels/cpu/amg/couplings.py.
 
 #include "sparse/table.cuh"
+#include "sparse/staged.cuh"
 #include "amg/interpolation/rows.cuh"
 
 constexpr double LEADING = 67108864.0;   // 2^26: a sum counts paths of the one direction, and this times those of the other

@@ -1,5 +1,5 @@
 // Rows of sums over two matrices, term by term in the host's order: what extended_interpolation.cu and paths.cu share.
-// Needs sparse/table.cuh.
+// Needs sparse/table.cuh and sparse/staged.cuh.
 //
 // A *task* tells of row p which entries of its left matrix it has (`first`, `last`, `entry`), to what one leads (`terms`), columns
 // and values of the right matrix (`column`, `product`), and what becomes of the sums (`finish`). Groups are in step; those
@@ -12,7 +12,6 @@
 
 constexpr int THREADS = 128;        // of a block
 constexpr int ALONE = 16;           // a thread finds fewer columns; a multiple of 4
-constexpr int AT_ONCE = 4;          // entries that it reads together: a power of two
 constexpr int ALONE_BLOCKS = 8;     // on a multiprocessor: nine would have room, but threads too few registers
 constexpr int LIST = 64;            // most terms of rows with 8 lanes
 constexpr int WARP_ROOM = 256;      // columns that a warp finds at most in shared memory
@@ -198,28 +197,6 @@ __device__ __forceinline__ void add_alone(int* columns, double* sums, int& n, in
 
 // -- kernels' bodies ---------------------------------------------------------------------------------------------------
 
-// The next entries of each lane's row, at k .. last - 1, up to AT_ONCE of them, by all lanes of the warp: AT_ONCE lanes read
-// together what one needs, since lanes that read rows of many entries by themselves would meet in no line of memory. They
-// come through `staged`, whose places are exchanged, so that lanes that read theirs meet in no bank.
-template <typename Task>
-__device__ __forceinline__ void read_staged(
-    const Task& task, typename Task::Entry* staged, long long k, long long last, typename Task::Entry* entries
-) {
-    const auto place = [](int row, int n) { return row * AT_ONCE + (n ^ (row * AT_ONCE / 8 & (AT_ONCE - 1))); };
-    const int lane = threadIdx.x % WARP, n = lane % AT_ONCE;
-    __syncwarp();   // all have read what is overwritten now
-#pragma unroll
-    for (int first = 0; first < WARP; first += WARP / AT_ONCE) {
-        const int row = first + lane / AT_ONCE;
-        const long long from = __shfl_sync(0xffffffffu, k, row) + n, end = __shfl_sync(0xffffffffu, last, row);
-        if (from < end) staged[place(row, n)] = task.entry(from);
-    }
-    __syncwarp();
-#pragma unroll
-    for (int q = 0; q < AT_ONCE; ++q)
-        if (k + q < last) entries[q] = staged[place(lane, q)];
-}
-
 // All rows, with a thread each. Where a thread finds too many columns the row waits. STAGED: where rows have many entries.
 template <bool STAGED, typename Task>
 __device__ __forceinline__ void make_alone(const Task& task, const Waiting& others) {
@@ -227,8 +204,8 @@ __device__ __forceinline__ void make_alone(const Task& task, const Waiting& othe
     double* const sums = memory + threadIdx.x;
     int* const columns = reinterpret_cast<int*>(memory + ALONE * THREADS) + threadIdx.x;
     using Entry = typename Task::Entry;
-    Entry* const staged = reinterpret_cast<Entry*>(reinterpret_cast<int*>(memory + ALONE * THREADS) + ALONE * THREADS)
-        + threadIdx.x / WARP * (WARP * AT_ONCE);
+    const Staged<Entry> staged{reinterpret_cast<Entry*>(reinterpret_cast<int*>(memory + ALONE * THREADS) + ALONE * THREADS)
+        + threadIdx.x / WARP * (WARP * AT_ONCE)};
     const long long p = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
     const bool mine = p < others.rows && !task.done(0, p);
     if (!STAGED && !mine) return;
@@ -242,12 +219,11 @@ __device__ __forceinline__ void make_alone(const Task& task, const Waiting& othe
         if (STAGED ? !__any_sync(0xffffffffu, more) : !more) break;
         Entry entries[AT_ONCE];
         if constexpr (STAGED) {
-            read_staged(task, staged, k, more ? last : k, entries);
-        } else {
-#pragma unroll
-            for (int q = 0; q < AT_ONCE; ++q)
-                if (k + q < last) entries[q] = task.entry(k + q);
+            staged.read(k, more ? last : k, [&](long long from) { return task.entry(from); });
         }
+#pragma unroll
+        for (int q = 0; q < AT_ONCE; ++q)
+            if (k + q < (STAGED && !more ? k : last)) entries[q] = STAGED ? staged.at(threadIdx.x % WARP, q) : task.entry(k + q);
         const long long end = min(last, k + AT_ONCE);
         for (int turn = 0; k < end && n < ALONE; ++turn, ++k) {
             Entry entry = entries[0];

@@ -48,7 +48,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         sparse/products/alone/alone.cu float64 make_alone
         amg/interpolation/paths.cu float64 paths_1 paths_8 paths_32 unpack
         sparse/starts.cu float64 sum_tiles_states add_up_states sum_tiles_int64 add_up_int64
-        sparse/starts.cu float64 sum_tiles_int32 add_up_int32 sum_tiles_halves add_up_halves
+        sparse/starts.cu float64 sum_tiles_int32 add_up_int32 sum_tiles_halves add_up_halves take
         amg/couplings.cu float64 measure couple_1 count_coarse_1 fill_coarse_1
         amg/couplings.cu float64 couple_8 count_coarse_8 fill_coarse_8
         amg/pmis.cu float64 begin settle_1 settle_8
@@ -58,9 +58,9 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         csr/rows.cu float32 lengths guarded_diagonal diagonal_in_range spmv_16 spmv_32
     """),
     "chunks": _programs("""
-        sparse/windows.cu float64 places_8 outside_4 relabel_8 mark_first take_first take_marked
+        sparse/windows.cu float64 places_8 outside_4 relabel_8 mark_first take_marked
         sparse/windows.cu float64 places_4 outside_8 relabel_4 mark_used mark_numbered slots
-        sparse/windows.cu float64 stack_placed stack_numbered mark_named_8 mark_named_4 take_named
+        sparse/windows.cu float64 stack_placed stack_numbered mark_named_8 mark_named_4
         sparse/windows.cu float64 mark_others_8 mark_others_4
         sparse/windows.cu float64 padded_float64 around_float64 padded_int64 around_int64 padded_int8 around_int8
         sparse/selection.cu float64 select_4 select_8 mark_nonempty take_nonempty border
@@ -102,15 +102,15 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         faces/passes.cu float64 spmv_dot spmv
         stencil/stencil.cu float64 star_wide star_narrow
         faces/assembly.cu float64 fill
-        lattice/look.cu float64 unfit outweighed leanings leanings_total turns alike
+        lattice/look.cu float64 unfit outweighed leanings couplings totals turns alike
         lattice/fluxes.cu float64 star_rows scale
-        lattice/transfers.cu float64 jumps numbers couplings couplings_total restriction prolongation
+        lattice/transfers.cu float64 jumps numbers restriction prolongation
         amg/boxes/box_rows.cu float64 count_entries fill_entries
     """),
     "aggregates": _programs("""
         block_slices/spmv.cu float64 spmv_1_wide residual_1
         csr/look/look.cu float64 look_2 find_difference
-        amg/aggregation/roots.cu float64 words around_1 decide_1 join_1 second_1 stray_1 mark_roots list_roots
+        amg/aggregation/roots.cu float64 words around_1 decide_1 join_1 second_1 stray_1 mark_roots
         amg/aggregation/nodes.cu float64 full_strong_8 move_strong
         amg/aggregation/tentative.cu float64 make_blocks
         amg/aggregation/spectrum.cu float64 multiply sum_scaled

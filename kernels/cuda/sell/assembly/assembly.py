@@ -10,7 +10,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.launch.foresight import foreseen_numbers, settle
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.schedule import half_sweeps
 from dsolver.kernels.cuda.launch.tables import kept_of
 from dsolver.kernels.cuda.layout_setup import none_of
@@ -75,7 +75,7 @@ def halo_matrix(where: Layout, columns: Layout, rows: CandidateRows, dtype: np.d
     if len(stored):
         reads_halo = cupy.zeros(where.size, dtype=np.uint8)
         arguments = (*source, stored, np.int32(len(stored)), np.int32(columns.rows), reads_halo)
-        kernel(slices.FILE, "find_boundary", slices.ANY)(*slices.threads(len(stored)), arguments)
+        for_each(slices.FILE, "find_boundary", len(stored), *arguments)
         boundary = set_places(reads_halo)
     wanted = _padded(where.row[boundary]) if len(boundary) else boundary
     of_boundary = slices.rows_arguments(columns, wanted, where.color)
@@ -90,8 +90,7 @@ def set_places(flags: Array) -> Array:
     count = int(foreseen_numbers(total)[0])
     found = cupy.zeros(count, dtype=np.int32)
     if count:
-        arguments = (flags, start, np.int32(len(flags)), np.int32(count), found)
-        kernel(slices.FILE, "list_set", slices.ANY)(*slices.threads(len(flags)), arguments)
+        for_each(slices.FILE, "list_set", len(flags), flags, start, np.int32(len(flags)), np.int32(count), found)
     return found
 
 
@@ -124,9 +123,8 @@ def _rows_to_visit(where: Layout, *, in_order: bool) -> tuple[Array, Array]:
     """The rows that a product visits, -1 for none, and where their results belong: int32."""
     count = -(-where.rows // SLICE) * SLICE if in_order else where.size - 2 * SLICE
     stored, target = cupy.empty(count, dtype=np.int32), cupy.empty(count, dtype=np.int32)
-    if count:
-        arguments = (where.row, where.position, np.int32(where.rows), np.int32(in_order), np.int32(count))
-        kernel(slices.FILE, "rows_to_visit", slices.ANY)(*slices.threads(count), (*arguments, stored, target))
+    numbers = map(np.int32, (where.rows, in_order, count))
+    for_each(slices.FILE, "rows_to_visit", count, where.row, where.position, *numbers, stored, target)
     return stored, target
 
 

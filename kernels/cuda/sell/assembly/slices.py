@@ -10,7 +10,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each, kernel
 from dsolver.kernels.cuda.launch.schedule import warps
 from dsolver.kernels.cuda.launch.tables import kept_of, table
 from dsolver.kernels.formats.candidate_rows import CandidateRows
@@ -18,7 +18,6 @@ from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.sell import WIDEST, Slices, checked_width
 
 FILE = "sell/assembly/assembly.cu"
-THREADS = 256
 SCANNED = 1024
 """Threads of a block that adds up slices' lengths, as assembly.cu says too."""
 ANY = "float64"
@@ -123,10 +122,8 @@ def packed(s: Slices, order: Array | None = None) -> Array:
     """The headers of the slices in this order, or their own: uint32 (S, 4), `Header` in slices.cuh."""
     count = len(s.upper)
     out = cupy.empty((count, 4), dtype=np.uint32)
-    if count:
-        listed = np.uintp(0) if order is None else order
-        arguments = (listed, s.start, s.column_start, s.upper, np.int32(count), out)
-        kernel(FILE, "pack_headers", ANY)(*threads(count), arguments)
+    listed = np.uintp(0) if order is None else order
+    for_each(FILE, "pack_headers", count, listed, s.start, s.column_start, s.upper, np.int32(count), out)
     return out
 
 
@@ -136,8 +133,3 @@ def in_order(where: Layout) -> Array:
         where, "slices", where.rows, lambda: cupy.argsort(where.row[SLICE:-SLICE:SLICE], kind="stable")
     )
     return made
-
-
-def threads(count: int) -> tuple[tuple[int], tuple[int]]:
-    """Blocks and threads of a launch with a thread for each of so many items."""
-    return (-(-count // THREADS),), (THREADS,)

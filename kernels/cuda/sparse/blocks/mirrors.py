@@ -7,8 +7,10 @@ from typing import Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.sparse.blocks.rows import BlockRows, by_rows
+from dsolver.kernels.cuda.launch.loader import for_each
+from dsolver.kernels.cuda.sparse.blocks.rows import BlockRows
 from dsolver.kernels.cuda.sparse.products import mirrors as scalar
+from dsolver.kernels.cuda.sparse.stages.stages import WARP
 from dsolver.kernels.formats.csr import Csr
 
 FILE: Final = "sparse/blocks/mirrors.cu"
@@ -20,12 +22,11 @@ def transposed(a: BlockRows, columns: int) -> BlockRows:
     numbers = cupy.arange(count, dtype=np.int64).view(np.float64)  # bits that are moved like values
     start, found, origins = scalar.transposed(a.nodes._replace(values=numbers), columns // a.columns)
     nodes = Csr(start, found, cupy.empty_like(a.nodes.values))
-    sizes = np.int32(nodes.size), np.int32(a.rows), np.int32(a.columns)
-    arguments = (*sizes, start, found, origins.view(np.int64), a.nodes.start, a.nodes.values, nodes.values)
-    by_rows(FILE, "turn", nodes.size, arguments)
+    sizes, places = map(np.int32, (nodes.size, a.rows, a.columns)), (start, found, origins.view(np.int64))
+    for_each(FILE, "turn", nodes.size, *sizes, *places, a.nodes.start, a.nodes.values, nodes.values, lanes=WARP)
     return BlockRows(nodes, a.columns, a.rows)
 
 
 def mirror(a: BlockRows) -> None:
     """Entries below the diagonal become their mirror images, in place; all of them are there, and columns ascend."""
-    by_rows(FILE, "mirror", a.nodes.size, (np.int32(a.nodes.size), np.int32(a.rows), *a.nodes))
+    for_each(FILE, "mirror", a.nodes.size, np.int32(a.nodes.size), np.int32(a.rows), *a.nodes, lanes=WARP)

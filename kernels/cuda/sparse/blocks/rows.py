@@ -8,12 +8,12 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.readback import read_back
-from dsolver.kernels.cuda.sparse.stages.stages import MOST_THREADS, WARP
+from dsolver.kernels.cuda.sparse.stages.stages import WARP
 from dsolver.kernels.formats.csr import Csr
 
-FILE, DTYPE = "sparse/blocks/rows.cu", "float64"
+FILE: Final = "sparse/blocks/rows.cu"
 LANES: Final = 16
 """Threads of a row of blocks that is looked at, as in rows.cu."""
 
@@ -33,8 +33,8 @@ class BlockRows(NamedTuple):
         count, entries = self.nodes.size, len(self.nodes.columns) * self.rows * self.columns
         start = cupy.empty(count * self.rows + 1, dtype=np.int64)
         out = Csr(start, cupy.empty(entries, dtype=np.int32), self.nodes.values)
-        arguments = (np.int32(count), np.int32(self.rows), np.int32(self.columns), *self.nodes[:2], *out[:2])
-        by_rows(FILE, "expand", count, arguments)
+        sizes = map(np.int32, (count, self.rows, self.columns))
+        for_each(FILE, "expand", count, *sizes, *self.nodes[:2], *out[:2], lanes=WARP)
         return out
 
 
@@ -55,10 +55,5 @@ def _in_blocks(a: Csr, rows: int, columns: int, wrong: Any) -> BlockRows | None:
         return None
     start, found = cupy.empty(nodes + 1, dtype=np.int64), cupy.empty(blocks, dtype=np.int32)
     sizes = np.int32(nodes), np.int32(rows), np.int32(columns)
-    by_rows(FILE, "graph", nodes, (*sizes, *a[:2], np.int64(blocks), start, found, wrong), LANES)
+    for_each(FILE, "graph", nodes, *sizes, *a[:2], np.int64(blocks), start, found, wrong, lanes=LANES)
     return BlockRows(Csr(start, found, a.values), rows, columns)
-
-
-def by_rows(file: str, name: str, nodes: int, arguments: tuple[Any, ...], lanes: int = WARP) -> None:
-    """Launch a kernel with so many threads for each row of blocks."""
-    kernel(file, name, DTYPE)((-(-nodes * lanes // MOST_THREADS),), (MOST_THREADS,), arguments)

@@ -13,7 +13,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg import Places
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each, kernel
 from dsolver.kernels.cuda.sparse.finish import NOTHING
 from dsolver.kernels.cuda.sparse.products import long_rows
 from dsolver.kernels.cuda.sparse.products import product as scalar
@@ -109,8 +109,7 @@ def _find(pattern: Csr, a: Csr, b: Csr) -> _Found:
 def _counts(a: Csr, b: Csr) -> Array:
     """int64, numbers of products of the rows of A B."""
     counts = cupy.empty(a.size, dtype=np.int64)
-    grid = (max(1, -(-a.size * COUNTING // MOST_THREADS)),)
-    kernel(FILE, "count_products", DTYPE)(grid, (MOST_THREADS,), (np.int32(a.size), *a[:2], b.start, counts))
+    for_each(FILE, "count_products", a.size, np.int32(a.size), *a[:2], b.start, counts, lanes=COUNTING)
     return counts
 
 

@@ -31,7 +31,7 @@ from dsolver.kernels.cuda.sparse.products.mirrors import (
 from dsolver.kernels.cuda.sparse.products.product import in_rooms, move, pieces_of, product
 from dsolver.kernels.cuda.sparse.selection import bordered, selected
 from dsolver.kernels.cuda.sparse.stages.stages import COUNTERS, Rooms, Stages
-from dsolver.kernels.cuda.sparse.starts import starts_of
+from dsolver.kernels.cuda.sparse.starts import starts_of, unfilled
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -137,7 +137,7 @@ class _Moved:
     def known(self, found: Any) -> Csr:
         """The rows, once the number of their entries has been read."""
         entries = int(found[0])
-        out, first = Csr(self._start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries)), 0
+        out, first = unfilled(self._start, entries), 0
         for rooms in self._pieces:
             last = first + rooms.size
             move(rooms, entries / out.size, out._replace(start=self._start[first : last + 1]))

@@ -11,7 +11,7 @@ import numpy as np
 
 from dsolver.kernels.amg import Images
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each, kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.sparse.products import mirrors
 from dsolver.kernels.cuda.sparse.products.long_rows import sort_long
@@ -19,7 +19,7 @@ from dsolver.kernels.cuda.sparse.products.mirrors import FILE, all_lengths, by_r
 from dsolver.kernels.cuda.sparse.products.product import move
 from dsolver.kernels.cuda.sparse.selection import nonempty_of, nonempty_rooms
 from dsolver.kernels.cuda.sparse.stages.stages import MOST_THREADS, Rooms, Stages
-from dsolver.kernels.cuda.sparse.starts import starts_of, starts_of_halves
+from dsolver.kernels.cuda.sparse.starts import starts_of, starts_of_halves, unfilled
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -93,7 +93,7 @@ class CudaHalves:
             ((_, rooms),) = self._pieces
             parts = [Csr(start, rooms.columns.copy(), rooms.values)]
         else:
-            parts = [Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))]
+            parts = [unfilled(start, entries)]
             for first, rooms in self._pieces:
                 at = first - self._below
                 move(rooms, entries / self.rows, parts[0]._replace(start=start[at : at + rooms.size + 1]))
@@ -114,7 +114,7 @@ class CudaHalves:
         found = self._images(self._below, self._end, begin, images)
         if received is not None:
             _by_entries("place_images", len(received[0]), *received, np.int32(self._below - below), begin, found)
-        out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+        out = unfilled(start, entries)
         for first, rooms in self._pieces if entries else ():
             at = first - self._below
             source = (*rooms.shape, *rooms[:3], begin[at:], found, start[at:])
@@ -146,5 +146,4 @@ class CudaHalves:
 
 def _by_entries(name: str, count: int, *arguments: Any) -> None:
     """Launch a kernel that has a thread for each of so many entries."""
-    if count:
-        kernel(FILE, name, DTYPE)((-(-count // MOST_THREADS),), (MOST_THREADS,), (np.int64(count), *arguments))
+    for_each(FILE, name, count, np.int64(count), *arguments)

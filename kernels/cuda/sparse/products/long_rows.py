@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each, kernel
 from dsolver.kernels.cuda.sparse.finish import NOTHING
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
@@ -159,8 +159,7 @@ def _sorted_product(rows: Array, a: Csr, b: Csr, columns: int, *, ascending: boo
     keys, sums = keys[begin], cupy.empty(len(begin))
     if len(sums):
         ends = cupy.concatenate([begin, cupy.asarray([len(order)])])
-        grid = (-(-len(sums) // THREADS),)
-        kernel(FILE, "add_sorted", DTYPE)(grid, (THREADS,), (ends, np.int64(len(sums)), order, values, sums))
+        for_each(FILE, "add_sorted", len(sums), ends, np.int64(len(sums)), order, values, sums)
     lengths = cupy.bincount(keys // columns, minlength=len(rows))
     if not ascending:  # products have the order of the rows, so their first ones have that in which they are found
         found = cupy.argsort(order[begin], kind="stable")

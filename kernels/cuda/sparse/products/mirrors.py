@@ -10,12 +10,12 @@ import numpy as np
 
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each, kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.sparse.products.long_rows import sort_long
-from dsolver.kernels.cuda.sparse.stages.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
-from dsolver.kernels.cuda.sparse.starts import add_up, starts_of
+from dsolver.kernels.cuda.sparse.stages.stages import COUNTERS, WARP, Rooms, Stages
+from dsolver.kernels.cuda.sparse.starts import add_up, starts_of, unfilled
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
@@ -36,7 +36,7 @@ def transposed(a: Csr, columns: int) -> Csr:
     Entries come to their rows in an order that chance has chosen, and are sorted there.
     """
     if not len(a.columns):
-        return Csr(cupy.zeros(columns + 1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
+        return unfilled(cupy.zeros(columns + 1, dtype=np.int64), 0)
     stages = Stages(columns)
     out = begun_transpose(a, columns, stages)
     _sort_rest(out, a.size, out, stages)
@@ -45,9 +45,9 @@ def transposed(a: Csr, columns: int) -> Csr:
 
 def begun_transpose(a: Csr, columns: int, stages: Stages) -> Csr:
     """Aᵀ of a matrix with entries, but for rows that the last of the stages leaves, which have yet to be sorted."""
-    entries, counts = len(a.columns), cupy.zeros(columns, dtype=np.int32)
+    counts = cupy.zeros(columns, dtype=np.int32)
     ranks = rank(a.columns, counts)
-    out = Csr(starts_of(counts), cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+    out = unfilled(starts_of(counts), len(a.columns))
     places = a.start, a.columns, ranks, out.start
     _by_rows("scatter_columns", a, (*places, out.columns))
     _by_rows("scatter_values", a, (*places, a.values, out.values))
@@ -58,9 +58,8 @@ def begun_transpose(a: Csr, columns: int, stages: Stages) -> Csr:
 def rank(columns: Array, counts: Array) -> Array:
     """The rank of each entry among those of its column, by chance: int32. Counts of columns are added to counts."""
     entries = len(columns)
-    ranks = cupy.empty(entries, dtype=np.int32)
-    grid = (min(-(-entries // MOST_THREADS), BLOCKS * device_property("multiProcessorCount")),)
-    kernel(FILE, "rank_entries", DTYPE)(grid, (MOST_THREADS,), (columns, np.int64(entries), counts, ranks))
+    ranks, most = cupy.empty(entries, dtype=np.int32), BLOCKS * device_property("multiProcessorCount")
+    for_each(FILE, "rank_entries", entries, columns, np.int64(entries), counts, ranks, most=most)
     return ranks
 
 
@@ -79,8 +78,7 @@ def reordered(a: Csr, order: Array) -> Csr:
     """
     start = cupy.empty(len(order) + 1, dtype=np.int64)
     out = Csr(start, cupy.empty_like(a.columns), cupy.empty_like(a.values))
-    grid = (max(1, -(-len(order) // MOST_THREADS)),)
-    kernel(FILE, "lengths_in_order", DTYPE)(grid, (MOST_THREADS,), (np.int32(len(order)), order, a.start, start[1:]))
+    for_each(FILE, "lengths_in_order", len(order), np.int32(len(order)), order, a.start, start[1:])
     add_up(start)
     _by_rows("reorder", out, (*a, order, *out))
     return out
@@ -130,11 +128,8 @@ def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any) -> None:
 
 def fill_lost_rooms(coarse: Rooms, below: int, r: Csr, diagonal: Any) -> None:
     """`fill_lost` of rows in rooms, which may have entries from the diagonal on alone."""
-    if not r.size:
-        return
-    grid = (-(-r.size * LANES_OF_LOST // MOST_THREADS),)
     what = (*coarse[:3], *coarse.shape, np.int32(r.size), np.int32(below), *r, diagonal, np.float64(NEGLIGIBLE))
-    kernel(FILE, "fill_lost", DTYPE)(grid, (MOST_THREADS,), what)
+    for_each(FILE, "fill_lost", r.size, *what, lanes=LANES_OF_LOST)
 
 
 def sort_rooms(rooms: Rooms, out: Csr) -> None:
@@ -151,11 +146,8 @@ def all_lengths(pieces: Sequence[Rooms]) -> Array:
 
 def by_rooms(name: str, width: int, first: int, rooms: Rooms, arrays: tuple[Any, ...], others: tuple[Any, ...]) -> None:
     """Launch a kernel that goes through rows in rooms, with so many threads a row."""
-    rows = rooms.size
-    if not rows:
-        return
-    sizes, grid = (np.int32(rows), np.int32(width), np.int32(first)), (-(-rows * width // MOST_THREADS),)
-    kernel(FILE, name, DTYPE)(grid, (MOST_THREADS,), (*sizes, *arrays, *rooms.shape, *others))
+    sizes = map(np.int32, (rooms.size, width, first))
+    for_each(FILE, name, rooms.size, *sizes, *arrays, *rooms.shape, *others, lanes=width)
 
 
 def mirror(a: Csr) -> None:
@@ -170,10 +162,8 @@ def _mirror(a: Csr, out: Array, below: int, wrong: Array) -> None:
 
 def _by_rows(name: str, a: Csr, arguments: tuple[Any, ...]) -> None:
     """Launch a kernel that goes through the entries of a matrix, with some threads a row."""
-    if a.size:
-        width = 4 if len(a.columns) <= 24 * a.size else 16
-        grid = (-(-a.size * width // MOST_THREADS),)
-        kernel(FILE, name, DTYPE)(grid, (MOST_THREADS,), (np.int32(a.size), np.int32(width), *arguments))
+    width = 4 if len(a.columns) <= 24 * a.size else 16
+    for_each(FILE, name, a.size, np.int32(a.size), np.int32(width), *arguments, lanes=width)
 
 
 def _sort(a: Csr, columns: int, out: Csr) -> None:

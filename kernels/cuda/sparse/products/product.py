@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import for_each, kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.sparse.products import long_rows
 from dsolver.kernels.cuda.sparse.products.alone.alone import launch_alone, room_for, suits
 from dsolver.kernels.cuda.sparse.products.expected_columns import EVERY, Expected, expected_of, sampled_of
 from dsolver.kernels.cuda.sparse.products.mirrors import sort_rooms
 from dsolver.kernels.cuda.sparse.products.tables import COUNTED, LEAST_BITS, MOST_BITS, SUMMED, Tables, tables_of
-from dsolver.kernels.cuda.sparse.stages.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
-from dsolver.kernels.cuda.sparse.starts import starts_of
+from dsolver.kernels.cuda.sparse.stages.stages import COUNTERS, WARP, Rooms, Stages
+from dsolver.kernels.cuda.sparse.starts import starts_of, unfilled, without_rows
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -49,7 +49,7 @@ EMPTY: Final = 0.25
 def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
     """A B, where B has so many columns and no column twice in a row: see `products.product`."""
     if not a.size:
-        return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
+        return without_rows()
     expected = expected_of(a, Rooms(*b), b.mean)
     if expected.empty > EMPTY and (kept := _FilledRows.of(a)):
         return kept.spread(product(kept.rows(a), b, columns, ascending=ascending))
@@ -124,7 +124,7 @@ def _with_long_rows(start: Array, entries: int, left: Array | None, a: Csr, b: C
         lengths[left] = long_rows.count(left, a, b, columns)
         start[1:] = cupy.cumsum(lengths)
         entries = int(start[-1])
-    return Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+    return unfilled(start, entries)
 
 
 @final
@@ -183,7 +183,7 @@ def rooms_of(a: Csr, b: Csr, mean: float, expected: Expected, ascending: bool, s
     """Columns and values of rows of A B in rooms, and lengths, of those with room; mean: entries of a row of B."""
     tables = tables_of(expected.slots, mean)[0]
     most = tables.most if expected.ample else min(max(4 * int(np.ceil(expected.most / 4.0)), 16), tables.most)
-    made = Rooms(lengths, cupy.empty(a.size * most, dtype=np.int32), cupy.empty(a.size * most), most)
+    made = Rooms(*unfilled(lengths, a.size * most), most)
     _make(a, Rooms(*b), made, tables._replace(most=most), stages, ascending=ascending)
     return made
 
@@ -199,14 +199,9 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages, 
     room, second, entries = shape.room, shape.second, shape.entries
     if entries > max(MOST_ROOM, len(a.columns)):
         return None
-    lengths, columns, values = (
-        cupy.empty(a.size, dtype=np.int64),
-        cupy.empty(entries, dtype=np.int32),
-        cupy.empty(entries),
-    )
-    made = Rooms(lengths, columns, values, room, second.most)
+    made = Rooms(*unfilled(cupy.empty(a.size, dtype=np.int64), entries), room, second.most)
     if shape.alone:
-        launch_alone("make", a, b, room, stages, (lengths, columns, values), diagonal)
+        launch_alone("make", a, b, room, stages, made[:3], diagonal)
     else:
         _make(a, b, made, shape.first._replace(most=room), stages, diagonal=diagonal)
     _make(a, b, made, second, stages, diagonal=diagonal)
@@ -254,20 +249,15 @@ def _make(
 ) -> None:
     """Launch the next stage, by groups of lanes."""
     what = (*tables.limits, np.int32(ascending), *made.shape, np.int32(diagonal), *made[:3])
-    stages.launch(
-        kernel(FILE, f"make_{tables.lanes}", DTYPE),
-        tables.lanes,
-        (*a, *b.places, b.values, *what),
-        SUMMED << tables.bits,
-    )
+    function = kernel(FILE, f"make_{tables.lanes}", DTYPE)
+    stages.launch(function, tables.lanes, (*a, *b.places, b.values, *what), SUMMED << tables.bits)
 
 
 def move(rooms: Rooms, mean: float, out: Csr) -> None:
     """Rows from their rooms to their places, of all that have one; mean: entries of a row, about."""
     width = 4 if mean <= 16.0 else 8 if mean <= 48.0 else 16
-    grid = (-(-out.size * width // MOST_THREADS),)
     sizes = np.int32(out.size), np.int32(width)
-    kernel(FILE, "move_rows", DTYPE)(grid, (MOST_THREADS,), (*sizes, *rooms.shape, *rooms[1:3], *out))
+    for_each(FILE, "move_rows", out.size, *sizes, *rooms.shape, *rooms[1:3], *out, lanes=width)
 
 
 def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None:

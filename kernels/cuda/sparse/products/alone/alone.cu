@@ -5,41 +5,16 @@
 // 32 places apart, so no two lanes meet in a bank of shared memory, wherever they look.
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
+#include "sparse/staged.cuh"
 #include "sparse/products/alone/sums.cuh"
 
-constexpr int BATCH = 4;    // entries of a row of B that are requested together
-constexpr int AT_ONCE = 4;  // entries of a row of A that are staged together: a power of two
+constexpr int BATCH = 4;   // entries of a row of B that are requested together
 constexpr unsigned FULL = 0xffffffffu;
 
 // An entry of A.
 struct alignas(16) Entry {
     double factor;
     int column;
-};
-
-// Entries of the rows of a warp, AT_ONCE of each lane's, in shared memory. Lanes that read a row of many entries each would
-// meet in no line of memory: AT_ONCE of them read together what one needs.
-struct Staged {
-    Entry* entries;   // of the warp; places of a row are exchanged, so that lanes that read theirs meet in no bank
-
-    __device__ __forceinline__ Entry& at(int row, int n) const {
-        return entries[row * AT_ONCE + (n ^ (row * AT_ONCE / 8 & (AT_ONCE - 1)))];
-    }
-
-    // The next entries of each lane's row, k .. end - 1 at most.
-    __device__ __forceinline__ void read(
-        long long k, long long end, const int* __restrict__ columns, const double* __restrict__ values
-    ) const {
-        const int lane = threadIdx.x % WARP, n = lane % AT_ONCE;
-        __syncwarp();   // all have read what is overwritten now
-#pragma unroll
-        for (int first = 0; first < WARP; first += WARP / AT_ONCE) {
-            const int row = first + lane / AT_ONCE;
-            const long long from = __shfl_sync(FULL, k, row) + n, last = __shfl_sync(FULL, end, row);
-            if (from < last) at(row, n) = {values[from], columns[from]};
-        }
-        __syncwarp();
-    }
 };
 
 // Some entries of a row of B.
@@ -82,7 +57,7 @@ __device__ __forceinline__ void add_row(
 
 // The sums of a row of A B, of which no more than most + 1 are counted. STAGED: where rows of A have many entries.
 template <bool STAGED>
-__device__ __forceinline__ void add_rows(Sums& sums, const Staged& staged, long long i, int rows, FACTORS) {
+__device__ __forceinline__ void add_rows(Sums& sums, const Staged<Entry>& staged, long long i, int rows, FACTORS) {
     long long k = i < rows ? a_start[i] : 0;
     const long long end = i < rows ? a_start[i + 1] : 0;
     if constexpr (!STAGED) {
@@ -92,7 +67,7 @@ __device__ __forceinline__ void add_rows(Sums& sums, const Staged& staged, long 
         }
     } else {
         while (__any_sync(FULL, k < end)) {
-            staged.read(k, end, a_columns, a_values);
+            staged.read(k, end, [=](long long from) { return Entry{a_values[from], a_columns[from]}; });
             double factor[AT_ONCE] = {};
             long long first[AT_ONCE], last[AT_ONCE];
 #pragma unroll
@@ -131,7 +106,7 @@ __device__ __forceinline__ void make(
     char* const own = memory + threadIdx.x / WARP * all;
     Sums sums(own, bits, most);
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    const Staged staged{reinterpret_cast<Entry*>(own + bytes)};
+    const Staged<Entry> staged{reinterpret_cast<Entry*>(own + bytes)};
     bool passed = i < stage.rows && a_start[i + 1] - a_start[i] > LONGEST;
     const long long mine = passed ? stage.rows : i;
     add_rows<STAGED>(sums, staged, mine, stage.rows, a_start, a_columns, a_values, b_start, b_columns, b_values);
@@ -152,7 +127,7 @@ __device__ __forceinline__ void fill(
     char* const own = memory + threadIdx.x / WARP * all;
     Sums sums(own, bits, most);
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    const Staged staged{reinterpret_cast<Entry*>(own + bytes)};
+    const Staged<Entry> staged{reinterpret_cast<Entry*>(own + bytes)};
     const long long to = i < stage.rows ? start[i] : 0;
     const bool passed = i < stage.rows && (start[i + 1] - to > most || a_start[i + 1] - a_start[i] > LONGEST);
     const long long mine = passed ? stage.rows : i;
