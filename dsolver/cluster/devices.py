@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, final
 
+from dsolver.cluster import versions
 from dsolver.engines.dask.connection import ANSWER, wait_for
 from dsolver.engines.dask.health import TIMEOUT, ask_each
 from dsolver.engines.out_of_memory import free_unused
@@ -138,8 +139,45 @@ def of_process(wanted: str) -> str:
     return "cpu"
 
 
-def of_cluster(client: Client, wanted: str, workers: Sequence[str] = ()) -> tuple[tuple[str, ...], str]:
-    """Worker addresses in rank order, and "cpu" or "cuda" for all of them.
+@final
+@dataclass(frozen=True, kw_only=True)
+class WorkerFacts:
+    """Facts that a worker tells of itself: what is installed, its GPU, and the bytes that it can get of that."""
+
+    installed: Mapping[str, str | None]
+    gpu: Gpu | str = ""
+    free: int = 0
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Devices:
+    """Devices of a cluster: the workers in rank order, "cpu" or "cuda" for all of them, and the facts of each one."""
+
+    workers: tuple[str, ...]
+    device: str
+    facts: Mapping[str, WorkerFacts]
+
+    @property
+    def free(self) -> tuple[int, ...]:
+        """Bytes that each worker could get of its GPU when it was asked; empty without GPUs."""
+        return tuple(self.facts[worker].free for worker in self.workers if self.device == "cuda")
+
+
+def facts() -> WorkerFacts:
+    """Facts of this process, but for its GPU."""
+    return WorkerFacts(installed=versions.installed())
+
+
+def facts_with_gpu() -> WorkerFacts:
+    """Facts of this process."""
+    gpu = find_gpu()
+    free = free_memory() if isinstance(gpu, Gpu) else 0
+    return WorkerFacts(installed=versions.installed(), gpu=gpu, free=free)
+
+
+def of_cluster(client: Client, wanted: str, workers: Sequence[str] = ()) -> Devices:
+    """Devices of a cluster, whose workers are asked all at once.
 
     Args:
         workers: which to take; all by default.
@@ -152,16 +190,16 @@ def of_cluster(client: Client, wanted: str, workers: Sequence[str] = ()) -> tupl
         ClusterError: the cluster does not answer, has no workers, or has one that cannot run this package.
     """
     workers = sorted(workers or workers_of(client))
-    if wanted == "cpu":
-        return tuple(sorted(workers, key=_by_host)), "cpu"
-    gpus = ask_all(client, find_gpu, workers)
-    reason = _why_not(gpus)
-    if reason is None:
-        bus = {address: gpu.bus for address, gpu in gpus.items() if isinstance(gpu, Gpu)}
-        return tuple(sorted(workers, key=lambda address: (_host(address), bus[address]))), "cuda"
-    if wanted == "cuda":
+    found: dict[str, WorkerFacts] = ask_all(client, facts if wanted == "cpu" else facts_with_gpu, workers)
+    gpus = {address: each.gpu for address, each in found.items()}
+    reason = None if wanted == "cpu" else _why_not(gpus)
+    if wanted == "cuda" and reason is not None:
         raise DeviceError(f"device 'cuda' was asked for, but {reason}")
-    return tuple(sorted(workers, key=_by_host)), "cpu"
+    if wanted == "cpu" or reason is not None:
+        return Devices(workers=tuple(sorted(workers, key=_by_host)), device="cpu", facts=found)
+    bus = {address: gpu.bus for address, gpu in gpus.items() if isinstance(gpu, Gpu)}
+    order = sorted(workers, key=lambda address: (_host(address), bus[address]))
+    return Devices(workers=tuple(order), device="cuda", facts=found)
 
 
 def workers_of(client: Client) -> tuple[str, ...]:

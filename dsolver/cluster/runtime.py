@@ -37,6 +37,7 @@ class Runtime:
     kernels: str  # the backend's name, "numpy", "cpu" or "cuda"
     client: Client | None  # the Dask cluster, or None to stay in this process
     workers: tuple[str, ...]
+    free: tuple[int, ...] = ()  # bytes that each worker could get of its GPU at the beginning; empty without any
 
     def chunks_for(self, grid: Triple, divisor: int = 1, *, slabs: bool = False) -> Triple:
         """A cut with one chunk for each worker: see `dsolver.grid.cut.chunks_for`."""
@@ -118,15 +119,19 @@ def connect(
     chosen = "resident" if engine == "auto" else engine
     wanted = "cpu" if kernels == "numpy" else device
     if client is None:
-        workers: tuple[str, ...] = ()
-        found = devices.of_process(wanted)
+        found = devices.Devices(workers=(), device=devices.of_process(wanted), facts={})
     else:
-        workers, found = crew.chosen(client, partial(_agreeing, client, wanted))
+        found = crew.chosen(client, partial(_agreeing, client, wanted))
         bear_with_nannies(getattr(client, "cluster", None))
-    if found == "cpu" and kernels != "numpy":
+    if found.device == "cpu" and kernels != "numpy":
         check_compiler()
     return Runtime(
-        engine=chosen, device=found, kernels="numpy" if kernels == "numpy" else found, client=client, workers=workers
+        engine=chosen,
+        device=found.device,
+        kernels="numpy" if kernels == "numpy" else found.device,
+        client=client,
+        workers=found.workers,
+        free=found.free,
     )
 
 
@@ -147,14 +152,14 @@ def check_client(client: Any) -> None:
         raise InputError("the client is asynchronous: pass one that is not, as Client(address) makes")
 
 
-def _agreeing(client: Client, wanted: str, workers: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """Workers in rank order and their device, if what must agree on all of them does."""
-    order, found = devices.of_cluster(client, wanted, workers)
-    there = devices.ask_all(client, versions.installed, order)
-    reason = versions.disagreement(versions.installed(), there, gpus=found == "cuda")
+def _agreeing(client: Client, wanted: str, workers: tuple[str, ...]) -> devices.Devices:
+    """Devices of the workers, if what must agree on all of them does."""
+    found = devices.of_cluster(client, wanted, workers)
+    there = {worker: found.facts[worker].installed for worker in found.workers}
+    reason = versions.disagreement(versions.installed(), there, gpus=found.device == "cuda")
     if reason is not None:
         raise ClusterError(reason)
-    return order, found
+    return found
 
 
 def _check(what: str, value: str, allowed: tuple[str, ...]) -> None:

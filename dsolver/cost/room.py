@@ -35,7 +35,8 @@ def check_memory(spec: SolveSpec, runtime: Runtime, old: SolveSpec | None = None
     entries = problem.entries if isinstance(problem, MatrixProblem) else 0
     rough = ROW_BYTES * math.prod(problem.grid) + ENTRY_BYTES * entries + spec.preconditioner.beside(problem)
     on_gpus = runtime.device == "cuda"
-    if rough <= SMALL and not on_gpus:
+    known = min(runtime.free, default=0) if old is None else 0  # without asking
+    if (rough <= SMALL and not on_gpus) or SMALL + PLENTY * rough <= known:
         return
     held: Sequence[int] = ()
     if old is not None:

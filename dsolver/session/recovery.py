@@ -184,11 +184,12 @@ def on_workers_left(runtime: Runtime, error: ClusterError) -> Runtime:
         logger.warning("%s; all workers answer: the solve begins anew on them", error)
         return runtime
     try:
-        order, device = devices.of_cluster(client, runtime.device, workers=alive)
+        found = devices.of_cluster(client, runtime.device, workers=alive)
     except (ClusterError, DeviceError) as problem:
         raise problem from error
-    logger.warning("%s; %s%s", error, left_of(len(order), wanted), f", without {', '.join(silent)}" if silent else "")
-    return replace(runtime, workers=order, device=device)
+    without = f", without {', '.join(silent)}" if silent else ""
+    logger.warning("%s; %s%s", error, left_of(len(found.workers), wanted), without)
+    return replace(runtime, workers=found.workers, device=found.device, free=found.free)
 
 
 def left_of(left: int, before: int) -> str:

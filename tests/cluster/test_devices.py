@@ -17,7 +17,7 @@ from distributed import Client, LocalCluster
 from dsolver import problems
 from dsolver.api import solve
 from dsolver.cluster import devices, runtime, versions
-from dsolver.cluster.devices import Gpu
+from dsolver.cluster.devices import Gpu, WorkerFacts
 from dsolver.errors import ClusterError, DeviceError, InputError, WorkerLostError
 
 
@@ -30,6 +30,7 @@ class FakeClient:
 
     asynchronous = False
     status = "running"
+    direct_to_workers = None
 
     def __init__(self, workers: dict[str, Gpu | str]) -> None:
         self.workers = workers
@@ -43,9 +44,12 @@ class FakeClient:
 
     async def run(self, function: Callable[..., Any], workers: list[str], on_error: str) -> dict[str, Any]:
         assert on_error == "return"
-        if function is versions.installed:
-            return dict.fromkeys(workers, versions.installed())
-        return {worker: self.workers[worker] for worker in workers}
+        assert function in (devices.facts, devices.facts_with_gpu)
+        return {worker: self._told_by(worker) for worker in workers}
+
+    def _told_by(self, worker: str) -> Any:
+        gpu: Any = self.workers[worker]
+        return gpu if isinstance(gpu, Exception) else WorkerFacts(installed=versions.installed(), gpu=gpu, free=7)
 
     def sync(self, function: Callable[..., Any], *args: Any) -> Any:
         return asyncio.run(function(*args))
@@ -56,7 +60,9 @@ class FakeClient:
 
 def of_cluster(workers: dict[str, Gpu | str], wanted: str) -> tuple[tuple[str, ...], str]:
     client: Any = FakeClient(workers)
-    return devices.of_cluster(client, wanted)
+    found = devices.of_cluster(client, wanted)
+    assert found.free == (() if found.device == "cpu" else (7,) * len(workers))
+    return found.workers, found.device
 
 
 # -- this process ------------------------------------------------------------------------------------------------------

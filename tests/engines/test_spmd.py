@@ -29,6 +29,8 @@ from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.cluster import devices
 from dsolver.cluster.runtime import connect
 from dsolver.engines.base import Engine
+from dsolver.engines.dask import direct
+from dsolver.engines.dask.blocks import register
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.running_program import RunningProgram
 from dsolver.engines.spmd import calls as rank_calls
@@ -455,11 +457,33 @@ def test_blocks_travel_through_the_scheduler_where_workers_are_out_of_reach() ->
     with cluster(2) as client, Client(client.cluster, direct_to_workers=False, set_as_default=False) as far:
         assert_solves(far)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rank_calls, "DIRECT_TIMEOUT", 0.0)
+            patch.setattr(direct, "TIMEOUT", 0.0)
             with launch(client) as job:
                 job.load("b", {n: np.ones((8, 8, 8)) for n in range(8)}, Fickle.load)
                 assert isinstance(job, SpmdProgram)
                 assert not job._calls.directly.result()
+
+
+def test_workers_that_were_reached_are_called_straight(two: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By way of the scheduler each call took a new connection to each worker."""
+    with launch(two) as job:
+        assert isinstance(job, SpmdProgram)
+        assert job._calls.directly.result()
+        job.call(Fickle.spin, 3)
+    monkeypatch.setattr(Client, "run", None)
+    asked: list[Any] = []
+    ask_all = devices.ask_all
+
+    def counted(*args: Any) -> Any:
+        asked.append(args)
+        return ask_all(*args)
+
+    monkeypatch.setattr(devices, "ask_all", counted)
+    with launch(two) as job:
+        job.call(Fickle.spin, 3)
+    assert len(asked) == 1, "about all that has to be known of a worker"
+    monkeypatch.undo()
+    assert_nothing_remains(two)
 
 
 # -- GPUs run one job at a time ---------------------------------------------------------------------------------------
@@ -647,6 +671,20 @@ def test_a_job_that_is_forgotten_ends_too(two: Client) -> None:
     job = launch(two)
     assert sum(count for count, _ in two.run(remains).values()) > 0
     del job
+    assert_nothing_remains(two)
+
+
+def test_a_lease_may_be_told_late(two: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scheduler hears of it while ranks are opened, which look for it."""
+    monkeypatch.setattr(worker, "LOOK", 0.02)
+
+    async def late(*args: Any) -> Any:
+        await asyncio.sleep(0.3)
+        return await register(*args)
+
+    monkeypatch.setattr(gang, "register", late)
+    with launch(two) as job:
+        assert job.call(Fickle.spin, 3) is None
     assert_nothing_remains(two)
 
 

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from distributed import Client
 
 import dsolver
-from dsolver.cluster import crew, versions
+from dsolver.cluster import crew, devices
 from dsolver.engines.graph import results, task_graph
 from dsolver.engines.graph.results import Results
 from dsolver.engines.spmd import calls as rank_calls
@@ -270,19 +270,19 @@ def test_ranks_that_lose_a_connection_begin_anew(truth: Any) -> None:
         assert solution.timings["lost"] > 0.0
 
 
-def installed_unless(installed: Callable[[], Any], pid: int) -> Any:
-    """Versions, but the end of one process."""
+def told_unless(told: Callable[[], Any], pid: int) -> Any:
+    """Facts of a worker, but the end of one process."""
     if os.getpid() == pid:
         os.kill(pid, signal.SIGKILL)
-    return installed()
+    return told()
 
 
 def test_a_worker_that_is_killed_when_it_is_asked_first(
     client: Client, truth: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It said "does not answer within 60 s" at once, though others were there."""
-    found = partial(installed_unless, versions.installed, Killer(client, 1, 1).pid)
-    monkeypatch.setattr(versions, "installed", found)
+    found = partial(told_unless, devices.facts_with_gpu, Killer(client, 1, 1).pid)
+    monkeypatch.setattr(devices, "facts_with_gpu", found)
     check(dsolver.solve(PROBLEM, B, client=client, M=None), truth)
 
 

@@ -9,6 +9,7 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Final, final
 
 from dsolver.engines.dask.connection import ANSWER, POLL, Awake, wait_for
+from dsolver.engines.dask.direct import reached, run_on
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -124,6 +125,13 @@ class _Raised:
 
 
 async def _one(client: Client, question: Callable[[], Any], worker: str) -> Any:
+    if reached(client, (worker,)):
+        try:
+            return await run_on(client, worker, question)
+        except OSError as error:  # of the connection to the worker
+            return error
+        except Exception as error:
+            return _Raised(error)
     try:
         answer = (await client.run(question, workers=[worker], on_error="return"))[worker]
     except Exception as error:  # of the connection to the scheduler

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from distributed import Future
 
 from dsolver.engines.dask.connection import ANSWER, wait_for
+from dsolver.engines.dask.direct import reached, reaches
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
 from dsolver.engines.spmd.rank_spec import Failure
 from dsolver.engines.spmd.relay import Call, Replies, branches, failures_of, lost, packed, relay, straight
@@ -26,8 +27,6 @@ logger = logging.getLogger(__name__)
 
 LOOK: Final = 2.0
 """Seconds between looks whether every worker is still there."""
-DIRECT_TIMEOUT: Final = 3.0
-"""Seconds in which workers have to answer this process directly; else calls and blocks travel by the scheduler."""
 GRACE: Final = 5.0
 """Seconds in which the cause of a failure should be known after its first effect, and in which ranks should end."""
 Held = Future[Any] | LentArray
@@ -45,7 +44,9 @@ class RankCalls:
     def __init__(self, client: Client, workers: Sequence[str], name: str) -> None:
         self._client, self.workers, self._name = client, tuple(workers), name
         loop: Any = client.loop
-        self.directly = asyncio.run_coroutine_threadsafe(self._answer_directly(), loop.asyncio_loop)
+        called = [part[0] for part in branches(self.workers)]
+        self._near = reached(client, called)
+        self.directly = asyncio.run_coroutine_threadsafe(reaches(client, called), loop.asyncio_loop)
 
     def all(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """function(name of the program, *args) on every rank at once."""
@@ -95,7 +96,7 @@ class RankCalls:
 
     async def _branch(self, what: bytes, calls: Sequence[Call]) -> Replies:
         worker = calls[0].worker
-        if self.directly.done() and self.directly.result():
+        if self._near or (self.directly.done() and self.directly.result()):
             return await straight(self._client, what, calls)
         try:
             replies: Replies = (await self._client.run(relay, what, calls, workers=[worker]))[worker]
@@ -146,18 +147,6 @@ class RankCalls:
                 self._client, scheduler.ncores(workers=list(self.workers)), min(seconds, ANSWER)
             )
         return present
-
-    async def _answer_directly(self) -> bool:
-        """Whether this process reaches all workers that it calls; they are asked beside the start of ranks."""
-        if self._client.direct_to_workers is not None:
-            return bool(self._client.direct_to_workers)
-        called = [part[0] for part in branches(self.workers)]
-        try:
-            asked = asyncio.gather(*(self._client.rpc(worker).identity() for worker in called))
-            await asyncio.wait_for(asked, DIRECT_TIMEOUT)
-        except Exception:  # whatever is in the way
-            return False
-        return True
 
 
 @contextmanager

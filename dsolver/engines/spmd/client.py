@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, final
 from distributed.protocol import pickle
 
 from dsolver.engines.base import Engine
-from dsolver.engines.dask.blocks import scatter
-from dsolver.engines.dask.connection import unanswered
+from dsolver.engines.dask.blocks import register
+from dsolver.engines.dask.connection import ANSWER, unanswered, wait_for
+from dsolver.engines.dask.direct import tell_each
 from dsolver.engines.dask.lending import Loans
 from dsolver.engines.redistribution import OtherCut, Redistributed
 from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
@@ -24,7 +25,7 @@ from dsolver.engines.spmd import worker as ranks
 from dsolver.engines.spmd.blocks import RankBlocks, blocks_of, made_by_each
 from dsolver.engines.spmd.calls import GRACE, RankCalls, answered
 from dsolver.engines.spmd.rank_spec import RankSpec
-from dsolver.engines.spmd.relay import FAN
+from dsolver.engines.spmd.relay import FAN, Call
 from dsolver.engines.spmd.worker import Busy
 from dsolver.engines.transport.handshake import TOKEN_BYTES
 from dsolver.errors import ClusterError, InputError, RankError
@@ -44,6 +45,7 @@ GPU_TIMEOUT: Final = 3600.0
 """Seconds that a program waits for the GPUs of others."""
 POLL: Final = 0.5
 """Seconds between looks whether a GPU is free."""
+LEASE_BYTES: Final = 64  # about
 
 
 @final
@@ -88,8 +90,6 @@ class SpmdProgram(RunningProgram[P_co]):
             timeout=TIMEOUT,
         )
         with self._or_end():
-            with answered():
-                self._lease = client.sync(scatter, client, {shared.lease: self._name}, self._workers, False)
             opened = self._opened(shared)
             addresses = [rank.address for rank in opened]
             if shared.meshed:
@@ -196,8 +196,9 @@ class SpmdProgram(RunningProgram[P_co]):
         Those that were made are given back first: no rank waits for a GPU while holding one that comes later.
         Rank order is the same for all programs of a cluster, so two of them cannot wait for each other.
         """
+        every = {rank: (rank,) for rank in range(shared.size)}
         replies: list[ranks.Opened] = self._calls.each(
-            ranks.open_rank, {rank: (rank,) for rank in range(shared.size)}, shared
+            ranks.open_rank, every, shared, gather=partial(self._leased, shared.lease)
         )
         if not any(isinstance(reply, Busy) for reply in replies):
             return replies
@@ -221,6 +222,19 @@ class SpmdProgram(RunningProgram[P_co]):
                 warned = True
             time.sleep(POLL)
         return opened
+
+    async def _leased(self, lease: str, what: bytes, calls: Sequence[Call]) -> list[Any]:
+        """Replies of ranks that are opened; the scheduler is told of the lease meanwhile, which rank 0 puts there."""
+        telling = register(self._client, {lease: self._workers[0]}, {lease: LEASE_BYTES})
+        told = wait_for(self._client, telling, ANSWER)
+        opened, futures = await asyncio.gather(self._calls.gather(what, calls), told, return_exceptions=True)
+        with answered():
+            for failed in (opened, futures):
+                if isinstance(failed, BaseException):
+                    raise failed
+        self._lease = futures[lease]
+        replies: list[Any] = opened
+        return replies
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -256,9 +270,7 @@ class SpmdProgram(RunningProgram[P_co]):
     async def _close_all(self, reason: str | None) -> None:
         present = await self._calls.present(GRACE)
         there = [worker for worker in self._workers if worker in present]
-        closing = asyncio.ensure_future(
-            self._client.run(ranks.close_rank, self._name, reason, workers=there, on_error="ignore")
-        )
+        closing = asyncio.ensure_future(tell_each(self._client, there, ranks.close_rank, self._name, reason))
         _, late = await asyncio.wait([closing], timeout=GRACE)
         if late:
             closing.cancel()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from distributed.protocol import pickle
 
+from dsolver.engines.dask.direct import run_on
 from dsolver.engines.spmd.rank_spec import Failure
 from dsolver.errors import WorkerLostError
 
@@ -93,11 +94,7 @@ def lost(call: Call, error: Exception) -> Replies:
 async def straight(caller: Client | Worker, what: bytes, calls: Sequence[Call]) -> Replies:
     """The replies of some ranks, whose first one's worker is called straight from this process."""
     try:
-        rpc: Any = caller.rpc(calls[0].worker)
-        message = await rpc.run(function=pickle.dumps(relay), args=pickle.dumps((what, calls)), wait=True)
+        replies: Replies = await run_on(caller, calls[0].worker, relay, what, calls)
     except Exception as error:  # of the connection; what fails in the function is returned
         return lost(calls[0], error)
-    if message["status"] != "OK":  # a fault of ours
-        return lost(calls[0], RuntimeError(message.get("text", message["status"])))
-    replies: Replies = message["result"]
     return replies

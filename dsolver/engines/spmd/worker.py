@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
+from dsolver.engines.dask.connection import ANSWER
 from dsolver.engines.spmd import resting_links
 from dsolver.engines.spmd.rank import Rank
 from dsolver.engines.spmd.rank_spec import Failure, RankSpec
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 LOOK: Final = 1.0
 """Seconds between looks whether a rank's client is still there."""
+LEFT: Final = "its client has left"
+"""Reason of the end of a rank whose lease is gone."""
 ABSENT: Final = 600.0
 """Seconds without a sign of life after which a client counts as gone. One that was stopped keeps its connection; but
 functions that hold the interpreter's lock, and computers that sleep, are silent for minutes, too."""
@@ -66,8 +69,10 @@ class Busy:
 
 
 async def open_rank(spec: RankSpec, number: int, *, dask_worker: Worker) -> Opened | Busy | Failure:
-    """Make a rank."""
+    """Make a rank; rank 0 puts the lease into its worker's memory."""
     address = dask_worker.address
+    if number == 0 and spec.lease not in dask_worker.data:
+        dask_worker.update_data(data={spec.lease: spec.program})
     if spec.exclusive:
         for (name, place), other in _RANKS.items():
             if place == address and other.spec.exclusive:
@@ -162,10 +167,15 @@ async def _keep(rank: Rank, worker: Worker) -> None:
     spec, place = rank.spec, (rank.spec.program, worker.address)
     closed = asyncio.ensure_future(worker.finished())
     watch = asyncio.ensure_future(_watch(spec.lease, worker)) if rank.number == 0 else None
+    loop, leased = asyncio.get_running_loop(), False
+    until = loop.time() + ANSWER  # the scheduler is told of the lease while ranks are opened
     try:
         while not rank.ending:
             await asyncio.wait([closed], timeout=LOOK)
             reason = await _why_end(spec, worker)
+            leased = leased or reason is None
+            if reason == LEFT and not leased and loop.time() < until:
+                continue
             if reason is not None and not rank.ending:
                 logger.warning("program %s is ended: %s", spec.program, reason)
                 await _end(place, reason, worker)
@@ -230,7 +240,7 @@ async def _why_end(spec: RankSpec, worker: Worker) -> str | None:
         return None  # the worker itself decides how long it lives without a scheduler
     except RuntimeError as error:  # of a worker that closes its connections meanwhile, which must not end the looking
         return f"worker {worker.address} asks no rank any more: {error}"
-    return None if holders[spec.lease] else "its client has left"
+    return None if holders[spec.lease] else LEFT
 
 
 async def _within(program: str, worker: Worker, method: Callable[..., Any], *args: Any) -> Any:
