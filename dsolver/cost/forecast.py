@@ -169,12 +169,13 @@ def of_spec(
     rank_of = {owner: rank for rank, owner in enumerate(dict.fromkeys(owners))}
     ranks = tuple(rank_of[owner] for owner in owners) if owners else (0,) * len(spec.partition)
     each = memory.of_workers(spec, ranks, cuda=runtime.device == "cuda", together=together)
-    iterations, seconds, setup = iterations_for(spec.preconditioner, spec.problem, rtol), None, None
+    iterations = iterations_for(spec.preconditioner, spec.problem, rtol, spec.traits.worth)
+    seconds, setup = None, None
     if bandwidth is not None:
         busiest = Counter(ranks).most_common(1)[0][1]
         moved = traffic.of_iteration(spec) * busiest / len(spec.partition)
         seconds = iterations * moved / bandwidth
-        setup = spec.preconditioner.setup_seconds(spec.problem, moved / bandwidth)
+        setup = spec.preconditioner.setup_seconds(spec.problem, moved / spec.traits.products / bandwidth)
         setup += LATENCY[runtime.device] * (1 + (len(each) > 1))
     shares = host_memory.shares(supplies[: len(each)], [worker.total for worker in each], held) if supplies else []
     return Estimate(
@@ -190,13 +191,13 @@ def of_spec(
     )
 
 
-def iterations_for(preconditioner: Preconditioner, problem: Problem, rtol: float) -> int:
+def iterations_for(preconditioner: Preconditioner, problem: Problem, rtol: float, worth: float = 1.0) -> int:
     """About how many iterations reach rtol for the Laplacian with 7 or 27 points on a problem's grid.
 
     Conjugate gradients need a number in proportion to the points along the longest axis; the factors were measured at
-    64³. A matrix is taken for one of a mesh in space with as many points.
+    64³. A matrix is taken for one of a mesh in space with as many points. `worth`: as of `Traits`.
     """
     factor = 3.65 if len(problem.offsets) <= 7 else 2.1
     longest = max(problem.grid) if problem.lattice else problem.grid[0] ** (1 / 3)
     alone = longest * factor * math.log(max(rtol, 1e-16)) / math.log(1e-8)
-    return max(1, math.ceil(preconditioner.iterations(alone, rtol)))
+    return max(1, math.ceil(preconditioner.iterations(alone, rtol) / worth))
