@@ -16,8 +16,9 @@ To add a format for the levels of a grid, touch no backend:
 
 To add one for any sparse matrix, write its dataclass here and its kernels in the backends that are to have it: the
 text-book multiplies compressed rows in its place. Make it in `product` of their `GeneralSetup`
-(`kernels.cpu.csr.general` and `kernels.cuda.csr.general`), and say in `choice` which matrices get it. It is compared
-with SciPy by `tests/kernels/general/test_formats.py`, its arrays with `tests/kernels/general/text`.
+(`kernels.cpu.csr.general` and `kernels.cuda.csr.general`), say in `choice` which matrices get it, in
+`kernels.general.selection` how people name it, and in `kernels.general.forecast` what it takes. It is compared with
+SciPy by `tests/kernels/general/test_formats.py`, its arrays with `tests/kernels/general/text`.
 
 Several right-hand sides go through a format's kernels one after the other, unless it names kernels in `together` that
 take all columns at once or returns something faster from `batched`.
