@@ -101,7 +101,8 @@ class Forecast:
 class Preconditioner(ABC):
     """Choice of a preconditioner with its options: what ``M=`` takes. Small and picklable, unless it is a function.
 
-    A new one is a module of its own with a subclass, and a name in `dsolver.preconditioners.registry`.
+    A new one is a module of its own with a subclass, of which `relaxation.jacobi` has the shortest, and a name in
+    `registry`: in `NAMED` and in the type `PreconditionerName`. One outside of this package is named by `register`.
     """
 
     can: ClassVar[Capabilities] = Capabilities()
