@@ -14,12 +14,10 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.reductions import some
-from dsolver.matrices.canonical import check_pointers, compressed
-from dsolver.matrices.checked import RowsOnGpu, backend_of, csr_of
+from dsolver.matrices.canonical import compressed
+from dsolver.matrices.checked import RowsOnGpu, csr_of, rows_on_gpu
 from dsolver.matrices.chunks.cut import CutMatrix
 from dsolver.matrices.chunks.row_block import RowBlock
-from dsolver.matrices.sent import CompressedOnGpu, sent
 from dsolver.program.lifting import exponent_for, times
 
 Senders = tuple[tuple[int, ...], ...]
@@ -127,26 +125,8 @@ def rectangular(name: str, A: Any, *, gpu: bool = False) -> RectangularMatrix:
             f"-A.imag], [A.imag, A.real]]) with numpy.concatenate([b.real, b.imag])"
         )
     check_real(name, np.dtype(A.dtype), "fiub")
+    if gpu and (rows := if_memory_suffices(lambda: rows_on_gpu(A))) is not None:
+        return RectangularMatrix(rows)
     if not any(kind.__module__.partition(".")[0] == "scipy" for kind in type(A).__mro__):
-        if gpu and A.format == "csr" and A.has_canonical_format and not some(A.data - A.data != 0.0):
-            return RectangularMatrix(A)
         A = A.get()
-    elif gpu and A.format == "csr":
-        check_pointers(name, A.indptr, A.shape[0], min(len(A.indices), len(A.data)))
-        if (rows := if_memory_suffices(lambda: _sent(A))) is not None:
-            return RectangularMatrix(rows)
     return RectangularMatrix(compressed(name, A))
-
-
-def _sent(A: Any) -> RowsOnGpu | None:
-    """Compressed rows of SciPy on the GPU, looked at there; None where they are not in canonical form, or finite."""
-    there, count = sent(A), int(A.indptr[-1])
-    assert isinstance(there, CompressedOnGpu)
-    columns, values = there.indices[:count], there.data[:count]
-    row = backend_of(values).general.places(there.indptr, count)
-    outside = some((columns < 0) | (columns >= A.shape[1]))
-    unsorted = some((row[1:] == row[:-1]) & (columns[1:] <= columns[:-1]))
-    if outside or unsorted or some(values - values != 0.0):
-        return None
-    start, columns, values = csr_of(RowsOnGpu(indptr=there.indptr, indices=columns, data=values))
-    return RowsOnGpu(indptr=start, indices=columns, data=values, columns=A.shape[1])

@@ -14,7 +14,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.reductions import some
 from dsolver.matrices.canonical import check_form, check_pointers, compressed, imported
-from dsolver.matrices.sent import EntriesOnGpu, sent
+from dsolver.matrices.sent import CompressedOnGpu, EntriesOnGpu, sent
 
 ASYMMETRY: Final = 1e-12
 """Largest difference of two mirrored entries, as a part of the largest one of the matrix: rounding of assembly."""
@@ -139,6 +139,27 @@ def to_gpu(rows: Any) -> Any:
 def backend_of(array: Any) -> Backend:
     """The backend of the memory where an array of NumPy or CuPy lies."""
     return load("cpu" if isinstance(array, np.ndarray) else "cuda")
+
+
+def rows_on_gpu(A: Any) -> RowsOnGpu | None:
+    """Compressed rows of SciPy or CuPy on the GPU, of any shape, looked at there.
+
+    None for other formats, and for rows that are not in canonical form, or not finite. InputError: pointers lead out of
+    their arrays.
+    """
+    if A.format != "csr":
+        return None
+    check_pointers("A", A.indptr, A.shape[0], min(len(A.indices), len(A.data)))
+    there, count = sent(A), int(A.indptr[-1])
+    assert isinstance(there, CompressedOnGpu)
+    columns, values = there.indices[:count], there.data[:count]
+    row = backend_of(values).general.places(there.indptr, count)
+    outside = some((columns < 0) | (columns >= A.shape[1]))
+    unsorted = some((row[1:] == row[:-1]) & (columns[1:] <= columns[:-1]))
+    if outside or unsorted or some(values - values != 0.0):
+        return None
+    start, columns, values = csr_of(RowsOnGpu(indptr=there.indptr, indices=columns, data=values))
+    return RowsOnGpu(indptr=start, indices=columns, data=values, columns=A.shape[1])
 
 
 def _looked_at_there(name: str, A: Any) -> tuple[Any, Look] | None:

@@ -235,7 +235,7 @@ class RunningSystem:
         values, partition, client = problem.coefficients[name], self.plan.spec.partition, self.runtime.client
         if isinstance(values, ChunkRows):
             owners = owners_of(partition, self.runtime.workers, self.plan.given.places)
-            blocks = values.blocks(partition, host=client is not None or not self.cuda, owners=owners)
+            blocks = values.blocks(partition, host=not self.cuda, owners=owners)
         else:
             blocks = container_of(name, values, partition, client).boxes()
         self.program.load(name, blocks, Solve.load_coefficient, name)

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,8 +23,9 @@ from scipy.sparse.linalg import spsolve
 
 import dsolver
 from dsolver.cluster import crew
-from dsolver.cluster.rows.block_tasks import noise
+from dsolver.cluster.rows.block_tasks import cut_block, findings_of, noise, placed_block
 from dsolver.errors import ClusterError, InputError
+from dsolver.grid.row_partition import RowPartition
 from tests.support.clusters import breakable, cluster
 from tests.support.waiting import PATIENCE
 
@@ -267,6 +269,35 @@ def on_gpu(first: int, last: int) -> Any:
     import cupyx.scipy.sparse
 
     return cupyx.scipy.sparse.csr_matrix(sp.csr_matrix(piece(first, last)))
+
+
+def backwards(rows: sp.csr_array) -> sp.csr_array:
+    """The same rows, each with its columns descending."""
+    turned = rows.tocsc()[:, ::-1].tocsr()
+    return sp.csr_array((turned.data, rows.shape[1] - 1 - turned.indices, turned.indptr), shape=rows.shape)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("made", [piece, on_gpu, lambda *span: backwards(piece(*span)), lambda *span: -piece(*span)])
+def test_findings_about_a_block_on_a_gpu_are_those_of_the_host(made: Any) -> None:
+    for number, span in enumerate(PIECES):
+        here, there = (placed_block(made(*span), number, span[0], kernels) for kernels in ("cpu", "cuda"))
+        known, found = findings_of(here, "cpu"), findings_of(there, "cuda")
+        assert (known.ghosts == found.ghosts).all()
+        assert np.allclose(known.products, found.products, rtol=1e-13)
+        assert replace(known, ghosts=found.ghosts, products=found.products) == found
+        nothing = known.ghosts[:0]
+        plan = RowPartition(bounds=BOUNDS).halo_plans([known.ghosts if i == number else nothing for i in range(3)])[
+            number
+        ]
+        rows, others = (cut_block(at, plan, kind, negated=True) for at, kind in ((here, "cpu"), (there, "cuda")))
+        for one, other in zip(rows.csr, others.here.csr, strict=True):
+            assert (one == other).all()
+        assert rows.counts is not None
+        assert others.counts is not None
+        assert rows.counts == replace(others.counts, local=rows.counts.local)
+    with pytest.raises(InputError, match="block 1 has NaN or infinity in 1 entry, the first at \\(40, 40\\)"):
+        placed_block(sp.csr_array(([np.nan], [40], [0, 1, 1]), shape=(2, 120)), 1, 40, "cuda")
 
 
 @pytest.mark.gpu

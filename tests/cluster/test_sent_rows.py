@@ -16,7 +16,8 @@ from distributed import Client
 
 import dsolver
 from dsolver.cluster.rows import sent_rows
-from dsolver.cluster.rows.sent_rows import GivenRows, SentMatrix, cut_piece, placed
+from dsolver.cluster.rows.placed_rows import GivenRows, cut_piece, placed
+from dsolver.cluster.rows.sent_rows import SentMatrix
 from dsolver.cluster.runtime import connect
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition

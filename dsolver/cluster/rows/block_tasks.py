@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError
+from dsolver.cluster.rows.placed_rows import GivenRows, PlacedPiece, cut_piece, in_memory, placed
+from dsolver.engines.out_of_memory import if_memory_suffices
+from dsolver.errors import InputError, check_real
 from dsolver.grid.halo import HaloPlan
-from dsolver.grid.row_partition import ghost_columns
+from dsolver.kernels import load
+from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.general.look import CANCELED
 from dsolver.matrices.canonical import compressed
-from dsolver.matrices.chunks.row_block import RowBlock, row_block
+from dsolver.matrices.checked import rows_on_gpu
+from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.matrices.matrix import is_matrix
 
 
@@ -39,53 +43,69 @@ def shape_of(block: Any, number: int) -> tuple[int, int]:
     return int(rows), int(columns)
 
 
-def compressed_block(block: Any, number: int, first: int) -> Any:
-    """A block as a CSR array of SciPy in canonical form."""
-    on_host = block.get() if type(block).__module__.partition(".")[0] == "cupyx" else block
-    return compressed(f"block {number}", on_host, first)
+def placed_block(block: Any, number: int, first: int, kernels: str) -> PlacedPiece:
+    """Rows of a block in canonical form, on the device of these kernels."""
+    check_real(f"block {number}", np.dtype(block.dtype), "fiub")
+    rows = if_memory_suffices(lambda: rows_on_gpu(block)) if kernels == "cuda" else None
+    if rows is None:
+        on_host = block.get() if type(block).__module__.partition(".")[0] == "cupyx" else block
+        rows = compressed(f"block {number}", on_host, first)
+    return placed(GivenRows((first, first + block.shape[0]), rows.indptr, rows.indices, rows.data, None), kernels)
 
 
-def findings_of(rows: Any, first: int, last: int) -> Findings:
-    """Findings about rows first .. last of A."""
-    own, columns = np.arange(first, last), rows.indices.astype(np.int64)
-    row = np.repeat(own, np.diff(rows.indptr))
-    diagonal = np.bincount(row[row == columns] - first, rows.data[row == columns], last - first)
-    sums, magnitudes = np.asarray(rows.sum(axis=1)).ravel(), np.asarray(abs(rows).sum(axis=1)).ravel()
-    (x_row, x), (y_row, y) = ((noise(row, seed), noise(columns, seed)) for seed in (1, 2))
-    return Findings(
-        ghosts=ghost_columns(np, columns, first, last),
-        empty=_counted(np.diff(rows.indptr) == 0, first),
-        hollow=_counted(diagonal == 0.0, first),
-        indefinite=bool((diagonal <= 0.0).any()),
-        negative=bool((diagonal < 0.0).all()),
-        closed=bool((abs(sums) <= CANCELED * magnitudes).all()),
-        products=(
-            float(x_row @ (rows.data * y)),
-            float(y_row @ (rows.data * x)),
-            float(abs(x_row) @ abs(rows.data * y)),
-        ),
-    )
+def findings_of(piece: PlacedPiece, kernels: str) -> Findings:
+    """Findings about a block's rows of A."""
+    backend, (first, last), rows = load(kernels), piece.span, piece.rows
+    xp, count = backend.xp, last - first
+    with in_memory():
+        row = backend.general.places(rows.start, len(rows.columns))
+        own = row + first == rows.columns
+        diagonal, sums, magnitudes = (
+            xp.bincount(*part, minlength=count)
+            for part in ((row[own], rows.values[own]), (row, rows.values), (row, abs(rows.values)))
+        )
+        numbers = xp.arange(first, last)
+        (x_row, x), (y_row, y) = ((noise(numbers, seed)[row], noise(rows.columns, seed)) for seed in (1, 2))
+        return Findings(
+            ghosts=piece.ghosts,
+            empty=_counted(xp, xp.diff(rows.start) == 0, first),
+            hollow=_counted(xp, diagonal == 0.0, first),
+            indefinite=bool((diagonal <= 0.0).any()),
+            negative=bool((diagonal < 0.0).all()),
+            closed=bool((abs(sums) <= CANCELED * magnitudes).all()),
+            products=(
+                float(x_row @ (rows.values * y)),
+                float(y_row @ (rows.values * x)),
+                float(abs(x_row) @ abs(rows.values * y)),
+            ),
+        )
 
 
-def _counted(of: npt.NDArray[np.bool_], first: int) -> tuple[int, int]:
+def _counted(xp: Any, of: Any, first: int) -> tuple[int, int]:
     """Number of such rows of a block, and the first one's number in A."""
-    found = np.flatnonzero(of)
+    found = xp.flatnonzero(of)
     return len(found), first + int(found[0]) if len(found) else 0
 
 
-def made_row_block(rows: Any, plan: HaloPlan, first: int, last: int, *, negated: bool) -> RowBlock:
-    """Rows first .. last of A, or of -A, with their columns numbered as the plan has them."""
-    columns, values = rows.indices.astype(np.int64), -rows.data if negated else rows.data
-    ghosts = ghost_columns(np, columns, first, last)
-    return row_block(rows.indptr.astype(np.int64), columns, values, (first, last), ghosts, plan)
+def cut_block(piece: PlacedPiece, plan: HaloPlan, kernels: str, *, negated: bool) -> RowBlock:
+    """A block's rows of A, or of -A, with their columns numbered as the plan has them, and with their counts."""
+    rows = piece.rows._replace(values=-piece.rows.values) if negated else piece.rows
+    return cut_piece(replace(piece, rows=rows), plan, formats=None, blocks=BLOCKS, kernels=kernels)
 
 
-def noise(places: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.float64]:
-    """Random numbers in [-1, 1), the same for a place wherever it is asked for (Steele et al., SplitMix, 2014)."""
+def on_host(block: RowBlock) -> RowBlock:
+    """A block's rows in memory of the host."""
+    return block.here
+
+
+def noise(places: Any, seed: int) -> Any:
+    """Random numbers in [-1, 1), float64 of NumPy or CuPy as the places are (Steele et al., SplitMix, 2014).
+
+    A place has the same number wherever it is asked for.
+    """
     with np.errstate(over="ignore"):
         z = (places.astype(np.uint64) * np.uint64(2) + np.uint64(seed)) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z ^= z >> np.uint64(31)
-    scaled: npt.NDArray[np.float64] = (z >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
-    return scaled
+    return (z >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 
-from dsolver.cluster.devices import workers_of
+from dsolver.cluster.devices import of_cluster, workers_of
 from dsolver.cluster.runtime import check_client
 from dsolver.engines.dask.attended import SILENCE, attended
 from dsolver.engines.dask.connection import secede_if_task
@@ -17,26 +18,27 @@ from dsolver.errors import ClusterError, DsolverError, InputError
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.checked import ASYMMETRY
-from dsolver.matrices.chunks.row_block import ROWS, ChunkCounts, ChunkRows, RowBlock, counts_of
+from dsolver.matrices.chunks.row_block import ROWS, ChunkCounts, ChunkRows, RowBlock
 from dsolver.matrices.problem import MatrixProblem
 
 if TYPE_CHECKING:
     import dask.array
     from distributed import Client, Future
-from dsolver.cluster.rows.block_tasks import Findings, compressed_block, findings_of, made_row_block, shape_of
+from dsolver.cluster.rows.block_tasks import Findings, cut_block, findings_of, on_host, placed_block, shape_of
 
 
 @final
 class PlacedRows(ChunkRows):
     """Row blocks on a cluster, futures, and those that they are made from: a lost one is made again."""
 
-    def __init__(self, blocks: Sequence[Future[RowBlock]], sources: Sequence[Future[Any]]) -> None:
-        self._blocks, self._sources = tuple(blocks), tuple(sources)
+    def __init__(self, blocks: Sequence[Future[RowBlock]], sources: Sequence[Future[Any]], kernels: str) -> None:
+        self._blocks, self._sources, self._kernels = tuple(blocks), tuple(sources), kernels
 
     def blocks(self, partition: Partition, *, host: bool, owners: Sequence[str]) -> Mapping[int, Any]:  # noqa: ARG002
         """The future of every chunk's rows, by number."""
         assert len(partition) == len(self._blocks)
-        return dict(enumerate(self._blocks))
+        away = host and self._kernels == "cuda"
+        return {i: block.client.submit(on_host, block) if away else block for i, block in enumerate(self._blocks)}
 
 
 def matrix_from_blocks(
@@ -72,8 +74,9 @@ def matrix_from_blocks(
     shapes = results_of(client, asked, held, silence=math.inf)  # blocks are computed first, as long as that takes
     partition = _partition(shapes)
     spans = list(pairwise(partition.bounds))
-    rows = [client.submit(compressed_block, block, number, spans[number][0]) for number, block in enumerate(held)]
-    looks = [client.submit(findings_of, a, *span) for a, span in zip(rows, spans, strict=True)]
+    kernels = of_cluster(client, "auto")[1]
+    rows = [client.submit(placed_block, block, i, spans[i][0], kernels) for i, block in enumerate(held)]
+    looks = [client.submit(findings_of, piece, kernels) for piece in rows]
     findings: list[Findings] = results_of(client, looks, held)
     empty, first = _total([found.empty for found in findings])
     if empty:
@@ -84,10 +87,10 @@ def matrix_from_blocks(
     negated = all(found.negative for found in findings)
     places = _places(client, rows)
     made = [
-        client.submit(made_row_block, a, plan, *span, negated=negated, workers=[place], allow_other_workers=True)
-        for a, plan, span, place in zip(rows, plans, spans, places, strict=True)
+        client.submit(cut_block, *of_chunk, kernels, negated=negated, workers=[place], allow_other_workers=True)
+        for *of_chunk, place in zip(rows, plans, places, strict=True)
     ]
-    counts: list[ChunkCounts] = results_of(client, [client.submit(counts_of, block) for block in made], held)
+    counts: list[ChunkCounts] = results_of(client, [client.submit(attrgetter("counts"), block) for block in made], held)
     return MatrixProblem(
         name=name,
         grid=(partition.rows, 1, 1),
@@ -98,7 +101,7 @@ def matrix_from_blocks(
         hollow=f"A has {hollow} zeros on its diagonal, the first in row {at}" if hollow else "",
         indefinite=not negated and any(found.indefinite for found in findings),
         negated=negated,
-        coefficients={ROWS: PlacedRows(made, [*held, *rows])},
+        coefficients={ROWS: PlacedRows(made, held, kernels)},
         senders=tuple(tuple(source for source, _ in plan.receives) for plan in plans),
         counts=tuple(counts),
         places=places,

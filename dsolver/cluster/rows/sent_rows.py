@@ -9,28 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, final
 
-import numpy as np
-import numpy.typing as npt
-
+from dsolver.cluster.rows.placed_rows import GivenRows, PlacedPiece, cut_piece, cut_whole, ghosts_of, placed
 from dsolver.cluster.rows.row_blocks import results_of
 from dsolver.cluster.runtime import Runtime
 from dsolver.engines.dask.blocks import scatter
 from dsolver.engines.dask.lending import Loans, reach_of
-from dsolver.engines.out_of_memory import is_out_of_memory, out_of_memory_error
 from dsolver.errors import ClusterError
 from dsolver.grid.cut import owners_of
 from dsolver.grid.halo import HaloPlan
 from dsolver.grid.partition import Partition
-from dsolver.grid.row_partition import RowPartition, ghost_columns
-from dsolver.kernels import load
-from dsolver.kernels.formats.csr import Csr
+from dsolver.grid.row_partition import RowPartition
 from dsolver.kernels.lending.arrays import WORTH
-from dsolver.matrices.chunks.row_block import ChunkCounts, CutRows, RowBlock, counts_of, row_block
+from dsolver.matrices.chunks.row_block import ChunkCounts, CutRows, RowBlock
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -38,29 +32,6 @@ if TYPE_CHECKING:
 
 ANYHOW: Final = {"allow_other_workers": True, "pure": False}
 """Options of tasks that run again elsewhere where their worker is lost."""
-
-
-@final
-@dataclass(frozen=True)
-class GivenRows:
-    """Consecutive rows of a matrix, as they lie in its user's arrays."""
-
-    span: tuple[int, int]
-    start: Any  # integers (rows + 1,), where rows begin, from any number on
-    columns: Any  # integers, global numbers, of their entries alone
-    values: Any  # of these
-    near: Any  # float64 (rows, k), the near-null space, or None
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class PlacedPiece:
-    """Rows of a chunk on its owner with global columns; ghosts: of `ghost_columns`, on the host; see `GivenRows`."""
-
-    rows: Csr
-    ghosts: npt.NDArray[np.int64]
-    span: tuple[int, int]
-    near: Any
 
 
 @final
@@ -144,7 +115,7 @@ class SentMatrix(CutRows):
 
     def _planned(self, pieces: Sequence[Future[PlacedPiece]]) -> tuple[HaloPlan, ...]:
         """Halo exchange of each chunk."""
-        asked = [self._client.submit(_ghosts, piece, pure=False) for piece in pieces]
+        asked = [self._client.submit(ghosts_of, piece, pure=False) for piece in pieces]
         return self._partition.halo_plans(results_of(self._client, asked))
 
 
@@ -155,50 +126,3 @@ def _heard() -> Iterator[None]:
         yield
     except OSError as error:
         raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
-
-
-@contextmanager
-def _in_memory() -> Iterator[None]:
-    """An end of memory as the error of this package, which any client knows."""
-    try:
-        yield
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        raise out_of_memory_error(error, "rows of a matrix on their owner: ") from None
-
-
-# -- tasks, on the owners ----------------------------------------------------------------------------------------------
-
-
-def placed(given: GivenRows, kernels: str) -> PlacedPiece:
-    """Rows on their owner's device, whose columns are global numbers."""
-    backend = load(kernels)
-    with _in_memory():
-        start, columns, values = (backend.asarray(part) for part in (given.start, given.columns, given.values))
-        start = start.astype(np.int64)
-        rows = Csr(start - start[0], columns, values.astype(np.float64, copy=False))
-        near = given.near if given.near is None else backend.asarray(given.near)
-        ghosts = backend.to_host(ghost_columns(backend.xp, columns, *given.span)).astype(np.int64)
-    return PlacedPiece(rows=rows, ghosts=ghosts, span=given.span, near=near)
-
-
-def cut_whole(given: GivenRows, plan: HaloPlan, **options: Any) -> RowBlock:
-    """Rows of the only chunk: as `cut_piece`."""
-    return cut_piece(placed(given, options["kernels"]), plan, **options)
-
-
-def cut_piece(
-    piece: PlacedPiece, plan: HaloPlan, *, formats: str | None, blocks: Sequence[int], kernels: str
-) -> RowBlock:
-    """Rows of a chunk with the columns of its own numbers, and with their counts."""
-    backend = load(kernels)
-    with _in_memory():
-        block = row_block(*piece.rows, piece.span, backend.asarray(piece.ghosts), plan, formats)
-        counts = counts_of(block, blocks)
-        backend.general.wait()
-    return replace(block, near=piece.near, known=counts.local, counts=counts)
-
-
-def _ghosts(piece: PlacedPiece) -> npt.NDArray[np.int64]:
-    return piece.ghosts

@@ -56,11 +56,11 @@ class CutMatrix(CutRows):
         """The chunks whose columns each chunk reads, ascending."""
         return tuple(tuple(source for source, _ in plan.receives) for plan in self.plans)
 
-    def blocks(self, partition: Partition, *, host: bool, owners: Sequence[str] = ()) -> dict[int, RowBlock]:  # noqa: ARG002
-        """The rows of every chunk of this partition, by number."""
+    def blocks(self, partition: Partition, *, host: bool, owners: Sequence[str] = ()) -> dict[int, RowBlock]:
+        """The rows of every chunk of this partition, by number: for owners elsewhere in memory of the host."""
         assert partition.sizes == self._partition.sizes
         found = {number: replace(self._block(number), known=count.local) for number, count in enumerate(self.counts)}
-        return {number: block.here for number, block in found.items()} if host else found
+        return {number: block.here for number, block in found.items()} if host or owners else found
 
     @cached_property
     def counts(self) -> tuple[ChunkCounts, ...]:
