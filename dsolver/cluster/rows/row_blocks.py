@@ -74,7 +74,7 @@ def matrix_from_blocks(
     shapes = results_of(client, asked, held, silence=math.inf)  # blocks are computed first, as long as that takes
     partition = _partition(shapes)
     spans = list(pairwise(partition.bounds))
-    kernels = of_cluster(client, "auto")[1]
+    kernels = of_cluster(client, "auto").device
     rows = [client.submit(placed_block, block, i, spans[i][0], kernels) for i, block in enumerate(held)]
     looks = [client.submit(findings_of, piece, kernels) for piece in rows]
     findings: list[Findings] = results_of(client, looks, held)
