@@ -15,9 +15,11 @@ block on each. Seconds of set-up, of the first solve with all that comes before 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,23 +80,36 @@ def on_workers(workers: int, what: str, make: Callable[[], Any], m: str, b: Any,
 
 
 def from_blocks(workers: int, points: int, runs: int) -> None:
-    """A matrix of linear elements of which each worker has the rows of a block, and so b."""
-    import cupy
+    """A matrix of linear elements of which each worker has the rows of a block in memory of the host, and so b."""
     import dask.array as da
-    from amg_csr import linear
 
-    rows = linear(cupy, points + 1).rows.get()
-    cupy.get_default_memory_pool().free_all_blocks()
-    cuts = np.linspace(0, rows.shape[0], workers + 1).astype(int)
-    b = np.random.default_rng(0).standard_normal(rows.shape[0])
     with open_client(ClusterOptions(workers=workers, device="cuda")) as client:
         there = list(client.scheduler_info()["workers"])
+        cuts = np.linspace(0, points**3, workers + 1).astype(int)
         parts = list(zip(pairwise(cuts), there, strict=True))
-        blocks = [client.scatter(rows[i:j], workers=[at], hash=False) for (i, j), at in parts]
-        lying = [client.scatter(b[i:j], workers=[at], hash=False) for (i, j), at in parts]
-        arrays = [da.from_delayed(f, (j - i,), np.float64) for f, ((i, j), _) in zip(lying, parts, strict=True)]
-        what = f"{rows.shape[0]} rows of elements, {workers} workers"
+        blocks = [client.submit(rows_of_elements, points, *span, workers=[at]) for span, at in parts]
+        b = [client.submit(drawn, j - i, seed, workers=[at]) for seed, ((i, j), at) in enumerate(parts)]
+        arrays = [da.from_delayed(f, (j - i,), np.float64) for f, ((i, j), _) in zip(b, parts, strict=True)]
+        client.gather([client.submit(len, future) for future in b] + [client.submit(np.shape, f) for f in blocks])
+        what = f"{points**3} rows of elements, {workers} workers"
         solved_anew(client, what, lambda: dsolver.matrix_from_blocks(blocks), "amg", da.concatenate(arrays), runs)
+
+
+def rows_of_elements(points: int, first: int, last: int) -> Any:
+    """Rows first .. last of a Laplacian of linear elements between points³ nodes, as a CSR matrix of SciPy."""
+    import cupy
+
+    sys.path.append(str(Path(__file__).parent))
+    from amg_csr import linear
+
+    rows = linear(cupy, points + 1).rows[first:last].get()
+    cupy.get_default_memory_pool().free_all_blocks()
+    return rows
+
+
+def drawn(count: int, seed: int) -> Any:
+    """Random numbers, float64 (count,)."""
+    return np.random.default_rng(seed).standard_normal(count)
 
 
 def solved_anew(client: Any, what: str, make: Callable[[], Any], m: str, b: Any, runs: int) -> None:
