@@ -21,9 +21,8 @@ from lib.timing import copy_bandwidth, in_graph, timed
 
 from dsolver import Solver, kernels, problems
 from dsolver.benchmarks.hpcg import Hpcg
-from dsolver.benchmarks.hpcg.coarsening import coarse_rows
-from dsolver.benchmarks.hpcg.levels import MakeLevels, partitions
-from dsolver.benchmarks.hpcg.step import cycle
+from dsolver.benchmarks.hpcg.levels import MakeLevels, coarse_rows, partitions
+from dsolver.benchmarks.hpcg.preconditioner import cycle
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.grid.numbering import stencil_rows

@@ -11,10 +11,16 @@ import numpy as np
 from jax.experimental import sparse
 
 from dsolver.autodiff.cells import cells_of
-from dsolver.autodiff.matrices import MatrixEntries, entries_of
-from dsolver.autodiff.planes import in_space
 from dsolver.autodiff.solves import SETUPS, DifferentiatedSolve
-from dsolver.autodiff.systems import ParametricSystem, array_of, check_shape, check_unused
+from dsolver.autodiff.systems import (
+    MatrixEntries,
+    ParametricSystem,
+    array_of,
+    check_shape,
+    check_unused,
+    entries_of,
+    in_space,
+)
 from dsolver.errors import InputError
 from dsolver.matrices.matrix import is_matrix
 from dsolver.problems import Problem

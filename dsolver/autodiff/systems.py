@@ -15,10 +15,14 @@ import numpy as np
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.kernels.formats.layout import Array
+from dsolver.matrices.canonical import check_form
+from dsolver.matrices.checked import matrix_of
+from dsolver.matrices.matrix import matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
 from dsolver.problems.coefficient_names import SIGMA
 from dsolver.session.user_arrays.several import with_first_axis_last
+from dsolver.units import counted
 
 
 class ParametricSystem(ABC):
@@ -108,6 +112,45 @@ class Fixed(ParametricSystem):
         return 0.0 * (left * right).sum()
 
 
+@final
+class MatrixEntries(ParametricSystem):
+    """A sparse matrix as a function of its entries; its parameters are their values, rows and columns."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(rows,)."""
+        return (self._rows,)
+
+    def like(self, other: ParametricSystem) -> bool:
+        """Whether it has as many rows."""
+        return isinstance(other, MatrixEntries) and other._rows == self._rows
+
+    def problem(self, values: Sequence[Any], *, transposed: bool) -> Problem:
+        """The matrix."""
+        data, rows, columns = values
+        n = self._rows
+        inside = (rows < n) & (columns < n)  # JAX pads entries with places beyond the last
+        places = (columns, rows) if transposed else (rows, columns)
+        row, column = (place[inside] for place in places)
+        return matrix(matrix_of(row, column, in_double(data[inside]), n))
+
+    def form(self, parameters: Sequence[Any], left: Any, right: Any) -> Any:
+        """Σ left_i A_ij right_j over the entries."""
+        data, rows, columns = parameters
+        products = left[rows] * right[columns]
+        return (data * (products if products.ndim == 1 else products.sum(-1))).sum()
+
+
+def entries_of(A: Any) -> tuple[ParametricSystem, list[Any]]:
+    """The system of a matrix of SciPy, and its parameters. InputError: it is not square."""
+    check_form("A", A, complex_too=True)
+    places = A.tocoo()
+    return MatrixEntries(A.shape[0]), [places.data, places.row, places.col]
+
+
 def array_of(name: str, value: Any, asarray: Callable[[Any], Array]) -> Any:
     """An argument as an array of the package that differentiates. InputError: it is none, and becomes none."""
     try:
@@ -145,3 +188,23 @@ def arrays_of(problem: Problem) -> list[Array]:
     """The coefficients of a problem that are arrays of NumPy or CuPy."""
     packages = ("numpy", "cupy")
     return [value for value in problem.coefficients.values() if type(value).__module__.partition(".")[0] in packages]
+
+
+def in_space(problem: Any, b: Any, kappa: Any, sigma: Any) -> tuple[Any, Any, Any, Any]:
+    """The problem, b, κ and σ with three axes; as they are where they have them, or of a matrix; or InputError."""
+    if not isinstance(problem, Problem) or problem.flat or problem.dimensions == 3:
+        return problem, b, kappa, sigma
+    count, shape, grid = problem.dimensions, problem.shape, problem.grid
+    if tuple(b.shape[:count]) != shape or b.ndim > count + 1:
+        turn = f"; several have their axis last: pass {with_first_axis_last('b', b)}" if b.shape[1:] == shape else ""
+        raise InputError(f"b has shape {tuple(b.shape)}, but the grid is {shape}: they must be equal{turn}")
+
+    def embedded(values: Any) -> Any:
+        return values.reshape(grid) if tuple(getattr(values, "shape", ())) == shape else values
+
+    if isinstance(kappa, list | tuple):
+        if len(kappa) not in (1, count):
+            given = counted(len(kappa), "entry", "entries")
+            raise InputError(f"kappa has {given}: give one for all axes, or one for each of {count}")
+        kappa = [*map(embedded, kappa), *[1.0] * (3 - count)] if len(kappa) == count else embedded(kappa[0])
+    return problem.in_space, b.reshape((*grid, *b.shape[count:])), embedded(kappa), embedded(sigma)

@@ -8,10 +8,8 @@ from typing import Any, Unpack, cast, final
 import torch
 
 from dsolver.autodiff.cells import cells_of
-from dsolver.autodiff.matrices import MatrixEntries, entries_of
-from dsolver.autodiff.planes import in_space
 from dsolver.autodiff.solves import SETUPS, DifferentiatedSolve
-from dsolver.autodiff.systems import ParametricSystem, check_shape, check_unused
+from dsolver.autodiff.systems import MatrixEntries, ParametricSystem, check_shape, check_unused, entries_of, in_space
 from dsolver.errors import InputError
 from dsolver.foreign_arrays import opened
 from dsolver.matrices.matrix import is_matrix

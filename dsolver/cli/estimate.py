@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -13,7 +12,7 @@ import dsolver.benchmarks.hpcg  # whose V-cycle is one of the names of --precond
 from dsolver.cli import files
 from dsolver.cli.options import Command, dtype_option, precond_dtype_option
 from dsolver.cli.outputs import force_option, json_option
-from dsolver.cli.system.choice import system_of, system_options
+from dsolver.cli.system.choice import SystemOptions, system_of, system_options
 from dsolver.cluster.runtime import DeviceName
 from dsolver.krylov.methods import METHODS
 from dsolver.preconditioners.registry import AUTO, NAMED
@@ -59,10 +58,7 @@ Examples:
 @force_option
 def command(
     *,
-    kind: str | None,
-    file: Path | None,
-    grid: tuple[int, ...],
-    partition: str,
+    asked: SystemOptions,
     workers: int,
     per_host: int | None,
     device: DeviceName,
@@ -73,7 +69,6 @@ def command(
     precond_dtype: PrecondDtype,
     json_file: Path | None,
     force: bool,
-    **diffusion: Any,
 ) -> None:
     """Forecast what `dsolver solve` would take: memory of each worker, iterations and a rough time.
 
@@ -82,11 +77,8 @@ def command(
     """
     alone = json_file == files.STDOUT
     files.check_output(None if alone else json_file, force=force)
-    problem = system_of(
-        kind=kind, file=file, grid=grid, partition=partition, chunks=None, rhs=None, **diffusion
-    ).problem
     found = dsolver.estimate(
-        problem,
+        system_of(asked).problem,
         workers=workers,
         per_host=per_host,
         device="cuda" if per_host is not None and device == "auto" else device,

@@ -232,6 +232,6 @@ precond_dtype_option = click.option(
 
 def _page(client: Client, link: str) -> str:
     """The address of the page /dsolver, which is there from now on; that of Dask's where there is none."""
-    from dsolver.monitor.dashboard import PATH, Dashboard, attach
+    from dsolver.monitor.dashboard import PATH, attach
 
-    return link.removesuffix("/status") + PATH if attach(client, Dashboard) else link
+    return link.removesuffix("/status") + PATH if attach(client) else link

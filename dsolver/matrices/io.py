@@ -20,22 +20,7 @@ from dsolver.matrices.files.reading import reading
 
 
 def read_matrix(path: str | Path) -> Any:
-    """A sparse matrix from a file.
-
-    Args:
-        path: `.mtx`, `.mtx.gz` or `.mtx.bz2` for Matrix Market coordinates of any field and any symmetry (read on all
-            cores by `scipy.io.mmread`, with symmetric entries mirrored and duplicates summed); `.npz` as
-            `scipy.sparse.save_npz` writes; `.petsc` or `.bin` for PETSc's binary format with indices of 32 or 64 bits
-            and values of float64 or float32, real or complex; `.rua`, `.rsa`, `.hb` and the like, and `.rb`, for
-            Harwell-Boeing and Rutherford-Boeing; `.mat` for MATLAB's with one sparse matrix, up to version 7.
-
-    Returns:
-        A `scipy.sparse.csr_array` of any shape with float64 or complex128 values, sorted columns and no duplicates.
-
-    Raises:
-        InputError: there is no such file, its format is unknown, it is cut short, or a line of it (by number) is wrong;
-            or SciPy is not installed.
-    """
+    """A sparse matrix from a file, read in this process: see `dsolver.read_matrix`."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"path must be the name of a file, not {in_a_line(path)}")
     path = Path(path)

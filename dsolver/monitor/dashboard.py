@@ -1,18 +1,24 @@
-"""The page /dsolver on a cluster's dashboard, and how plugins come to the scheduler, also to one started by others."""
+"""The page /dsolver on a cluster's dashboard, and rows of resident ranks in Dask's own task stream, by one plugin.
+
+The rows are called "gpu0-inner" (what the rank's main lane works on) and "gpu0-halo" (what is under way meanwhile, and
+what the main lane waits for), with cpu in the place of gpu where there is none. They are on the dashboard's task
+stream, in `distributed.get_task_stream` and in `distributed.performance_report`. The graph engine's tasks are anyway.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol, final
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Final, final
+from weakref import WeakSet
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dsolver.monitor.events import TOPIC
 from dsolver.monitor.gpu_memory import GPU_MEMORY
 from dsolver.monitor.history import SolveHistory, WorkerMemory
+from dsolver.monitor.spans import WORK, Span, from_columns
 
 if TYPE_CHECKING:
     from distributed import Client, Scheduler
@@ -22,34 +28,22 @@ logger = logging.getLogger(__name__)
 NAME: Final = "dsolver-dashboard"
 PATH: Final = "/dsolver"
 
-_ATTACHED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
-"""Names of the plugins that each client has registered."""
+_ATTACHED: WeakSet[Any] = WeakSet()
+"""Clients that have registered the plugin."""
 
 
-class Plugin(Protocol):
-    """A `SchedulerPlugin` that is made without arguments; the first that any client registers stays."""
-
-    name: str
-    idempotent: bool
-
-    def __init__(self) -> None: ...
-
-
-def attach(client: Client, plugin: type[Plugin]) -> bool:
-    """Register a plugin with the client's scheduler, if it has none of that name. Returns whether it has one then.
+def attach(client: Client) -> bool:
+    """Register the plugin with the client's scheduler, if it has none yet. Returns whether it has one then.
 
     A scheduler without this package goes without: a solve does not depend on it.
     """
-    attached = _ATTACHED.setdefault(client, set())
-    if plugin.name in attached:
-        return True
-    try:
-        made: Any = plugin()
-        client.register_plugin(made, name=plugin.name)
-    except Exception as error:  # whatever the scheduler makes of a class that it cannot import
-        logger.info("the cluster goes without %s: %r", plugin.name, error)
-        return False
-    attached.add(plugin.name)
+    if client not in _ATTACHED:
+        try:
+            client.register_plugin(Dashboard(), name=NAME)
+        except Exception as error:  # whatever the scheduler makes of a class that it cannot import
+            logger.info("the cluster goes without %s: %r", NAME, error)
+            return False
+        _ATTACHED.add(client)
     return True
 
 
@@ -69,17 +63,19 @@ class Dashboard(SchedulerPlugin):
     async def start(self, scheduler: Scheduler) -> None:
         """Add the page, its JSON and its entry in the menu, if the scheduler has a dashboard."""
         self._scheduler: Any = scheduler
-        for topic, message in _past(scheduler):
-            self.log_event(topic, message)
+        for _, message in self._scheduler.get_events(TOPIC):  # logged before the plugin was there
+            self.log_event(TOPIC, message)
         prefix = _prefix(self._scheduler)
         if prefix is not None:
             _serve(self._scheduler, prefix, self.history, self._memory)
 
     def log_event(self, topic: str, msg: Any) -> None:
-        """Add a message to the history, if it is of a solve."""
+        """Add a message to the history, and its spans to the task stream, if it is of a solve."""
         if topic == TOPIC and isinstance(msg, dict):
             try:
                 self.history.add(msg)
+                if msg["event"] == "spans":
+                    self._stream(self.history.solves[msg["solve"]].start, msg["spans"])
             except (KeyError, TypeError):  # of another version of this package, or of another program
                 logger.debug("a message that is none of ours: %r", msg)
 
@@ -87,8 +83,40 @@ class Dashboard(SchedulerPlugin):
         """Note that a worker has left."""
         self.history.worker_left(worker)
 
+    def _stream(self, start: dict[str, Any], spans: dict[str, list[Any]]) -> None:
+        """Add spans, in columns, to the task stream, if that is shown."""
+        stream = self._scheduler.plugins.get("task-stream")
+        if stream is not None and start.get("engine") == "resident":
+            for span in sorted(from_columns(spans), key=lambda span: span.stop):
+                stream.buffer.append(record(span, start))
+                stream.index += 1
+
     def _memory(self) -> dict[str, list[WorkerMemory]]:
         return {address: memory_of(worker) for address, worker in self._scheduler.workers.items()}
+
+
+def record(span: Span, start: dict[str, Any]) -> dict[str, Any]:
+    """A span in the form in which the task stream keeps tasks.
+
+    Names are what Dask makes of a key up to the first word that is not of letters alone. Of its five actions two fit:
+    "compute" has a color by name, "transfer" is red.
+    """
+    works = span.kind in WORK
+    words = [span.name.replace("_", "-")] if works else [span.kind, *([] if span.name == span.kind else [span.name])]
+    level = "" if span.level is None else f"L{span.level}-"
+    workers = start["workers"]
+    device = "gpu" if start["device"] == "cuda" else "cpu"
+    return {
+        "key": f"{'-'.join(words)}-{level}{span.iteration}-{0 if span.chunk is None else span.chunk}-{start['solve']}",
+        "status": "OK",
+        "worker": workers[span.rank] if span.rank < len(workers) else "this-process",
+        "thread": f"{device}{span.rank}-{'inner' if works and not span.beside else 'halo'}",
+        "startstops": [{"action": "compute" if works else "transfer", "start": span.start, "stop": span.stop}],
+        "nbytes": span.bytes or 0,
+        "type": b"",
+        "typename": "dsolver.monitor.spans.Span",
+        "metadata": {},
+    }
 
 
 def memory_of(worker: Any) -> list[WorkerMemory]:
@@ -97,11 +125,6 @@ def memory_of(worker: Any) -> list[WorkerMemory]:
     if gpu := worker.metrics.get(GPU_MEMORY):
         found.append(WorkerMemory("GPU", *gpu))
     return found
-
-
-def _past(scheduler: Any) -> list[tuple[str, Any]]:
-    """The (topic, message) pairs that were logged before the plugin was there."""
-    return [(TOPIC, message) for _, message in scheduler.get_events(TOPIC)]
 
 
 def _prefix(scheduler: Any) -> str | None:

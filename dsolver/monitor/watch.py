@@ -56,14 +56,12 @@ class Watch:
     ) -> None:
         check_sink(sink)
         self.events = events or SolveEvents(client)
-        self._client = client
         self._sink = sink
         self._written = False
         self._began = time.monotonic()
         self._supersteps = 0
         self._measured_at = self._published_at = -math.inf
         self._phase = ""
-        self._attaching = False
         self._ended = False
         self._newest: tuple[int, float] = (0, float("nan"))
         self._kept: deque[tuple[Span, ...]] = deque(maxlen=KEPT)
@@ -94,8 +92,6 @@ class Watch:
         """Take note of a superstep and publish the state, not too often."""
         self._supersteps += 1
         self._newest = iteration, residual
-        if self._lasts:
-            self._attach()
         if phase != self._phase or time.monotonic() - self._published_at > PUBLISH_EVERY:
             self._phase, self._published_at = phase, time.monotonic()
             self.events.state(iteration, residual, limit, most, phase)
@@ -149,32 +145,14 @@ class Watch:
     def _lasts(self) -> bool:
         return time.monotonic() - self._began > MEASURE_AFTER
 
-    def _attach(self) -> None:
-        """Bring the rows of the task stream to the cluster, beside the solve; they catch up."""
-        if self._client is None or self._attaching:
-            return
-        self._attaching = True
-        _beside(_attach_rows, self._client)
-
 
 def open_page(client: Client | None) -> None:
-    """Bring the page /dsolver to the cluster of a client, beside the set-up that begins; None for no cluster."""
+    """Bring the plugin of the dashboard to the cluster of a client, beside the set-up that begins; None for none."""
     if client is not None:
-        _beside(_attach_page, client)
+        threading.Thread(target=_attach, args=(client,), name="dsolver-watch", daemon=True).start()
 
 
-def _beside(attach: Callable[[Client], None], client: Client) -> None:
-    threading.Thread(target=attach, args=(client,), name="dsolver-watch", daemon=True).start()
-
-
-def _attach_rows(client: Client) -> None:
+def _attach(client: Client) -> None:
     from dsolver.monitor.dashboard import attach
-    from dsolver.monitor.taskstream import TaskStreamRows
 
-    attach(client, TaskStreamRows)
-
-
-def _attach_page(client: Client) -> None:
-    from dsolver.monitor.dashboard import Dashboard, attach
-
-    attach(client, Dashboard)
+    attach(client)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, final
 
@@ -14,25 +12,22 @@ from dsolver.krylov.method import ApproximateInverse
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
 from dsolver.problems import Problem
-from dsolver.problems.functions import ByChunk, UserFunction, function_for
+from dsolver.problems.functions import UserFunction, function_for
 
 BLOCK_BYTES: Final = 34
 """Bytes of each row: those of any solve (`base.BLOCK_BYTES`), a residual and what the function makes of it."""
 
 
+@dataclass(kw_only=True)
 class _OfUser(Preconditioner):
     """A function of the user's. Its `called` is set when a problem is known."""
 
-    called: UserFunction
-
-    @property
-    @abstractmethod
-    def _given(self) -> Any:
-        """The function, as an argument has it."""
+    function: Any
+    called: UserFunction = field(init=False, repr=False, compare=False)
 
     def check(self, problem: Problem, partition: Partition) -> None:
         """Take notice of what right-hand sides are. InputError: the function is for others."""
-        self.called = function_for("M", self._given, problem)
+        self.called = function_for("M", self.function, problem)
 
     def build(self, builder: Builder) -> Built:
         """A for products alone."""
@@ -58,12 +53,6 @@ class Function(_OfUser):
     """
 
     can: ClassVar[Capabilities] = Capabilities(everywhere=False, recorded=False, complex=True)
-    function: Callable[[Any], Any] | Any
-    called: UserFunction = field(init=False, repr=False, compare=False)
-
-    @property
-    def _given(self) -> Any:
-        return self.function
 
     def asymmetry(self) -> float:
         """|xᵀMy - yᵀMx| for random x and y, over what such a product comes to; it is called twice for that."""
@@ -82,9 +71,3 @@ class FunctionByChunk(_OfUser):
     """
 
     can: ClassVar[Capabilities] = Capabilities(recorded=False, complex=True)
-    function: ByChunk
-    called: UserFunction = field(init=False, repr=False, compare=False)
-
-    @property
-    def _given(self) -> Any:
-        return self.function

@@ -19,9 +19,8 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.reuse import KeptLevels, Outcome, Reuse, same_order
 from dsolver.preconditioners.base import Built, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
-from dsolver.program.batches.batch import Batch
+from dsolver.program.batches.batch import Batch, BatchesByWidth
 from dsolver.program.batches.column import Sides
-from dsolver.program.batches.widths import BatchesByWidth
 from dsolver.program.null_space_check import check_null_space
 from dsolver.program.spec import SolveSpec
 

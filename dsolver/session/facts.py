@@ -6,7 +6,7 @@ from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.errors import InputError
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
-from dsolver.program import facts as made
+from dsolver.program import commands as made
 from dsolver.program.solve import Solve
 from dsolver.session.session import Session
 

@@ -9,7 +9,7 @@ from dsolver.engines.running_program import Blocks
 from dsolver.errors import InputError
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems.functions import UserFunction
-from dsolver.program import products
+from dsolver.program import commands
 from dsolver.program.lifting import lowered, times
 from dsolver.program.solve import Solve
 from dsolver.session.session import Session
@@ -60,8 +60,8 @@ def preconditioned(session: Session, right: Container) -> Any:
     """M r for a vector r, in r's kind of array. Raises as `product`."""
 
     def applied() -> Any:
-        session.program.load("r", right.blocks(), products.precondition_vector)
-        return scaled(session, right, _brought(session, right, products.preconditioned))
+        session.program.load("r", right.blocks(), commands.precondition_vector)
+        return scaled(session, right, _brought(session, right, commands.preconditioned))
 
     return session.used(applied)
 
@@ -79,8 +79,8 @@ def product(session: Session, x: Any) -> Any:
 
     def multiplied() -> Any:
         expect(session, host=right.host)
-        session.program.load("x", right.blocks(), products.multiply_vector)
-        return times(_like(session, right, _brought(session, right, products.product)), -exponent(session))
+        session.program.load("x", right.blocks(), commands.multiply_vector)
+        return times(_like(session, right, _brought(session, right, commands.product)), -exponent(session))
 
     return session.used(multiplied)
 
@@ -96,7 +96,7 @@ def residual(session: Session, b: Any, x: Any) -> Any:
         expect(session, host=right.host)
         session.program.load("x", at.blocks(), Solve.set_x)
         session.program.load("b", right.blocks(), Solve.set_b)
-        return _like(session, right, _brought(session, right, products.residual))
+        return _like(session, right, _brought(session, right, commands.residual))
 
     return session.used(computed)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from dsolver import kernels
-from dsolver.benchmarks.hpcg.coarsening import coarse_halo_plan, coarsened, correction_rows
+from dsolver.benchmarks.hpcg.levels import coarse_halo_plan, coarsened, correction_rows
 from dsolver.errors import InputError
 from dsolver.grid.box import Offsets, Triple
 from dsolver.grid.partition import Partition

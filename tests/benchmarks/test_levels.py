@@ -7,8 +7,7 @@ import pytest
 
 from dsolver import problems
 from dsolver.benchmarks.hpcg import Hpcg
-from dsolver.benchmarks.hpcg.coarsening import coarse_rows
-from dsolver.benchmarks.hpcg.levels import partitions
+from dsolver.benchmarks.hpcg.levels import coarse_rows, partitions
 from dsolver.errors import InputError
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition

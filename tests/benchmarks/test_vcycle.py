@@ -14,7 +14,7 @@ import scipy.sparse
 import dsolver
 from dsolver import kernels, problems
 from dsolver.benchmarks.hpcg import Hpcg
-from dsolver.benchmarks.hpcg.coarsening import coarsened
+from dsolver.benchmarks.hpcg.levels import coarsened
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.grid.box import Triple
 from dsolver.grid.coloring import Order

@@ -28,8 +28,8 @@ from dsolver.cli.cluster import _count_and_device as count_and_device
 from dsolver.cli.files import write_array
 from dsolver.cli.info import missing_for_gpus
 from dsolver.cli.jobs import sent
+from dsolver.cli.outputs import set_volume
 from dsolver.cli.system.choice import sums_of_stencil
-from dsolver.cli.volume import set_volume
 from dsolver.cluster import local
 from dsolver.cluster.devices import Gpu
 from dsolver.errors import InputError

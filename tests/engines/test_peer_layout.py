@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dsolver.benchmarks.hpcg.coarsening import coarse_halo_plan
+from dsolver.benchmarks.hpcg.levels import coarse_halo_plan
 from dsolver.engines.transport.base import Alone
 from dsolver.engines.transport.peer_memory import ReceiveLayout, sent_segments
 from dsolver.engines.transport.segments import local_segments, segments_by_peer

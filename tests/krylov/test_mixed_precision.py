@@ -30,7 +30,7 @@ from dsolver.program import plan
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.session.follower import ATTAINED
-from dsolver.session.solving import shortage
+from dsolver.session.solving import last_attempts
 from dsolver.status import Status
 from tests.support.programs import advance, blocks_of, start, true_residual
 
@@ -213,7 +213,7 @@ def test_without_room_for_float64_the_solve_ends_and_says_so(monkeypatch: pytest
         if old is not None and not spec.lowered:
             raise DeviceMemoryError("9 GiB are needed, 8 are there")
 
-    monkeypatch.setattr(shortage, "check_memory", checked)
+    monkeypatch.setattr(last_attempts, "check_memory", checked)
     with pytest.warns(RuntimeWarning, match="cannot go on with 'float64': 9 GiB are needed"):
         found = solve(scaled(1e60), hpcg_product(rough()), device="cpu", precond_dtype="float32")
     assert not found.converged

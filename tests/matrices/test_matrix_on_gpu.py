@@ -172,7 +172,7 @@ def test_diagonals_go_by_way_of_the_host() -> None:
 def test_entries_of_a_package_that_differentiates(transposed: bool) -> None:
     import cupy
 
-    from dsolver.autodiff.matrices import MatrixEntries
+    from dsolver.autodiff.systems import MatrixEntries
 
     a = sp.coo_array(MATRICES["unsymmetric"])
     rows, columns = (np.append(places, a.shape[0]) for places in a.coords)  # JAX pads so

@@ -12,7 +12,7 @@ from distributed import Client, LocalCluster
 
 import dsolver
 from dsolver.monitor import events
-from dsolver.monitor.dashboard import Dashboard, attach, memory_of
+from dsolver.monitor.dashboard import attach, memory_of
 from dsolver.monitor.events import SolveEvents
 from dsolver.monitor.gpu_memory import GPU_MEMORY
 from dsolver.monitor.history import SolveRecord
@@ -71,17 +71,17 @@ def test_the_page_appears_on_a_running_cluster_and_in_its_menu(client: Client) -
     first.state(1, 0.5, None, 10)
     first.end("converged", 2, 0.25)
     first.flush()
-    assert attach(client, Dashboard)
-    assert attach(client, Dashboard)
+    assert attach(client)
+    assert attach(client)
     assert '"dsolver"' in get(f"{base(client)}/status").replace("'", '"')
     assert "Bokeh" in get(f"{base(client)}/dsolver")
     assert board(client)[first.id]["residuals"] == [0.5, 0.25]
 
 
 def test_a_second_client_and_two_solves_at_once(client: Client) -> None:
-    attach(client, Dashboard)
+    attach(client)
     with Client(client.cluster, set_as_default=False) as other:
-        assert attach(other, Dashboard)
+        assert attach(other)
         assert get(f"{base(client)}/status").count('href="dsolver"') == 1
         mine, theirs = started(client), started(other)
         mine.state(3, 0.5, None, 10)
@@ -100,7 +100,7 @@ def test_a_scheduler_without_dashboard_goes_without_the_page() -> None:
         LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        assert attach(client, Dashboard)
+        assert attach(client)
         feed = started(client)
         feed.end("converged", 1, 0.1)
         feed.flush()
@@ -113,7 +113,7 @@ def test_memory_of_a_gpu_stands_beside_its_process() -> None:
 
 
 def test_the_data_tell_memory_of_a_solves_workers(client: Client) -> None:
-    attach(client, Dashboard)
+    attach(client)
     workers = list(client.nthreads())
     feed = begun(SolveEvents(client), workers=[*workers, "tcp://gone:1"], iteration_bytes=10, copy_bandwidth=1e9)
     feed.end("converged", 1, 0.1)
@@ -126,7 +126,7 @@ def test_the_data_tell_memory_of_a_solves_workers(client: Client) -> None:
 
 
 def test_messages_of_others_do_no_harm(client: Client) -> None:
-    attach(client, Dashboard)
+    attach(client)
     for message in ({"solve": "x"}, "text", {"solve": "y", "event": "state", "time": 0.0}):
         client.log_event("dsolver", message)
     feed = started(client)

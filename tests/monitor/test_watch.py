@@ -13,8 +13,8 @@ from distributed import Client, LocalCluster, get_task_stream
 
 import dsolver
 from dsolver.cluster.devices import present
-from dsolver.monitor import events, taskstream, watch
-from dsolver.monitor.dashboard import attach
+from dsolver.monitor import events, watch
+from dsolver.monitor.dashboard import NAME, attach, record
 from dsolver.monitor.spans import Kind, Span, exposure, from_columns, read_jsonl
 from dsolver.problems import poisson7
 from tests.support.exposure import check_that_numbers_agree
@@ -150,7 +150,7 @@ def test_a_failure_is_told(heard: list[events.Message], kind: type[BaseException
 
 
 def test_ranks_get_rows_in_dasks_task_stream(client: Client) -> None:
-    assert attach(client, taskstream.TaskStreamRows)
+    assert attach(client)
     problem = poisson7(GRID, chunks=(2, 1, 1))
     with get_task_stream(client) as stream:
         solution = dsolver.solve(problem, B, client=client, device="cpu", spans=lambda _: None)
@@ -176,14 +176,12 @@ def test_names_in_the_task_stream_are_whole() -> None:
         ("reduce", "gather", "reduce-gather"),
     )
     for kind, name, expected in lanes:
-        made = taskstream.record(Span(kind=kind, name=name, level=0, start=1.0, stop=2.0), start)
+        made = record(Span(kind=kind, name=name, level=0, start=1.0, stop=2.0), start)
         assert key_split(made["key"]) == expected
     assert (made["thread"], made["worker"]) == ("gpu0-halo", "tcp://a")
 
 
-def test_the_page_and_the_rows_come_with_a_solve_that_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "MEASURE_AFTER", 0.0)
+def test_the_plugin_comes_with_a_solve() -> None:
     with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
         dsolver.solve(poisson7(GRID), B, client=client, device="cpu")
-        wanted = {"dsolver-dashboard", taskstream.NAME}
-        assert eventually(lambda: wanted <= set(cluster.scheduler.plugins))
+        assert eventually(lambda: NAME in cluster.scheduler.plugins)

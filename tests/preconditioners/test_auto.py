@@ -20,7 +20,7 @@ from dsolver.preconditioners.direct import choice
 from dsolver.preconditioners.registry import value_type
 from dsolver.program import plan
 from dsolver.program.spec import SolveSpec
-from dsolver.session.solving import shortage
+from dsolver.session.solving import last_attempts
 from tests.support import hard_systems
 from tests.support.clusters import cluster
 
@@ -342,7 +342,7 @@ def test_where_factors_have_no_room_the_other_one_serves(monkeypatch: pytest.Mon
             raise DeviceMemoryError("too much")
 
     monkeypatch.setattr(elimination, "FAR", 0.0)
-    monkeypatch.setattr(shortage, "check_memory", full)
+    monkeypatch.setattr(last_attempts, "check_memory", full)
     plate = sp.csr_array(laplacian(60) @ laplacian(60))
     solution = dsolver.solve(plate, RNG.standard_normal(3600), device="cpu")
     assert "goes on with 'amg'" in solution.notes[0]
@@ -420,7 +420,7 @@ def test_a_slow_solve_goes_on_as_it_was_where_the_other_multigrid_has_no_room(mo
         if isinstance(spec.preconditioner, Algebraic):
             raise DeviceMemoryError("9 GiB are needed, 8 are there")
 
-    monkeypatch.setattr(shortage, "check_memory", checked)
+    monkeypatch.setattr(last_attempts, "check_memory", checked)
     with dsolver.Solver(THIN, device="cpu") as solver:
         solution = solver.solve(RIGHT, rtol=1e-10)
         assert repr(solver.preconditioner) == repr(Multigrid())

@@ -12,7 +12,7 @@ import dsolver
 from dsolver import kernels
 from dsolver.errors import InputError
 from dsolver.kernels.formats.csr import Csr
-from dsolver.preconditioners.relaxation.transversal import has_zeros
+from dsolver.preconditioners.relaxation.sweeps import has_zeros
 
 
 def shuffled(n: int) -> sp.csr_array:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,12 +17,16 @@ import dsolver.benchmarks.hpcg  # whose V-cycle is one of the names of --precond
 from dsolver.cli import files, progress
 from dsolver.cli.options import Command, Where, dtype_option, precond_dtype_option, where_options
 from dsolver.cli.outputs import Outputs, output_options
-from dsolver.cli.solve.prepared import check_room, saves
 from dsolver.cli.solve.shown import facts_of, show
-from dsolver.cli.system.choice import system_of, system_options
+from dsolver.cli.system.choice import SystemOptions, system_of, system_options
+from dsolver.cluster import host_memory
+from dsolver.cost.forecast import Estimate
+from dsolver.cost.room import SMALL
+from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.krylov.methods import FOR_ANY, FOR_INDEFINITE, FOR_SYMMETRIC, METHODS, MethodName
 from dsolver.monitor.spans import Span
 from dsolver.preconditioners.registry import AUTO, NAMED
+from dsolver.problems import Problem
 from dsolver.program.spec import SolveSpec
 from dsolver.session.arguments import FMG, check_guess
 from dsolver.session.checkpoints.checkpoint import EVERY
@@ -29,6 +34,7 @@ from dsolver.session.options import Options, PrecondDtype, Setup, ValueType
 from dsolver.session.user_arrays.several import are_several
 from dsolver.solution import Solution
 from dsolver.status import Status
+from dsolver.units import amount
 
 ADVICE: Final = {
     Status.MAX_ITERATIONS: (
@@ -134,17 +140,7 @@ def command(
     ctx: click.Context,
     /,
     *,
-    kind: str | None,
-    kappa: tuple[str, ...],
-    sigma: str | None,
-    spacing: tuple[str, ...],
-    bc: tuple[str, ...],
-    active: str | None,
-    mask: str | None,
-    source: str | None,
-    file: Path | None,
-    grid: tuple[int, ...],
-    partition: str,
+    asked: SystemOptions,
     rhs: Path | None,
     guess: str | None,
     out: Path | None,
@@ -170,39 +166,26 @@ def command(
     """
     outputs.begin(out)
     store = saves(checkpoint, every, resume=resume)
-    options = Options(rtol=rtol, atol=atol, maxiter=maxiter, checkpoint=store, resume=store if resume else None)
+    saved = {"checkpoint": store, "resume": store if resume else None}
+    ends: dict[str, Any] = {"rtol": rtol, "atol": atol, "maxiter": maxiter, **saved}
+    types = {"dtype": dtype, "precond_dtype": precond_dtype}
+    how: dict[str, Any] = {"order": order, "M": precond, "method": method, **types}
+    options = Options(**ends)
     files.check_output(out, force=outputs.force, suffixes=(*files.ARRAYS, *files.VECTORS))
-    by_workers = file is not None and place.scheduler is not None and not grid and partition == "rows"
+    by_workers = asked.file is not None and place.scheduler is not None and not asked.grid and asked.partition == "rows"
     with ExitStack() as open_:
         client = open_.enter_context(place.client()) if by_workers else None
-        asked = system_of(
-            kind=kind,
-            file=file,
-            grid=grid,
-            partition=partition,
-            chunks=chunks or None,
-            rhs=rhs,
-            kappa=kappa,
-            sigma=sigma,
-            spacing=spacing,
-            bc=bc,
-            active=active,
-            mask=mask,
-            source=source,
-            client=client,
-            gpu=place.gpu_here,
-        )
-        problem = asked.problem
+        chosen = system_of(asked, chunks=chunks or None, rhs=rhs, client=client, gpu=place.gpu_here)
+        problem = chosen.problem
         files.check_kind(out, problem.shape)
         device = "cuda" if place.gpu_here else "cpu"
-        setup = Setup(order=order, M=precond, dtype=dtype, precond_dtype=precond_dtype, method=method)
-        m = setup.wishes(problem, device).m
+        m = Setup(**how).wishes(problem, device).m
         SolveSpec.plan(problem, problem.chunks or (1, 1, 1), order, m, method)
         if store is not None and resume:
             store.check(problem.grid)
         check_guess(m, None if guess != FMG else FMG)
         start = None if guess in (None, FMG) else Path(str(guess))
-        for given in (asked.file, start):
+        for given in (chosen.file, start):
             if given is not None:
                 files.check_input(given, problem.shape)
         client = client or open_.enter_context(place.client())
@@ -210,20 +193,10 @@ def command(
         rows = " rows" * problem.flat
         begun = f"solving {problem.name}, {' x '.join(map(str, problem.shape))}{rows} ..."
         open_.enter_context(progress.announced(begun, unless=report))
-        plan = partial(
-            dsolver.estimate,
-            problem,
-            client=client,
-            device="cpu" if place.kernels == "numpy" else place.device,
-            order=order,
-            M=precond,
-            dtype=dtype,
-            precond_dtype=precond_dtype,
-            method=method,
-        )
-        if asked.file is None:
-            check_room(problem, plan)
-        b = asked.right() if asked.file is None else files.read_array(asked.file, client)
+        if chosen.file is None:
+            kind = "cpu" if place.kernels == "numpy" else place.device
+            check_room(problem, partial(dsolver.estimate, problem, client=client, device=kind, **how))
+        b = chosen.right() if chosen.file is None else files.read_array(chosen.file, client)
         guess_of = guess if start is None else files.read_array(start, client)
         several = are_several(problem, b)
         found: Any = dsolver.solve(
@@ -234,18 +207,10 @@ def command(
             engine=place.engine,
             device=place.device,
             kernels=place.kernels,
-            order=order,
-            M=precond,
-            dtype=dtype,
-            precond_dtype=precond_dtype,
-            method=method,
-            rtol=rtol,
-            atol=atol,
-            maxiter=maxiter,
-            checkpoint=options.checkpoint,
-            resume=options.resume,
             progress=progress.reporter(report, options.iterations) if report and not several else None,
             spans=_nowhere if outputs.spans_file is None and outputs.trace_file is not None else outputs.spans_file,
+            **how,
+            **ends,
         )
         if out is not None:
             files.write_array(out, found.x, len(problem.shape))
@@ -260,6 +225,31 @@ def command(
     click.echo(f"{worst}: {ADVICE.get(worst, worst.advice)}", err=outputs.alone)
     if not found.converged:
         ctx.exit(1)
+
+
+def check_room(problem: Problem, plan: Callable[..., Estimate]) -> None:
+    """Refuse a system that memory will not hold, before its right-hand side is made; raises DeviceMemoryError."""
+    size = 8 * prod(problem.grid)
+    if size <= SMALL:
+        return
+    shortage = plan(bandwidth=1.0).shortage  # of which nothing is asked
+    (own,) = host_memory.shares([host_memory.supplies()], [size])
+    if shortage is None and own.free < size:
+        shortage = (
+            f"{amount(own.free)} are {own.what}, but b needs {amount(size)} in this process: give --rhs b.zarr, which "
+            f"workers read themselves, or a smaller grid"
+        )
+    if shortage is not None:
+        raise DeviceMemoryError(shortage)
+
+
+def saves(folder: Path | None, every: float | None, *, resume: bool) -> dsolver.Checkpoint | None:
+    """The store of --checkpoint. InputError: another option needs one, or it cannot be one."""
+    if folder is None:
+        if resume or every is not None:
+            raise InputError(f"--{'resume' if resume else 'every'} needs --checkpoint FOLDER, the folder of the saves")
+        return None
+    return dsolver.Checkpoint(folder, every=EVERY if every is None else every)
 
 
 def _nowhere(_: Sequence[Span]) -> None:

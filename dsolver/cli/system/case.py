@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, final
@@ -14,12 +14,65 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver import problems
+from dsolver.cli import files, labeled
 from dsolver.cli.options import Several, with_options
-from dsolver.cli.system.conditions import Value, condition_of, opened, value_of, values_of
-from dsolver.errors import InputError
-from dsolver.problems import Condition, Problem
+from dsolver.errors import InputError, float_of
+from dsolver.problems import Condition, Dirichlet, Neumann, Periodic, Problem, Robin
 
 SUFFIX: Final = ".toml"
+
+
+Value = float | Path
+"""A number, or the file of an array."""
+
+KINDS: Final[Mapping[str, Callable[..., Condition]]] = {
+    "dirichlet": Dirichlet,
+    "neumann": Neumann,
+    "robin": Robin,
+    "periodic": Periodic,
+}
+MOST: Final = {"dirichlet": 1, "neumann": 1, "robin": 2, "periodic": 0}
+"""Most values of a condition."""
+HOW: Final = "use dirichlet:VALUE, neumann:FLUX, robin:ALPHA:VALUE or periodic, each VALUE a number or a .npy file"
+
+
+def value_of(text: Any, folder: Path) -> Value:
+    """A number, or the name of a file in a folder."""
+    try:
+        return float_of(text)
+    except (TypeError, ValueError):
+        return folder / str(text)
+
+
+def values_of(given: Any, folder: Path) -> tuple[Value, ...]:
+    """One value, or a list of one for each axis."""
+    several = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    return tuple(value_of(text, folder) for text in several)
+
+
+def opened(value: Value, *, small: bool = False) -> Any:
+    """A number, or a file's array: NumPy's, xarray's, or Dask's of .zarr, whose blocks workers read; or InputError."""
+    if isinstance(value, float):
+        return value
+    if not value.suffix and not value.exists():
+        raise InputError(f"{value} is neither a number nor a file")
+    if labeled.is_labeled(value) and not small:
+        return labeled.read(value)
+    array = files.opened(value)
+    if isinstance(array, np.ndarray) or small:
+        return np.asarray(array[...]) if small else array
+    from dask import array as dask_array
+
+    return dask_array.from_array(array, chunks=array.chunks)
+
+
+def condition_of(face: str, text: Any, folder: Path) -> Condition:
+    """The condition that a text such as "robin:2:0.5" names. InputError: it names none, or an unreadable file."""
+    kind, *given = str(text).split(":")
+    if kind.lower() not in KINDS or len(given) > MOST[kind.lower()] or (kind.lower() == "robin" and not given):
+        raise InputError(f"bc {face}={text}: {HOW}")
+    return KINDS[kind.lower()](*(opened(value_of(number, folder), small=True) for number in given))
+
 
 case_options = with_options(
     click.option(
@@ -133,22 +186,6 @@ class DiffusionCase:
         return np.full(problem.shape, self.source or 0.0)
 
 
-def case_of(
-    *, kappa: tuple[str, ...], spacing: tuple[str, ...], bc: tuple[str, ...], grid: tuple[int, ...], **more: str | None
-) -> DiffusionCase:
-    """The case of `case_options`. InputError: a condition cannot be right."""
-    conditions = {}
-    for text in bc:
-        face, equals, condition = text.partition("=")
-        if not equals:
-            raise InputError(f"--bc {text}: write FACE=CONDITION, such as x-=dirichlet:1")
-        if face in conditions:
-            raise InputError(f"--bc names {face} twice")
-        conditions[face] = condition
-    given = {"grid": grid, "kappa": kappa, "spacing": spacing, "bc": conditions, **more}
-    return _case({name: value for name, value in given.items() if value}, Path())
-
-
 def case_text(path: Path) -> dict[str, Any]:
     """Names and values of a case file, as TOML has them. InputError: it cannot be read."""
     try:
@@ -170,10 +207,10 @@ def read_case(path: Path) -> DiffusionCase:
         raise InputError(f"{path}: bc is a table of faces and conditions, such as [bc] with the line x = 'neumann'")
     if not isinstance(given.get("grid", []), list):
         raise InputError(f"{path}: grid is a list, such as grid = [64, 64, 64], not {given['grid']}")
-    return _case(given, path.parent)
+    return case_from(given, path.parent)
 
 
-def _case(given: Mapping[str, Any], folder: Path) -> DiffusionCase:
+def case_from(given: Mapping[str, Any], folder: Path) -> DiffusionCase:
     """A case from texts and numbers by name; names of files are those in the folder."""
     conditions = {face: condition_of(face, text, folder) for face, text in given.get("bc", {}).items()}
     return DiffusionCase(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, final
@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 import dsolver
 from dsolver import problems
-from dsolver.cli.options import Several, with_options
+from dsolver.cli.options import Several, collected
 from dsolver.cli.progress import announced
-from dsolver.cli.system.case import SUFFIX, DiffusionCase, case_of, case_options, read_case
+from dsolver.cli.system.case import SUFFIX, DiffusionCase, case_from, case_options, read_case
 from dsolver.cluster.rows.file_rows import blocks_of_file
 from dsolver.cluster.rows.row_blocks import results_of
 from dsolver.errors import InputError
@@ -34,7 +34,43 @@ PROBLEMS: Final[dict[str, Callable[..., Problem]]] = {
     "poisson27": problems.poisson27,
 }
 
-system_options = with_options(
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SystemOptions:
+    """Values of `system_options`."""
+
+    kind: str | None  # name of a matrix on a grid, or a case file
+    file: Path | None  # with a matrix
+    grid: tuple[int, ...]
+    partition: str
+    kappa: tuple[str, ...]
+    spacing: tuple[str, ...]
+    bc: tuple[str, ...]
+    sigma: str | None
+    active: str | None
+    mask: str | None
+    source: str | None
+
+    @property
+    def case(self) -> DiffusionCase:
+        """The case of `case_options`. InputError: a condition cannot be right."""
+        conditions = {}
+        for text in self.bc:
+            face, equals, condition = text.partition("=")
+            if not equals:
+                raise InputError(f"--bc {text}: write FACE=CONDITION, such as x-=dirichlet:1")
+            if face in conditions:
+                raise InputError(f"--bc names {face} twice")
+            conditions[face] = condition
+        names = (each.name for each in fields(DiffusionCase))
+        given = {**{name: getattr(self, name) for name in names}, "bc": conditions}
+        return case_from({name: value for name, value in given.items() if value}, Path())
+
+
+system_options = collected(
+    "asked",
+    SystemOptions,
     click.option(
         "--problem",
         "kind",
@@ -85,22 +121,15 @@ class SystemChoice:
 
 
 def system_of(
+    asked: SystemOptions,
     *,
-    kind: str | None,  # name of a matrix on a grid, or a case file
-    file: Path | None,  # with a matrix
-    grid: tuple[int, ...],
-    partition: str,
-    chunks: tuple[int, ...] | None,
-    rhs: Path | None,  # file of the right-hand side
+    chunks: tuple[int, ...] | None = None,
+    rhs: Path | None = None,  # file of the right-hand side
     client: Client | None = None,  # of a cluster whose workers read the matrix; None to read it here
     gpu: bool = False,  # whether a matrix that is read here is checked and kept on the GPU of this process
-    **diffusion: Any,
 ) -> SystemChoice:
-    """The system of `system_options`, and its right-hand side.
-
-    `diffusion`: options of `case_options`. InputError: they exclude each other, or one of them cannot be right.
-    """
-    case = case_of(grid=grid, **diffusion)
+    """The system of options, and its right-hand side. InputError: they exclude each other, or one cannot be right."""
+    kind, file, grid, partition, case = asked.kind, asked.file, asked.grid, asked.partition, asked.case
     if file is None:
         if partition != "rows":
             raise InputError("--partition is for the rows of a --matrix: a grid is cut into boxes by --chunks")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -10,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError
-from dsolver.grid.graph_partition import graph_parts, grouped_rows
+from dsolver.errors import InputError, installing
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.kernels.formats.block_slices import BLOCKS
@@ -24,6 +24,7 @@ from dsolver.matrices.null_vectors import to_host
 
 if TYPE_CHECKING:
     from dsolver.matrices.problem import MatrixProblem
+
 
 Cutter = Callable[[Any, RowPartition, str | None, Any, Sequence[int]], CutRows]
 """Maker of `CutRows`, with the arguments of `CutMatrix`."""
@@ -199,3 +200,53 @@ def _check_formats(formats: str | None, counts: Sequence[ChunkCounts]) -> None:
             chosen(formats, count.local, gpu=False)
         except ValueError as error:
             raise InputError(f"formats={formats!r} does not fit chunk {number}: {error}") from error
+
+
+Indices = npt.NDArray[np.int64]
+
+
+def graph_parts(rows: Any, parts: int) -> Indices:
+    """The part of each row, by METIS: about as many entries each, and few between them.
+
+    Args:
+        rows: a CSR array of SciPy with symmetric columns.
+
+    Returns:
+        int64 (rows,), numbers from 0. The same matrix has the same parts everywhere.
+
+    Raises:
+        InputError: pymetis is not installed.
+    """
+    if parts == 1:
+        return np.zeros(rows.shape[0], dtype=np.int64)
+    metis = _metis()
+    lengths = np.diff(rows.indptr)
+    row = np.repeat(np.arange(rows.shape[0]), lengths)
+    others = rows.indices != row  # a graph has no edge from a node to itself
+    starts = np.concatenate([[0], np.cumsum(np.bincount(row[others], minlength=rows.shape[0]))])
+    graph = metis.CSRAdjacency(starts, rows.indices[others])
+    _, found = metis.part_graph(parts, graph, vweights=lengths)
+    return np.asarray(found, dtype=np.int64)
+
+
+def grouped_rows(parts: Any, rows: int) -> tuple[Indices, tuple[int, ...]]:
+    """Rows part after part, in their own order, and the rows of each part that has some. InputError: bad numbers."""
+    numbers = np.asarray(parts)
+    if numbers.shape != (rows,) or numbers.dtype.kind not in "iu":
+        raise InputError(
+            f"partition must be 'rows', 'graph' or a part number for each of the {rows} rows, integers ({rows},), not "
+            f"{numbers.dtype} {numbers.shape}"
+        )
+    if numbers.min() < 0:
+        raise InputError(f"partition has the part number {numbers.min()}: parts are numbered from 0")
+    order = np.argsort(numbers, kind="stable").astype(np.int64)
+    return order, tuple(np.unique(numbers, return_counts=True)[1].tolist())
+
+
+def _metis() -> Any:
+    try:
+        return importlib.import_module("pymetis")
+    except ImportError as error:
+        raise InputError(
+            f"partition='graph' needs pymetis, which is not installed: {installing('partition')}"
+        ) from error

@@ -46,9 +46,21 @@ from dsolver.preconditioners.base import Built, Capabilities, Forecast, Precondi
 from dsolver.preconditioners.builder import Builder
 from dsolver.problems import Problem
 
-COARSENINGS: Final = ("pmis", "aggregation", "air")
-SMOOTHERS: Final = ("jacobi", "l1-jacobi", "chebyshev")
-CYCLES: Final = ("V", "W")
+NAMES: Final = {
+    "coarsening": ("pmis", "aggregation", "air"),
+    "smoother": ("jacobi", "l1-jacobi", "chebyshev"),
+    "precision": DTYPES,
+    "cycle": ("V", "W"),
+}
+"""Options by name, and the names that each takes."""
+INTEGERS: Final = {
+    "max_elements": (1, 64),
+    "aggressive_levels": (0, 30),
+    "sweeps": (1, 2),
+    "coarse_rows": (1, 2000),
+    "gathered_rows": (0, 10**7),
+}
+"""Options that are integers, and the least and the largest of each."""
 TYPICAL: Final = 15
 """Iterations that reduce the residual by 1e-8."""
 
@@ -120,30 +132,18 @@ class Algebraic(Preconditioner):
     precision: str | None = None
 
     def __post_init__(self) -> None:
-        if self.coarsening not in (None, *COARSENINGS):
-            raise InputError(f"coarsening must be {' or '.join(map(repr, COARSENINGS))}, not {self.coarsening!r}")
-        if not (self.theta is None or (is_a(self.theta, Real) and 0.0 <= self.theta < 1.0)):
-            raise InputError(f"theta must be a number from 0 to below 1, not {self.theta!r}")
-        for name, least, most in (
-            ("max_elements", 1, 64),
-            ("aggressive_levels", 0, 30),
-            ("sweeps", 1, 2),
-            ("gathered_rows", 0, 10**7),
-        ):
+        for name, known in NAMES.items():
+            if (value := getattr(self, name)) not in (None, *known):
+                raise InputError(f"{name} must be {' or '.join(map(repr, known))}, not {value!r}")
+        for name, most in (("theta", 1), ("omega", 2)):
             value = getattr(self, name)
-            usual = value is None and name in ("aggressive_levels", "sweeps", "gathered_rows")
+            if not (value is None or (is_a(value, Real) and 0.0 <= value < most)):
+                raise InputError(f"{name} must be a number from 0 to below {most}, not {value!r}")
+        for name, (least, most) in INTEGERS.items():
+            value = getattr(self, name)
+            usual = value is None and name != "max_elements"
             if not usual and not (is_a(value, Integral) and least <= value <= most):
                 raise InputError(f"{name} must be an integer from {least} to {most}, not {value!r}")
-        if not (self.coarse_rows is None or (is_a(self.coarse_rows, Integral) and 1 <= self.coarse_rows <= 2000)):
-            raise InputError(f"coarse_rows must be an integer from 1 to 2000, not {self.coarse_rows!r}")
-        if not (self.omega is None or (is_a(self.omega, Real) and 0.0 <= self.omega < 2.0)):
-            raise InputError(f"omega must be a number from 0 to below 2, not {self.omega!r}")
-        if self.smoother not in (None, *SMOOTHERS):
-            raise InputError(f"smoother must be {' or '.join(map(repr, SMOOTHERS))}, not {self.smoother!r}")
-        if self.precision not in (None, *DTYPES):
-            raise InputError(f"precision must be {' or '.join(map(repr, DTYPES))}, not {self.precision!r}")
-        if self.cycle not in (None, *CYCLES):
-            raise InputError(f"cycle must be {' or '.join(map(repr, CYCLES))}, not {self.cycle!r}")
 
     def usual_method(self, problem: Problem) -> str | None:
         """BiCGStab for a flow on a grid.

@@ -13,6 +13,7 @@ from dsolver.distributed.forecast import F64, MatrixForecast, Part
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.krylov.method import ApproximateInverse
+from dsolver.krylov.methods import FOR_FACTORS
 from dsolver.matrices.composed.blocks import FieldMatrix, field_matrices
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
@@ -49,6 +50,10 @@ class BlockPreconditioner(Preconditioner):
     parts: tuple[Preconditioner, ...] = field(default=(), repr=False, compare=False)
     # the matrix that they are known for, and the matrices of its fields.
     made: Any = field(default=None, repr=False, compare=False)
+
+    def usual_method(self, problem: Problem) -> str:
+        """Flexible GMRES, which is for any A."""
+        return FOR_FACTORS
 
     def with_parts(self, problem: Problem, choose: Chooser) -> Self:
         """The preconditioner with those of a system's fields. InputError: no fields, or M is not for one of them."""

@@ -62,10 +62,6 @@ class BlockTriangular(BlockPreconditioner):
 
     upper: bool = False
 
-    def usual_method(self, problem: Problem) -> str:  # for any
-        """Flexible GMRES."""
-        return FOR_FACTORS
-
     def _together(self, system: BlockSystem) -> ApproximateInverse:
         fields = system.fields(positive=False)
         return _OneByOne(system, fields[::-1] if self.upper else fields)
@@ -92,10 +88,6 @@ class Schur(BlockPreconditioner):
         asked: Any = self.correction
         if asked not in get_args(Correction):
             raise InputError(f"correction must be 'full' or 'diagonal', not {asked!r}")
-
-    def usual_method(self, problem: Problem) -> str:  # for any
-        """Flexible GMRES."""
-        return FOR_FACTORS
 
     def _together(self, system: BlockSystem) -> ApproximateInverse:
         fields = system.fields(positive=False)
@@ -130,10 +122,6 @@ class LeastSquaresCommutator(BlockPreconditioner):
         right = isinstance(asked, tuple | list) and len(asked) == TWO and all(is_a(n, int) and n > 0 for n in asked)
         if not right:
             raise InputError(f"turns must be two positive integers, not {asked!r}")
-
-    def usual_method(self, problem: Problem) -> str:  # for any
-        """Flexible GMRES."""
-        return FOR_FACTORS
 
     def _usual(self, of_field: FieldMatrix, before: Sequence[FieldMatrix]) -> Preconditioner | None:
         """Algebraic multigrid for T, a discrete Laplacian, too, and one that knows the flow for A₁₁."""
@@ -172,10 +160,6 @@ class PressureConvectionDiffusion(BlockPreconditioner):
     mass: Any = field(repr=False, compare=False)
     laplacian: Any = field(repr=False, compare=False)
     convection: Any = field(repr=False, compare=False)
-
-    def usual_method(self, problem: Problem) -> str:  # for any
-        """Flexible GMRES."""
-        return FOR_FACTORS
 
     def informed(self, problem: Problem) -> Self:
         """Without matrices, and with each field's preconditioner informed."""

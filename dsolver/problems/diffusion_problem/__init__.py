@@ -1,5 +1,5 @@
 """Problem of diffusion with coefficients and boundary conditions on cells, as it is given: `problem`.
 
-`coefficients` and `cell_sets` take what may be numbers, arrays or functions, `spacing` the sizes of cells. The rows are
-made by `dsolver.problems.finite_volumes` and `dsolver.problems.fluxes`.
+`coefficients` takes what may be numbers, arrays or functions, `spacing` the sizes of cells. The rows are made by
+`dsolver.problems.finite_volumes` and `dsolver.problems.fluxes`.
 """

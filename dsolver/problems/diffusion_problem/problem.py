@@ -13,12 +13,13 @@ from dsolver.grid.partition import Cut, Partition
 from dsolver.problems.boundaries.boundary import Boundary, boundary_of, other_values
 from dsolver.problems.coefficient_names import CROSS, FIXED, HELD, KAPPA, MASK, SIGMA, VELOCITY
 from dsolver.problems.coordinates import Cells, agreed, centers_of
-from dsolver.problems.diffusion_problem.cell_sets import fixed_cells, left_out
 from dsolver.problems.diffusion_problem.coefficients import (
     Coefficient,
     check_numbers,
     diagonal_and_cross,
+    fixed_cells,
     holds_complex,
+    left_out,
     on_axes,
     per_axis,
     sort_by_kind,

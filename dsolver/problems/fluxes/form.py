@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +19,26 @@ import numpy.typing as npt
 from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.layout import Array
 from dsolver.problems.cell_arrays import face_values
-from dsolver.problems.coefficient_names import FIXED, MASK
+from dsolver.problems.coefficient_names import FIXED, MASK, VELOCITY
 from dsolver.problems.finite_volumes import UPWIND, Diffusion
-from dsolver.problems.fluxes.axes import AXES, along, part_of
 from dsolver.problems.fluxes.coefficients import field_of
-from dsolver.problems.fluxes.face_flow import face_flow
 
 if TYPE_CHECKING:
     from dsolver.problems.problem import Problem
+
+
+AXES: Final = (0, 1, 2)
+"""Axes of arrays whose last ones are x, y, z."""
+
+
+def along(axis: int, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Values along an axis, to broadcast."""
+    return values.reshape([-1 if other == axis else 1 for other in AXES])
+
+
+def part_of(axis: int, part: slice) -> tuple[Any, ...]:
+    """Index of a part along an axis, in an array whose last axes are x, y, z."""
+    return (Ellipsis, *(part if other == axis else slice(None) for other in AXES))
 
 
 @final
@@ -63,11 +75,7 @@ class FluxForm:
         self._open = None if solid is None else asarray(1.0 - solid)
         held = field(FIXED) != 0.0 if problem.rule.fixed else None
         self._held = None if held is None else asarray(held if solid is None else held & ~solid)
-        self._flows = (
-            [face_flow(self._rule, xp, asarray, self._sizes, axis, field) for axis in AXES]
-            if problem.rule.velocity
-            else None
-        )
+        self._flows = [self._flow_along(axis, field) for axis in AXES] if problem.rule.velocity else None
 
     def volumes(self) -> Array:
         """Volumes of the cells, zero where they are left out."""
@@ -80,16 +88,11 @@ class FluxForm:
         `left`: of the grid's shape, or with one axis more in front; zero where cells are left out.
         """
         total = 0.0 * left.sum()  # where nothing is coupled, it is what is differentiated
-        for low, high, faces in self.faces(kappa):
+        for low, high, faces, _ in self.couplings(kappa):  # without a flow both numbers are T
             total = total + (faces * (left[low] - left[high]) * (right[low] - right[high])).sum()
         for end in self._ends(kappa):
             total = total + (end.diagonal * left[end.where] * right[end.where]).sum()
         return total
-
-    def faces(self, kappa: Sequence[Any]) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...], Array]]:
-        """Faces between cells: indices of the cells on both sides, and T of each; kappa as in `of_fluxes`."""
-        for axis in AXES:
-            yield from self._faces(kappa, axis)
 
     def couplings(self, kappa: Sequence[Any]) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...], Array, Array]]:
         """Faces between cells: indices of the cells on both sides, low and high, and numbers a and b of each.
@@ -97,13 +100,14 @@ class FluxForm:
         The flux from low to high is a u_low - b u_high, with the flow's part. Kappa is as in `of_fluxes`.
         """
         for axis in AXES:
-            n, periodic = self._rule.grid[axis], self._rule.boundary.periodic[axis]
-            if n > 1:
-                low, high = part_of(axis, slice(None, -1)), part_of(axis, slice(1, None))
-                yield low, high, *self._coupled(kappa, axis, low, high, slice(1, -1))
-            if n > 1 and periodic:
+            if self._rule.grid[axis] == 1:
+                continue
+            resistance = self._resistance(kappa, axis, ())
+            low, high = part_of(axis, slice(None, -1)), part_of(axis, slice(1, None))
+            yield low, high, *self._coupled(axis, resistance[low] + resistance[high], low, high, slice(1, -1))
+            if self._rule.boundary.periodic[axis]:
                 low, high = part_of(axis, slice(-1, None)), part_of(axis, slice(None, 1))
-                yield low, high, *self._coupled(kappa, axis, low, high, slice(0, 1))
+                yield low, high, *self._coupled(axis, resistance[low] + resistance[high], low, high, slice(0, 1))
 
     def ends(self, kappa: Sequence[Any]) -> Iterator[tuple[tuple[Any, ...], Array]]:
         """Faces of the domain with a condition: indices of the cells at them, and D of each."""
@@ -171,25 +175,22 @@ class FluxForm:
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    def _faces(self, kappa: Sequence[Any], axis: int) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...], Array]]:
-        """`faces` along an axis."""
-        resistance = self._resistance(kappa, axis, ())
-        for low, high, times in self._pairs(axis):
-            yield low, high, self._between(axis, resistance[low] + resistance[high], low, high, times)
-
     def _flux(
         self, kappa: Sequence[Any], u: Array, axis: int, low: tuple[Any, ...], high: tuple[Any, ...], faces: slice
     ) -> Array:
         """Flux from cells to others behind them; faces: between these, of those along the axis."""
-        a, b = self._coupled(kappa, axis, low, high, faces)
+        resistance = self._resistance(kappa, axis, low) + self._resistance(kappa, axis, high)
+        a, b = self._coupled(axis, resistance, low, high, faces)
         return a * u[low] - b * u[high]
 
     def _coupled(
-        self, kappa: Sequence[Any], axis: int, low: tuple[Any, ...], high: tuple[Any, ...], faces: slice
+        self, axis: int, resistance: Array, low: tuple[Any, ...], high: tuple[Any, ...], faces: slice
     ) -> tuple[Array, Array]:
-        """a and b of `couplings` for some faces along an axis."""
-        resistance = self._resistance(kappa, axis, low) + self._resistance(kappa, axis, high)
-        conducted = self._between(axis, resistance, low, high, 1.0)
+        """a and b of `couplings` for some faces along an axis, from the resistance of both halves in a row."""
+        conducted = self._area(axis) / resistance
+        if self._held is not None:
+            conducted = self._xp.where(self._held[low] & self._held[high], 0.0, conducted)
+        conducted = self._opened(self._opened(conducted, low), high)
         if self._flows is None:
             return conducted, conducted
         flow = self._opened(self._opened(self._flows[axis][part_of(axis, faces)], low), high)
@@ -199,15 +200,6 @@ class FluxForm:
             return conducted + self._xp.maximum(flow, 0.0), conducted + self._xp.maximum(-flow, 0.0)
         here, there = self._sizes[axis][low], self._sizes[axis][high]
         return conducted + flow * (there / (here + there)), conducted - flow * (here / (here + there))
-
-    def _between(
-        self, axis: int, resistance: Array, low: tuple[Any, ...], high: tuple[Any, ...], times: float
-    ) -> Array:
-        """T of the faces between cells, from the resistance of both halves in a row."""
-        faces = times * self._area(axis) / resistance
-        if self._held is not None:
-            faces = self._xp.where(self._held[low] & self._held[high], 0.0, faces)
-        return self._opened(self._opened(faces, low), high)
 
     def _resistance(self, kappa: Sequence[Any], axis: int, where: tuple[Any, ...]) -> Array:
         """(h/2) / κ of cells; some positive number where they are left out."""
@@ -219,17 +211,25 @@ class FluxForm:
         size = self._sizes[axis]
         return 0.5 * (size[where] if where else size) / along
 
+    def _flow_along(self, axis: int, field: Callable[[str], Any]) -> Array:
+        """Volume that flows through each face along an axis, in its direction: of the grid's shape with one more."""
+        rule, area, number = self._rule, self._area(axis), self._rule.velocity[axis]
+        if number is not None:
+            shape = [size + (other == axis) for other, size in enumerate(rule.grid)]
+            return self._xp.broadcast_to(self._asarray(np.array(number)) * area, shape)
+        velocity = self._asarray(field(VELOCITY[axis]))
+        if velocity.shape[axis] == rule.grid[axis]:  # at centers
+            size, low, high = self._sizes[axis], part_of(axis, slice(None, 1)), part_of(axis, slice(-1, None))
+            first, last = velocity[low], velocity[high]
+            if rule.boundary.periodic[axis]:
+                first = last = _interpolated(velocity, size, high, low)
+            between = _interpolated(velocity, size, part_of(axis, slice(None, -1)), part_of(axis, slice(1, None)))
+            velocity = self._xp.concatenate([first, between, last], axis=axis)
+        return velocity * area
+
     def _area(self, axis: int) -> Array:
         first, second = (size for other, size in enumerate(self._sizes) if other != axis)
         return first * second
-
-    def _pairs(self, axis: int) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...], float]]:
-        """Indices of the cells on both sides of faces, and how many faces there are between two such cells."""
-        n, periodic = self._rule.grid[axis], self._rule.boundary.periodic[axis]
-        if n > 1:
-            yield part_of(axis, slice(None, -1)), part_of(axis, slice(1, None)), 2.0 if periodic and n == 2 else 1.0
-        if periodic and n > 2:
-            yield part_of(axis, slice(-1, None)), part_of(axis, slice(None, 1)), 1.0
 
     def _ends(self, kappa: Sequence[Any], *, feeding: bool = False) -> Iterator[DomainFace]:
         """The faces of the domain with a condition, or those alone that add to right-hand sides."""
@@ -266,3 +266,9 @@ class FluxForm:
     def _opened(self, values: Array, where: tuple[Any, ...]) -> Array:
         """Values at some cells, zero where these are left out."""
         return values if self._open is None else values * (self._open[where] if where else self._open)
+
+
+def _interpolated(values: Array, size: Array, low: tuple[Any, ...], high: tuple[Any, ...]) -> Array:
+    """Values at faces by those at the centers on both sides."""
+    here, there = size[low], size[high]
+    return (values[low] * there + values[high] * here) / (here + there)

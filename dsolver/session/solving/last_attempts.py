@@ -6,7 +6,8 @@ import math
 from dataclasses import replace
 from typing import Any, Final
 
-from dsolver.errors import DsolverError
+from dsolver.cost.room import check_memory
+from dsolver.errors import DeviceMemoryError, DsolverError
 from dsolver.krylov.methods import FOR_FACTORS
 from dsolver.preconditioners import Direct, Preconditioner
 from dsolver.preconditioners.direct.choice import may_be_for_least_squares, may_be_last
@@ -14,7 +15,6 @@ from dsolver.preconditioners.direct.preconditioner import NEARBY
 from dsolver.session.follower import ATTAINED
 from dsolver.session.options import Options
 from dsolver.session.session import Session
-from dsolver.session.solving.shortage import shortage
 from dsolver.solution import Solution
 from dsolver.status import Status
 
@@ -96,3 +96,13 @@ def why_factors(solution: Solution) -> str:
         f"the solve by iterations ended as {solution.status} after {solution.iterations} of them, with "
         f"‖b - Ax‖/‖b‖ = {part:.1e}: this one is with factors of the whole matrix, M='direct'"
     )
+
+
+def shortage(session: Session, **changes: Any) -> str:
+    """Numbers of the memory that `Session.precondition` with these changes lacks; "" if it has room."""
+    try:
+        plan = session.system.plan.changed(cuda=session.system.cuda, **changes)
+        check_memory(plan.spec, session.runtime, session.spec)
+    except DeviceMemoryError as error:
+        return str(error)
+    return ""

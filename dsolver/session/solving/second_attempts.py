@@ -19,9 +19,8 @@ from dsolver.session.follower import Follower, History
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
 from dsolver.session.session import Session
-from dsolver.session.solving.last_attempts import DOUBTFUL
+from dsolver.session.solving.last_attempts import DOUBTFUL, shortage
 from dsolver.session.solving.loading import LoadedColumn
-from dsolver.session.solving.shortage import shortage
 from dsolver.status import Status
 from dsolver.units import counted
 

@@ -18,7 +18,7 @@ from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
 from dsolver.session.session import Session
 from dsolver.session.solving.advice import advice_on
-from dsolver.session.solving.batching import grouped
+from dsolver.session.solving.batching import grouped, solved_in_parts
 from dsolver.session.solving.last_attempts import (
     is_of_unclear_rank,
     needs_factors,
@@ -36,7 +36,6 @@ from dsolver.session.solving.second_attempts import (
     try_other_method,
     try_other_preconditioner,
 )
-from dsolver.session.solving.two_parts import solved_in_parts
 from dsolver.session.user_arrays import is_complex
 from dsolver.session.user_arrays.several import Pairs, RightHandSides, together
 from dsolver.session.vectors import scaled, solution
