@@ -7,9 +7,6 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from distributed.core import clean_exception
-from distributed.protocol import pickle
-
 if TYPE_CHECKING:
     from distributed import Client, Worker
 
@@ -43,6 +40,9 @@ async def reaches(client: Client, workers: Collection[str]) -> bool:
 
 async def run_on(caller: Client | Worker, worker: str, function: Callable[..., Any], *args: Any) -> Any:
     """Result of the function on a worker, called from this process; raises what it raised, or OSError."""
+    from distributed.core import clean_exception  # not at the top: commands that run nothing load this module
+    from distributed.protocol import pickle
+
     rpc: Any = caller.rpc(worker)
     message = await rpc.run(function=pickle.dumps(function), args=pickle.dumps(args), wait=True)
     if message["status"] == "OK":
