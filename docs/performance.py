@@ -156,9 +156,11 @@ def table(found: dict[str, Any]) -> str:
 
     patterns = list(found["columns"].values())
     rows = [[cell(*pair) for pair in zip(row, patterns, strict=True)] for row in found["rows"]]
-    lines = [list(found["columns"]), ["---"] * len(patterns), *rows]
+    head, *body = [
+        "".join(f"| {text} " if text else "| " for text in row) + "|\n" for row in [list(found["columns"]), *rows]
+    ]
     commands = "".join(f"    {command}\n" for command in found["from"])
-    return commands + "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines).replace("|  |", "| |")
+    return "".join([commands, "\n", head, "|---" * len(patterns), "|\n", *body])
 
 
 def with_tables(text: str) -> str:
