@@ -140,6 +140,13 @@ class Backend(ABC):
         """
         return nullcontext(lambda: False)
 
+    def reusing(self) -> AbstractContextManager[None]:
+        """Context of a set-up: memory of the host that it frees serves what it makes next."""
+        return nullcontext()
+
+    def give_back(self) -> None:  # noqa: B027  # a GPU's kernels leave none
+        """Return memory of the host that was freed to the system, where it is much."""
+
     @abstractmethod
     def synchronize(self) -> None:
         """Wait until all kernels launched by this thread have run."""

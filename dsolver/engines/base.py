@@ -297,6 +297,10 @@ class Engine(ABC):
         """Context at whose end what was foreseen in it is confirmed; see `Backend.confirming`."""
         return nullcontext(lambda: False)
 
+    def reusing(self) -> AbstractContextManager[None]:
+        """Context of a set-up, whose memory is used again in it; see `Backend.reusing`."""
+        return nullcontext()
+
     def record(self, step: Callable[[], None]) -> None:  # noqa: B027  # most engines record nothing
         """Record a step that `repeat` may replay, one that makes nothing when it runs for the first time."""
 

@@ -121,10 +121,11 @@ class PreparedProgram(ABC):
 
     def set_up(self) -> None:
         """Build the matrix and its levels from the coefficients. InputError: one makes no sense."""
-        self.system.prepare()
-        kept = 1 in self._widths
-        if not self._made(kept=kept):
-            self._made(kept=kept)
+        with self._engine.reusing():
+            self.system.prepare()
+            kept = 1 in self._widths
+            if not self._made(kept=kept):
+                self._made(kept=kept)
         self._kept = None  # the site has them
         self.system.settle(self.layout)
         if self._spec.problem.operator is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import final
 
 import numpy as np
@@ -11,6 +12,7 @@ from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.kernels.cpu.csr.general import CpuGeneral
 from dsolver.kernels.cpu.dense import CpuInverse, eliminate
+from dsolver.kernels.cpu.heap import heap
 from dsolver.kernels.cpu.lattice.setup import CpuLattice
 from dsolver.kernels.cpu.layout_setup import CpuLayoutSetup
 from dsolver.kernels.cpu.stencil import CpuStencil, CpuTransfer
@@ -40,6 +42,14 @@ class CpuBackend(Backend):
         self.stencil = StencilSetup(self.vectors, CpuStencil, CpuTransfer)
         self.general = CpuGeneral(np, self.vectors, SLICE)
         self.sweeps = HostSweeps()
+
+    def reusing(self) -> AbstractContextManager[None]:
+        found = heap()
+        return nullcontext() if found is None else found.reusing()
+
+    def give_back(self) -> None:
+        if (found := heap()) is not None:
+            found.give_back()
 
     def synchronize(self) -> None:
         """Kernels have run when they return."""

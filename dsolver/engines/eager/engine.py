@@ -296,6 +296,9 @@ class EagerEngine(Engine):
     def confirming(self) -> AbstractContextManager[Callable[[], bool]]:
         return self.backend.confirming()
 
+    def reusing(self) -> AbstractContextManager[None]:
+        return self.backend.reusing()
+
     def deliver(self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str]) -> EagerPerChunk:
         items, xp = items_of(messages), self.backend.xp
         if not self.coupled:

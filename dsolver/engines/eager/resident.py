@@ -119,6 +119,7 @@ class ResidentEngine(EagerEngine):
             # the vectors and levels, which lead back to the view: they would not be freed before Python's collector.
             self._recorder.close()
         self._recorder, self._rooms = None, {}
+        self.backend.give_back()
 
     def close(self) -> None:
         self.leave()
