@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.formats.layout import SLICE, Array, Layout, Route
+
+T = TypeVar("T")
 
 
 class LayoutSetup(ABC):
@@ -29,6 +31,13 @@ class LayoutSetup(ABC):
         """The storage order of a box of rows that is their lattice order: one color."""
         made = self.colored(self.xp.zeros(math.prod(shape), dtype=np.int32), 1, shape)
         return replace(made, in_order=True)
+
+    def kept(self, kind: str, rows: int, key: Hashable, make: Callable[[], T]) -> T:
+        """Result of `make`: arrays of about so many rows, not to be written to, that follow from a key of this kind.
+
+        A device may keep it for other set-ups.
+        """
+        return make()
 
     def permuted(self, layout: Layout, order: Array) -> Layout:
         """A storage order, of one color, for the same rows in another order: int32 (rows,), the row at each place."""

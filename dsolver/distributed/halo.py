@@ -19,20 +19,27 @@ Counts = Sequence[tuple[int, int]]
 
 def halo_layout(backend: Backend, layout: Layout, partition: Partition, number: int, offsets: Offsets) -> HaloLayout:
     """The exchange of a chunk's vector whose neighbors read it at these offsets."""
-    return plan_layout(backend, layout, partition.halo_plan(number, offsets))
+    if len(partition) == 1:
+        return plan_layout(backend, layout, partition.halo_plan(number, offsets))
+    around = sum(piece.box.points for piece in partition.halo_pieces(number, offsets))
+    sent = backend.layouts.kept(
+        "sent rows",
+        around,
+        (*partition.cut, number, offsets),
+        lambda: _sent(backend, partition.halo_plan(number, offsets)),
+    )
+    return _ordered(backend, layout, *sent)
 
 
 def plan_layout(backend: Backend, layout: Layout, plan: HaloPlan) -> HaloLayout:
     """The exchange of a chunk's vector by a plan of rows and slots."""
-    sends = [(chunk, len(rows)) for chunk, rows in plan.sends]
-    rows = layout.position[_rows(backend, plan)] if sends else backend.xp.empty(0, dtype=np.int32)
-    return _layout(backend, rows, sends, plan.receives, layout.size)
+    return _ordered(backend, layout, *_sent(backend, plan))
 
 
 def vector_layout(backend: Backend, rows: int, plan: HaloPlan) -> HaloLayout:
     """The exchange of a vector of so many rows in their order and one more item, by a plan of rows and slots."""
-    sends = [(chunk, len(rows)) for chunk, rows in plan.sends]
-    return _layout(backend, _rows(backend, plan).astype(np.int32), sends, plan.receives, rows + 1)
+    sent, sends, receives = _sent(backend, plan)
+    return _layout(backend, sent.astype(np.int32), sends, receives, rows + 1)
 
 
 def direct_layout(backend: Backend, sends: Counts, receives: Counts) -> HaloLayout:
@@ -63,10 +70,17 @@ def gather_senders(hosts: Sequence[int], chunks: int) -> list[list[int]]:
     return [[other for other in range(chunks) if other != number and number in hosts] for number in range(chunks)]
 
 
-def _rows(backend: Backend, plan: HaloPlan) -> Any:
-    """int64, all rows that a plan sends, on the device, wherever its arrays lie."""
+def _sent(backend: Backend, plan: HaloPlan) -> tuple[Any, Counts, Counts]:
+    """int64, all rows that a plan sends, on the device, wherever its arrays lie; how many go, and how many come."""
     rows = [backend.asarray(rows) for _, rows in plan.sends]
-    return backend.xp.concatenate([backend.xp.empty(0, dtype=np.int64), *rows])
+    joined = backend.xp.concatenate([backend.xp.empty(0, dtype=np.int64), *rows])
+    return joined, [(chunk, len(rows)) for chunk, rows in plan.sends], plan.receives
+
+
+def _ordered(backend: Backend, layout: Layout, rows: Any, sends: Counts, receives: Counts) -> HaloLayout:
+    """The exchange of rows in the storage order of a vector."""
+    places = layout.position[rows] if sends else backend.xp.empty(0, dtype=np.int32)
+    return _layout(backend, places, sends, receives, layout.size)
 
 
 def _layout(backend: Backend, send_rows: Any, sends: Counts, receives: Counts, items: int) -> HaloLayout:

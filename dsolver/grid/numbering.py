@@ -36,8 +36,14 @@ def with_halo(
 def chunk_numbering(backend: Backend, partition: Partition, number: int, offsets: Offsets) -> Any:
     """int32 (nz + 2, ny + 2, nx + 2): rows and halo slots around a chunk, as in `StencilRows.numbering`."""
     box = partition[number].box
-    slots = [(seen, 1) for _, seen in partition.halo_boxes(number, offsets)]
-    return with_halo(backend.xp, backend.lattice.numbers(box.shape), box, slots, partition.wrapped(number, offsets))
+    if len(partition) == 1 and not any(partition.periodic):
+        return backend.lattice.numbers(box.shape)
+
+    def make() -> Any:
+        slots = [(seen, 1) for _, seen in partition.halo_boxes(number, offsets)]
+        return with_halo(backend.xp, backend.lattice.numbers(box.shape), box, slots, partition.wrapped(number, offsets))
+
+    return backend.layouts.kept("numbers around chunks", box.points, (*partition.cut, number, offsets), make)
 
 
 def own_number(partition: Partition, number: int) -> int:

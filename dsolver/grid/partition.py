@@ -88,6 +88,11 @@ class Partition:
         return x, y, z
 
     @property
+    def cut(self) -> tuple[Sizes, Flags]:
+        """All that halos follow from: where chunks begin and end along each axis, and which axes are periodic."""
+        return self._cuts, self.periodic
+
+    @property
     def whole_axes(self) -> Flags:
         """The periodic axes along which there is one chunk, whose last point is followed by its own first."""
         x, y, z = (wraps and count == 1 for wraps, count in zip(self.periodic, self.counts, strict=True))

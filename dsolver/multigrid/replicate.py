@@ -17,8 +17,11 @@ from dsolver.grid.coarse_grid import CoarseGrid
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import HaloLayout, Layout, Route
 
-Places = Callable[[], list[Any]]
-"""Makes the rows of the whole that each chunk has, in the order of its items; picklable."""
+Places = Callable[[int, Any], tuple[Any, list[Any]]]
+"""Makes the rows of the whole that a chunk has, in the order of its items, and in parts those of the others.
+
+They are where another array is. Picklable.
+"""
 
 
 @final
@@ -95,23 +98,25 @@ def _joined(
     return out.reshape(-1)
 
 
-def _rows_of_boxes(boxes: tuple[Box, ...], grid: Triple) -> list[Any]:
+def _rows_of_boxes(boxes: tuple[Box, ...], grid: Triple, number: int, like: Any) -> tuple[Any, list[Any]]:
     domain = Box(lo=(0, 0, 0), hi=grid)
-    return [domain.rows_of(box) for box in boxes]
+    others = (*boxes[:number], *boxes[number + 1 :])
+    return domain.rows_of(boxes[number], like), [domain.rows_of(box, like) for box in others]
 
 
-def _ranges(bounds: tuple[int, ...]) -> list[Any]:
-    return [np.arange(first, last) for first, last in pairwise(bounds)]
+def _ranges(bounds: tuple[int, ...], number: int, like: Any) -> tuple[Any, list[Any]]:
+    first, last = bounds[number : number + 2]
+    own, *others = (np.arange(*ends, like=like) for ends in ((first, last), (0, first), (last, bounds[-1])))
+    return own, others
 
 
 def _routes(backend: Backend, host: int, own: Layout, whole: Layout, *, places: Places) -> tuple[Route, Route]:
     """The routes into the whole of an owner's items, and of those received, one after the other behind the guard."""
     xp = backend.xp
-    rows = [xp.asarray(found) for found in places()]
-    others = [r for number, r in enumerate(rows) if number != host]
-    theirs = xp.concatenate(others) if others else rows[host][:0]
+    rows, others = places(host, own.position)
+    theirs = xp.concatenate(others) if others else rows[:0]
     routes = (
-        backend.layouts.route(own.position, whole.position[rows[host]]),
+        backend.layouts.route(own.position, whole.position[rows]),
         backend.layouts.route(backend.guard + xp.arange(len(theirs)), whole.position[theirs]),
     )
     backend.synchronize()  # kernels read routes before they wait for earlier launches

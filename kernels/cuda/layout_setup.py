@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
-from typing import final
+from typing import TypeVar, final
 
 import cupy
 import numpy as np
@@ -15,6 +15,8 @@ from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.tables import kept, table
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.layout_setup import LayoutSetup
+
+T = TypeVar("T")
 
 FILE = "sell/assembly/assembly.cu"
 
@@ -40,6 +42,9 @@ class CudaLayoutSetup(LayoutSetup):
         return Layout(
             rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape
         )
+
+    def kept(self, kind: str, rows: int, key: Hashable, make: Callable[[], T]) -> T:
+        return kept(kind, rows, key, make)
 
     def plain(self, shape: tuple[int, int, int]) -> Layout:
         return kept("plain order", math.prod(shape), shape, lambda: _plain(shape))

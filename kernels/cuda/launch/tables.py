@@ -35,6 +35,7 @@ _streams: dict[int, Any] = {}
 _made: Final[dict[Hashable, Any]] = {}
 _rows: Final[dict[Hashable, int]] = {}
 _owners: Final[set[int]] = set()
+_addresses: Final[set[int]] = set()
 
 
 def table(values: npt.NDArray[Any]) -> Array:
@@ -75,6 +76,8 @@ def kept(kind: str, rows: int, key: Hashable, make: Callable[[], T]) -> T:
         _rows[room] = _rows.get(room, 0) + rows
         made = _made.setdefault((room, key), made)  # if two threads make it, both get the one that is kept
         _owners.add(id(made))
+        if isinstance(made, cupy.ndarray):
+            _addresses.add(int(made.data.ptr))
     return made
 
 
@@ -85,6 +88,12 @@ def kept_with(owner: Any, kind: str, rows: int, key: Hashable, make: Callable[[]
     if not known or ((room, both) not in _made and (rows > MOST_ROWS or _rows.get(room, 0) + rows > TOGETHER)):
         return None
     return kept(kind, rows, both, make)
+
+
+def kept_at(array: Array) -> int | None:
+    """The address of an array that is kept, or a view that begins with it; None of others."""
+    address = getattr(array.data, "ptr", None)  # of NumPy's there is none
+    return address if address in _addresses else None
 
 
 def kept_of(owner: Any, kind: str, rows: int, make: Callable[[], T]) -> T:

@@ -9,10 +9,10 @@ from typing import Any
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.foresight import foreseen_numbers, settle
+from dsolver.kernels.cuda.launch.foresight import aside, foreseen_numbers, settle
 from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.schedule import half_sweeps
-from dsolver.kernels.cuda.launch.tables import kept_of
+from dsolver.kernels.cuda.launch.tables import kept_at, kept_of, kept_with
 from dsolver.kernels.cuda.layout_setup import none_of
 from dsolver.kernels.cuda.sell.assembly import kept_shapes, slices
 from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix, CudaProduct
@@ -21,6 +21,9 @@ from dsolver.kernels.cuda.vectors.vectors import cast
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.sell import SellMatrix, Slices
+
+OF_BOUNDARY = 8
+"""Rows of a kept storage order for each that counts as one of its boundary."""
 
 
 def matrix(
@@ -70,17 +73,32 @@ def halo_matrix(where: Layout, columns: Layout, rows: CandidateRows, dtype: np.d
     """The slices of the rows that have entries in the halo of a vector whose own items are those of `columns`."""
     if not rows.halo:
         return CudaHaloMatrix(**_nothing(int(cupy.cuda.runtime.getDevice()), dtype.name))
-    boundary = cupy.empty(0, dtype=np.int32)
-    source, stored = slices.source_arguments(rows), where.row[SLICE:-SLICE]
+    source, known = slices.source_arguments(rows), None
+    if (numbering := kept_at(rows.numbering)) is not None:
+        key = numbering, rows.walk, rows.steps().tobytes(), columns.rows
+        known = kept_with(
+            where, "boundaries", where.rows // OF_BOUNDARY, key, lambda: _kept_boundary(where, columns, source)
+        )
+    boundary, wanted = known or _boundary(where, columns, source)
+    of_boundary = slices.rows_arguments(columns, wanted, where.color)
+    found, _, _ = slices.filled(slices.HALO, dtype, source, of_boundary)
+    return CudaHaloMatrix(**_of_boundary(boundary, found))
+
+
+def _boundary(where: Layout, columns: Layout, source: tuple[Any, ...]) -> tuple[Array, Array]:
+    """The places of rows that read the halo, and these rows, -1 up to whole slices: int32."""
+    boundary, stored = cupy.empty(0, dtype=np.int32), where.row[SLICE:-SLICE]
     if len(stored):
         reads_halo = cupy.zeros(where.size, dtype=np.uint8)
         arguments = (*source, stored, np.int32(len(stored)), np.int32(columns.rows), reads_halo)
         for_each(slices.FILE, "find_boundary", len(stored), *arguments)
         boundary = set_places(reads_halo)
-    wanted = _padded(where.row[boundary]) if len(boundary) else boundary
-    of_boundary = slices.rows_arguments(columns, wanted, where.color)
-    found, _, _ = slices.filled(slices.HALO, dtype, source, of_boundary)
-    return CudaHaloMatrix(**_of_boundary(boundary, found))
+    return boundary, _padded(where.row[boundary]) if len(boundary) else boundary
+
+
+def _kept_boundary(where: Layout, columns: Layout, source: tuple[Any, ...]) -> tuple[Array, Array]:
+    with aside():
+        return _boundary(where, columns, source)
 
 
 def set_places(flags: Array) -> Array:

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from dsolver import kernels
+from dsolver.distributed.halo import halo_layout
+from dsolver.grid import numbering
 from dsolver.grid.box import BOX_OFFSETS, Offsets, Triple
 from dsolver.grid.coloring import colored_layout
 from dsolver.grid.numbering import stencil_rows
 from dsolver.grid.partition import Partition
 from dsolver.kernels.lattice.coarsening import offsets_below
+from dsolver.kernels.layout_setup import LayoutSetup
 from dsolver.problems import STAR_OFFSETS
 
 pytestmark = pytest.mark.gpu
@@ -66,3 +69,29 @@ def test_a_row_without_a_diagonal_is_refused_again() -> None:
         rows = stencil_rows(backend, partition, 0, BOX_OFFSETS, backend.asarray(weights.reshape(-1)))
         with pytest.raises(ZeroDivisionError, match="row 51 of a chunk has no diagonal"):
             backend.format("sell").matrix(layout, rows)
+
+
+def test_what_a_cut_tells_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that neighbors read, numbers around a chunk, rows that read a halo: each took ten launches a level."""
+    from dsolver.kernels.cuda.sell.assembly import assembly
+
+    backend, partition = kernels.load("cuda"), Partition((18, 4, 5), (2, 1, 1))
+    weights = backend.asarray(np.random.default_rng(0).uniform(1.0, 2.0, 27 * partition[1].box.points))
+
+    def made() -> list[Any]:
+        layout = colored_layout(backend, partition, partition[1].box, BOX_OFFSETS)
+        rows = stencil_rows(backend, partition, 1, BOX_OFFSETS, weights)
+        ghost = backend.format("sell").halo_matrix(layout, rows)
+        sent = halo_layout(backend, layout, partition, 1, BOX_OFFSETS)
+        return [rows.numbering, ghost.boundary, ghost.slices.values, ghost.slices.columns, sent.send_rows]
+
+    first = made()
+    with monkeypatch.context() as patched:
+        patched.setattr(LayoutSetup, "kept", lambda *given: given[-1]())
+        patched.setattr(type(backend.layouts), "kept", LayoutSetup.kept)
+        expected = made()
+    for where, name in ((Partition, "halo_plan"), (numbering, "with_halo"), (assembly, "_boundary")):
+        monkeypatch.setattr(where, name, None)
+    for each in (first, made()):
+        for found, other in zip(each, expected, strict=True):
+            np.testing.assert_array_equal(found.get(), other.get())
