@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, Protocol, final
+from types import ModuleType
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, final
 
 import numpy as np
 
 from dsolver.kernels.formats.csr import Csr
 
+T = TypeVar("T")
 Triple = tuple[int, int, int]
 
 UNDECIDED, COARSE, FINE = 0, 1, 2
@@ -100,6 +102,20 @@ class Cut(NamedTuple):
     below: int = 0  # number of columns before those of its rows
     # puts rows with the columns of its own A P between these; None where there are none.
     stacked: Callable[[Csr], Csr] | None = None
+
+
+def with_functions_of(*modules: ModuleType) -> Callable[[type[T]], type[T]]:
+    """Decorator of a device's set-up: functions of these modules take the places of inherited methods."""
+
+    def bound(kind: type[T]) -> type[T]:
+        for module in modules:
+            for name, function in vars(module).items():
+                own = getattr(function, "__module__", None) == module.__name__
+                if own and hasattr(kind, name) and name not in vars(kind):
+                    setattr(kind, name, staticmethod(function))
+        return kind
+
+    return bound
 
 
 @final

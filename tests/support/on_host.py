@@ -44,6 +44,8 @@ FIBERS = """
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __cvta_generic_to_shared(where) 0
 struct uint4 { unsigned x, y, z, w; };
+struct int2 { int x, y; };
+static int2 make_int2(int x, int y) { return {x, y}; }
 struct Index { unsigned x, y, z; };
 static Index threadIdx, blockIdx, blockDim, gridDim;
 constexpr int MOST_WARPS = 9, MOST_THREADS = 32 * MOST_WARPS;

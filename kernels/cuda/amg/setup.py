@@ -7,16 +7,13 @@ from typing import Any, final
 import cupy
 import numpy as np
 
-from dsolver.kernels.amg import BlockSizes, Images, Places
+from dsolver.kernels.amg import BlockSizes, Images, Places, with_functions_of
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
-from dsolver.kernels.cuda.amg import pmis, points
+from dsolver.kernels.cuda.amg import couplings, pmis, points
 from dsolver.kernels.cuda.amg.aggregation.setup import CudaAggregation
-from dsolver.kernels.cuda.amg.boxes.box_rows import box_rows
-from dsolver.kernels.cuda.amg.boxes.open_rows import open_rows, raised
-from dsolver.kernels.cuda.amg.couplings import coarse_couplings, couplings, row_measures
-from dsolver.kernels.cuda.amg.interpolation import extended_interpolation
-from dsolver.kernels.cuda.amg.interpolation.paths import paths
+from dsolver.kernels.cuda.amg.boxes import box_rows, open_rows
+from dsolver.kernels.cuda.amg.interpolation import extended_interpolation, paths
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.readback import read_back
@@ -37,6 +34,9 @@ BLOCKS = 8
 
 
 @final
+@with_functions_of(
+    box_rows, couplings, extended_interpolation, mirrors, open_rows, paths, pmis, points, selection, windows
+)
 class CudaAlgebra(AmgKernels):
     """Set-up of levels without a lattice: the bits of the host's loops, whose threads do what has no kernels."""
 
@@ -44,55 +44,8 @@ class CudaAlgebra(AmgKernels):
         super().__init__(team, cupy.asarray)
         self.aggregation = CudaAggregation(team)
 
-    # -- coarse points -------------------------------------------------------------------------------------------------
-
-    box_rows = staticmethod(box_rows)
-    open_rows = staticmethod(open_rows)
-    raised = staticmethod(raised)
-    row_measures = staticmethod(row_measures)
-    couplings = staticmethod(couplings)
-    begun = staticmethod(pmis.begun)
-
     def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None) -> Any:
         return pmis.settled(a, below, bits, key, origin, state)
-
-    counted = staticmethod(pmis.counted)
-    paths = staticmethod(paths)
-
-    # -- points ------------------------------------------------------------------------------------------------------
-
-    damped = staticmethod(points.damped)
-    numbered = staticmethod(points.numbered)
-    states_of = staticmethod(points.states_of)
-    through = staticmethod(points.through)
-    leads = staticmethod(points.leads)
-    of_coarse = staticmethod(points.of_coarse)
-
-    # -- windows -------------------------------------------------------------------------------------------------------
-
-    outside = staticmethod(windows.outside)
-    distinct = staticmethod(windows.distinct)
-    ghosts = staticmethod(windows.ghosts)
-    places = staticmethod(windows.places)
-    relabeled = staticmethod(windows.relabeled)
-    slots = staticmethod(windows.slots)
-    named = staticmethod(windows.named)
-    used = staticmethod(windows.used)
-    numbered_ghosts = staticmethod(windows.numbered_ghosts)
-    stacked = staticmethod(windows.stacked)
-    padded = staticmethod(windows.padded)
-    around = staticmethod(windows.around)
-    selected = staticmethod(selection.selected)
-    begun_selection = staticmethod(selection.begun_selection)
-    parted = staticmethod(selection.parted)
-    nonempty = staticmethod(selection.nonempty)
-
-    # -- interpolation -------------------------------------------------------------------------------------------------
-
-    coarse_couplings = staticmethod(coarse_couplings)
-    interpolation = staticmethod(extended_interpolation.interpolation)
-    renamed = staticmethod(extended_interpolation.renamed)
-    kept_product = staticmethod(extended_interpolation.kept_product)
 
     # -- coarse rows ---------------------------------------------------------------------------------------------------
 
@@ -112,11 +65,11 @@ class CudaAlgebra(AmgKernels):
         blocks: BlockSizes | None = None,
         places: Places | None = None,
     ) -> Csr:
-        if blocks is None and places is not None:
-            return placed.numeric(places, pattern, a, b, columns, ascending=ascending)
-        if blocks is None:
+        if blocks and (made := block_products.numeric(pattern, a, b, columns, blocks, ascending=ascending)):
+            return made
+        if places is None:
             return product.numeric(pattern, a, b, columns, ascending=ascending)
-        return block_products.numeric(pattern, a, b, columns, blocks, ascending=ascending)
+        return placed.numeric(places, pattern, a, b, columns, ascending=ascending)
 
     def galerkin(
         self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False, blocks: BlockSizes | None = None
@@ -150,11 +103,6 @@ class CudaAlgebra(AmgKernels):
     def completed(self, half: Any, before: Images | None = None, below: int = 0) -> Csr:
         found: Csr = half.completed(before, below)
         return found
-
-    transposed = staticmethod(mirrors.transposed)
-    fill_lost = staticmethod(mirrors.fill_lost)
-    symmetrize = staticmethod(mirrors.symmetrize)
-    mirrored = staticmethod(mirrors.mirrored)
 
     def same(self, one: Any, other: Any) -> bool:
         count = len(one)

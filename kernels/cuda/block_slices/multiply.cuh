@@ -156,18 +156,15 @@ __device__ __forceinline__ void multiply(
         multiply<B, WIDE, KIND, false>(GIVEN, FINISHED, nullptr, count, rows);                                        \
     }
 
+#define WITH_DOT(B, END, WIDE, NAME, KIND)                                                                            \
+    KERNEL(NAME##_##B##END)(SLICES, FINISH, double* partials, int count, int rows) {                                  \
+        multiply<B, WIDE, KIND, true>(GIVEN, FINISHED, partials, count, rows);                                        \
+    }
+
 #define SPMV(B, END, WIDE)                                                                                            \
-    KERNEL(spmv_##B##END)(SLICES, const real* x, real* y, int count, int rows) {                                      \
-        const Finish finish{x, nullptr, nullptr, y, nullptr};                                                         \
-        multiply<B, WIDE, PRODUCT, false>(GIVEN, finish, nullptr, count, rows);                                       \
-    }                                                                                                                 \
-    KERNEL(spmv_dot_##B##END)(SLICES, const real* x, real* y, double* partials, int count, int rows) {                \
-        const Finish finish{x, nullptr, nullptr, y, nullptr};                                                         \
-        multiply<B, WIDE, PRODUCT, true>(GIVEN, finish, partials, count, rows);                                       \
-    }                                                                                                                 \
-    KERNEL(sweep_dot_##B##END)(SLICES, FINISH, double* partials, int count, int rows) {                               \
-        multiply<B, WIDE, SWEEP, true>(GIVEN, FINISHED, partials, count, rows);                                       \
-    }                                                                                                                 \
+    FINISHED_BY(B, END, WIDE, spmv, PRODUCT)                                                                          \
+    WITH_DOT(B, END, WIDE, spmv_dot, PRODUCT)                                                                         \
+    WITH_DOT(B, END, WIDE, sweep_dot, SWEEP)                                                                          \
     FINISHED_BY(B, END, WIDE, sum, SUM)                                                                               \
     FINISHED_BY(B, END, WIDE, residual, RESIDUAL)                                                                     \
     FINISHED_BY(B, END, WIDE, sweep, SWEEP)                                                                           \

@@ -39,18 +39,6 @@ class CudaBlockSlices(Finished, BlockSlices):
     def batched(self, width: int) -> Columns:
         return TogetherColumns(self, width, self._together) if self.block == 1 else super().batched(width)
 
-    def spmv(self, x: Array, y: Array) -> None:
-        launch_early(self._kernel("spmv"), self._grid, (WARPS * SLICE,), (*self._head, x, y, *self._tail))
-
-    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
-        arguments = (*self._head, x, y, self._partials, *self._tail)
-        launch_early(self._kernel("spmv_dot"), self._grid, (WARPS * SLICE,), arguments)
-        vectors(type_of(self.values)).sum(self._partials, len(self._partials), dot)
-
-    def jacobi_sweep_dot(self, w: Array, r: Array, x: Array, z: Array, dot: Array) -> None:
-        self._finish("sweep_dot", (x, r, w, z, NOTHING, self._partials))
-        vectors(type_of(self.values)).sum(self._partials, len(self._partials), dot)
-
     def add(self, x: Array, r: Array, y: Array) -> None:
         """y = r + A x; y may be r."""
         if self.block == 1 and self.row is None and len(self.values) <= SHORT * len(self.slices):
@@ -60,8 +48,11 @@ class CudaBlockSlices(Finished, BlockSlices):
         else:
             self._finish("sum", (x, r, NOTHING, y, NOTHING))
 
-    def _finish(self, name: str, vectors: tuple[Any, ...]) -> None:
-        launch_early(self._kernel(name), self._grid, (WARPS * SLICE,), (*self._head, *vectors, *self._tail))
+    def _finish(self, name: str, given: tuple[Any, ...], dot: Array | None = None) -> None:
+        partials = () if dot is None else (self._partials,)
+        launch_early(self._kernel(name), self._grid, (WARPS * SLICE,), (*self._head, *given, *partials, *self._tail))
+        if dot is not None:
+            vectors(type_of(self.values)).sum(self._partials, len(self._partials), dot)
 
     def _kernel(self, name: str) -> Any:
         file = PRODUCT if self.block == 1 else OF_BLOCKS

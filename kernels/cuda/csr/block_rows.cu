@@ -67,11 +67,7 @@ __device__ __forceinline__ void multiply(BLOCKS, const Finish finish, int nodes)
 
 // What transfers need.
 #define TRANSFER(T, R, C)                                                                                             \
-    extern "C" __global__ void __launch_bounds__(THREADS) spmv_##T##_##R##_##C(                                       \
-        BLOCKS, const real* x, real* y, int nodes                                                                     \
-    ) {                                                                                                               \
-        multiply<T, R, C, PRODUCT>(start, columns, values, {x, nullptr, nullptr, y, nullptr}, nodes);                 \
-    }                                                                                                                 \
+    FINISHED_BY(T, R, C, spmv, PRODUCT)                                                                               \
     FINISHED_BY(T, R, C, sum, SUM)
 
 #define MATRIX(T, B)                                                                                                  \

@@ -152,45 +152,34 @@ __device__ __forceinline__ void multiply(
 // in banded order; where they do not, x needs more of the first-level cache, which shared memory takes. Quadratic elements
 // took 0.96 with eight and 1.08 with six; rows without any order 1.15 and 0.93; a coarse graph, some of whose rows are in
 // several chunks, 1.28 and 1.07.
-#define SPMV(NAME, BLOCKS, CARRIES, WITH_DOT)                                                                         \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) NAME(                                               \
-        const Chunk* __restrict__ chunks, const unsigned short* ends, const unsigned short* near, const int* columns, \
-        const real* values, const real* x, real* y, double* parts                                                     \
-    ) {                                                                                                               \
-        const Finish finish{x, nullptr, nullptr, y, nullptr};                                                         \
-        multiply<PRODUCT, CARRIES, WITH_DOT>(chunks, ends, near, columns, values, finish, parts);                     \
-    }
-
-SPMV(spmv, 6, false, false)
-SPMV(spmv_close, 8, false, false)
-SPMV(spmv_dot, 6, false, true)
-SPMV(spmv_dot_close, 8, false, true)
-SPMV(spmv_carry, 6, true, false)
+#define CHUNKS                                                                                                        \
+    const Chunk* __restrict__ chunks, const unsigned short* ends, const unsigned short* near, const int* columns,     \
+        const real* values, FINISH
+#define THESE_CHUNKS chunks, ends, near, columns, values, FINISHED
 
 #define FINISHED_BY(NAME, BLOCKS, KIND)                                                                               \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) NAME(                                               \
-        const Chunk* __restrict__ chunks, const unsigned short* ends, const unsigned short* near, const int* columns, \
-        const real* values, FINISH                                                                                    \
-    ) {                                                                                                               \
-        multiply<KIND, false, false>(chunks, ends, near, columns, values, FINISHED, nullptr);                         \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) NAME(CHUNKS) {                                      \
+        multiply<KIND, false, false>(THESE_CHUNKS, nullptr);                                                          \
     }
 
-#define SWEEP_DOT(NAME, BLOCKS)                                                                                       \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) NAME(                                               \
-        const Chunk* __restrict__ chunks, const unsigned short* ends, const unsigned short* near, const int* columns, \
-        const real* values, FINISH, double* parts                                                                     \
-    ) {                                                                                                               \
-        multiply<SWEEP, false, true>(chunks, ends, near, columns, values, FINISHED, parts);                           \
+#define WITH_PARTS(NAME, BLOCKS, KIND, CARRIES)                                                                       \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) NAME(CHUNKS, double* parts) {                       \
+        multiply<KIND, CARRIES, !CARRIES>(THESE_CHUNKS, parts);                                                       \
     }
 
-SWEEP_DOT(sweep_dot, 6)
-SWEEP_DOT(sweep_dot_close, 6)
+FINISHED_BY(spmv, 6, PRODUCT)
+FINISHED_BY(spmv_close, 8, PRODUCT)
 FINISHED_BY(residual, 6, RESIDUAL)
 FINISHED_BY(residual_close, 8, RESIDUAL)
 FINISHED_BY(sweep, 6, SWEEP)
 FINISHED_BY(sweep_close, 8, SWEEP)
 FINISHED_BY(first, 6, FIRST)
 FINISHED_BY(first_close, 8, FIRST)
+WITH_PARTS(spmv_carry, 6, PRODUCT, true)
+WITH_PARTS(spmv_dot, 6, PRODUCT, false)
+WITH_PARTS(spmv_dot_close, 8, PRODUCT, false)
+WITH_PARTS(sweep_dot, 6, SWEEP, false)
+WITH_PARTS(sweep_dot_close, 6, SWEEP, false)
 
 // y[row] += the carries of the chunks before the one where the row ends, for every row that does not end where it begins.
 extern "C" __global__ void __launch_bounds__(THREADS) add_carries(

@@ -10,10 +10,9 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel, type_of
-from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.streams import launch_early
+from dsolver.kernels.cuda.sparse.blocks.rows import in_blocks
 from dsolver.kernels.cuda.sparse.finish import NOTHING, Finished, Launch, TogetherColumns
 from dsolver.kernels.cuda.vectors.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.compressed import LONGEST, Chunks, CompressedRows, count_of
@@ -21,11 +20,9 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 ROWS, CHUNKS, BATCHED = "csr/rows.cu", "csr/chunks.cu", "csr/batched.cu"
-BLOCK_ROWS, FIND = "csr/block_rows.cu", "csr/find_blocks.cu"
+BLOCK_ROWS: Final = "csr/block_rows.cu"
 OF_BLOCKS: Final = (8, 16, 32)
 """Threads of a row that there are kernels for where entries come in full blocks."""
-LANES_OF_SEARCH: Final = 8
-"""Lanes of a row of blocks that is looked at, as in find_blocks.cu."""
 LANES: Final = (1, 2, 4, 8, 16, 32)
 """Threads of a row that there are kernels for."""
 FEWEST: Final = 4
@@ -61,31 +58,22 @@ class CudaRows(Finished, CompressedRows):
     def batched(self, width: int) -> Columns:
         return TogetherColumns(self, width, self._together) if self.threads >= FEWEST else super().batched(width)
 
-    def spmv(self, x: Array, y: Array) -> None:
-        self._finish("spmv", (x, y))
-
-    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
-        arguments = (*self.entries, x, y, self._partials, self._rows)
-        launch_early(self._kernel("spmv_dot"), self._grid, (THREADS,), arguments)
-        vectors(self._dtype).sum(self._partials, self._grid[0], dot)
-
-    def jacobi_sweep_dot(self, w: Array, r: Array, x: Array, z: Array, dot: Array) -> None:
-        arguments = (*self.entries, x, r, w, z, NOTHING, self._partials, self._rows)
-        launch_early(self._kernel("sweep_dot"), self._grid, (THREADS,), arguments)
-        vectors(self._dtype).sum(self._partials, self._grid[0], dot)
-
     def add(self, x: Array, r: Array, y: Array) -> None:
         """y = r + A x; y may be r."""
         self._finish("sum", (x, r, NOTHING, y, NOTHING))
 
-    def _finish(self, name: str, vectors: tuple[Any, ...]) -> None:
-        if self.blocks is None:
-            launch_early(self._kernel(name), self._grid, (THREADS,), (*self.entries, *vectors, self._rows))
-            return
-        of, nodes = self.blocks, self.shape[0] // self.blocks.shape[0]
-        function = kernel(BLOCK_ROWS, f"{name}_{self.threads}_{of.shape[0]}_{of.shape[1]}", self._dtype)
-        arguments = (of.start, of.columns, self.entries.values, *vectors, np.int32(nodes))
-        launch_early(function, (_blocks(nodes * self.threads),), (THREADS,), arguments)
+    def _finish(self, name: str, given: tuple[Any, ...], dot: Array | None = None) -> None:
+        if dot is not None:
+            arguments = (*self.entries, *given, self._partials, self._rows)
+            launch_early(self._kernel(name), self._grid, (THREADS,), arguments)
+            vectors(self._dtype).sum(self._partials, self._grid[0], dot)
+        elif self.blocks is None:
+            launch_early(self._kernel(name), self._grid, (THREADS,), (*self.entries, *given, self._rows))
+        else:
+            of, nodes = self.blocks, self.shape[0] // self.blocks.shape[0]
+            function = kernel(BLOCK_ROWS, f"{name}_{self.threads}_{of.shape[0]}_{of.shape[1]}", self._dtype)
+            arguments = (of.start, of.columns, self.entries.values, *given, np.int32(nodes))
+            launch_early(function, (_blocks(nodes * self.threads),), (THREADS,), arguments)
 
     def diagonal(self, first: int = 0, items: int | None = None) -> Array:
         """The diagonal, 0 where a row has no such entry; from a first item on, where the others, of so many, are 1."""
@@ -161,16 +149,17 @@ class CudaChunks(Finished, Chunks):
 
     def spmv(self, x: Array, y: Array) -> None:
         if self.whole:
-            self._multiply("spmv", x, y)
-            return
-        self._multiply("spmv_carry", x, y)
-        arguments = (self.chunks, self.start, self.parts, y, np.int32(self.shape[0]), np.int32(self.count))
-        launch_early(kernel(CHUNKS, "add_carries", self._dtype), (_blocks(self.count),), (THREADS,), arguments)
+            super().spmv(x, y)
+        elif self.count:
+            function = kernel(CHUNKS, "spmv_carry", self._dtype)
+            arguments = (*self._head, x, NOTHING, NOTHING, y, NOTHING, self.parts)
+            launch_early(function, (self.count,), (THREADS,), arguments)
+            arguments = (self.chunks, self.start, self.parts, y, np.int32(self.shape[0]), np.int32(self.count))
+            launch_early(kernel(CHUNKS, "add_carries", self._dtype), (_blocks(self.count),), (THREADS,), arguments)
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
         if self.whole:
-            self._multiply("spmv_dot", x, y)
-            self.vectors.sum(self.parts, self.count, dot)
+            super().spmv_dot(x, y, dot)
         else:
             self.spmv(x, y)
             self.vectors.dot(x, y, dot)
@@ -179,19 +168,13 @@ class CudaChunks(Finished, Chunks):
     def finishes(self) -> bool:
         return self.whole
 
-    def jacobi_sweep_dot(self, w: Array, r: Array, x: Array, z: Array, dot: Array) -> None:
-        self._finish("sweep_dot", (x, r, w, z, NOTHING, self.parts))
-        self.vectors.sum(self.parts, self.count, dot)
-
-    def _finish(self, name: str, vectors: tuple[Any, ...]) -> None:
+    def _finish(self, name: str, given: tuple[Any, ...], dot: Array | None = None) -> None:
+        parts = () if dot is None else (self.parts,)
         if self.count:
             launch = kernel(CHUNKS, name + self.variant, self._dtype)
-            launch_early(launch, (self.count,), (THREADS,), (*self._head, *vectors))
-
-    def _multiply(self, name: str, x: Array, y: Array) -> None:
-        if self.count:
-            launch = kernel(CHUNKS, name + self.variant, self._dtype)
-            launch_early(launch, (self.count,), (THREADS,), (*self._head, x, y, self.parts))
+            launch_early(launch, (self.count,), (THREADS,), (*self._head, *given, *parts))
+        if dot is not None:
+            self.vectors.sum(self.parts, self.count, dot)
 
     @cached_property
     def _head(self) -> tuple[Any, ...]:
@@ -206,14 +189,10 @@ class CudaChunks(Finished, Chunks):
 
 def blocks_of_rows(matrix: Csr, columns: int, shape: tuple[int, int]) -> BlockPlaces | None:
     """The blocks of this shape in which all entries, columns ascending, come; None where some do not. It waits."""
-    (tall, wide), entries = shape, len(matrix.columns)
-    if not entries or matrix.size % tall or columns % wide or entries % (tall * wide):
+    if not len(matrix.columns) or columns % shape[1]:
         return None
-    nodes, known = matrix.size // tall, counters(1)
-    start, of_blocks = cupy.empty(nodes + 1, dtype=np.int64), cupy.empty(entries // (tall * wide), dtype=np.int32)
-    arguments = (*matrix[:2], *map(np.int32, (nodes, tall, wide)), start, of_blocks, known)
-    for_each(FIND, "find_blocks", nodes + 1, *arguments, lanes=LANES_OF_SEARCH)
-    return None if int(read_back(known)[0]) else BlockPlaces(shape=shape, start=start, columns=of_blocks)
+    (found,) = in_blocks((matrix, *shape))
+    return found and BlockPlaces(shape=shape, start=found.nodes.start, columns=found.nodes.columns)
 
 
 def chunks(matrix: Csr, columns: int, longest: int) -> CudaChunks:

@@ -62,29 +62,26 @@ __device__ __forceinline__ void multiply(CSR, const Finish finish, double* parti
         multiply<T, KIND, false>(start, columns, values, FINISHED, nullptr, rows);                                    \
     }
 
-#define SPMV(T)                                                                                                       \
-    extern "C" __global__ void __launch_bounds__(THREADS) spmv_##T(CSR, const real* x, real* y, int rows) {           \
-        multiply<T, PRODUCT, false>(start, columns, values, {x, nullptr, nullptr, y, nullptr}, nullptr, rows);        \
-    }                                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(THREADS) spmv_dot_##T(                                               \
-        CSR, const real* x, real* y, double* partials, int rows                                                       \
-    ) {                                                                                                               \
-        multiply<T, PRODUCT, true>(start, columns, values, {x, nullptr, nullptr, y, nullptr}, partials, rows);        \
-    }                                                                                                                 \
+#define WITH_DOT(T, NAME, KIND)                                                                                       \
+    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T(CSR, FINISH, double* partials, int rows) {       \
+        multiply<T, KIND, true>(start, columns, values, FINISHED, partials, rows);                                    \
+    }
+
+#define THREADS_OF_ROW(T)                                                                                             \
+    FINISHED_BY(T, spmv, PRODUCT)                                                                                     \
     FINISHED_BY(T, sum, SUM)                                                                                          \
     FINISHED_BY(T, residual, RESIDUAL)                                                                                \
     FINISHED_BY(T, sweep, SWEEP)                                                                                      \
-    extern "C" __global__ void __launch_bounds__(THREADS) sweep_dot_##T(CSR, FINISH, double* partials, int rows) {    \
-        multiply<T, SWEEP, true>(start, columns, values, FINISHED, partials, rows);                                   \
-    }                                                                                                                 \
-    FINISHED_BY(T, first, FIRST)
+    FINISHED_BY(T, first, FIRST)                                                                                      \
+    WITH_DOT(T, spmv_dot, PRODUCT)                                                                                    \
+    WITH_DOT(T, sweep_dot, SWEEP)
 
-SPMV(1)
-SPMV(2)
-SPMV(4)
-SPMV(8)
-SPMV(16)
-SPMV(32)
+THREADS_OF_ROW(1)
+THREADS_OF_ROW(2)
+THREADS_OF_ROW(4)
+THREADS_OF_ROW(8)
+THREADS_OF_ROW(16)
+THREADS_OF_ROW(32)
 
 // The place of a row's diagonal entry; -1 if it has none.
 __device__ __forceinline__ long long place_of(const long long* start, const int* columns, int row) {

@@ -3,6 +3,7 @@
 
 #include "slices.cuh"
 #include "sell/passes.cuh"
+#include "sell/ahead.cuh"
 #include "sell/half_sweeps.cuh"
 #include "hpcg/header.cuh"
 

@@ -2,6 +2,7 @@
 // in sweeps.cu; bytes are those of a 27-point matrix (8.125 an entry in run slices), a row.
 
 #include "slices.cuh"
+#include "sell/ahead.cuh"
 #include "sell/passes.cuh"
 
 // 48 registers a thread, of which none spill. With 12 blocks to a multiprocessor 30 to 50 bytes a thread did.

@@ -10,6 +10,7 @@
 #include "slices.cuh"
 #include "sums.cuh"
 #include "sell/passes.cuh"
+#include "sell/ahead.cuh"
 #include "sell/half_sweeps.cuh"
 
 // Launch bounds are set where they were measured to win (spmv_dot 5 %, sweeps up to 1 %); four columns in flight a thread is the

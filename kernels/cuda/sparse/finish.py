@@ -20,8 +20,40 @@ NOTHING: Final = np.uint64(0)
 """The address of an array that is not there."""
 
 
-class Finished(ABC):
-    """A format whose product may end in something else than y = A x."""
+class Finishing(ABC):
+    """A product that may end in something else than y = A x."""
+
+    def spmv(self, x: Array, y: Array) -> None:
+        """y = A x."""
+        self._finish("spmv", (x, NOTHING, NOTHING, y, NOTHING))
+
+    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
+        """y = A x, dot = x . y."""
+        self._finish("spmv_dot", (x, NOTHING, NOTHING, y, NOTHING), dot)
+
+    def residual(self, r: Array, x: Array, y: Array) -> None:
+        """y = r - A x."""
+        self._finish("residual", (x, r, NOTHING, y, NOTHING))
+
+    def jacobi_sweep(self, w: Array, r: Array, x: Array, z: Array) -> None:
+        """z = x + w (r - A x), w being the reciprocal of a diagonal."""
+        self._finish("sweep", (x, r, w, z, NOTHING))
+
+    def jacobi_sweep_dot(self, w: Array, r: Array, x: Array, z: Array, dot: Array) -> None:
+        """`jacobi_sweep`, and dot = r . z."""
+        self._finish("sweep_dot", (x, r, w, z, NOTHING), dot)
+
+    def jacobi_first(self, w: Array, r: Array, x: Array, y: Array) -> None:
+        """x = w r, y = r - A x."""
+        self._finish("first", (NOTHING, r, w, y, x))
+
+    @abstractmethod
+    def _finish(self, name: str, given: tuple[Any, ...], dot: Array | None = None) -> None:
+        """Launch the kernel of this name; given: `Finish` of finish.cuh; dot: of the kernels that make one."""
+
+
+class Finished(Finishing):
+    """A format with such a product."""
 
     def batched(self, width: int) -> Columns:
         """The kernels for vectors of so many columns."""
@@ -32,28 +64,8 @@ class Finished(ABC):
         """Whether its kernels see whole rows."""
         return True
 
-    def prepare_dots(self) -> None:  # noqa: B027  # not all make something
+    def prepare_dots(self) -> None:
         """Make now what the first dot product would make, so that it may be recorded before one has run."""
-
-    def residual(self, r: Array, x: Array, y: Array) -> None:
-        """y = r - A x."""
-        self._finish("residual", (x, r, NOTHING, y, NOTHING))
-
-    def jacobi_sweep(self, w: Array, r: Array, x: Array, z: Array) -> None:
-        """z = x + w (r - A x), w being the reciprocal of a diagonal."""
-        self._finish("sweep", (x, r, w, z, NOTHING))
-
-    @abstractmethod
-    def jacobi_sweep_dot(self, w: Array, r: Array, x: Array, z: Array, dot: Array) -> None:
-        """`jacobi_sweep`, and dot = r . z."""
-
-    def jacobi_first(self, w: Array, r: Array, x: Array, y: Array) -> None:
-        """x = w r, y = r - A x."""
-        self._finish("first", (NOTHING, r, w, y, x))
-
-    @abstractmethod
-    def _finish(self, name: str, vectors: tuple[Any, ...]) -> None:
-        """Launch the kernel of this name; vectors: `Finish` of finish.cuh."""
 
 
 @final
@@ -92,59 +104,24 @@ class Launch:
 
 
 @final
-class TogetherColumns(BatchedLaunches):
+class TogetherColumns(Finishing, BatchedLaunches):
     """Such a format for several columns, whose entries are read once for all; sums are those of one column."""
 
     def __init__(self, one: Any, width: int, launch: Launch) -> None:
         super().__init__(one, width)
         self._launch = launch
 
-    def spmv(self, x: Array, y: Array) -> None:
-        """y = A x."""
-        self._finish("spmv", x, y)
-
     def add(self, x: Array, r: Array, y: Array) -> None:
         """y = r + A x; y may be r."""
-        self._finish("sum", x, y, r=r)
+        self._finish("sum", (x, r, NOTHING, y, NOTHING))
 
-    def residual(self, r: Array, x: Array, y: Array) -> None:
-        self._finish("residual", x, y, r=r)
-
-    def jacobi_sweep(self, w: Array, r: Array, x: Array, z: Array) -> None:
-        """See `Finished.jacobi_sweep`; w is of all columns."""
-        self._finish("sweep", x, z, r=r, w=w)
-
-    def jacobi_first(self, w: Array, r: Array, x: Array, y: Array) -> None:
-        """See `Finished.jacobi_first`; w is of all columns."""
-        self._finish("first", NOTHING, y, r=r, w=w, kept=x)
-
-    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
-        """y = A x, dot = x . y."""
-        self._finish("spmv_dot", x, y, dot=dot)
-
-    def jacobi_sweep_dot(self, w: Array, r: Array, x: Array, z: Array, dot: Array) -> None:
-        """See `Finished.jacobi_sweep_dot`; w is of all columns."""
-        self._finish("sweep_dot", x, z, r=r, w=w, dot=dot)
-
-    def _finish(
-        self,
-        name: str,
-        x: Any,
-        y: Array,
-        *,
-        r: Any = NOTHING,
-        w: Any = NOTHING,
-        kept: Any = NOTHING,
-        dot: Array | None = None,
-    ) -> None:
+    def _finish(self, name: str, given: tuple[Any, ...], dot: Array | None = None) -> None:
         launch = self._launch
-        apart = (np.int64(0 if a is NOTHING else a.strides[0] // a.itemsize) for a in (x, y))
-        arguments = (*launch.head, x, r, w, y, kept, *apart)
+        apart = (np.int64(0 if a is NOTHING else a.strides[0] // a.itemsize) for a in (given[0], given[3]))
+        parts: Any = None if dot is None else self.kept("partials", lambda: cupy.zeros((self.width, launch.parts)))
         function = kernel(launch.file, name + launch.end, launch.dtype, self.width)
-        if dot is None:
-            launch_early(function, launch.grid, (launch.threads,), (*arguments, *launch.tail))
-            return
-        partials = self.kept("partials", lambda: cupy.zeros((self.width, launch.parts)))
-        launch_early(function, launch.grid, (launch.threads,), (*arguments, partials, *launch.tail))
-        for number in range(self.width):
-            vectors(launch.dtype).sum(partials[number], launch.parts, dot[number])
+        arguments = (*launch.head, *given, *apart, *(() if parts is None else (parts,)), *launch.tail)
+        launch_early(function, launch.grid, (launch.threads,), arguments)
+        if dot is not None:
+            for number, own in enumerate(parts):
+                vectors(launch.dtype).sum(own, launch.parts, dot[number])

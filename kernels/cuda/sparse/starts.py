@@ -27,6 +27,14 @@ def add_up(start: Array, total: Any = NOTHING) -> None:
     _begins(start[1:], start, total)
 
 
+def starts_of_lists(lengths: Array, totals: Array) -> Array:
+    """Begins for each list of lengths, int32 (rows, lists) of at least one row: int64 (lists, rows + 1)."""
+    rows, lists = lengths.shape
+    out = cupy.empty((lists, rows + 1), dtype=np.int64)
+    _add_up(lengths, rows, lists, out, totals, shift=1)
+    return out
+
+
 def starts_of(lengths: Array, total: Any = NOTHING) -> Array:
     """Begins of rows of lengths, int64 (rows + 1,); of int8 states, coarse points are counted. total: of `add_up`."""
     start = cupy.empty(len(lengths) + 1, dtype=np.int64)

@@ -18,23 +18,23 @@ from dsolver.kernels.formats.stencil.rows import Triple
 from dsolver.kernels.lattice.star import StarTransfer
 
 STAR_LANES, STAR_LINES, STAR_PLANES, STAR_THREADS = 32, 32, 6, 512
-"""A block's pairs along x, lines, planes in shared memory and threads: as in star.cu."""
+"""A block's pairs along x, lines, planes in shared memory and threads: as in star.cuh."""
 THREADS = (32, 8)
 """A block of a color's pass, along x and y."""
 STAR_KERNELS = (("star_down", "star_up"), ("star_down_beside", "star_up_beside"))
 """Without neighbors, and beside some."""
-_FILES = dict.fromkeys((*STAR_KERNELS[0], *STAR_KERNELS[1]), "star.cu") | dict.fromkeys(
-    ("star_march", "box_march"), "march.cu"
-)
+_FILES = {"star_march": "march", "box_march": "march"} | {
+    name: name.removesuffix("_beside") for names in STAR_KERNELS for name in names
+}
 
 
 def function(name: str, dtype: str) -> Any:
     """A kernel for a value type."""
-    return kernel("stencil/" + _FILES.get(name, "stencil.cu"), name, dtype)
+    return kernel(f"stencil/{_FILES.get(name, 'stencil')}.cu", name, dtype)
 
 
 def star_bytes(dtype: np.dtype[Any]) -> int:
-    """Shared memory of a block of star.cu."""
+    """Shared memory of a block of star.cuh."""
     return STAR_PLANES * 2 * STAR_LINES * STAR_LANES * dtype.itemsize
 
 
@@ -126,8 +126,8 @@ class CudaTransfer(Format):
     """A star between two levels, with its kernels and their launches."""
 
     transfer: StarTransfer
-    arguments: tuple[Any, Any, Any]  # `Stencil`, `Corners` and the weights of corners, as in star.cu
-    around: Any | None  # `Vector` of r in star.cu without its addresses; None where there are no neighbors
+    arguments: tuple[Any, Any, Any]  # `Stencil`, `Corners` and the weights of corners, as in star.cuh
+    around: Any | None  # `Vector` of r in star.cuh without its addresses; None where there are no neighbors
     down: tuple[Triple, Any]  # grid and planes of a block going down
     up: tuple[Triple, Any]
     vectors: CudaVectors

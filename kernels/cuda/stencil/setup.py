@@ -196,7 +196,7 @@ def _argument(stencil: ConstantStencil, dtype: np.dtype[Any]) -> Any:
 
 
 def _vector(chunk: Around) -> Any:
-    """`Vector` in star.cu, a structure of one item, without its addresses."""
+    """`Vector` in star.cuh, a structure of one item, without its addresses."""
     fields: list[Any] = [("lo", np.int32, 3), ("n", np.int32, 3), ("grid", np.int32, 3), ("wraps", np.int32)]
     fields += [("first", np.int32, 27), ("apart", np.int64), ("values", np.uint64), ("halo", np.uint64)]
     out = np.zeros(1, np.dtype(fields, align=True))

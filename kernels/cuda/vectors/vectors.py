@@ -15,7 +15,7 @@ import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
-from dsolver.kernels.cuda.launch.loader import kernel, type_of
+from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel, type_of
 from dsolver.kernels.cuda.launch.scratch import Scratch
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors.columns import combine, gram, squares, times
@@ -23,7 +23,6 @@ from dsolver.kernels.cuda.vectors.groups import group_sums, less_means
 from dsolver.kernels.formats.layout import SLICE, Array, HaloLayout, Layout, Route
 from dsolver.kernels.vectors import Vectors
 
-THREADS = 256
 MOST_BLOCKS = 2048
 """Blocks of a vector kernel: two waves on a large device, and as many partial sums as one block adds quickly."""
 ITEMS_OF_BLOCK = THREADS * 4
@@ -91,17 +90,13 @@ class CudaVectors(Vectors):
         self.items("gather", len(plan.send_rows), plan.send_rows, x, buffer)
 
     def dot(self, x: Array, y: Array, dot: Array) -> None:
-        size = len(x)
-        launch_early(self._function("dot"), *grid_of(size), (x, y, np.int64(size), *self.scratch.here(), dot))
+        self._summed("dot", len(x), x, y, dot)
 
     def dot_narrowed(self, x: Array, y: Array, dot: Array) -> None:
-        size = len(x)
-        launch_early(self._function("dot_narrowed"), *grid_of(size), (x, y, np.int64(size), *self.scratch.here(), dot))
+        self._summed("dot_narrowed", len(x), x, y, dot)
 
     def dot_plus(self, x: Array, y: Array, sign: float, u: Array, v: Array, dot: Array) -> None:
-        size = len(x)
-        arguments = (x, y, np.float64(sign), u, v, np.int64(size), *self.scratch.here(), dot)
-        launch_early(self._function("dot_plus"), *grid_of(size), arguments)
+        self._summed("dot_plus", len(x), x, y, np.float64(sign), u, v, dot)
 
     def total(self, parts: Array, total: Array) -> None:
         launch_early(self._function("total"), (1,), (1,), (parts, total, np.int32(len(parts))))
@@ -155,8 +150,7 @@ class CudaVectors(Vectors):
 
     def gathered_dot(self, places: Array, x: Array, values: Array, dot: Array) -> None:
         if size := len(places):
-            arguments = (places, x, values, np.int64(size), *self.scratch.here(), dot)
-            launch_early(self._function("gathered_dot"), *grid_of(size), arguments)
+            self._summed("gathered_dot", size, places, x, values, dot)
 
     gram = staticmethod(gram)
     squares = staticmethod(squares)
@@ -191,8 +185,12 @@ class CudaVectors(Vectors):
 
     def sum(self, parts: Array, size: int, dot: Array) -> None:
         """dot = the sum of so many parts."""
-        arguments = (parts, np.int64(size), *self.scratch.here(), dot)
-        launch_early(self._function("sum"), *grid_of(size), arguments)
+        self._summed("sum", size, parts, dot)
+
+    def _summed(self, name: str, size: int, *arguments: Any) -> None:
+        """A vector kernel that adds up what it makes of so many items; the last argument is where their sum comes."""
+        given = (*arguments[:-1], np.int64(size), *self.scratch.here(), arguments[-1])
+        launch_early(self._function(name), *grid_of(size), given)
 
 
 @final
@@ -225,7 +223,6 @@ def narrowed(values: Array, dtype: np.dtype[Any]) -> Array:
 def cast(wide: Array, dtype: np.dtype[Any], *, checked: bool = False) -> Array:
     """float64 in another type; checked: as a diagonal, with NaN where it leaves the type's range."""
     out = cupy.empty(wide.shape, dtype)
-    if wide.size:
-        arguments = (wide, np.int64(wide.size), np.int32(checked), out)
-        kernel("vectors/vectors.cu", "cast", type_of(out))((-(-wide.size // THREADS),), (THREADS,), arguments)
+    arguments = wide, np.int64(wide.size), np.int32(checked), out
+    for_each("vectors/vectors.cu", "cast", wide.size, *arguments, dtype=type_of(out))
     return out

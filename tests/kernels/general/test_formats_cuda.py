@@ -106,7 +106,9 @@ def test_products_of_rows(hosts: dict[str, Host], name: str) -> None:
         blocks = -(-rows.size * threads // 256)
         product_of(
             matrix,
-            lambda x, y, t=threads, n=blocks: hosts["csr/rows.cu"](f"spmv_{t}", n, 256, *rows, x, y, rows.size),
+            lambda x, y, t=threads, n=blocks: hosts["csr/rows.cu"](
+                f"spmv_{t}", n, 256, *rows, x, None, None, y, None, rows.size
+            ),
         )
 
 
@@ -136,7 +138,8 @@ def test_chunks(hosts: dict[str, Host], name: str) -> None:
     parts = np.full(text.count, np.nan)
 
     def call(x: Any, y: Any, product: str) -> None:
-        host(product, text.count, 256, table, ends, near, rows.columns, rows.values, x, y, parts)
+        given = (table, ends, near, rows.columns, rows.values, x, None, None, y, None)
+        host(product, text.count, 256, *given, *(() if text.whole else (parts,)))
         if not text.whole:
             host("add_carries", text.count // 256 + 1, 256, table, rows.start, parts, y, rows.size, text.count)
 
@@ -201,7 +204,7 @@ def test_pairs_of_short_slices_have_the_bits_of_single_ones(hosts: dict[str, Hos
 
 
 def multiply(host: Host, head: tuple[Any, ...], tail: tuple[int, int], x: Any, y: Any) -> None:
-    host(*head, x, y, *tail)
+    host(*head, x, None, None, y, None, *tail)
 
 
 @pytest.mark.gpu

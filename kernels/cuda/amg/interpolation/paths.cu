@@ -2,6 +2,7 @@
 
 #include "sparse/table.cuh"
 #include "sparse/staged.cuh"
+#include "amg/interpolation/terms.cuh"
 #include "amg/interpolation/rows.cuh"
 
 constexpr double LEADING = 67108864.0;   // 2^26: a sum counts paths of the one direction, and this times those of the other

@@ -1,5 +1,6 @@
 // A look at a matrix that searches nothing.
 
+#include "csr/look/found.cuh"
 #include "csr/look/look.cuh"
 
 // Everything, where the sums of mixed entries tell of mirror images. Instructions take the time, so an entry has few: what few

@@ -1,5 +1,6 @@
 // Looks at a matrix that searches mirror images, and what few matrices need.
 
+#include "csr/look/found.cuh"
 #include "csr/look/look.cuh"
 
 // A column that is in the matrix and on no diagonal.

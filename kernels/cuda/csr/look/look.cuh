@@ -10,31 +10,12 @@
 //
 // Nothing is taken for granted: rows whose pointers lead astray are counted and left, and so are columns that are none. Sums
 // carry what rounding takes from them, so neither the number of threads nor the order changes them.
+// Needs csr/look/found.cuh.
 
-constexpr int THREADS = 256, WARP = 32, WARPS = THREADS / WARP;
 constexpr int BLOCKS = 4;           // that share a multiprocessor: what is searched comes late, so many have to wait
-constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr long long LONG = 1024;    // entries from which on the threads of a block share a row
 constexpr double LARGEST = 1.7976931348623157e308;
 constexpr unsigned long long INFINITE = 0x7ffull << 52;   // bits of an infinite number; those of NaN are more
-
-struct Sum {
-    double high, low;   // what rounding took is in `low`
-
-    __device__ __forceinline__ void add(double value) {
-        const double total = high + value, part = total - high;
-        low += (high - (total - part)) + (value - part);
-        high = total;
-    }
-    __device__ __forceinline__ void add(Sum other) {
-        add(other.high);
-        low += other.low;
-    }
-    __device__ __forceinline__ double value() const { return high + low; }
-    __device__ __forceinline__ Sum of_lane(int distance) const {
-        return {__shfl_xor_sync(ALL_LANES, high, distance), __shfl_xor_sync(ALL_LANES, low, distance)};
-    }
-};
 
 // Rows and entries of a matrix. `entries`: how many there are at most.
 struct Rows {
@@ -65,166 +46,6 @@ struct Rows {
         return likely >= max(start[j], 0ll) && likely < entries && columns[likely] == i ? likely : find(j, i);
     }
 };
-
-// Sums over a row's entries.
-struct RowSums {
-    Sum total, size;
-    double diagonal;
-
-    __device__ __forceinline__ void add(double value, bool on_diagonal) {
-        total.add(value);
-        size.add(fabs(value));
-        if (on_diagonal) diagonal += value;
-    }
-    __device__ __forceinline__ void add(const RowSums& other) {
-        total.add(other.total);
-        size.add(other.size);
-        diagonal += other.diagonal;
-    }
-    __device__ __forceinline__ RowSums of_lane(int distance) const {
-        return {total.of_lane(distance), size.of_lane(distance), __shfl_xor_sync(ALL_LANES, diagonal, distance)};
-    }
-    __device__ __forceinline__ bool cancel(double canceled) const {
-        return fabs(total.value()) <= canceled * size.value();
-    }
-};
-
-// Sums over a row's entries and over its positive ones: magnitudes follow, and few entries meet both sums where most are negative.
-// A diagonal that is not positive is 0.
-struct SignedSums {
-    Sum total, positive;
-    double diagonal;
-
-    __device__ __forceinline__ void add(double value, bool on_diagonal) {
-        total.add(value);
-        if (__builtin_expect(value > 0.0, 0)) {
-            positive.add(value);
-            if (on_diagonal) diagonal = value;
-        }
-    }
-    __device__ __forceinline__ void add(const SignedSums& other) {
-        total.add(other.total);
-        positive.add(other.positive);
-        diagonal += other.diagonal;
-    }
-    __device__ __forceinline__ SignedSums of_lane(int distance) const {
-        return {total.of_lane(distance), positive.of_lane(distance), __shfl_xor_sync(ALL_LANES, diagonal, distance)};
-    }
-    __device__ __forceinline__ RowSums of_row() const {
-        RowSums sums = {total, {2.0 * positive.high, 2.0 * positive.low}, diagonal};
-        sums.size.add(Sum{-total.high, -total.low});
-        return sums;
-    }
-};
-
-// Where something was found first: an entry, a row; all ones where nothing was.
-struct Firsts {
-    unsigned long long outside, infinite, empty, hollow;
-};
-
-__device__ __forceinline__ void note(unsigned long long& first, unsigned long long here) {
-    if (here < static_cast<volatile unsigned long long&>(first)) atomicMin(&first, here);
-}
-
-// Sums of mixed entries above the diagonal, less those below, modulo 2^64.
-struct Mixed {
-    unsigned long long one, other;
-
-    // A number in two words times an odd factor, and the upper word upon the lower one: bijections.
-    static __device__ __forceinline__ void turn(unsigned& low, unsigned& high, unsigned factor) {
-        const unsigned long long product = static_cast<unsigned long long>(low) * factor;
-        high = high * factor + static_cast<unsigned>(product >> 32);
-        low = static_cast<unsigned>(product) ^ high;
-    }
-    // After four turns each bit has turned each bit of the result in half of all cases; after three it has not. The complement
-    // where `below` has all bits.
-    static __device__ __forceinline__ unsigned long long mixed(
-        unsigned low, unsigned high, unsigned a, unsigned b, unsigned c, unsigned d, unsigned below
-    ) {
-        turn(low, high, a);
-        turn(low, high, b);
-        turn(low, high, c);
-        turn(low, high, d);
-        return static_cast<unsigned long long>(high ^ below) << 32 | (low ^ below);
-    }
-
-    // An entry in row and column, of which `below` says whether it is below the diagonal, by all bits; -0 is 0. Of one that is
-    // below the complement is added: with the one that `settle` adds it has been taken away. All factors are odd, at random.
-    __device__ __forceinline__ void add(unsigned row, unsigned column, double value, unsigned below) {
-        const unsigned near = min(row, column), far = max(row, column);
-        const unsigned long long bits = __double_as_longlong(value + 0.0);
-        const unsigned low = static_cast<unsigned>(bits), high = static_cast<unsigned>(bits >> 32);
-        const unsigned a = low ^ near * 0x9e3779b1u, b = high ^ far * 0x7feb352du;
-        const unsigned c = high ^ far * 0x165667b1u, d = low ^ near * 0x846ca68bu;
-        one += mixed(a, b, 0x85ebca6bu, 0xc2b2ae35u, 0x27d4eb2fu, 0x2545f491u, below);
-        other += mixed(c, d, 0xcc9e2d51u, 0x1b873593u, 0xd6e8feb9u, 0x9fb21c65u, below);
-    }
-    // After so many entries below the diagonal.
-    __device__ __forceinline__ void settle(unsigned count) {
-        one += count;
-        other += count;
-    }
-    __device__ __forceinline__ void add(const Mixed& more) {
-        one += more.one;
-        other += more.other;
-    }
-};
-
-// What a thread, a warp, a block has found: the names are those of look.py. Counts of a block fit in 32 bits.
-struct Found {
-    double largest, difference;
-    Sum positive, dominance;
-    Mixed mixed;
-    int pointers, outside, descending, repeated, infinite, empty, hollow, negative, opened, unmatched, upper, lower;
-
-    __device__ __forceinline__ void merge(const Found& other) {
-        largest = fmax(largest, other.largest);
-        difference = fmax(difference, other.difference);
-        positive.add(other.positive);
-        dominance.add(other.dominance);
-        mixed.add(other.mixed);
-        pointers += other.pointers;
-        outside += other.outside;
-        descending += other.descending;
-        repeated += other.repeated;
-        infinite += other.infinite;
-        empty += other.empty;
-        hollow += other.hollow;
-        negative += other.negative;
-        opened += other.opened;
-        unmatched += other.unmatched;
-        upper += other.upper;
-        lower += other.lower;
-    }
-};
-
-constexpr int WORDS = sizeof(Found) / sizeof(int);
-union Words {
-    Found found;
-    int word[WORDS];
-};
-
-// What all threads of the block have found, to `out`. A fixed tree.
-__device__ void report(Found mine, int* out) {
-    __shared__ int of_warp[WARPS][WORDS];
-    Words words;
-    for (int distance = WARP / 2; distance > 0; distance /= 2) {
-        words.found = mine;
-        for (int w = 0; w < WORDS; ++w) words.word[w] = __shfl_xor_sync(ALL_LANES, words.word[w], distance);
-        mine.merge(words.found);
-    }
-    words.found = mine;
-    if (threadIdx.x % WARP == 0)
-        for (int w = 0; w < WORDS; ++w) of_warp[threadIdx.x / WARP][w] = words.word[w];
-    __syncthreads();
-    if (threadIdx.x != 0) return;
-    for (int warp = 1; warp < WARPS; ++warp) {
-        for (int w = 0; w < WORDS; ++w) words.word[w] = of_warp[warp][w];
-        mine.merge(words.found);
-    }
-    words.found = mine;
-    for (int w = 0; w < WORDS; ++w) out[w] = words.word[w];
-}
 
 // Entry `offset` of a row, whose first one is entry `first` of all, and the column of the one before it; of the first one a column
 // that is smaller than any other.

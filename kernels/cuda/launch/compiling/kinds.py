@@ -48,7 +48,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         sparse/products/alone/alone.cu float64 make_alone
         amg/interpolation/paths.cu float64 paths_1 paths_8 paths_32 unpack
         sparse/starts.cu float64 sum_tiles_states add_up_states sum_tiles_int64 add_up_int64
-        sparse/starts.cu float64 sum_tiles_int32 add_up_int32 sum_tiles_halves add_up_halves take
+        sparse/starts.cu float64 sum_tiles_halves add_up_halves take
         amg/couplings.cu float64 measure couple_1 count_coarse_1 fill_coarse_1
         amg/couplings.cu float64 couple_8 count_coarse_8 fill_coarse_8
         amg/pmis.cu float64 begin settle_1 settle_8
@@ -83,8 +83,8 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
     """),
     "grids": _programs("""
         lattice/halving/star.cu float64 galerkin_star
-        stencil/star.cu float32 star_up
-        stencil/star.cu float32 star_down
+        stencil/star_up.cu float32 star_up
+        stencil/star_down.cu float32 star_down
         lattice/halving/interpolation.cu float64 interpolate_star
         lattice/halving/interpolation.cu float64 interpolate_box
         sell/sweeps.cu float32 forward_from_zero
@@ -96,7 +96,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         checkered/parities.cu float32 pick restrict_full_7 prolong_add
         sell/assembly/assembly.cu float32 measure_local fill_local refill_local
         sell/assembly/assembly.cu float32 measure_rectangle fill_rectangle
-        sell/assembly/assembly.cu float64 lattice_order shapes begins pack_headers rows_to_visit
+        sell/assembly/assembly.cu float64 lattice_order shapes pack_headers rows_to_visit
         faces/passes.cu float32 divide solve upper_residual spmv
         faces/passes.cu float32 residual jacobi_sweep_dot
         faces/passes.cu float64 spmv_dot spmv
@@ -134,6 +134,7 @@ ALWAYS: Final = _programs("""
     amg/dense.cu float64 dense_rows dense_matrix keep pivot_block panels eliminate
     sell/multigrid.cu float32 dense_product move
     sell/assembly/assembly.cu float64 plain_order
+    sparse/starts.cu float64 sum_tiles_int32 add_up_int32
 """)
 """Programs that every kind needs."""
 

@@ -59,81 +59,18 @@ extern "C" __global__ void list_set(
     if (i < count && flags[i] && start[i] < room) places[start[i]] = i;
 }
 
-// How many entry columns and column numbers slices have.
-struct Counts {
-    long long width, columns;
-};
-
-constexpr int SCANNED = 1024;   // threads of a block at most
-
-// The counts of all items of a block up to each one, itself included.
-__device__ __forceinline__ Counts counted_to(Counts own) {
-    __shared__ Counts sums[SCANNED];
-    const int me = threadIdx.x, count = blockDim.x;
-    sums[me] = own;
-    __syncthreads();
-    for (int distance = 1; distance < count; distance *= 2) {
-        const Counts before = me < distance ? Counts{0, 0} : sums[me - distance];
-        __syncthreads();
-        sums[me].width += before.width;
-        sums[me].columns += before.columns;
-        __syncthreads();
-    }
-    const Counts found = sums[me];
-    __syncthreads();
-    return found;
-}
-
-__device__ __forceinline__ Counts counts_of(const int* ends, const unsigned char* runs, int sections, int s) {
-    const int width = ends[(s + 1) * sections - 1];
-    return {width, runs[s] ? width : width * SLICE};
-}
-
-// Where a slice's upper part begins, the counts of each block of slices, and the widest slice: 17 bytes a slice.
+// Where a slice's upper part begins, how many column numbers and values it has, and the widest slice: 17 bytes a slice.
 extern "C" __global__ void shapes(
-    const int* __restrict__ ends, const unsigned char* __restrict__ runs, int sections, int slices, int* upper,
-    Counts* blocks, Found* found
+    const int* __restrict__ ends, const unsigned char* __restrict__ runs, int sections, int slices, int* upper, int2* sizes,
+    Found* found
 ) {
-    const int s = blockIdx.x * blockDim.x + threadIdx.x;
-    Counts own = {0, 0};
+    const int s = blockIdx.x * blockDim.x + threadIdx.x, width = s < slices ? ends[(s + 1) * sections - 1] : 0;
     if (s < slices) {
         upper[s] = ends[s * sections];
-        own = counts_of(ends, runs, sections, s);
+        sizes[s] = make_int2(runs[s] ? width : width * SLICE, width * SLICE);
     }
-    const int widest = __reduce_max_sync(ALL_LANES, static_cast<int>(own.width));
+    const int widest = __reduce_max_sync(ALL_LANES, width);
     if (lane_number() == 0 && found->widest < widest) atomicMax(&found->widest, widest);
-    own = counted_to(own);
-    if (threadIdx.x == blockDim.x - 1) blocks[blockIdx.x] = own;
-}
-
-// Where the values and columns of each slice begin: 25 bytes a slice, and every block adds up those before it, which are
-// a thousandth of the slices.
-extern "C" __global__ void begins(
-    const int* __restrict__ ends, const unsigned char* __restrict__ runs, const Counts* __restrict__ blocks,
-    int sections, int slices, long long* __restrict__ start, long long* __restrict__ column_start, Found* found
-) {
-    const int s = blockIdx.x * blockDim.x + threadIdx.x;
-    __shared__ Counts before;
-    Counts part = {0, 0};
-    for (unsigned b = threadIdx.x; b < blockIdx.x; b += blockDim.x) {
-        part.width += blocks[b].width;
-        part.columns += blocks[b].columns;
-    }
-    part = counted_to(part);
-    if (threadIdx.x == blockDim.x - 1) before = part;
-    __syncthreads();
-    const Counts own = s < slices ? counts_of(ends, runs, sections, s) : Counts{0, 0};
-    const Counts to = counted_to(own);
-    if (s >= slices) return;
-    const long long width = before.width + to.width, columns = before.columns + to.columns;
-    start[s] = (width - own.width) * SLICE;
-    column_start[s] = columns - own.columns;
-    if (s == slices - 1) {
-        start[slices] = width * SLICE;
-        column_start[slices] = columns;
-        found->values = width;
-        found->columns = columns;
-    }
 }
 
 // What the matrix passes know of a slice, in the order in which a pass visits the slices.

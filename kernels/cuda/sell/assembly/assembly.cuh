@@ -115,7 +115,7 @@ struct Candidates {
 
 // What is found of all slices together.
 struct Found {
-    long long columns, values;   // how many there are; of values, `SLICE`s
+    long long columns, values;   // how many there are
     int from_end;                // how far from a vector's end the first position with a zero diagonal is; 0 for none
     int widest;                  // entry columns of the widest slice
 };

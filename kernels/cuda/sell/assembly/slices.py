@@ -13,13 +13,12 @@ from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
 from dsolver.kernels.cuda.launch.loader import for_each, kernel
 from dsolver.kernels.cuda.launch.schedule import warps
 from dsolver.kernels.cuda.launch.tables import kept_of, table
+from dsolver.kernels.cuda.sparse.starts import starts_of_lists
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.sell import WIDEST, Slices, checked_width
 
 FILE = "sell/assembly/assembly.cu"
-SCANNED = 1024
-"""Threads of a block that adds up slices' lengths, as assembly.cu says too."""
 ANY = "float64"
 """The value type with which kernels are compiled that read and write none."""
 
@@ -65,20 +64,17 @@ def filled(
     last = (np.uintp(0) if order is None else order,) if part.ordered else ()
     measure, fill = _of_part(part, dtype)
     measure(*warps(count), (*head, *measured, np.int32(runs), found, *more, *last))
-    upper = cupy.empty(count, dtype=np.int32)
-    start, column_start = cupy.empty((2, count + 1), dtype=np.int64)
-    scanned, numbers = ((-(-count // SCANNED),), (SCANNED,)), (np.int32(part.sections), np.int32(count))
-    blocks = cupy.empty((*scanned[0], 2), dtype=np.int64)
-    kernel(FILE, "shapes", ANY)(*scanned, (*measured, *numbers, upper, blocks, found))
-    kernel(FILE, "begins", ANY)(*scanned, (*measured, blocks, *numbers, start, column_start, found))
+    upper, sizes = cupy.empty(count, dtype=np.int32), cupy.empty((count, 2), dtype=np.int32)
+    for_each(FILE, "shapes", count, *measured, np.int32(part.sections), np.int32(count), upper, sizes, found)
+    column_start, start = starts_of_lists(sizes, found[:2])
     counted = foreseen_numbers(found)
-    length, values_of_lane = (int(number) for number in counted[:2])
+    length, size = (int(number) for number in counted[:2])
     bad, widest = (int(number) for number in counted[2:].view(np.int32))
     checked_width(widest, part.widest)
     if length >= 2**32:  # `Header` in slices.cuh counts columns in 32 bits
         raise ValueError(f"a chunk of {int(of_rows[2])} rows has too many entries for one GPU: cut the grid further")
-    values, columns = cupy.empty(values_of_lane * SLICE, dtype), cupy.empty(length, dtype=np.int32)
-    room = (found, np.int64(values_of_lane), np.int64(length))
+    values, columns = cupy.empty(size, dtype), cupy.empty(length, dtype=np.int32)
+    room = (found, np.int64(size), np.int64(length))
     places = (*measured, start, column_start, values, columns, *room)
     fill(*warps(count), (*head, *places, *last))
     return Slices(start=start, upper=upper, column_start=column_start, values=values, columns=columns), ends, bad

@@ -52,11 +52,11 @@ def product(a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, ascending: bool
     return plain or made.plain
 
 
-def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, ascending: bool = True) -> Csr:
-    """A B again, of matrices with new values in the same places: see `product` and `products.numeric`."""
+def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, ascending: bool = True) -> Csr | None:
+    """A B again, of new values in the same places: see `products.numeric`; None where `product` makes it by numbers."""
     left, right, known = factors(a, b, columns, blocks, pattern)
     if left is None or right is None or known is None:
-        return scalar.numeric(pattern, a, b, columns, ascending=ascending)
+        return None
     made, _ = values(left, right, columns, known.nodes, ascending=ascending)
     return pattern._replace(values=made.nodes.values)
 

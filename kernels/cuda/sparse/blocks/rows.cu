@@ -1,36 +1,31 @@
 // Rows of full blocks: a graph of nodes from compressed rows, and these from a graph.
 
-constexpr int LANES = 16;   // of a row of blocks, in `graph`
+constexpr int LANES = 8;   // of a row of blocks, in `graph`
 constexpr int WARP = 32;
 
-// The blocks of each row of blocks, by the first row of each: its first entry's column in units of blocks. `wrong` becomes
-// one where the rows are not blocks of `rows` x `columns` entries: rows as long as each other, the same columns in each, and
-// these in runs that begin at multiples of `columns`. `blocks`: of all rows, if all are full. It reads 4 bytes an entry.
+// Begins of rows of blocks, and columns of blocks of `rows` x `columns` entries, in units of blocks. found[0] becomes 1 where rows do
+// not come in full blocks: then the others are of no use. 4 bytes an entry.
 extern "C" __global__ void graph(
-    int nodes, int rows, int columns, const long long* __restrict__ start, const int* __restrict__ from, long long blocks,
-    long long* __restrict__ node_start, int* __restrict__ node_columns, long long* wrong
+    const long long* __restrict__ start, const int* __restrict__ from, int nodes, int rows, int columns,
+    long long* __restrict__ node_start, int* __restrict__ node_columns, unsigned long long* found
 ) {
-    const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    const int node = static_cast<int>(thread / LANES), lane = static_cast<int>(thread % LANES);
-    if (node >= nodes) return;
-    const long long *const own = start + static_cast<long long>(node) * rows, begin = own[0];
-    const long long length = own[1] - begin, first = begin / (rows * columns);
-    bool full = begin == first * rows * columns && length % columns == 0;
-    for (int i = 1; i < rows; ++i) full &= own[i + 1] - own[i] == length;
-    const long long count = full ? length / columns : 0;
-    for (long long n = lane; n < count; n += LANES) {
-        const int* const run = from + begin + n * columns;
-        const int column = run[0];
-        full &= column % columns == 0;
-        for (int i = 0; i < rows; ++i)
-            for (int j = 0; j < columns; ++j) full &= run[i * length + j] == column + j;
-        if (first + n < blocks) node_columns[first + n] = column / columns;
+    const long long i = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) / LANES;
+    const int lane = threadIdx.x % LANES;
+    if (i > nodes) return;
+    const long long first = start[i * rows], blocks = first / (rows * columns);
+    if (lane == 0) node_start[i] = blocks;
+    if (i == nodes) return;
+    const int length = static_cast<int>(start[i * rows + 1] - first);
+    bool full = length % columns == 0;
+    for (int r = 1; r < rows; ++r) full &= start[i * rows + r + 1] - start[i * rows + r] == length;
+    for (int o = lane; o < length && full; o += LANES) {   // all loads at once: none depends on what another brings
+        const int* const entry = from + first + o;
+        const int of_block = o % columns, column = entry[0], begin = entry[-of_block];
+        full = begin % columns == 0 & column == begin + of_block;
+        for (int r = 1; r < rows; ++r) full &= entry[static_cast<long long>(r) * length] == column;
+        if (full && of_block == 0) node_columns[blocks + o / columns] = column / columns;
     }
-    if (lane == 0) {
-        node_start[node] = first;
-        if (node == nodes - 1) node_start[nodes] = blocks;
-    }
-    if (!full) *wrong = 1;
+    if (!full) atomicOr(found, 1ull);
 }
 
 // Compressed rows: where each begins, and the columns. A warp for a row of blocks writes 4 bytes an entry.

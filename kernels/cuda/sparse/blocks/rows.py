@@ -14,7 +14,7 @@ from dsolver.kernels.cuda.sparse.stages.stages import WARP
 from dsolver.kernels.formats.csr import Csr
 
 FILE: Final = "sparse/blocks/rows.cu"
-LANES: Final = 16
+LANES: Final = 8
 """Threads of a row of blocks that is looked at, as in rows.cu."""
 
 
@@ -54,6 +54,5 @@ def _in_blocks(a: Csr, rows: int, columns: int, wrong: Any) -> BlockRows | None:
     if a.size != nodes * rows or len(a.columns) != blocks * rows * columns:
         return None
     start, found = cupy.empty(nodes + 1, dtype=np.int64), cupy.empty(blocks, dtype=np.int32)
-    sizes = np.int32(nodes), np.int32(rows), np.int32(columns)
-    for_each(FILE, "graph", nodes, *sizes, *a[:2], np.int64(blocks), start, found, wrong, lanes=LANES)
+    for_each(FILE, "graph", nodes + 1, *a[:2], *map(np.int32, (nodes, rows, columns)), start, found, wrong, lanes=LANES)
     return BlockRows(Csr(start, found, a.values), rows, columns)

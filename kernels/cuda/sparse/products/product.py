@@ -163,9 +163,6 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
         if expected.empty > EMPTY and (kept := _FilledRows.of(a)):
             made = numeric(kept.rows(pattern), kept.rows(a), b, columns, ascending=ascending)
             return pattern._replace(values=made.values)
-        room = room_for(expected.usual) if expected.even and not ascending else 0
-        if room > 0 and suits(a, Rooms(*b), room):
-            launch_alone("fill", a, Rooms(*b), room, stages, (out.start, out.values))
         rows = _fill(a, b, out, stages, expected.slots, ascending=ascending).left()
         if len(rows):
             long_rows.fill(rows, a, b, columns, out, ascending=ascending)
@@ -201,7 +198,7 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages, 
         return None
     made = Rooms(*unfilled(cupy.empty(a.size, dtype=np.int64), entries), room, second.most)
     if shape.alone:
-        launch_alone("make", a, b, room, stages, made[:3], diagonal)
+        launch_alone(a, b, room, stages, made[:3], diagonal)
     else:
         _make(a, b, made, shape.first._replace(most=room), stages, diagonal=diagonal)
     _make(a, b, made, second, stages, diagonal=diagonal)

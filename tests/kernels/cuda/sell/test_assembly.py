@@ -37,7 +37,7 @@ extern "C" void launch(const char* name, int blocks, int wide, const long long* 
     std::memcpy(slots, arguments, 8 * count);
 #define IF(kernel) if (!std::strcmp(name, #kernel)) return run([] { apply(kernel); }, blocks, wide);
     IF(measure_local) IF(fill_local) IF(measure_halo) IF(fill_halo) IF(measure_rectangle) IF(fill_rectangle)
-    IF(measure_smoothed) IF(fill_smoothed) IF(find_boundary) IF(shapes) IF(begins) IF(pack_headers) IF(rows_to_visit)
+    IF(measure_smoothed) IF(fill_smoothed) IF(find_boundary) IF(shapes) IF(pack_headers) IF(rows_to_visit)
     IF(pack_smoothed)
     __builtin_abort();
 }
@@ -68,13 +68,26 @@ def assembly(host: ctypes.CDLL) -> Iterator[ModuleType]:
 
         return run
 
+    def for_each(file: str, name: str, count: int, *arguments: Any) -> None:
+        if count:
+            kernel(file, name, "float64")((-(-count // 64),), (64,), arguments)
+
     names = ("empty", "zeros", "full", "ones", "asarray", "ascontiguousarray")
     with gpu_modules(SimpleNamespace(asnumpy=np.asarray, **{name: getattr(np, name) for name in names})):
         from dsolver.kernels.cuda.sell.assembly import assembly, slices
 
-        vars(assembly).update(kernel=kernel, none_of=_none_of, set_places=_set_places)
-        vars(slices).update(kernel=kernel, table=np.ascontiguousarray, warps=_warps, SCANNED=64)
+        vars(assembly).update(for_each=for_each, none_of=_none_of, set_places=_set_places)
+        vars(slices).update(
+            kernel=kernel, for_each=for_each, table=np.ascontiguousarray, warps=_warps, starts_of_lists=_starts_of_lists
+        )
         yield assembly
+
+
+def _starts_of_lists(lengths: npt.NDArray[np.int32], totals: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    start = np.zeros((lengths.shape[1], len(lengths) + 1), dtype=np.int64)
+    np.cumsum(lengths.T, axis=1, out=start[:, 1:])
+    totals[:] = start[:, -1]
+    return start
 
 
 def _set_places(flags: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
@@ -181,7 +194,7 @@ def test_headers_tell_what_slices_are(assembly: ModuleType) -> None:
 def test_headers_of_the_post_smoother_tell_where_coarse_points_begin(assembly: ModuleType) -> None:
     from dsolver.kernels.cuda.hpcg import matrix
 
-    vars(matrix).update(kernel=assembly.kernel, warps=_warps)
+    vars(matrix).update(kernel=assembly.slices.kernel, warps=_warps)
     b = box(CASES[1], "cpu")
     found = matrix._packed(assembly.slices.packed(b.matrix.local), b.matrix.coarse)
     assert np.array_equal(found.reshape(-1), packed(b.matrix.local, coarse=b.matrix.coarse))

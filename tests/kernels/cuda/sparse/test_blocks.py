@@ -98,6 +98,7 @@ def test_products(cupy: Any, blocks: BlockSizes, mean: float, offset: int, ascen
     same(found, hosts.product(a, b, columns, TEAM, ascending=ascending))
     other = a._replace(values=-3.7 * a.values)
     again = numeric(found, on(cupy, other), right, columns, blocks, ascending=ascending)
+    assert again is not None
     same(again, hosts.product(other, b, columns, TEAM, ascending=ascending))
 
 

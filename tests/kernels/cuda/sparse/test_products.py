@@ -218,7 +218,7 @@ def test_rows_in_another_order_and_their_columns_too(cupy: Any, monkeypatch: pyt
 
 @pytest.mark.parametrize("count", [0, 1, 4096, 4097, 30000, 200000])
 def test_running_sums(cupy: Any, count: int) -> None:
-    from dsolver.kernels.cuda.sparse.starts import add_up, running_sums, starts_of
+    from dsolver.kernels.cuda.sparse.starts import add_up, running_sums, starts_of, starts_of_lists
 
     lengths = np.random.default_rng(count).integers(0, 2**31, (count, 2), dtype=np.int32)
     expected = np.cumsum(lengths, axis=0, dtype=np.int64)
@@ -233,6 +233,23 @@ def test_running_sums(cupy: Any, count: int) -> None:
     start = cupy.asarray(np.append(-1, -lengths[:, 0].astype(np.int64)))
     add_up(start)
     np.testing.assert_array_equal(start.get(), np.append(0, -expected[:, 0]))
+    totals[:] = 0
+    if count:
+        found = starts_of_lists(cupy.asarray(lengths), totals)
+        np.testing.assert_array_equal(found.get(), np.pad(expected, ((1, 0), (0, 0))).T)
+        np.testing.assert_array_equal(totals.get(), expected[-1])
+
+
+@pytest.mark.parametrize("count", [0, 1, 5000])
+def test_marked_items_are_taken_in_their_order(cupy: Any, count: int) -> None:
+    from dsolver.kernels.cuda.sparse.starts import starts_of, taken
+
+    rng = np.random.default_rng(count)
+    marks, numbers = rng.integers(0, 2, count, dtype=np.int32), rng.integers(0, 2**40, count)
+    before, wanted = starts_of(cupy.asarray(marks)), np.flatnonzero(marks)
+    np.testing.assert_array_equal(taken(before, len(wanted)).get(), wanted)
+    np.testing.assert_array_equal(taken(before, len(wanted), cupy.asarray(numbers)).get(), numbers[wanted])
+    np.testing.assert_array_equal(taken(before, len(wanted) // 2).get(), wanted[: len(wanted) // 2])
 
 
 @pytest.mark.parametrize("count", [1, 5000, 200000])

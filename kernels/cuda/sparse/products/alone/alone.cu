@@ -117,26 +117,6 @@ __device__ __forceinline__ void make(
     else sums.store(columns + i * most, values + i * most);
 }
 
-// Values of rows of A B whose columns are known, in the order in which they are found: of all that have no more than `most`.
-template <bool STAGED>
-__device__ __forceinline__ void fill(
-    const Stage& stage, FACTORS, int bits, int most, const long long* __restrict__ start, double* __restrict__ values
-) {
-    extern __shared__ __align__(16) char memory[];
-    const int bytes = bytes_of_sums(bits, most), all = bytes + STAGED * WARP * AT_ONCE * static_cast<int>(sizeof(Entry));
-    char* const own = memory + threadIdx.x / WARP * all;
-    Sums sums(own, bits, most);
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    const Staged<Entry> staged{reinterpret_cast<Entry*>(own + bytes)};
-    const long long to = i < stage.rows ? start[i] : 0;
-    const bool passed = i < stage.rows && (start[i + 1] - to > most || a_start[i + 1] - a_start[i] > LONGEST);
-    const long long mine = passed ? stage.rows : i;
-    add_rows<STAGED>(sums, staged, mine, stage.rows, a_start, a_columns, a_values, b_start, b_columns, b_values);
-    if (passed) stage.pass_on(static_cast<int>(i));
-    else
-        for (int n = 0; n < sums.count; ++n) values[to + n] = sums.values[n * WARP];
-}
-
 #define KERNELS(NAME, STAGED)                                                                                            \
     extern "C" __global__ void make_##NAME(                                                                              \
         STAGE, FACTORS, int bits, int most, long long* __restrict__ counts, int* __restrict__ columns,                   \
@@ -145,11 +125,6 @@ __device__ __forceinline__ void fill(
         make<STAGED>(                                                                                                    \
             THIS_STAGE, a_start, a_columns, a_values, b_start, b_columns, b_values, bits, most, counts, columns, values  \
         );                                                                                                               \
-    }                                                                                                                    \
-    extern "C" __global__ void fill_##NAME(                                                                              \
-        STAGE, FACTORS, int bits, int most, const long long* __restrict__ start, double* __restrict__ values             \
-    ) {                                                                                                                  \
-        fill<STAGED>(THIS_STAGE, a_start, a_columns, a_values, b_start, b_columns, b_values, bits, most, start, values); \
     }
 KERNELS(alone, false)
 KERNELS(staged, true)

@@ -45,13 +45,11 @@ def suits(a: Csr, b: Rooms, room: int) -> bool:
     return room <= MOST_ALONE and len(a.columns) <= LONG * a.size
 
 
-def launch_alone(
-    name: str, a: Csr, b: Rooms, room: int, stages: Stages, out: tuple[Any, ...], diagonal: int = EVERY
-) -> None:
+def launch_alone(a: Csr, b: Rooms, room: int, stages: Stages, out: tuple[Any, ...], diagonal: int = EVERY) -> None:
     """Launch the first stage, by a thread for each row."""
     if b.room:
         bits = max(5, int(np.ceil(np.log2(SLOTS_OF_ROOMS * room))))
-        function = kernel(ALONE_IN_ROOMS, f"{name}_{b.room}", DTYPE)
+        function = kernel(ALONE_IN_ROOMS, f"make_{b.room}", DTYPE)
         if function.preferred_shared_memory_carveout != OF_TABLES:
             function.preferred_shared_memory_carveout = OF_TABLES
         arguments = (*a, *b.places, b.values, np.int32(bits), np.int32(room), np.int32(diagonal), *out)
@@ -59,7 +57,7 @@ def launch_alone(
         return
     staged = len(a.columns) > SHORT * a.size
     bits = max(5, int(np.ceil(np.log2(SLOTS * room))))
-    function = kernel(ALONE, f"{name}_{'staged' if staged else 'alone'}", DTYPE)
+    function = kernel(ALONE, "make_staged" if staged else "make_alone", DTYPE)
     shared = 12 * room + (1 << bits) + (STAGED if staged else 0)
     stages.launch(function, 1, (*a, *b[:3], np.int32(bits), np.int32(room), *out), shared)
 
