@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.discretize.coefficients import Coefficients
-from dsolver.discretize.components import LABELS, Links
 from dsolver.discretize.region_cells import RegionCells, members_of
 from dsolver.distributed.collectives import AllGather
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.lattice.components import Links
 from dsolver.kernels.reductions import GroupedPlaces, Groups, grouped
 from dsolver.problems.discretization import CellRule
 
@@ -107,11 +107,20 @@ class ClosedRegions:
 
 
 def closed_cells(
-    engine: Engine, coefficients: Coefficients, rule: CellRule, links: PerChunk, labels: Field, free: int
+    engine: Engine,
+    coefficients: Coefficients,
+    rule: CellRule,
+    links: PerChunk,
+    labels: PerChunk,
+    seen: PerChunk,
+    free: int,
 ) -> ClosedRegions:
-    """The closed regions of a grid; links, labels: as of `components`; free: cells not in one of them or left out."""
+    """The closed regions of a grid.
+
+    `links`, `labels`, `seen`: of `components`. `free`: how many cells are neither in one of them nor left out.
+    """
     make = partial(members_of, rule=rule, several=len(engine.partition) > 1)
-    members = coefficients.per_chunk(make, {LABELS: labels}, operands=(links,))
+    members = coefficients.per_chunk(make, operands=(links, labels, seen))
 
     def inside() -> float:
         return engine.global_sums(engine.per_chunk(_inside, links))[0]

@@ -7,26 +7,31 @@ exchanges, until nothing changes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, final
 
 import numpy as np
 
 from dsolver.discretize.coefficients import Coefficients
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.contract import WAXPBY
+from dsolver.kernels.lattice.components import SOLID, Links, Numbering
 from dsolver.kernels.views import layer
 from dsolver.problems.discretization import CellRule, Patch, Rule
 
-GROUNDED: Final = 0.5
-"""The label of regions whose solution is fixed: smaller than every cell's."""
-SOLID: Final = 2.0**53
-"""The label of cells that are left out: larger than every cell's."""
 LABELS: Final = "labels"
-Links = tuple[Any, Any, Any]
-"""Couplings of cells along x, y, z: see `CellRule.linked`."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ClosedCells:
+    """Cells of a chunk in closed regions."""
+
+    closed: Any  # bool (nz, ny, nx), which they are
+    among: int  # how many they are
+    free: int  # how many others are not left out
 
 
 def is_grounded(engine: Engine, coefficients: Coefficients, rule: Rule) -> bool:
@@ -41,35 +46,30 @@ def links_of(coefficients: Coefficients, rule: CellRule) -> PerChunk:
     return coefficients.per_chunk(partial(_links, rule=rule))
 
 
-def labelled(engine: Engine, coefficients: Coefficients, rule: CellRule, links: PerChunk) -> Field:
-    """The label of every cell, in lattice order: of closed regions, the number of their first cell plus one."""
-    labels = coefficients.field()
-    coefficients.fill(labels, coefficients.per_chunk(partial(_first_labels, rule=rule), operands=(links,)))
+def labelled(engine: Engine, coefficients: Coefficients, rule: CellRule, links: PerChunk) -> PerChunk:
+    """The labels of every chunk's cells, (nz, ny, nx): of closed regions, the number of their first cell plus one."""
+    labels = coefficients.per_chunk(partial(_first_labels, rule=rule), operands=(links,))
     alone = len(engine.partition) == 1 and not any(engine.partition.periodic)
-    while not alone and _changed(engine, coefficients, links, labels):
-        pass
+    changed = not alone
+    while changed:
+        field = coefficients.field()
+        coefficients.fill(field, engine.per_chunk(_as_block, labels))
+        around = {LABELS: coefficients.exchanged(field)}
+        spread = coefficients.per_chunk(_spread, {LABELS: field}, around, operands=(labels, links))
+        labels, changed = spread.at(0), engine.sums(spread.at(1))[0] > 0.0
     return labels
 
 
-def counted(engine: Engine, coefficients: Coefficients, labels: Field) -> tuple[int, int]:
-    """The numbers of cells in closed regions, and of others that are not left out; labels: of `labelled`."""
-    counts = coefficients.per_chunk(_counted, {LABELS: labels})
-    closed, free = engine.global_sums(counts.at(0), counts.at(1))
-    return int(closed), int(free)
+def seen(engine: Engine, labels: PerChunk) -> tuple[PerChunk, list[tuple[float, ...]]]:
+    """The `ClosedCells` of every chunk; and by chunk how many these are, and how many others not left out."""
+    found = engine.per_chunk(_seen, labels)
+    return found, engine.known(engine.per_chunk(_counts, found))
 
 
-def any_kept(engine: Engine, coefficients: Coefficients, rule: CellRule) -> bool:
-    """Whether there is a cell that is not left out; `counted` tells, too."""
-    return bool(engine.global_sums(coefficients.per_chunk(partial(_kept, rule=rule)))[0])
-
-
-def _changed(engine: Engine, coefficients: Coefficients, links: PerChunk, labels: Field) -> bool:
-    """Spread the labels once; whether that changed any."""
-    halo, work, change = coefficients.exchanged(labels), coefficients.field(), coefficients.field()
-    coefficients.fill(work, coefficients.per_chunk(_spread, {LABELS: labels}, {LABELS: halo}, operands=(links,)))
-    engine.run(WAXPBY, 1.0, labels, -1.0, work, change)
-    engine.copy(work, labels)
-    return _square(engine, change) > 0.0
+def kept(engine: Engine, coefficients: Coefficients, rule: CellRule) -> list[int]:
+    """The number of cells of each chunk that are not left out; `seen` tells, too."""
+    counts = engine.known(coefficients.per_chunk(partial(_kept, rule=rule)))
+    return [int(count) for (count,) in counts]
 
 
 def _square(engine: Engine, x: Field) -> float:
@@ -78,16 +78,10 @@ def _square(engine: Engine, x: Field) -> float:
     return engine.read(square)[0]
 
 
-def rows(patch: Patch) -> Any:
-    """The number of each cell in the whole grid: float64 (nz, ny, nx)."""
-    nx, ny, _ = patch.partition.grid
-    if patch.shape[1:] == (ny, nx):  # they ascend by one
-        first = float(nx * ny * patch.box.lo[2])
-        return patch.xp.arange(first, first + patch.box.points, dtype=np.float64).reshape(patch.shape)
-    x, y, z = (
-        patch.xp.arange(low, high, dtype=np.float64) for low, high in zip(patch.box.lo, patch.box.hi, strict=True)
-    )
-    return x[None, None, :] + nx * (y[None, :, None] + ny * z[:, None, None])
+def numbering(patch: Patch) -> Numbering:
+    """The numbers of a chunk's cells in the whole grid."""
+    (nx, ny, _), (x, y, z) = patch.partition.grid, patch.box.lo
+    return x + nx * (y + ny * z), nx, nx * ny
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -98,18 +92,25 @@ def _grounded(_: Backend, __: int, patch: Patch, *, rule: Rule) -> Any:
     return rule.grounded(patch).astype(np.float64).T
 
 
-def _kept(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Any:
-    """float64 (1,): the number of cells that are not left out."""
+def _kept(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> tuple[float]:
+    """The number of cells that are not left out."""
     solid = rule.solid(patch)
     assert solid is not None
-    return (~solid).astype(np.float64).sum().reshape(1)
+    return (float((~solid).astype(np.float64).sum()),)  # CuPy compiles sums of bool for seconds
 
 
-def _counted(_: Backend, __: int, patch: Patch) -> tuple[Any, Any]:
-    """float64 (1,) each: the numbers of cells in closed regions, and of those whose region is fixed."""
-    labels = patch.own[LABELS]
-    closed, free = (labels > GROUNDED) & (labels < SOLID), labels <= GROUNDED
-    return closed.astype(np.float64).sum().reshape(1), free.astype(np.float64).sum().reshape(1)
+def _seen(backend: Backend, _: int, labels: Any) -> ClosedCells:
+    closed, counts = backend.lattice.labels_seen(labels)
+    among, free = backend.to_host(counts).tolist()
+    return ClosedCells(closed=closed, among=int(among), free=int(free))
+
+
+def _counts(_: Backend, __: int, found: ClosedCells) -> tuple[float, float]:
+    return float(found.among), float(found.free)
+
+
+def _as_block(_: Backend, __: int, labels: Any) -> Any:
+    return labels.T
 
 
 def _links(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Links:
@@ -117,21 +118,18 @@ def _links(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Links:
 
 
 def _first_labels(backend: Backend, _: int, patch: Patch, links: Links, *, rule: CellRule) -> Any:
-    """Labels after all cells of a chunk have looked at each other: a block (nx, ny, nz).
+    """Labels after all cells of a chunk have looked at each other: float64 (nz, ny, nx)."""
+    solid = rule.solid(patch)
+    assert solid is not None
+    return backend.lattice.first_labels(links, rule.grounded(patch), solid, numbering(patch))
 
-    They begin with the cell's row in the whole grid plus one, unless it is grounded or left out.
+
+def _spread(backend: Backend, _: int, patch: Patch, before: Any, links: Links) -> tuple[Any, tuple[float]]:
+    """Labels after all cells of a chunk have looked at the cells around them, and at each other; 1 if any has changed.
+
+    `before`: what they are, as the patch has them, too.
     """
     xp = patch.xp
-    labels = xp.where(rule.grounded(patch), GROUNDED, rows(patch) + 1.0)
-    solid = rule.solid(patch)
-    labels = labels if solid is None else xp.where(solid, SOLID, labels)
-    return backend.lattice.least_of_connected(labels, links).T
-
-
-def _spread(backend: Backend, _: int, patch: Patch, links: Links) -> Any:
-    """Labels after all cells of a chunk have looked at the cells around them, and at each other: (nx, ny, nz)."""
-    xp = patch.xp
-    before = patch.own[LABELS]
     labels, around = before.copy(), patch.padded(LABELS, SOLID)
     for axis, side in product(range(3), (0, 1)):
         end = layer(axis, side)
@@ -139,5 +137,5 @@ def _spread(backend: Backend, _: int, patch: Patch, links: Links) -> Any:
         beyond = around[layer(axis, side, slice(1, -1))]
         here[...] = xp.where(links[axis][end], xp.minimum(here, beyond), here)
     if bool((labels == before).all()):
-        return labels.T
-    return backend.lattice.least_of_connected(labels, links).T
+        return before, (0.0,)
+    return backend.lattice.least_of_connected(labels, links), (1.0,)

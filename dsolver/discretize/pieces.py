@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.discretize.closed_regions import ClosedRegions
-from dsolver.discretize.components import GROUNDED
 from dsolver.discretize.region_cells import RegionCells
 from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.general.look import CANCELED
+from dsolver.kernels.lattice.components import GROUNDED
 from dsolver.kernels.reductions import grouped
 from dsolver.matrices.canonical import imported
 from dsolver.matrices.chunks.row_block import RowBlock

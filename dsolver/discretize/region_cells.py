@@ -8,8 +8,9 @@ from typing import Any, final
 
 import numpy as np
 
-from dsolver.discretize.components import GROUNDED, LABELS, SOLID, Links, rows
+from dsolver.discretize.components import ClosedCells, numbering
 from dsolver.kernels import Backend
+from dsolver.kernels.lattice.components import Links
 from dsolver.kernels.reductions import Groups, grouped
 from dsolver.kernels.views import layer
 from dsolver.problems.discretization import CellRule, Patch
@@ -27,27 +28,43 @@ class RegionCells:
     beyond: Any  # int (shared regions,), those with a cell that is coupled to one in another chunk
 
 
-def members_of(_: Backend, __: int, patch: Patch, links: Links, *, rule: CellRule, several: bool) -> RegionCells:
-    """A chunk's cells in closed regions, by their labels; several: whether there are other chunks."""
-    xp, labels = patch.xp, patch.own[LABELS].reshape(-1)
-    found = xp.flatnonzero((labels > GROUNDED) & (labels < SOLID))
-    order, groups = grouped(xp, labels[found])
-    places = found[order]
+def members_of(
+    backend: Backend,
+    _: int,
+    patch: Patch,
+    links: Links,
+    labels: Any,
+    found: ClosedCells,
+    *,
+    rule: CellRule,
+    several: bool,
+) -> RegionCells:
+    """A chunk's cells in closed regions, by their labels (nz, ny, nx); several: whether there are other chunks."""
+    xp, closed = patch.xp, backend.lattice.places(found.closed, found.among)
+    order, groups = grouped(xp, labels.reshape(-1)[closed])
+    places = closed[order]
     begun, beyond = xp.ones(len(groups.keys)), xp.zeros(0, dtype=np.int64)
     if several:
-        begun = (rows(patch).reshape(-1)[places[groups.starts]] + 1.0 == groups.keys).astype(np.float64)
+        begun = (_numbers(patch, places[groups.starts]) + 1.0 == groups.keys).astype(np.float64)
         across, shared = xp.zeros(patch.shape, dtype=np.bool_), xp.zeros(len(groups.keys), dtype=np.bool_)
         for axis, side in product(range(3), (0, 1)):
             across[layer(axis, side)] |= links[axis][layer(axis, side)]
         shared[groups.of[across.reshape(-1)[places]]] = True
         beyond = xp.flatnonzero(shared)
     return RegionCells(
-        cells=places.astype(np.int32),
+        cells=places,
         volumes=_volumes(patch, rule, places),
         groups=groups,
         begun=begun,
         beyond=beyond,
     )
+
+
+def _numbers(patch: Patch, cells: Any) -> Any:
+    """Numbers in the whole grid of some cells by their numbers in the chunk: float64 (cells,)."""
+    (_, ny, nx), (first, along_y, along_z) = patch.shape, numbering(patch)
+    line = (cells // nx).astype(np.int64)
+    return first + (cells % nx + along_y * (line % ny) + along_z * (line // ny)).astype(np.float64)
 
 
 def _volumes(patch: Patch, rule: CellRule, cells: Any) -> Any:

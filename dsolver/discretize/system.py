@@ -47,6 +47,7 @@ class System:
         self._ones: PerChunk | None = None
         self._sealed = False
         self._closed: ClosedRegions | None = None
+        self.kept: tuple[int, ...] | None = None  # of `Unfixed`, once prepared
         self._cells: CellSides | None = None
         self._given: list[Mapping[int, Any]] = []  # null vectors
         self._fed: list[PerChunk] = []  # volumes, and what is added to right-hand sides, of a grid's rows as a matrix
@@ -82,7 +83,7 @@ class System:
         if isinstance(coefficients, Coefficients):
             coefficients.prepare()
         found = unfixed(self._engine, self._problem, self._partition, coefficients)
-        self._ones, self._closed, self._sealed = found.ones, found.closed, found.sealed
+        self._ones, self._closed, self._sealed, self.kept = found.ones, found.closed, found.sealed, found.kept
 
     def per_chunk(self, make: Callable[..., Any], engine: Engine | None = None) -> PerChunk:
         """make(backend, number, patch) on the owner of each chunk; patch is None where rows need none. Picklable."""

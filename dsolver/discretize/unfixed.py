@@ -8,7 +8,7 @@ from typing import Any, final
 
 from dsolver.discretize.closed_regions import ClosedRegions, closed_cells
 from dsolver.discretize.coefficients import Coefficients
-from dsolver.discretize.components import any_kept, counted, is_grounded, labelled, links_of
+from dsolver.discretize.components import is_grounded, kept, labelled, links_of, seen
 from dsolver.discretize.pieces import closed_pieces
 from dsolver.distributed.loaded_rows import LoadedRows
 from dsolver.engines.base import Engine, PerChunk
@@ -28,6 +28,7 @@ class Unfixed:
     ones: PerChunk | None = None
     closed: ClosedRegions | None = None
     sealed: bool = False  # whether a mask keeps all cells from the conditions that would fix the constant
+    kept: tuple[int, ...] | None = None  # by chunk, the number of cells that are not left out; None where none are
 
 
 def unfixed(
@@ -40,8 +41,9 @@ def unfixed(
         if isinstance(rule, CellRule) and rule.masked:
             if singular is not False:
                 return _in_regions(view, coefficients, rule)
-            _check_kept(rule, any_kept(view, coefficients, rule))
-            return Unfixed()
+            counts = kept(view, coefficients, rule)
+            _check_kept(rule, sum(counts))
+            return Unfixed(kept=tuple(counts))
         singular = singular is not False and not is_grounded(view, coefficients, rule)
     if singular is not False and isinstance(coefficients, LoadedRows) and not problem.asymmetry:
         found = closed_pieces(engine, coefficients.blocks, problem.senders or [()])
@@ -55,12 +57,15 @@ def _in_regions(engine: Engine, coefficients: Coefficients, rule: CellRule) -> U
     """Constants of the regions that a mask leaves; raises InputError where it leaves no cell."""
     links = links_of(coefficients, rule)
     labels = labelled(engine, coefficients, rule, links)
-    closed, free = counted(engine, coefficients, labels)
-    _check_kept(rule, closed + free)
-    if not closed:
-        return Unfixed()
-    found = closed_cells(engine, coefficients, rule, links, labels, free)
+    cells, counts = seen(engine, labels)
+    open_cells = tuple(int(closed + free) for closed, free in counts)
+    _check_kept(rule, sum(open_cells))
+    free = int(sum(each for _, each in counts))
+    if free == sum(open_cells):
+        return Unfixed(kept=open_cells)
+    found = closed_cells(engine, coefficients, rule, links, labels, cells, free)
     return Unfixed(
+        kept=open_cells,
         ones=coefficients.per_chunk(partial(_unmasked, rule=rule)) if found.whole else None,
         closed=found if found.count and not found.whole else None,
         sealed=rule.grounds and found.free == 0,

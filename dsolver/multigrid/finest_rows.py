@@ -6,15 +6,12 @@ from collections.abc import Hashable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, final
-
-import numpy as np
+from typing import final
 
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.box import Offsets
 from dsolver.grid.coarse_grid import partition_of
 from dsolver.grid.partition import Partition
-from dsolver.kernels import Backend
 from dsolver.kernels.foresight import Foresight
 from dsolver.multigrid.foreseen import foreseen
 from dsolver.multigrid.geometric.assembly import chunk_matrix
@@ -32,6 +29,7 @@ class FinestRows:
     weights: PerChunk
     constant: bool  # whether it is one
     closed: PerChunk | None = None  # bool (rows,) of every chunk, the cells that are left out; None for none
+    kept: tuple[int, ...] | None = None  # by chunk, how many are not; None where none are left out
     # whether the vector of ones on all rows is in the null space; if masked, on those of cells that are not left out.
     singular: bool = False
     # what the levels' diagonal is multiplied by, a block for each chunk, so that nothing of the kind is left of regions
@@ -61,12 +59,10 @@ class FinestRows:
         look = partial(look_at_rows, partition=self.chunks, offsets=self.offsets, stored=stored)
         return engine.per_chunk(look, self.weights, *(() if self.closed is None else (self.closed,)))
 
-    def left_out(self, engine: Engine) -> float:
-        """Part of the cells that are left out; the same on every rank."""
-        if self.closed is None:
-            return 0.0
-        (count,) = engine.global_sums(engine.per_chunk(_count, self.closed))
-        return count / self.partition.domain.points
+    @property
+    def left_out(self) -> float:
+        """Part of the cells that are left out."""
+        return 0.0 if self.kept is None else 1.0 - sum(self.kept) / self.partition.domain.points
 
     @property
     def masked(self) -> bool:
@@ -86,8 +82,3 @@ def _finest(engine: Engine, rows: FinestRows, *, stored: bool) -> PerChunk:
         made = engine.per_chunk(make, found.at("layout"), rows.weights, found.at("stencil")).at(0)
         foresight.confirm()
     return made
-
-
-def _count(_: Backend, __: int, flags: Any) -> Any:
-    """The number of flags that are set: float64 (1,)."""
-    return flags.astype(np.float64).sum().reshape(1)

@@ -70,7 +70,7 @@ class Auto(Preconditioner):
         rows = [builder.rows]
         if self.jacobi and dominates(builder.engine, rows[0].offsets, rows[0].weights, DOMINATED):
             return finest(builder.engine, rows.pop(), stored=True), ()
-        left_out = rows[0].left_out(builder.engine)
+        left_out = rows[0].left_out
         if left_out < LEFT_OUT:
             rows = [_with_jumps(builder, rows.pop())]
 

@@ -110,6 +110,7 @@ class Builder:
             weights=self.system.per_chunk(partial(weights, self.problem)),
             constant=self.problem.constant,
             closed=self.system.per_chunk(partial(closed, self.problem)) if self.problem.masked else None,
+            kept=self.system.kept,
             singular=self.system.singular,
             raised=self.system.raised,
         )

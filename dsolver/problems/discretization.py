@@ -17,6 +17,7 @@ from dsolver.grid.box import STAR_OFFSETS, Box, Offsets, Triple
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.lattice.components import Links
 from dsolver.kernels.lattice.setup import LatticeSetup
 
 PACKAGE: Final = str(Path(__file__).parents[1])
@@ -134,7 +135,10 @@ class Rule(ABC):
 
     @abstractmethod
     def grounded(self, patch: Patch) -> Array:
-        """Cells whose row's sum is not zero by construction, so that it fixes the constant: bool (nz, ny, nx)."""
+        """Cells whose row's sum is not zero by construction, so that it fixes the constant: bool (nz, ny, nx).
+
+        Of cells that are left out it may say anything.
+        """
 
 
 class CellRule(Rule):
@@ -201,11 +205,8 @@ class CellRule(Rule):
         """`held_cells.HeldValues` of a chunk's `HeldCells`; the patch may be of `holding`. InputError: a bad value."""
 
     @abstractmethod
-    def linked(self, patch: Patch) -> tuple[Array, Array, Array]:
-        """Whether cells are coupled through the faces along x, y, z: bool (nz, ny, nx) with one more along each.
-
-        Of problems some of whose cells are left out.
-        """
+    def linked(self, patch: Patch) -> Links:
+        """Whether cells are coupled through their faces, of problems some of whose cells are left out."""
 
 
 def evaluated(xp: Any, what: str, function: Callable[..., Any], points: Sequence[Array], shape: Sequence[int]) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 from dsolver.grid.box import STAR_OFFSETS, Box, Offsets, Triple
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.lattice.components import Links
 from dsolver.kernels.lattice.fluxes import Fluxes, conductances, lines, part
 from dsolver.kernels.views import layer, without_base
 from dsolver.problems.boundaries.boundary import Boundary
@@ -167,8 +168,7 @@ class Diffusion(CellRule):
                     ground[layer(axis, side)] = True
         for axis, side in product(range(3), (0, 1)) if self.fixed else ():
             ground |= part(self._beside_held(patch, axis), axis, side)
-        solid = self.solid(patch)
-        return ground if solid is None else ground & ~solid
+        return ground
 
     def solid(self, patch: Patch) -> Array | None:
         return patch.own[self.exchanged[0]] <= 0.0 if self.masked else None
@@ -193,22 +193,11 @@ class Diffusion(CellRule):
         """Values of a chunk's held cells; the patch may be that of `holding`."""
         return held.fed(patch, HELD, self.held)
 
-    def linked(self, patch: Patch) -> tuple[Array, Array, Array]:
-        named = set(self.fields)
-        conducts = {name: patch.padded(name, 1.0) > 0.0 for name in named}  # not in cells that are left out, or held
-        x, y, z = (self._linked_along(patch, axis, conducts[self.fields[axis]]) for axis in range(3))
-        return x, y, z
+    def linked(self, patch: Patch) -> Links:
+        ends = [(axis, side) for axis, side in product(range(3), (0, 1)) if self._at_edge(patch, axis, side)]
+        return patch.backend.lattice.linked(patch.padded(self.exchanged[0], 1.0), ends)  # all κ have the same signs
 
     # -- parts ---------------------------------------------------------------------------------------------------------
-
-    def _linked_along(self, patch: Patch, axis: int, conducts: Array) -> Array:
-        """Whether cells are coupled along an axis; conducts: which do, and of a layer around them."""
-        lines = conducts[tuple(slice(None) if i == 2 - axis else slice(1, -1) for i in range(3))]
-        faces = part(lines, axis, 0) & part(lines, axis, 1)
-        for side in (0, 1):
-            if self._at_edge(patch, axis, side):
-                faces[layer(axis, side)] = False
-        return faces
 
     def _beside_held(self, patch: Patch, axis: int) -> Array:
         """Faces along an axis between a held cell and one that is not: bool (nz, ny, nx) with one more along it."""

@@ -16,10 +16,9 @@ from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.formats.stencil import alike as stencil_rows
 from dsolver.kernels.formats.stencil.alike import Alike
 from dsolver.kernels.formats.stencil.rows import StencilRows
+from dsolver.kernels.lattice import components, galerkin, statistics, transfers
 from dsolver.kernels.lattice import fluxes as finite_volumes
-from dsolver.kernels.lattice import galerkin, statistics, transfers
 from dsolver.kernels.lattice.coarsening import Coarsening
-from dsolver.kernels.lattice.components import least_of_connected
 
 T = TypeVar("T")
 
@@ -117,6 +116,25 @@ class LatticeSetup:
     framed = _of_array_module(transfers.framed)
     spread = _of_array_module(transfers.spread)
 
-    def least_of_connected(self, labels: Array, links: Sequence[Array]) -> Array:
+    def linked(self, around: Array, ends: Sequence[tuple[int, int]]) -> components.Links:
+        """Links between cells that both conduct: see `components`."""
+        return components.linked(around, ends)
+
+    def first_labels(
+        self, links: components.Links, ground: Array, solid: Array, numbers: components.Numbering
+    ) -> Array:
+        """The labels of a box's components, from those of its cells: see `components.cell_labels`."""
+        return self.least_of_connected(components.cell_labels(ground, solid, numbers), links)
+
+    def least_of_connected(self, labels: Array, links: components.Links) -> Array:
         """For each cell of a box the smallest label that it hangs together with: see `components`."""
-        return least_of_connected(labels, list(links))
+        return components.least_of_connected(labels, links)
+
+    def labels_seen(self, labels: Array) -> tuple[Array, Array]:
+        """Cells in components that nothing fixes, and how many there are: see `components`."""
+        return components.labels_seen(labels)
+
+    def places(self, flags: Array, count: int) -> Array:
+        """The places of flags, bool, that are set, ascending: int32 (count,); count: how many there are."""
+        del count
+        return np.flatnonzero(flags).astype(np.int32)

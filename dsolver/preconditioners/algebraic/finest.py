@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, Final
 
 from dsolver.distributed.loaded_rows import chunk_layouts, chunk_matrices, chunk_matrix, measured_chunk
@@ -22,7 +22,6 @@ from dsolver.multigrid.algebraic.lattice.open_rows import (
     all_rows,
     can_open,
     is_in_slabs,
-    open_bounds,
     open_rows,
     raised,
 )
@@ -93,9 +92,9 @@ def _opened(builder: Builder, rows: FinestRows) -> OpenRows | None:
     if rows.closed is None:
         return all_rows(engine, *where) if engine.kernels != "cuda" and is_in_slabs(rows.chunks) else None
     if can_open(engine, rows.chunks):
-        bounds = open_bounds(engine, rows.closed)
-        if all(first < last for first, last in pairwise(bounds)):  # each chunk has a row
-            return open_rows(engine, *where, rows.closed, bounds)
+        assert rows.kept is not None
+        if all(rows.kept):  # each chunk has a row
+            return open_rows(engine, *where, rows.closed, tuple(accumulate(rows.kept, initial=0)))
     return None
 
 

@@ -5,15 +5,15 @@ Sets that are joined link by link (Tarjan, J. ACM 22, 1975): of each, the first 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.lattice.components import Links
 
 
-def least_of_connected(labels: Any, links: Sequence[Any]) -> Any:
+def least_of_connected(labels: Any, links: Links) -> Any:
     """As in `dsolver.kernels.lattice.components`."""
     out = np.array(labels, order="C")
     root = np.empty(out.size, dtype=np.int32 if out.size < 1 << 31 else np.int64)

@@ -42,6 +42,27 @@ __device__ __forceinline__ bool follows(int nx, const bool* __restrict__ x, int 
     return here - line * nx > 0 && x[here + line];
 }
 
+// Links between cells that both conduct, through the faces before each corner cell along x, y and z; shut: bit 2 a + s for the end
+// s of axis a, at which none leaves the box. A thread has a cell of a box that is larger by one along each axis.
+extern "C" __global__ void link_cells(
+    int nx, int ny, int nz, int shut, const double* __restrict__ around, bool* __restrict__ x, bool* __restrict__ y,
+    bool* __restrict__ z
+) {
+    const long long here = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, line = here / (nx + 1);
+    const int i = static_cast<int>(here - line * (nx + 1)), j = static_cast<int>(line % (ny + 1));
+    const int k = static_cast<int>(line / (ny + 1));
+    if (k > nz) return;
+    const long long row = nx + 2, plane = row * (ny + 2), at = i + 1 + row * (j + 1) + plane * (k + 1);
+    const bool conducts = around[at] > 0.0;
+    const auto link = [&](int place, int count, int axis, long long step) {
+        const bool ends = (place == 0 && (shut >> 2 * axis & 1)) || (place == count && (shut >> (2 * axis + 1) & 1));
+        return conducts && !ends && around[at - step] > 0.0;
+    };
+    if (j < ny && k < nz) x[i + (nx + 1LL) * (j + static_cast<long long>(ny) * k)] = link(i, nx, 0, 1);
+    if (i < nx && k < nz) y[i + static_cast<long long>(nx) * (j + (ny + 1LL) * k)] = link(j, ny, 1, row);
+    if (i < nx && j < ny) z[i + static_cast<long long>(nx) * (j + static_cast<long long>(ny) * k)] = link(k, nz, 2, plane);
+}
+
 // Roots to begin with: of cells that a warp has, and that follow each other, the first one.
 extern "C" __global__ void first_roots(int nx, int cells, const bool* __restrict__ x, int* __restrict__ root) {
     const int here = cell(), lane = threadIdx.x % WARP;
@@ -80,4 +101,51 @@ extern "C" __global__ void spread_least(
     int first = root[here];   // perhaps not the last one: a way that another thread made shorter may have been an older one
     while (root[first] != first) first = root[first];
     out[here] = least[first];
+}
+
+// The root of each cell that is fixed is marked.
+extern "C" __global__ void mark_grounded(
+    int cells, const bool* __restrict__ ground, int* root, unsigned char* __restrict__ grounded
+) {
+    const int here = cell();
+    if (here < cells && ground[here]) grounded[root_of(root, here)] = 1;
+}
+
+// Labels (kernels/lattice/components.py) of components, whose roots are their first cells: 10 bytes a cell, and 4 along the ways to
+// the roots.
+extern "C" __global__ void name_components(
+    int nx, int ny, int cells, long long first, long long along_y, long long along_z, const int* __restrict__ root,
+    const unsigned char* __restrict__ grounded, const bool* __restrict__ solid, double* __restrict__ out
+) {
+    const int here = cell();
+    if (here >= cells) return;
+    if (solid[here]) {
+        out[here] = 9007199254740992.0;
+        return;
+    }
+    int top = root[here];
+    while (root[top] != top) top = root[top];
+    const int line = top / nx;
+    out[here] = grounded[top] ? 0.5 : (first + 1.0) + static_cast<double>(top % nx + along_y * (line % ny) + along_z * (line / ny));
+}
+
+// Which cells are in components that nothing fixes, and the numbers of these and of fixed ones: 9 bytes a cell.
+extern "C" __global__ void look_at_labels(
+    int cells, const double* __restrict__ labels, bool* __restrict__ closed, double* counts
+) {
+    int own = 0, fixed = 0;
+    for (long long here = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; here < cells;
+         here += static_cast<long long>(gridDim.x) * blockDim.x) {
+        const double label = labels[here];
+        const bool is_closed = label > 0.5 && label < 9007199254740992.0;
+        closed[here] = is_closed;
+        own += is_closed;
+        fixed += label <= 0.5;
+    }
+    for (int step = WARP / 2; step > 0; step /= 2) {
+        own += __shfl_xor_sync(0xffffffffu, own, step);
+        fixed += __shfl_xor_sync(0xffffffffu, fixed, step);
+    }
+    if (threadIdx.x % WARP == 0 && own) atomicAdd(counts, static_cast<double>(own));   // integers: exact in any order
+    if (threadIdx.x % WARP == 0 && fixed) atomicAdd(counts + 1, static_cast<double>(fixed));
 }

@@ -11,11 +11,11 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.cuda.lattice import galerkin, look, semicoarsening
-from dsolver.kernels.cuda.lattice.components import least_of_connected
+from dsolver.kernels.cuda.lattice import components, galerkin, look, semicoarsening
 from dsolver.kernels.cuda.lattice.halving import halving
 from dsolver.kernels.cuda.launch.loader import for_each, kernel
 from dsolver.kernels.cuda.launch.tables import kept, table
+from dsolver.kernels.cuda.sparse.starts import places_of
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.formats.stencil.alike import Alike
@@ -133,7 +133,11 @@ class CudaLattice(LatticeSetup):
         _, ny, nx = f.shape
         for_each(FLUXES, "scale", f.size, f, *sizes, np.int32(nx), np.int32(ny), np.int64(f.size))
 
-    least_of_connected = staticmethod(least_of_connected)
+    linked = staticmethod(components.linked)
+    first_labels = staticmethod(components.first_labels)
+    least_of_connected = staticmethod(components.least_of_connected)
+    labels_seen = staticmethod(components.labels_seen)
+    places = staticmethod(places_of)
 
 
 def _numbers(shape: Triple) -> Array:

@@ -44,11 +44,10 @@ __device__ __forceinline__ void sum_tiles(Read read, long long count, long long*
     if (threadIdx.x == 0) tiles[static_cast<long long>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
 }
 
-// Running sums. A block adds up the tiles before its own itself: a few thousand numbers at most, from L2.
-template <typename Read>
-__device__ __forceinline__ void add_up(
-    Read read, long long count, const long long* __restrict__ tiles, long long* out, int shift, long long* __restrict__ total
-) {
+// Running sums, of which write(i, sum) is called with each. A block adds up the tiles before its own itself: a few thousand
+// numbers at most, from L2.
+template <typename Read, typename Write>
+__device__ __forceinline__ void sums_up_to(Read read, long long count, const long long* __restrict__ tiles, Write write) {
     __shared__ long long of_warp[WARPS];
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     const long long first = static_cast<long long>(blockIdx.x) * TILE + warp * OF_WARP + lane;
@@ -77,9 +76,18 @@ __device__ __forceinline__ void add_up(
 #pragma unroll
     for (int n = 0; n < OF_LANE; ++n) {
         const long long i = first + n * WARP;
-        if (i < count) out[i + shift] = before + item[n];
-        if (total && i == count - 1) *total = before + item[n];
+        if (i < count) write(i, before + item[n]);
     }
+}
+
+template <typename Read>
+__device__ __forceinline__ void add_up(
+    Read read, long long count, const long long* __restrict__ tiles, long long* out, int shift, long long* __restrict__ total
+) {
+    sums_up_to(read, count, tiles, [=](long long i, long long sum) {
+        out[i + shift] = sum;
+        if (total && i == count - 1) *total = sum;
+    });
     if (shift && blockIdx.x == 0 && threadIdx.x == 0) out[0] = 0;
 }
 
@@ -110,6 +118,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) take(
 ) {
     const long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
     if (i < count && before[i] < before[i + 1] && before[i] < room) out[before[i]] = numbers ? numbers[i] : i;
+}
+
+// The places of states that count, ascending.
+extern "C" __global__ void __launch_bounds__(THREADS) list_states(
+    const signed char* __restrict__ in, long long count, const long long* __restrict__ tiles, int* __restrict__ places
+) {
+    sums_up_to([=](long long i) { return in[i]; }, count, tiles, [=](long long i, long long sum) {
+        if (counted(in[i])) places[sum - 1] = static_cast<int>(i);
+    });
 }
 
 // Rows that have `lengths` entries of their own and `counts` mirror images of others' entries: list 0 is of both, list 1 of

@@ -59,6 +59,17 @@ def without_rows() -> Csr:
     return unfilled(cupy.zeros(1, dtype=np.int64), 0)
 
 
+def places_of(flags: Array, count: int) -> Array:
+    """Places of flags, bool, that are set, ascending: int32 (count,); count: how many there are."""
+    out = cupy.empty(count, dtype=np.int32)
+    if count:
+        flags = cupy.ascontiguousarray(flags).reshape(-1)
+        tiles = _tiles("states", 1, (flags, np.int64(flags.size)), flags.size)
+        grid = (-(-flags.size // TILE),)
+        kernel(FILE, "list_states", DTYPE)(grid, (THREADS,), (flags, np.int64(flags.size), tiles, out))
+    return out
+
+
 def starts_of_halves(lengths: Array, counts: Array, totals: Array) -> tuple[Array, Array]:
     """Begins of rows of which a part is known by itself, and of their other parts: int64 (rows + 1,) each.
 
@@ -101,8 +112,15 @@ def _add_up(numbers: Array, count: int, lists: int, out: Array, totals: Any, shi
 
 def _launch(of: str, lists: int, numbers: tuple[Any, ...], count: int, out: tuple[Any, ...]) -> None:
     """Sums of so many numbers, by tiles first where there are several."""
-    grid, tiles = (-(-count // TILE), lists), NOTHING
-    if grid[0] > 1:
-        tiles = cupy.empty(grid[0] * lists, dtype=np.int64)
-        kernel(FILE, f"sum_tiles_{of}", DTYPE)(grid, (THREADS,), (*numbers, tiles))
-    kernel(FILE, f"add_up_{of}", DTYPE)(grid, (THREADS,), (*numbers, tiles, *out))
+    tiles = _tiles(of, lists, numbers, count)
+    kernel(FILE, f"add_up_{of}", DTYPE)((-(-count // TILE), lists), (THREADS,), (*numbers, tiles, *out))
+
+
+def _tiles(of: str, lists: int, numbers: tuple[Any, ...], count: int) -> Any:
+    """Sums of the tiles of so many numbers, where there are several."""
+    grid = (-(-count // TILE), lists)
+    if grid[0] == 1:
+        return NOTHING
+    tiles = cupy.empty(grid[0] * lists, dtype=np.int64)
+    kernel(FILE, f"sum_tiles_{of}", DTYPE)(grid, (THREADS,), (*numbers, tiles))
+    return tiles

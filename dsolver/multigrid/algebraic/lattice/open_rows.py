@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
 from typing import Any, final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import GhostExchange, Senders, mutual_senders, numbers_of
+from dsolver.distributed.setup_exchange import GhostExchange, Senders, mutual_senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.box import Offsets
 from dsolver.grid.halo import HaloPlan
@@ -64,11 +63,6 @@ def can_open(engine: Engine, partition: Partition) -> bool:
     return engine.kernels != "numpy" and not twice
 
 
-def open_bounds(engine: Engine, closed: PerChunk) -> Bounds:
-    """The first open cell of each chunk, and behind them their number; the same on every rank."""
-    return tuple(accumulate(numbers_of(engine, engine.per_chunk(_count, closed)), initial=0))
-
-
 def open_rows(
     engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, closed: PerChunk, bounds: Bounds
 ) -> OpenRows:
@@ -76,12 +70,12 @@ def open_rows(
 
     Args:
         weights: float64 (K rows,) of every chunk, offset after offset, of a symmetric matrix.
-        bounds: of `open_bounds`; each chunk has an open cell.
+        bounds: the first open cell of each chunk, and behind them their number; each chunk has one.
 
     Raises:
         InputError: the matrix has an entry in one of two mirrored places alone.
     """
-    cells = engine.per_chunk(_open_cells, closed)
+    cells = engine.per_chunk(partial(_open_cells, bounds=bounds), closed)
     ghosts = _ghost_numbers(engine, partition, offsets, closed, bounds)
     make = partial(_brought, partition=partition, offsets=offsets, bounds=bounds)
     made = engine.per_chunk(make, weights, cells, ghosts)
@@ -162,10 +156,6 @@ def _none(_: Backend, __: int) -> None:
     return None
 
 
-def _count(_: Backend, __: int, closed: Any) -> float:
-    return len(closed) - float(closed.astype(np.float64).sum())  # CuPy compiles sums of bool for seconds
-
-
 def _own_numbers(_: Backend, number: int, closed: Any, *, bounds: Bounds) -> _Numbers:
     first, _last = own_bounds(bounds, number)
     numbers = np.full_like(closed, -1.0, dtype=np.float64, shape=len(closed) + 1)
@@ -177,9 +167,10 @@ def _plan(_: Backend, number: int, *, plans: list[HaloPlan]) -> HaloPlan:
     return plans[number if len(plans) > 1 else 0]
 
 
-def _open_cells(_: Backend, __: int, closed: Any) -> Any:
+def _open_cells(backend: Backend, number: int, closed: Any, *, bounds: Bounds) -> Any:
     """int32, the numbers of a chunk's cells that are not left out."""
-    return np.flatnonzero(~closed).astype(np.int32)
+    first, last = own_bounds(bounds, number)
+    return backend.lattice.places(~closed, last - first)
 
 
 def _brought(

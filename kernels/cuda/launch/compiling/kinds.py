@@ -47,7 +47,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         sparse/products/product.cu float64 count_some make_32 make_16 make_8 make_4
         sparse/products/alone/alone.cu float64 make_alone
         amg/interpolation/paths.cu float64 paths_1 paths_8 paths_32 unpack
-        sparse/starts.cu float64 sum_tiles_states add_up_states sum_tiles_int64 add_up_int64
+        sparse/starts.cu float64 sum_tiles_states add_up_states list_states sum_tiles_int64 add_up_int64
         sparse/starts.cu float64 sum_tiles_halves add_up_halves take
         amg/couplings.cu float64 measure couple_1 count_coarse_1 fill_coarse_1
         amg/couplings.cu float64 couple_8 count_coarse_8 fill_coarse_8
@@ -74,11 +74,12 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         sell/sweeps.cu float64 spmv_halo times_halo_dot add_halo_dot
         faces/passes.cu float32 lower_residual
         lattice/transfers.cu float64 framed
+        lattice/components.cu float64 take_least spread_least
     """),
     "masks": _programs("""
         csr/chunks.cu float32 find_chunks fill_chunks first_close sweep_dot_close
         csr/chunks.cu float64 find_chunks fill_chunks spmv_close spmv_dot_close
-        lattice/components.cu float64 first_roots join_linked take_least spread_least
+        lattice/components.cu float64 link_cells first_roots join_linked mark_grounded name_components look_at_labels
         vectors/groups.cu float64 sum_groups less_means
     """),
     "grids": _programs("""
