@@ -486,6 +486,25 @@ def test_workers_that_were_reached_are_called_straight(two: Client, monkeypatch:
     assert_nothing_remains(two)
 
 
+def test_a_rank_alone_is_made_with_its_program_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    each = RankCalls.each
+
+    def counted(calls: RankCalls, function: Any, *args: Any, **named: Any) -> Any:
+        asked.append(function)
+        return each(calls, function, *args, **named)
+
+    monkeypatch.setattr(RankCalls, "each", counted)
+    with cluster(1) as client:
+        with launch(client) as job:
+            job.call(Fickle.spin, 3)
+            assert job.link == ""
+        with pytest.raises(RankError, match="nothing can be made here"):
+            launch(client, bad=3)
+        assert_nothing_remains(client)
+    assert asked == [worker.open_rank, worker.call_rank, worker.open_rank]
+
+
 # -- GPUs run one job at a time ---------------------------------------------------------------------------------------
 
 

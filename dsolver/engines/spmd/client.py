@@ -90,12 +90,12 @@ class SpmdProgram(RunningProgram[P_co]):
             timeout=TIMEOUT,
         )
         with self._or_end():
-            opened = self._opened(shared)
+            opened = self._opened(shared, made)
             addresses = [rank.address for rank in opened]
-            if shared.meshed:
+            if shared.size > 1 and shared.meshed:
                 left = {rank.left for rank in opened}
                 self.link = self._calls.all(ranks.join_rank, addresses, made, len(left) == 1 and "" not in left)[0]
-            else:
+            elif shared.size > 1:
                 self._calls.all(ranks.connect_rank, addresses, made)
                 self.link = self._calls.all(ranks.start_rank, opened[0].unique)[0]
         self._warn_of_nccl({rank.address[0] for rank in opened})
@@ -190,7 +190,7 @@ class SpmdProgram(RunningProgram[P_co]):
 
     # -- ranks, all at once --------------------------------------------------------------------------------------------
 
-    def _opened(self, shared: RankSpec) -> list[ranks.Opened]:
+    def _opened(self, shared: RankSpec, made: bytes) -> list[ranks.Opened]:
         """Make every rank, all at once, or one after the other where some workers are busy with another program.
 
         Those that were made are given back first: no rank waits for a GPU while holding one that comes later.
@@ -198,7 +198,7 @@ class SpmdProgram(RunningProgram[P_co]):
         """
         every = {rank: (rank,) for rank in range(shared.size)}
         replies: list[ranks.Opened] = self._calls.each(
-            ranks.open_rank, every, shared, gather=partial(self._leased, shared.lease)
+            ranks.open_rank, every, shared, made, gather=partial(self._leased, shared.lease)
         )
         if not any(isinstance(reply, Busy) for reply in replies):
             return replies
@@ -207,7 +207,7 @@ class SpmdProgram(RunningProgram[P_co]):
         until, warned = time.monotonic() + GPU_TIMEOUT, False
         while len(opened) < shared.size:
             rank = len(opened)
-            reply = self._calls.each(ranks.open_rank, {rank: (rank,)}, shared)[0]
+            reply = self._calls.each(ranks.open_rank, {rank: (rank,)}, shared, made)[0]
             if not isinstance(reply, Busy):
                 opened.append(reply)
                 continue

@@ -68,8 +68,8 @@ class Busy:
 # -- called through Client.run, on the worker's event loop ------------------------------------------------------------
 
 
-async def open_rank(spec: RankSpec, number: int, *, dask_worker: Worker) -> Opened | Busy | Failure:
-    """Make a rank; rank 0 puts the lease into its worker's memory."""
+async def open_rank(spec: RankSpec, made: bytes, number: int, *, dask_worker: Worker) -> Opened | Busy | Failure:
+    """Make a rank, and the program on one that is alone; rank 0 puts the lease into its worker's memory."""
     address = dask_worker.address
     if number == 0 and spec.lease not in dask_worker.data:
         dask_worker.update_data(data={spec.lease: spec.program})
@@ -88,11 +88,13 @@ async def open_rank(spec: RankSpec, number: int, *, dask_worker: Worker) -> Open
         tell_gpu_memory(dask_worker)
     _RANKS[spec.program, address] = rank
     _KEEPERS[rank] = asyncio.create_task(_keep(rank, dask_worker))
-    unique = await rank.within(rank.unique_id)
-    if isinstance(unique, Failure):
-        return unique
+    alone = spec.size == 1  # which waits for no other
+    found = await (rank.within(rank.join, [], made, False) if alone else rank.within(rank.unique_id))
+    if isinstance(found, Failure):
+        return found
     known = left is not None and left.suits(number, spec.ranks, spec.timeout)
-    return Opened(address=rank.connections.address, unique=unique, left=left.program if left and known else "")
+    left_by = left.program if left and known else ""
+    return Opened(address=rank.connections.address, unique=None if alone else found, left=left_by)
 
 
 async def connect_rank(program: str, addresses: Sequence[Address], made: bytes, *, dask_worker: Worker) -> Any:

@@ -68,7 +68,6 @@ class PeerLink(TransportLink):
         self.side = cupy.cuda.Stream(non_blocking=True, priority=-5)
 
     def transport(self) -> PeerTransport:
-        self.memory.wipe(self.begin)
         return PeerTransport(self)
 
     def close(self) -> None:
@@ -111,7 +110,10 @@ class PeerTransport(Transport):
         self._settle()
         well = not self._link.alarm[0] and sum(self._link.memory.sizes) <= MOST_KEPT
         with suppress(PeerError):
-            if _all_agree(self._connections, well):  # no rank writes into the memory of another any more
+            if not _all_agree(self._connections, well):
+                return None
+            self._link.memory.wipe(self._link.begin)  # no rank writes into the memory of another any more
+            if _all_agree(self._connections, True):  # or does so again before all are done
                 return self._link
         return None
 
