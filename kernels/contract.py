@@ -174,6 +174,8 @@ DOT_PLUS = _kernel("dot_plus", reads="x y sign u v", writes="dot")
 """dot = x . y + sign u . v with a float sign: of complex vectors, kept as two real ones, a part of a product."""
 COMPLEX_AXPBY = _kernel("complex_axpby", reads="sign a ai x xi b bi", updates="y yi")
 """`AXPBY` of complex numbers, each in two parts: y + i yi = sign (a + i ai) (x + i xi) + (b + i bi) (y + i yi)."""
+COMPLEX_STEP = _kernel("complex_step", reads="keep w wi r ri", updates="x xi")
+"""x + i xi = keep (x + i xi) + (w + i wi) (r + i ri) item by item, with a float keep, 0 or 1: of 0 x is not read."""
 COMPLEX_QUOTIENT = _kernel("complex_quotient", reads="a ai b bi c ci d di rr limit ceiling", writes="q qi")
 """`QUOTIENT` of complex numbers, each in two parts."""
 

@@ -9,7 +9,6 @@ from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Field, PartialSums, Scalar
 from dsolver.engines.complex import ComplexEngine
 from dsolver.engines.complex_handles import ComplexField
-from dsolver.kernels.contract import WAXPBY
 
 
 @final
@@ -30,11 +29,19 @@ class ComplexMatrix:
 
     def multiply(self, x: Any, y: Any) -> None:
         """y = A x."""
-        real, turned = self._engine.real, self._turned
         self._times(self._re, x, y)
-        self._times(self._im, x, turned)
-        real.run(WAXPBY, 1.0, y.re, -1.0, turned.im, y.re)
-        real.run(WAXPBY, 1.0, y.im, 1.0, turned.re, y.im)
+        self._times(self._im, x, self._turned)
+        self._engine.add_turned(1.0, self._turned, y)
+
+    def residual(self, r: Any, x: Any, y: Any) -> None:
+        """y = r - A x, for formats that sweeps of Jacobi are made for."""
+        if self._engine.wide is not None:
+            self._re.one_pass_residual(r.both, x.both, y.both)
+        else:
+            self._re.one_pass_residual(r.re, x.re, y.re)
+            self._re.one_pass_residual(r.im, x.im, y.im)
+        self._times(self._im, x, self._turned)
+        self._engine.add_turned(-1.0, self._turned, y)
 
     def multiply_dot(self, x: Field, y: Field, dot: Scalar, parts: PartialSums | None = None) -> None:
         """y = A x and dot = xᴴy."""

@@ -60,7 +60,7 @@ class ComplexEngine(Engine):
     def __init__(self, real: Engine) -> None:
         self.real, self.wide = real, real.batched(2 * real.width)
         self.partition = real.partition
-        self._zero = real.scalar(0.0)
+        self._zero, self._one = real.scalar(0.0), real.scalar(1.0)
 
     # -- the same for complex vectors: halos are one part's, for matrices exchange parts, or both at once --------------
 
@@ -94,8 +94,12 @@ class ComplexEngine(Engine):
     def field(self, layout: PerChunk) -> ComplexField:
         if self.wide is None:
             return ComplexField(self.real.field(layout), self.real.field(layout), None)
+        return self.of_wide(self.wide.field(layout))
+
+    def of_wide(self, both: Field) -> ComplexField:
+        """A field of `wide` as a complex vector."""
         wide, width = self.wide, self.width
-        both = wide.field(layout)
+        assert wide is not None
         if width == 1:
             return ComplexField(wide.column(both, 0), wide.column(both, 1), both)
         return ComplexField(wide.columns(both, 0, width), wide.columns(both, width, 2 * width), both)
@@ -203,6 +207,11 @@ class ComplexEngine(Engine):
         ready: bool = False,
     ) -> list[tuple[float, ...]]:
         return self.real.repeat(step, times, parts_of_all(watch), measured=measured, ready=ready)
+
+    def add_turned(self, sign: float, x: Any, y: Any) -> None:
+        """y += sign i x."""
+        zero, one = self._zero, self._one
+        self.real.run(COMPLEX_AXPBY, sign, zero, one, x.re, x.im, one, zero, y.re, y.im)
 
     # -- data --------------------------------------------------------------------------------------------------------
 

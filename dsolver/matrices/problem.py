@@ -58,6 +58,8 @@ class MatrixProblem(Problem):
         given_counts: as `counts`, of `given`.
         parts: of a complex matrix the real and the imaginary one, for which `matrix` stands in M; of an eigenvalue
             problem its mass matrix, if it has one; else ().
+        quadrant: of a complex symmetric matrix (s, t), each 1 or -1, where s Re A and t Im A have no negative number on
+            their diagonals and no row that adds up to less than zero; else None.
         of_grid: the problem on a grid whose rows these are, in the order of ``numpy.ravel``; None where there is none.
         fed: of such a grid, by name, float64 (rows,): volumes, and the parts of what its faces add to right-hand sides.
         part_senders: as `senders`, of each.
@@ -94,6 +96,7 @@ class MatrixProblem(Problem):
     given_senders: tuple[tuple[int, ...], ...] | None = field(repr=False, default=None)
     given_counts: tuple[ChunkCounts, ...] = field(repr=False, default=())
     parts: tuple[Any, ...] = field(repr=False, compare=False, default=())
+    quadrant: tuple[float, float] | None = field(repr=False, default=None)
     of_grid: Problem | None = field(repr=False, compare=False, default=None)
     fed: Mapping[str, npt.NDArray[np.float64]] = field(repr=False, compare=False, default_factory=dict)
     part_senders: tuple[tuple[tuple[int, ...], ...] | None, ...] = field(repr=False, default=())

@@ -44,18 +44,19 @@ class StoredTransfer(Transfer):
         return CorrectionStep(self, fine, coarse, sweeps)
 
 
-@final
-class CorrectionStep(Step):
-    """Smoothing, and a correction by the coarser level.
+class Correction:
+    """Restriction to the coarser level, with right-hand side rc and solution xc, and prolongation.
 
     Exchanges start as soon as what they send is there, and are waited for behind the work inside the chunk.
     """
 
-    def __init__(self, transfer: StoredTransfer, fine: Level, coarse: Level, sweeps: int) -> None:
+    rc: Field
+    xc: Field
+
+    def __init__(self, transfer: StoredTransfer, fine: Level, coarse: Level) -> None:
         engine, chunks = fine.engine, transfer.chunks
         restricted, prolonged = transfer.restricted, transfer.prolonged
         self._engine = engine
-        self._smoother = fine.smoother(sweeps)
         self._coarse = CoarseVectors(transfer, engine, coarse)
         self.rc, self.xc = self._coarse.rc, self._coarse.xc
         self._r = Matrix(
@@ -67,17 +68,6 @@ class CorrectionStep(Step):
             coarse.senders(BOX_OFFSETS) if prolonged is None else prolonged,
             ghosts=self._coarse.distributed,
         )
-
-    def descend(self, r: Field, x: Field) -> None:
-        self.restrict(self._smoother.before(r, x))
-
-    def ascend(self, r: Field, x: Field) -> None:
-        self.correct(x, self._smoother.corrected(x))
-        self._smoother.after(r, x)
-
-    def ascend_dot(self, r: Field, x: Field, parts: PartialSums) -> bool:
-        self.correct(x, self._smoother.corrected(x))
-        return self._smoother.after_dot(r, x, parts)
 
     def restrict(self, y: Field) -> None:
         """rc = R y."""
@@ -92,6 +82,26 @@ class CorrectionStep(Step):
         else:
             self._engine.run(PROLONG_SUM, self._p.local, self._coarse.columns(), x, y)
         self._p.ghost.add(y)
+
+
+@final
+class CorrectionStep(Correction, Step):
+    """Smoothing, and a correction by the coarser level."""
+
+    def __init__(self, transfer: StoredTransfer, fine: Level, coarse: Level, sweeps: int) -> None:
+        super().__init__(transfer, fine, coarse)
+        self._smoother = fine.smoother(sweeps)
+
+    def descend(self, r: Field, x: Field) -> None:
+        self.restrict(self._smoother.before(r, x))
+
+    def ascend(self, r: Field, x: Field) -> None:
+        self.correct(x, self._smoother.corrected(x))
+        self._smoother.after(r, x)
+
+    def ascend_dot(self, r: Field, x: Field, parts: PartialSums) -> bool:
+        self.correct(x, self._smoother.corrected(x))
+        return self._smoother.after_dot(r, x, parts)
 
 
 @final

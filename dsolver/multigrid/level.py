@@ -26,6 +26,19 @@ def at_level(depth: int, *made: Any) -> AtLevel:
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class ComplexPart:
+    """Imaginary part of a level of a complex matrix, and its complex diagonal, beside the real part."""
+
+    signs: tuple[float, float] = (1.0, 1.0)  # (s, t): coarser levels are of (s - i t) A, whose real part is positive
+    # the `ChunkMatrix` of every chunk of the imaginary part; None on the finest level, where A's own parts serve.
+    imaginary: PerChunk | None = None
+    parts: tuple[PerChunk, ...] = ()  # the same, of both parts of A in the levels' value type, where that is another
+    weights: PerChunk  # of every chunk both parts of D⁻¹, (layout.size,) each, for sweeps of Jacobi
+    inverse: PerChunk | None = None  # on the coarsest level the imaginary part of the inverse
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class Level:
     """One level of a multigrid hierarchy, however it was made."""
 
@@ -47,6 +60,8 @@ class Level:
     reads: Sequence[Sequence[int]] | None = None
     # whether its smoother goes over fine and coarse points in turn, after the coarse correction alone.
     in_turns: bool = False
+    # of a complex matrix, what its level has beside that of a real one.
+    complex_part: ComplexPart | None = None
     # of every chunk the number of its rows' entries, where the level was made for an algebraic hierarchy.
     entries: PerChunk | None = None
 

@@ -93,6 +93,8 @@ class Builder:
     dtype: str = "float64"  # the preconditioner's value type
     diagonal: Blocks | None = None  # what A's diagonal is multiplied by; None for ones
     reuse: Reuse | None = None  # what set-ups leave for each other; None where each one stands alone
+    # whether M of a complex matrix is to be one of the real matrix that stands for it.
+    real: bool = False
     # called when A is there while levels are still under way and the host has time, if that happens at all.
     early: Early = unused
 

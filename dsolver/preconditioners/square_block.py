@@ -66,7 +66,7 @@ class PreconditionedSquareBlock(Preconditioner):
 
     def build(self, builder: Builder) -> Built:
         """B + C, and the levels of the inner one."""
-        return self.inner.build(builder)
+        return self.inner.build(replace(builder, real=True))
 
     def matrix(self, builder: Builder, levels: Sequence[Any]) -> PerChunk | None:
         """B + C alone, as the inner one stores it."""

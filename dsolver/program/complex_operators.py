@@ -23,7 +23,7 @@ def complex_inverse(engine: ComplexEngine, site: Site, spec: SolveSpec) -> Appro
     """M on an engine's complex vectors: both parts at once where it can be made for several; site: of one real one."""
     m, dtype = spec.preconditioner, spec.precond_dtype
     site = replace(site, method=None)
-    if m.can.complex:
+    if m.can.complex or any(getattr(level, "complex_part", None) is not None for level in site.levels):
         return make(m, replace(site, engine=engine), dtype)
     made = site.single.inner if isinstance(site.single, OnBothParts) else make(m, site, dtype)
     if made is None or engine.wide is None or not m.can.batched:

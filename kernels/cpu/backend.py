@@ -11,7 +11,7 @@ from dsolver.kernels.backend import Backend
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.kernels.cpu.csr.general import CpuGeneral
-from dsolver.kernels.cpu.dense import CpuInverse, eliminate
+from dsolver.kernels.cpu.dense import CpuInverse, eliminate, multiply
 from dsolver.kernels.cpu.heap import heap
 from dsolver.kernels.cpu.lattice.setup import CpuLattice
 from dsolver.kernels.cpu.layout_setup import CpuLayoutSetup
@@ -38,7 +38,7 @@ class CpuBackend(Backend):
         self.layouts = CpuLayoutSetup(np, SLICE)
         self.lattice = CpuLattice(self.vectors.team)
         self.amg = AmgKernels(self.vectors.team)
-        self.dense = DenseSetup(self.dtype, CpuInverse, eliminate)
+        self.dense = DenseSetup(self.dtype, CpuInverse, eliminate, multiply)
         self.stencil = StencilSetup(self.vectors, CpuStencil, CpuTransfer)
         self.general = CpuGeneral(np, self.vectors, SLICE)
         self.sweeps = HostSweeps()

@@ -40,6 +40,17 @@ def _product(position: Any, values: Any, r: Any, x: Any) -> None:
 
 
 @compiled()
+def multiply(a: Any, b: Any, out: Any) -> None:
+    """out = a b, row by row of b, so that sums have one order."""
+    for i in range(len(a)):
+        fill(out[i], 0.0)
+        for k in range(len(b)):
+            factor = a[i, k]
+            for j in range(len(b)):
+                out[i, j] += factor * b[k, j]
+
+
+@compiled()
 def eliminate(a: Any, tolerance: float) -> Any:
     """See `dsolver.kernels.formats.dense.eliminated`, whose bits these are.
 

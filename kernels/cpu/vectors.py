@@ -112,6 +112,9 @@ class CpuVectors(Vectors):
         if finite(a, ai) and finite(b, bi):
             self._run(_complex_axpby, 0, blocks(y), sign * a[0], sign * ai[0], x, xi, b[0], bi[0], y, yi)
 
+    def complex_step(self, keep: float, w: Real, wi: Real, r: Real, ri: Real, x: Real, xi: Real) -> None:
+        self._run(_complex_step, 0, blocks(x), keep != 0.0, w, wi, r, ri, x, xi)
+
     def combine(self, keep: float, s: Real, c: F64, t: Real) -> None:
         self._run(_combined, 0, blocks(t[0]), keep, s, np.ascontiguousarray(c), t)
 
@@ -288,6 +291,15 @@ def _complex_axpby(first: Any, last: Any, a: Any, ai: Any, x: Any, xi: Any, b: A
         real = (a * x[i] - ai * xi[i]) + (b * y[i] - bi * yi[i])
         yi[i] = (a * xi[i] + ai * x[i]) + (b * yi[i] + bi * y[i])
         y[i] = real
+
+
+@compiled()
+def _complex_step(first: Any, last: Any, keep: Any, w: Any, wi: Any, r: Any, ri: Any, x: Any, xi: Any) -> None:
+    """x + i xi = keep (x + i xi) + (w + i wi) (r + i ri) on blocks [first, last)."""
+    for i in range(uint64(first * BLOCK), uint64(min(last * BLOCK, len(x)))):
+        real, imaginary = w[i] * r[i] - wi[i] * ri[i], w[i] * ri[i] + wi[i] * r[i]
+        x[i] = x[i] + real if keep else real
+        xi[i] = xi[i] + imaginary if keep else imaginary
 
 
 @compiled()

@@ -16,6 +16,7 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.stencil.rows import StencilRows
 
 Eliminate = Callable[[npt.NDArray[np.float64], float], npt.NDArray[np.bool_]]
+Multiply = Callable[..., Any]
 RANK_TOLERANCE = 1e-12
 """A pivot below this part of its diagonal entry counts as zero: far below what ill-conditioned coarse matrices leave
 (about 1/rows), above what rounding leaves of a zero in a matrix that was not computed. In coarse matrices of a singular
@@ -34,13 +35,18 @@ class DenseInverse(Format):
 class DenseSetup:
     """Set-up of small matrices, on the host.
 
-    `form`: makes an inverse with its kernel. `eliminate`: does the work of `semidefinite_inverse`.
+    `form`: makes an inverse with its kernel. `eliminate`: does the work of `semidefinite_inverse`. `multiply`: does
+    that of `product`, with the same bits whatever threads there are.
     """
 
     def __init__(
-        self, dtype: np.dtype[Any], form: Callable[..., DenseInverse], eliminate: Eliminate | None = None
+        self,
+        dtype: np.dtype[Any],
+        form: Callable[..., DenseInverse],
+        eliminate: Eliminate | None = None,
+        multiply: Multiply = np.matmul,
     ) -> None:
-        self._dtype, self._form, self._eliminate = dtype, form, eliminate
+        self._dtype, self._form, self._eliminate, self._multiply = dtype, form, eliminate, multiply
 
     def matrix(self, rows: StencilRows) -> Array:
         """Rows without halo as a symmetric matrix, float64 (rows, rows) in lattice order, for `inverse`."""
@@ -62,14 +68,23 @@ class DenseSetup:
         dense[row, columns] = values
         return dense
 
+    def product(self, a: Array, b: Array) -> Array:
+        """A B of small matrices, float64 (rows, rows) each."""
+        out = np.empty_like(a)
+        self._multiply(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
+        return out
+
+    def stored(self, layout: Layout, values: Array) -> DenseInverse:
+        """An inverse that is known, float64 (rows, rows) in lattice order."""
+        return self._form(position=layout.position, values=narrowed(np.ascontiguousarray(values), self._dtype))
+
     def inverse(self, layout: Layout, matrix: Array, *, symmetric: bool = True) -> DenseInverse:
         """The inverse of a matrix with a positive semidefinite symmetric part, float64 (rows, rows) in lattice order.
 
         symmetric: whether the matrix is, but for rounding. Rows that depend on the rows before them, as the last one
         where constants are in the null space, get zero (see `semidefinite_inverse`).
         """
-        values = narrowed(semidefinite_inverse(matrix, self._eliminate, symmetric=symmetric), self._dtype)
-        return self._form(position=layout.position, values=values)
+        return self.stored(layout, semidefinite_inverse(matrix, self._eliminate, symmetric=symmetric))
 
 
 def semidefinite_inverse(

@@ -63,6 +63,11 @@ class NumpyVectors(Vectors):
             made = sign * complex(a[0], ai[0]) * (x + 1j * xi) + complex(b[0], bi[0]) * (y + 1j * yi)
             y[:], yi[:] = made.real, made.imag
 
+    def complex_step(self, keep: float, w: Real, wi: Real, r: Real, ri: Real, x: Real, xi: Real) -> None:
+        made = (w + 1j * wi) * (r + 1j * ri)
+        x[:] = made.real + x if keep else made.real
+        xi[:] = made.imag + xi if keep else made.imag
+
     def combine(self, keep: float, s: Real, c: F64, t: Real) -> None:
         used = c.any(axis=1)
         made = np.einsum("ij,ik->jk", c[used], s[used])

@@ -1,5 +1,8 @@
 """Complex matrices: their parts, what kind they are, and the real matrix that preconditioners are made of.
 
+Algebraic multigrid takes coarse points and P from the real matrix, and products of A itself where signs allow it
+(`dsolver.multigrid.algebraic.complex_levels`). Other preconditioners serve both parts by it alone.
+
 The real matrix is Re A + |Im A|, entry by entry where both parts couple as an elliptic equation does: a V-cycle on it
 serves both parts of a complex vector at once. That it is nearly as good as A itself follows from |z| <= |Re z| + |Im z|
 <= √2 |z| for the numbers x̄ᵀA x / x̄ᵀx of complex symmetric A whose parts are positive definite. Its exact inverse takes
@@ -38,6 +41,7 @@ class ComplexParts:
     real_valued: bool  # whether it is both, so that entries are complex by their type alone
     place: tuple[int, int] | None  # an entry that differs most from its mirror image, where A is neither; else None
     stand_in: Any  # the real matrix that preconditioners are made of, in A's places; Re A where A is Hermitian
+    quadrant: tuple[float, float] | None  # as of `MatrixProblem`
     waves: bool  # whether its diagonal was raised, since many rows of Re A add up to less than zero
 
     @property
@@ -71,8 +75,22 @@ def complex_parts(name: str, A: Any) -> ComplexParts:
         real_valued=symmetric and conjugate,
         place=None if symmetric or hermitian else beside.place,
         stand_in=stand_in,
+        quadrant=_quadrant(whole) if symmetric and not conjugate else None,
         waves=waves,
     )
+
+
+def _quadrant(whole: Any) -> tuple[float, float] | None:
+    """Signs of both parts of a matrix, as of `MatrixProblem.quadrant`."""
+    diagonal, sums = whole.diagonal(), whole @ np.ones(whole.shape[1])
+    least = -CANCELED * (np.abs(diagonal.real) + np.abs(diagonal.imag))
+    signs = []
+    for own, rows in ((diagonal.real, sums.real), (diagonal.imag, sums.imag)):
+        sign = -1.0 if (own < 0.0).any() else 1.0
+        if (sign * own < 0.0).any() or (sign * rows < least).any():
+            return None
+        signs.append(sign)
+    return signs[0], signs[1]
 
 
 def _stand_in(whole: Any) -> tuple[Any, bool]:

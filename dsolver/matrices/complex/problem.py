@@ -27,6 +27,7 @@ def problem_of_complex(found: ComplexParts, name: str, **options: Any) -> Matrix
         hermitian=found.hermitian,
         real_valued=found.real_valued,
         parts=found.parts,
+        quadrant=found.quadrant,
         asymmetry=differs,
         indefinite=made.indefinite or found.waves,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -54,12 +55,17 @@ class Again:
     restricted: Senders
 
 
-def coarse_again(engine: Engine, rows: PerChunk, diagonal: PerChunk, again: Again) -> PerChunk:
-    """The coarse rows of every chunk, `BroughtRows`, before mirrored entries are made equal."""
+def coarse_again(
+    engine: Engine, rows: PerChunk, diagonal: PerChunk, again: Again, *, definite: bool = True
+) -> PerChunk:
+    """The coarse rows of every chunk, `BroughtRows`, before mirrored entries are made equal.
+
+    definite: whether A is, so that rows of which only rounding is left are filled.
+    """
     assert again.products is not None
     ap = engine.per_chunk(_ap_again, rows, diagonal, again.products)
     around = engine.deliver(ap.at("lists"), again.restricted, ("float64", "float64"))
-    return engine.per_chunk(_galerkin_again, diagonal, again.products, ap, around)
+    return engine.per_chunk(partial(_galerkin_again, definite=definite), diagonal, again.products, ap, around)
 
 
 def bare(matrix: Csr) -> Csr:
@@ -94,7 +100,14 @@ def _ap_again(backend: Backend, _: int, rows: LevelRows, diagonal: F64, kept: Pr
 
 
 def _galerkin_again(
-    backend: Backend, number: int, diagonal: F64, kept: Products, ap: _Values, around: Mapping[int, Message]
+    backend: Backend,
+    number: int,
+    diagonal: F64,
+    kept: Products,
+    ap: _Values,
+    around: Mapping[int, Message],
+    *,
+    definite: bool,
 ) -> BroughtRows:
     amg = backend.amg
     values = {number: ap.values} if around else {}
@@ -107,7 +120,8 @@ def _galerkin_again(
     found = amg.numeric(
         kept.galerkin, kept.r, sums, kept.width, ascending=kept.ascending, blocks=restricted, places=kept.of_galerkin
     )
-    amg.fill_lost(found, kept.below, kept.r, np.concatenate([centers[c] for c in order]) if around else diagonal)
+    if definite:
+        amg.fill_lost(found, kept.below, kept.r, np.concatenate([centers[c] for c in order]) if around else diagonal)
     coarse = kept.coarse.rows
     return replace(kept.coarse, rows=replace(coarse, matrix=coarse.matrix._replace(values=found.values)))
 

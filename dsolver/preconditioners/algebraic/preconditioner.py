@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from numbers import Integral, Real
 from typing import Any, ClassVar, Final, final
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from dsolver.distributed.forecast import Part
 from dsolver.engines.base import PerChunk
+from dsolver.engines.complex import ComplexEngine
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import DTYPES
@@ -20,13 +22,16 @@ from dsolver.kernels.foresight import Foresight
 from dsolver.krylov.methods import FOR_FLOWS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.aggregation.smoothing import OVER
+from dsolver.multigrid.algebraic.complex_levels import imaginary_rows, with_imaginary_parts
 from dsolver.multigrid.algebraic.methods import MOST, Aggregation, CoarsePoints, IdealRestriction, Method
 from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, HierarchyOptions
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED, check_diagonal
 from dsolver.multigrid.algebraic.setup import HierarchySetup
+from dsolver.multigrid.complex_cycle import ComplexCycle
 from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.multigrid.finest_rows import FinestRows
 from dsolver.multigrid.foreseen import foreseen
+from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners.algebraic.defaults import (
     AGGRESSIVE,
     FLOW_THETA,
@@ -97,8 +102,8 @@ class Algebraic(Preconditioner):
             diagonal a_ii / 0.85 or 1.05 Σ_j |a_ij| / 2, whichever is more, and "chebyshev" for "aggregation".
             "l1-jacobi" has the diagonal (a_ii + Σ_j |a_ij|) / 2, with which sweeps converge for any such A. "air" has
             its own: after each correction two sweeps of Jacobi over fine points and one over coarse ones.
-        sweeps: of Jacobi on the finest level, before and after; 1 or 2. By default 1, and 2 where A is complex: a cycle
-            serves both parts, and COCG needs a better one for as few iterations (48³: 36 in place of 47).
+        sweeps: of Jacobi on the finest level, before and after; 1 or 2. By default 1, and 2 where A is complex and a
+            real cycle serves both parts.
         cycle: "V", or "W": the two largest coarse levels are visited twice. By default "V", and "W" where A is not
             symmetric and P is not smoothed, for then coarse corrections are too small.
         coarse_rows: a level with as few rows is solved by its inverse. By default 300, and 1500 where that is made on
@@ -186,6 +191,8 @@ class Algebraic(Preconditioner):
         foreseeing = rows[0].foreseeing(engine, "algebraic", builder.dtype) if foresees else None
         with foreseeing or nullcontext(Foresight()) as foresight, engine.deferring():
             try:  # what is put off asks after all others, so questions have one order whenever it is done
+                if self._is_complex(builder):
+                    return self._built_complex(builder)
                 exact, setup = self.setup(builder, rows.pop)
                 while setup.descend():
                     pass
@@ -195,6 +202,36 @@ class Algebraic(Preconditioner):
                 raise
             foresight.confirm()
         return made
+
+    def _is_complex(self, builder: Builder) -> bool:
+        """Whether coarse matrices are products of a complex A itself, and not of the real matrix that stands for it."""
+        problem = builder.problem
+        if builder.real or not isinstance(problem, MatrixProblem) or problem.quadrant is None:
+            return False
+        return self._coarsening(problem) == "pmis" and self.smoother in (None, "jacobi") and self.cycle in (None, "V")
+
+    def _built_complex(self, builder: Builder) -> Built:
+        engine, problem, reuse = builder.engine, builder.problem, builder.reuse or Reuse()
+        assert isinstance(problem, MatrixProblem)
+        assert problem.quadrant is not None
+        exact, setup = self.setup(replace(builder, reuse=reuse), lambda: builder.rows)
+        rows = [setup.rows]
+        while setup.descend():
+            rows.append(setup.rows)
+        made, kept, parts = exact(), reuse.kept, builder.system.part_rows
+        bounds = tuple(accumulate(builder.partition.sizes[0], initial=0))
+        signs, senders = problem.quadrant, problem.part_senders[1]
+        first = imaginary_rows(engine, parts[1], senders, bounds, rows[0], kept.first, signs)
+        return made, with_imaginary_parts(
+            setup.levels,
+            kept,
+            rows,
+            first,
+            parts if builder.lowered else (),
+            engine=engine,
+            signs=signs,
+            singular=builder.system.singular,
+        )
 
     def setup(self, builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[[], PerChunk], HierarchySetup]:
         """A in float64, made when it is called for, and the hierarchy's set-up, which has yet to begin."""
@@ -247,9 +284,14 @@ class Algebraic(Preconditioner):
         omega = usual if self.omega is None else float(self.omega)
         return Aggregation(theta=theta, omega=omega, size=size, vectors=vectors)
 
-    def on(self, site: Site) -> MultigridCycle:
+    def on(self, site: Site) -> MultigridCycle | ComplexCycle:
         """The cycle."""
         levels, engine = site.levels, site.engine
+        if isinstance(engine, ComplexEngine):
+            parts = levels[0].complex_part.parts or site.parts
+            return ComplexCycle(
+                engine, levels, list(zip(parts, site.part_senders, strict=True)), sweeps=int(self.sweeps or 1)
+            )
         if engine.width > 1:
             levels = [level.batched(engine.width) for level in levels]
         aggregated = self.coarsening in (None, "aggregation") and not levels[0].in_turns

@@ -69,10 +69,15 @@ class CudaDense(DenseSetup):
         kernel(FILE, "dense_rows", DTYPE)((rows.size,), (THREADS,), (*rows, np.int32(rows.size), out))
         return out
 
-    def inverse(self, layout: Layout, matrix: Array, *, symmetric: bool = True) -> CudaInverse:
-        found = semidefinite_inverse(cupy.asarray(matrix), symmetric=symmetric)
-        values = narrowed(found, self._vectors.dtype)
+    def product(self, a: Array, b: Array) -> Array:
+        return a @ b
+
+    def stored(self, layout: Layout, values: Array) -> CudaInverse:
+        values = narrowed(cupy.ascontiguousarray(values), self._vectors.dtype)
         return CudaInverse(position=layout.position, values=values, vectors=self._vectors)
+
+    def inverse(self, layout: Layout, matrix: Array, *, symmetric: bool = True) -> CudaInverse:
+        return self.stored(layout, semidefinite_inverse(cupy.asarray(matrix), symmetric=symmetric))
 
 
 def dense_matrix(rows: StencilRows) -> Array:
