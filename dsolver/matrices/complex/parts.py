@@ -1,7 +1,7 @@
 """Complex matrices: their parts, what kind they are, and the real matrix that preconditioners are made of.
 
 Algebraic multigrid takes coarse points and P from the real matrix, and products of A itself where signs allow it
-(`dsolver.multigrid.algebraic.complex_levels`). Other preconditioners serve both parts by it alone.
+(`dsolver.multigrid.complex.levels`). Other preconditioners serve both parts by it alone.
 
 The real matrix is Re A + |Im A|, entry by entry where both parts couple as an elliptic equation does: a V-cycle on it
 serves both parts of a complex vector at once. That it is nearly as good as A itself follows from |z| <= |Re z| + |Im z|

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from numbers import Integral, Real
 from typing import Any, ClassVar, Final, final
 
@@ -22,16 +21,15 @@ from dsolver.kernels.foresight import Foresight
 from dsolver.krylov.methods import FOR_FLOWS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.aggregation.smoothing import OVER
-from dsolver.multigrid.algebraic.complex_levels import imaginary_rows, with_imaginary_parts
 from dsolver.multigrid.algebraic.methods import MOST, Aggregation, CoarsePoints, IdealRestriction, Method
 from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, HierarchyOptions
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED, check_diagonal
 from dsolver.multigrid.algebraic.setup import HierarchySetup
-from dsolver.multigrid.complex_cycle import ComplexCycle
+from dsolver.multigrid.complex.cycle import ComplexCycle
 from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.multigrid.finest_rows import FinestRows
 from dsolver.multigrid.foreseen import foreseen
-from dsolver.multigrid.reuse import Reuse
+from dsolver.preconditioners.algebraic.complex import built_complex
 from dsolver.preconditioners.algebraic.defaults import (
     AGGRESSIVE,
     FLOW_THETA,
@@ -192,7 +190,7 @@ class Algebraic(Preconditioner):
         with foreseeing or nullcontext(Foresight()) as foresight, engine.deferring():
             try:  # what is put off asks after all others, so questions have one order whenever it is done
                 if self._is_complex(builder):
-                    return self._built_complex(builder)
+                    return built_complex(builder, self.setup)
                 exact, setup = self.setup(builder, rows.pop)
                 while setup.descend():
                     pass
@@ -209,29 +207,6 @@ class Algebraic(Preconditioner):
         if builder.real or not isinstance(problem, MatrixProblem) or problem.quadrant is None:
             return False
         return self._coarsening(problem) == "pmis" and self.smoother in (None, "jacobi") and self.cycle in (None, "V")
-
-    def _built_complex(self, builder: Builder) -> Built:
-        engine, problem, reuse = builder.engine, builder.problem, builder.reuse or Reuse()
-        assert isinstance(problem, MatrixProblem)
-        assert problem.quadrant is not None
-        exact, setup = self.setup(replace(builder, reuse=reuse), lambda: builder.rows)
-        rows = [setup.rows]
-        while setup.descend():
-            rows.append(setup.rows)
-        made, kept, parts = exact(), reuse.kept, builder.system.part_rows
-        bounds = tuple(accumulate(builder.partition.sizes[0], initial=0))
-        signs, senders = problem.quadrant, problem.part_senders[1]
-        first = imaginary_rows(engine, parts[1], senders, bounds, rows[0], kept.first, signs)
-        return made, with_imaginary_parts(
-            setup.levels,
-            kept,
-            rows,
-            first,
-            parts if builder.lowered else (),
-            engine=engine,
-            signs=signs,
-            singular=builder.system.singular,
-        )
 
     def setup(self, builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[[], PerChunk], HierarchySetup]:
         """A in float64, made when it is called for, and the hierarchy's set-up, which has yet to begin."""

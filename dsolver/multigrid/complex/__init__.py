@@ -1,0 +1,1 @@
+"""Multigrid of complex symmetric matrices: their levels, and cycles on complex vectors."""
