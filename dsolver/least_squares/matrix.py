@@ -125,7 +125,7 @@ def rectangular(name: str, A: Any, *, gpu: bool = False) -> RectangularMatrix:
             f"-A.imag], [A.imag, A.real]]) with numpy.concatenate([b.real, b.imag])"
         )
     check_real(name, np.dtype(A.dtype), "fiub")
-    if gpu and (rows := if_memory_suffices(lambda: rows_on_gpu(A))) is not None:
+    if gpu and (rows := if_memory_suffices(lambda: rows_on_gpu(name, A))) is not None:
         return RectangularMatrix(rows)
     if not any(kind.__module__.partition(".")[0] == "scipy" for kind in type(A).__mro__):
         A = A.get()

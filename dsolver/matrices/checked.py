@@ -141,7 +141,7 @@ def backend_of(array: Any) -> Backend:
     return load("cpu" if isinstance(array, np.ndarray) else "cuda")
 
 
-def rows_on_gpu(A: Any) -> RowsOnGpu | None:
+def rows_on_gpu(name: str, A: Any) -> RowsOnGpu | None:
     """Compressed rows of SciPy or CuPy on the GPU, of any shape, looked at there.
 
     None for other formats, and for rows that are not in canonical form, or not finite. InputError: pointers lead out of
@@ -149,9 +149,10 @@ def rows_on_gpu(A: Any) -> RowsOnGpu | None:
     """
     if A.format != "csr":
         return None
-    check_pointers("A", A.indptr, A.shape[0], min(len(A.indices), len(A.data)))
-    there, count = sent(A), int(A.indptr[-1])
+    there = sent(A)
     assert isinstance(there, CompressedOnGpu)
+    check_pointers(name, there.indptr, A.shape[0], min(len(A.indices), len(A.data)))
+    count = int(A.indptr[-1])
     columns, values = there.indices[:count], there.data[:count]
     row = backend_of(values).general.places(there.indptr, count)
     outside = some((columns < 0) | (columns >= A.shape[1]))

@@ -15,6 +15,7 @@ from dsolver.kernels.direct.fill import Fill, fill_of
 from dsolver.krylov.control import giving_up
 from dsolver.matrices import elimination
 from dsolver.multigrid import hierarchy
+from dsolver.multigrid.algebraic.lattice import choice as lattice_choice
 from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Direct, Jacobi, Multigrid, alternatives, auto
 from dsolver.preconditioners.direct import choice
 from dsolver.preconditioners.registry import value_type
@@ -72,11 +73,15 @@ def test_pores_are_followed_and_axes_that_differ_everywhere_are_not() -> None:
     assert taken(dsolver.problems.diffusion(GRID, CHANNELS), M="mg") == Multigrid()
 
 
-@pytest.mark.parametrize(("spacing", "expected"), [(1.0, Multigrid()), ((10.0, 10.0, 1.0), Algebraic())])
-def test_bodies_are_followed_on_cpus_where_the_lattice_gets_coarser_along_some_axes_alone(
-    spacing: Any, expected: Any
+@pytest.mark.parametrize(
+    ("spacing", "few", "expected"),
+    [(1.0, 0, Multigrid()), (1.0, 27_000, Algebraic()), ((10.0, 10.0, 1.0), 0, Algebraic())],
+)
+def test_bodies_are_followed_where_the_lattice_gets_coarser_along_some_axes_alone_and_on_few_points_of_gpus(
+    spacing: Any, few: int, expected: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lattice of cubes took 0.6 to 0.9 of the processor time, that of flat cells 1.5 times as long."""
+    monkeypatch.setitem(lattice_choice.FEW, "cpu", few)
     x, y, z = np.indices((30, 30, 30)) // 10
     kappa = np.where((x + y + z) % 2, 1e4, 1.0)
     for chunks in ((1, 1, 1), (1, 1, 2)):

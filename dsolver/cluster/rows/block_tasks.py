@@ -45,11 +45,12 @@ def shape_of(block: Any, number: int) -> tuple[int, int]:
 
 def placed_block(block: Any, number: int, first: int, kernels: str) -> PlacedPiece:
     """Rows of a block in canonical form, on the device of these kernels."""
-    check_real(f"block {number}", np.dtype(block.dtype), "fiub")
-    rows = if_memory_suffices(lambda: rows_on_gpu(block)) if kernels == "cuda" else None
+    name = f"block {number}"
+    check_real(name, np.dtype(block.dtype), "fiub")
+    rows = if_memory_suffices(lambda: rows_on_gpu(name, block)) if kernels == "cuda" else None
     if rows is None:
         on_host = block.get() if type(block).__module__.partition(".")[0] == "cupyx" else block
-        rows = compressed(f"block {number}", on_host, first)
+        rows = compressed(name, on_host, first)
     return placed(GivenRows((first, first + block.shape[0]), rows.indptr, rows.indices, rows.data, None), kernels)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
@@ -40,11 +41,15 @@ packages of chips, whose cells are flat, 0.02 to 0.04.
 With more, "amg" takes 0.5 to 0.9 of the processor time of "mg" on CPUs, first and later. On an H200 a first solve of
 128³ points takes 0.05 to 0.07 s either way, a later one 12 to 19 ms with "mg", which leaves the lattice further down,
 and 9 to 11 ms with "amg"."""
-JUMPS_AROUND: Final = {"cpu": 0.1, "cuda": 0.03}
+JUMPS_AROUND: Final = 0.1
 """As `JUMPS`, of a grid that would be coarsened along all of its axes: the next level has an eighth of the points.
 
 With fewer jumps, "mg" takes 0.6 to 0.9 of the processor time of "amg" on CPUs for a first solve of 64³ or 96³ points,
-and 0.8 to 1.3 for a later one (`bench/choice.py --fields blocks bubbles fractal`)."""
+and 0.8 to 1.3 for a later one, on an H200 0.7 to 0.9 of its time for a first solve of 256³ (`bench/choice.py --fields
+blocks bubbles fractal`)."""
+FEW: Final = {"cpu": 0, "cuda": 1 << 22}
+"""Points up to which `JUMPS` is for any grid: on an H200 "mg" takes 1.2 to 1.3 times as long as "amg" with blocks and
+bubbles of 128³ points, where launches of kernels take the most of both set-ups' time."""
 
 
 def follows_couplings(
@@ -81,8 +86,10 @@ def leaves_lattice_at_once(
 
 def _jump(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, found: float) -> bool:
     """Whether so many couplings jump that a lattice does not pay."""
-    if found <= JUMPS[engine.kernels] or found > JUMPS_AROUND[engine.kernels]:
-        return found > JUMPS[engine.kernels]
+    if found <= JUMPS[engine.kernels]:
+        return False
+    if found > JUMPS_AROUND or math.prod(partition.grid) <= FEW[engine.kernels]:
+        return True
     factors = coarsening_factors(engine, partition, offsets, weights)
     return any(n > 1 and factor == 1 for n, factor in zip(partition.grid, factors, strict=True))
 
