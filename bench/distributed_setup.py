@@ -122,6 +122,7 @@ def solved_anew(client: Any, what: str, make: Callable[[], Any], m: str, b: Any,
             done = time.perf_counter()
             solver.solve(b, rtol=1e-8)
             found.append((first.timings["setup"], done - began, time.perf_counter() - done, first.iterations))
+        del solver, first  # of which the cluster would reuse what was found of the same blocks
     setup, first_solve, later = (min(run[place] for run in found[1:]) for place in range(3))
     print(
         f"{what}: set-up {setup:.4f} s, first solve {first_solve:.4f}, later {later:.4f}, {found[-1][3]} iterations",
