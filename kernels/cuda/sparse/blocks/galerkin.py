@@ -13,8 +13,7 @@ from dsolver.kernels.cuda.sparse.blocks.mirrors import mirror, transposed
 from dsolver.kernels.cuda.sparse.blocks.products import block_product, factors
 from dsolver.kernels.cuda.sparse.blocks.rows import in_blocks
 from dsolver.kernels.cuda.sparse.products import galerkin as scalar
-from dsolver.kernels.cuda.sparse.products.mirrors import fill_lost
-from dsolver.kernels.cuda.sparse.products.mirrors import mirror as mirror_entries
+from dsolver.kernels.cuda.sparse.products.mirrors import fill_lost, symmetrize
 from dsolver.kernels.cuda.sparse.products.product import product
 from dsolver.kernels.formats.csr import Csr
 
@@ -42,5 +41,5 @@ def galerkin(
     if symmetric and whole is not None:
         mirror(whole)
     elif symmetric:
-        mirror_entries(plain)
+        symmetrize(plain)
     return r, plain

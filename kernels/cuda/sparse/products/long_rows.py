@@ -15,6 +15,7 @@ import numpy as np
 
 from dsolver.kernels.cuda.launch.loader import for_each, kernel
 from dsolver.kernels.cuda.sparse.finish import NOTHING
+from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -87,7 +88,7 @@ def fill(rows: Array, a: Csr, b: Csr, columns: int, out: Csr, *, ascending: bool
         arguments = (np.int32(room.sums), starts, lengths, out.columns, out.values, NOTHING)
         room.launch("fill_wide", rows, a, b, columns, arguments)
         return
-    made = _starts(lengths)
+    made = starts_of(lengths)
     entries = int(made[-1])
     found, values, turns = cupy.empty(entries, dtype=np.int32), cupy.empty(entries), cupy.empty(entries, dtype=np.int64)
     room.launch("fill_wide", rows, a, b, columns, (np.int32(room.sums), made, lengths, found, values, turns))
@@ -110,13 +111,6 @@ def sort_long(rows: Array, a: Csr, columns: int, out: Csr) -> None:
     out.columns[places], out.values[places] = found, values
 
 
-def _starts(lengths: Array) -> Array:
-    """int64 (rows + 1,), where rows of such lengths begin."""
-    start = cupy.zeros(len(lengths) + 1, dtype=np.int64)
-    start[1:] = cupy.cumsum(lengths)
-    return start
-
-
 def _entries(start: Array, rows: Array) -> tuple[Array, Array]:
     """Two arrays, int64: places of the entries of some rows, and the place of each one's row among the rows."""
     return _spread(start[rows], start[rows + 1] - start[rows])
@@ -134,9 +128,9 @@ def _batches(rows: Array, a: Csr, b: Csr) -> Iterator[Array]:
     """The rows in parts that have at most `AT_ONCE` products, where one row has not more."""
     places, of_row = _entries(a.start, rows)
     j = a.columns[places]
-    sums = _starts(b.start[j + 1] - b.start[j])
+    sums = starts_of(b.start[j + 1] - b.start[j])
     lengths = cupy.bincount(of_row, minlength=len(rows))
-    found = sums[_starts(lengths)].get()  # products of the rows before each one
+    found = sums[starts_of(lengths)].get()  # products of the rows before each one
     first = 0
     while first < len(rows):
         last = max(first + 1, int(np.searchsorted(found, found[first] + AT_ONCE, side="right")) - 1)
@@ -164,4 +158,4 @@ def _sorted_product(rows: Array, a: Csr, b: Csr, columns: int, *, ascending: boo
     if not ascending:  # products have the order of the rows, so their first ones have that in which they are found
         found = cupy.argsort(order[begin], kind="stable")
         keys, sums = keys[found], sums[found]
-    return Csr(_starts(lengths), (keys % columns).astype(np.int32), sums)
+    return Csr(starts_of(lengths), (keys % columns).astype(np.int32), sums)

@@ -84,7 +84,7 @@ def reordered(a: Csr, order: Array) -> Csr:
     return out
 
 
-def symmetrize(a: Csr, below: int) -> None:
+def symmetrize(a: Csr, below: int = 0) -> None:
     """Replace entries below the diagonal by their mirror images, in place: see `products.symmetrize`."""
     _mirror(a, a.values, below, cupy.zeros(1, dtype=np.uint64))
 
@@ -148,11 +148,6 @@ def by_rooms(name: str, width: int, first: int, rooms: Rooms, arrays: tuple[Any,
     """Launch a kernel that goes through rows in rooms, with so many threads a row."""
     sizes = map(np.int32, (rooms.size, width, first))
     for_each(FILE, name, rooms.size, *sizes, *arrays, *rooms.shape, *others, lanes=width)
-
-
-def mirror(a: Csr) -> None:
-    """Entries below the diagonal become their mirror images, in place, of a matrix where all of them are there."""
-    _mirror(a, a.values, 0, counters(1).view(np.uint64))
 
 
 def _mirror(a: Csr, out: Array, below: int, wrong: Array) -> None:

@@ -122,7 +122,7 @@ def _with_long_rows(start: Array, entries: int, left: Array | None, a: Csr, b: C
     if left is not None:
         lengths = cupy.diff(start)
         lengths[left] = long_rows.count(left, a, b, columns)
-        start[1:] = cupy.cumsum(lengths)
+        start = starts_of(lengths)
         entries = int(start[-1])
     return unfilled(start, entries)
 
@@ -147,9 +147,7 @@ class _FilledRows:
 
     def spread(self, matrix: Csr) -> Csr:
         """All rows, of these."""
-        before = cupy.zeros(len(self._flags) + 1, dtype=np.int64)
-        before[1:] = cupy.cumsum(self._flags)
-        return matrix._replace(start=matrix.start[before])
+        return matrix._replace(start=matrix.start[starts_of(self._flags.view(np.int8))])
 
 
 def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
