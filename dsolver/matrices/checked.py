@@ -87,7 +87,7 @@ def _as_it_is(name: str, A: Any) -> tuple[Any, Look] | None:
     if A.format != "csr" or A.dtype != np.float64 or not _are_arrays(A):
         return None
     check_compiler()
-    rows = _compressed_rows(name, A) if A.indptr[-1] == len(A.indices) == len(A.data) else None
+    rows = compressed_rows(name, A) if A.indptr[-1] == len(A.indices) == len(A.data) else None
     look = None if rows is None else load("cpu", usable_cpus()).general.look(rows, ASYMMETRY)
     if look is None or look.faults.some:
         return None
@@ -196,7 +196,7 @@ def _brought(name: str, A: Any) -> Any:
     return A.get()
 
 
-def _compressed_rows(_: str, A: Any) -> Csr | None:
+def compressed_rows(_: str, A: Any) -> Csr | None:
     """The arrays of a CSR matrix as they are."""
     if len(A.indptr) != A.shape[0] + 1 or len(A.indices) > len(A.data) or not _fits(A.indices, A.shape[1]):
         return None
@@ -229,5 +229,5 @@ def _sorted(row: Any, col: Any, values: Any, rows: int) -> Csr | None:
     return backend_of(values).general.compressed(row, col, values, rows)
 
 
-READERS: Final = {"csr": _compressed_rows, "csc": _compressed_columns, "coo": _coordinates}
+READERS: Final = {"csr": compressed_rows, "csc": _compressed_columns, "coo": _coordinates}
 """Functions that read a matrix on a GPU, by its format; others are brought to the host."""

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.checked import RowsOnGpu, backend_of, checked, on_host
 from dsolver.matrices.chunks.plan import by_entries, grouped, in_parts
-from dsolver.matrices.complex.parts import complex_parts, is_complex
+from dsolver.matrices.complex.parts import is_complex
 from dsolver.matrices.complex.problem import problem_of_complex
 from dsolver.matrices.lattice_matrix import LatticeMatrix, on_lattice
 from dsolver.matrices.null_vectors import near_null, orthonormal, to_host
@@ -43,7 +43,7 @@ def matrix(
         A: (n, n), of `scipy.sparse` or `cupyx.scipy.sparse` in any format, real or complex. It is copied where it is no
             CSR matrix of float64 with sorted columns. Whether it is symmetric, up to the rounding of its assembly, is
             looked at. That of CuPy in CSR, CSC or COO is checked on its GPU, and stays there where one chunk is solved
-            on it; a complex one comes to this process.
+            on it; a complex one does where A = Aᵀ and its rows are compressed, and else comes to this process.
             Entries that are given twice are added. Of a complex matrix preconditioners are made of Re A + |Im A|, or of
             Re A where it is Hermitian.
         chunks: how many, each with consecutive rows and about as many entries; or the number of rows of each; by
@@ -103,8 +103,7 @@ def matrix(
             if value is not None:
                 raise InputError(f"A is complex, and {option}= is for real matrices: leave it out")
         block = _block_of(A) if block_size is None else _checked_block(block_size, A.shape[0])
-        found = complex_parts("A", A.get() if type(A).__module__.startswith("cupyx") else A)
-        whole = problem_of_complex(found, name, order=order, formats=formats, block=block)
+        whole = problem_of_complex(A, name, gpu=device == "cuda", order=order, formats=formats, block=block)
         return _partitioned(_with_vectors(whole, None, near_nullspace), chunks, partition)
     rows, look = checked("A", A, gpu=device == "cuda")
     if grid is not None:

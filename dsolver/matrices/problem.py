@@ -180,7 +180,7 @@ class MatrixProblem(Problem):
         if self.matrix is None:
             raise InputError("this matrix lies on a cluster, in rows of its workers: it is not brought to this process")
         if self.parts:
-            found = self.parts[0] + 1j * self.parts[1]
+            found = on_host(self.parts[0]) + 1j * on_host(self.parts[1])
         else:
             found = on_host(self.matrix if self.given is None else self.given)
             found = found * math.ldexp(-1.0 if self.negated else 1.0, -self.exponent)
@@ -203,16 +203,18 @@ class MatrixProblem(Problem):
         return planned(self, chunks, cuda=cuda, cut=cut)
 
     def on_gpu(self) -> MatrixProblem:
-        """This problem with its matrix on the GPU of this process: where it is real, and solved in one chunk."""
+        """This problem with its matrix on the GPU of this process, where it is solved in one chunk."""
         several = self.chunks is not None and len(Partition(self.grid, self.chunks)) > 1
         elsewhere = self.matrix is None or ROWS in self.coefficients  # on a cluster, or cut already
-        if elsewhere or several or self.complex or self.fields or self.partition != "rows" or self.numbers is not None:
+        if elsewhere or several or self.fields or self.partition != "rows" or self.numbers is not None:
             return self
         rows = to_gpu(self.matrix)
         if not isinstance(rows, RowsOnGpu):
             return self
         near = None if self.near is None else backend_of(rows.data).asarray(self.near)
-        return replace(self, matrix=rows, given=None if self.given is None else to_gpu(self.given), near=near)
+        given = None if self.given is None else to_gpu(self.given)
+        parts = tuple(map(to_gpu, self.parts)) if self.complex else self.parts
+        return replace(self, matrix=rows, given=given, parts=parts, near=near)
 
     @property
     def without_arrays(self) -> MatrixProblem:

@@ -14,6 +14,7 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels.contract import WAXPBY
 from dsolver.krylov.methods import FOR_FACTORS
+from dsolver.matrices.checked import on_host
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.algebraic.preconditioner import Algebraic
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, make
@@ -91,7 +92,7 @@ class PreconditionedSquareBlock(Preconditioner):
 
 def _sign_of(problem: MatrixProblem, asked: str) -> float:
     """The sign of Im A. InputError: its diagonal has both, or that of Re A a negative number."""
-    re, im = (part.diagonal() for part in problem.parts)
+    re, im = (on_host(part).diagonal() for part in problem.parts)
     if (re < 0.0).any() or ((im < 0.0).any() and (im > 0.0).any()):
         raise InputError(
             f"M={asked} is for A whose real part has no negative number on its diagonal, and whose imaginary part has "

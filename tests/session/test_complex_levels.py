@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import spsolve
 
 import dsolver
+from dsolver.matrices.checked import RowsOnGpu, on_host
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Algebraic
 from tests.session.test_complex import Complex
@@ -130,9 +131,35 @@ def test_which_matrices_have_such_levels() -> None:
         (L - (4.0 - 1j) * unit, None),
         (L + 0j * unit, None),
     ):
-        problem = dsolver.matrix(sp.csr_array(a, dtype=np.complex128))
-        assert isinstance(problem, MatrixProblem)
-        assert problem.quadrant == quadrant
+        assert problem_of(sp.csr_array(a, dtype=np.complex128), "cpu").quadrant == quadrant
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_matrix_is_looked_at_there() -> None:
+    unit = sp.eye_array(N**3)
+    for a in (A, -A, sp.csr_array(unit - 2j * L), sp.csr_array(L + 0.3j * unit)):
+        here, there = (problem_of(a, device) for device in ("cpu", "cuda"))
+        assert isinstance(there.matrix, RowsOnGpu)
+        assert all(isinstance(part, RowsOnGpu) for part in there.parts)
+        assert there.quadrant == here.quadrant
+        assert (there.to_scipy() != a).nnz == 0
+        for one, other in zip((here.matrix, *here.parts), (there.matrix, *there.parts), strict=True):
+            same(on_host(other), one)
+    for a in (sp.csr_array(L + 0j * unit), sp.csr_array(A + sp.diags_array([0.1], offsets=[1], shape=A.shape))):
+        assert not isinstance(problem_of(a, "cuda").matrix, RowsOnGpu)
+    moved = problem_of(A, "cpu").on_gpu()
+    assert solved(moved, device="cuda").residuals == solved(A, device="cuda").residuals
+
+
+def problem_of(a: Any, device: Any) -> MatrixProblem:
+    made = dsolver.matrix(a, device=device)
+    assert isinstance(made, MatrixProblem)
+    return made
+
+
+def same(a: Any, b: Any) -> None:
+    for name in ("indptr", "indices", "data"):
+        assert np.array_equal(getattr(a, name), getattr(b, name)), name
 
 
 @pytest.mark.gpu

@@ -78,7 +78,8 @@ def planned(
     near = near if near is None or numbers is None else near[numbers]
     blocks = _block_sizes(problem, cuda)
     cutter: Cutter = CutMatrix if cut is None else cut
-    whole = problem.matrix if rows.chunks == 1 and cut is None else on_host(problem.matrix)
+    here = rows.chunks == 1 and cut is None
+    whole = problem.matrix if here else on_host(problem.matrix)
     made_of = cutter(whole, rows, problem.formats, near, blocks)
     _check_formats(problem.formats, made_of.counts)
     made = replace(
@@ -90,7 +91,7 @@ def planned(
     )
     if problem.fields:
         made = _with_fields(made, cuda=cuda, cut=cut)
-    parts = [cutter(part, rows, None, None, blocks) for part in problem.parts]
+    parts = [cutter(part if here else on_host(part), rows, None, None, blocks) for part in problem.parts]
     if parts:
         made = replace(
             made,

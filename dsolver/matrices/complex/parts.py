@@ -19,7 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import check_compiler
+from dsolver.kernels import usable_cpus
 from dsolver.kernels.cpu.csr.complex_look import mirrors, real_part, row_parts
+from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.reductions import some
 from dsolver.matrices.canonical import canonical, imported
 from dsolver.matrices.checked import ASYMMETRY
 
@@ -35,19 +38,14 @@ CANCELED: Final = 1e-10
 class ComplexParts:
     """A complex matrix in canonical form."""
 
-    whole: Any  # a CSR array of SciPy, complex128
+    parts: tuple[Any, Any]  # Re A and Im A of `checked`, without zeros, but for one in each row
     symmetric: bool  # whether A = Aᵀ
     hermitian: bool  # whether A = Aᴴ, and not Aᵀ
     real_valued: bool  # whether it is both, so that entries are complex by their type alone
-    place: tuple[int, int] | None  # an entry that differs most from its mirror image, where A is neither; else None
+    asymmetry: str = ""  # the entries that differ most from those of the transpose, for messages, where A is neither
     stand_in: Any  # the real matrix that preconditioners are made of, in A's places; Re A where A is Hermitian
     quadrant: tuple[float, float] | None  # as of `MatrixProblem`
     waves: bool  # whether its diagonal was raised, since many rows of Re A add up to less than zero
-
-    @property
-    def parts(self) -> tuple[Any, Any]:
-        """Re A and Im A, float64 CSR arrays of SciPy without zeros, but for one in each row."""
-        return _part(self.whole, imaginary=False), _part(self.whole, imaginary=True)
 
 
 def is_complex(A: Any) -> bool:
@@ -59,38 +57,48 @@ def complex_parts(name: str, A: Any) -> ComplexParts:
     """Parts of a complex matrix in any format of `scipy.sparse`; raises as `dsolver.matrices.canonical.canonical`."""
     whole = canonical(name, A, complex_too=True)
     check_compiler()
-    beside = mirrors(whole.indptr, whole.indices, whole.data)
+    beside = mirrors(whole.indptr, whole.indices, whole.data, Team(usable_cpus()))
     allowed = ASYMMETRY * beside.largest
     symmetric = not beside.difference > allowed
     conjugate = not beside.conjugate > allowed
     hermitian = conjugate and not symmetric
+    quadrant = _quadrant(whole) if symmetric and not conjugate else None
     if hermitian:
         stand_in, waves = _with(whole, whole.data.real.copy()), False
+    elif quadrant is not None:
+        stand_in, waves = _with(whole, quadrant[0] * whole.data.real + quadrant[1] * whole.data.imag), False
     else:
         stand_in, waves = _stand_in(whole)
     return ComplexParts(
-        whole=whole,
+        parts=(_part(whole, imaginary=False), _part(whole, imaginary=True)),
         symmetric=symmetric,
         hermitian=hermitian,
         real_valued=symmetric and conjugate,
-        place=None if symmetric or hermitian else beside.place,
+        asymmetry="" if symmetric or hermitian else _difference(whole, *beside.place),
         stand_in=stand_in,
-        quadrant=_quadrant(whole) if symmetric and not conjugate else None,
+        quadrant=quadrant,
         waves=waves,
     )
 
 
-def _quadrant(whole: Any) -> tuple[float, float] | None:
-    """Signs of both parts of a matrix, as of `MatrixProblem.quadrant`."""
-    diagonal, sums = whole.diagonal(), whole @ np.ones(whole.shape[1])
-    least = -CANCELED * (np.abs(diagonal.real) + np.abs(diagonal.imag))
-    signs = []
-    for own, rows in ((diagonal.real, sums.real), (diagonal.imag, sums.imag)):
-        sign = -1.0 if (own < 0.0).any() else 1.0
-        if (sign * own < 0.0).any() or (sign * rows < least).any():
+def quadrant_of(re: Any, im: Any, re_sums: Any, im_sums: Any) -> tuple[float, float] | None:
+    """Signs of both parts, as of `MatrixProblem.quadrant`, of their diagonals and the sums of their rows."""
+    least, signs = -CANCELED * (abs(re) + abs(im)), []
+    for own, sums in ((re, re_sums), (im, im_sums)):
+        sign = -1.0 if some(own < 0.0) else 1.0
+        if some(sign * own < 0.0) or some(sign * sums < least):
             return None
         signs.append(sign)
     return signs[0], signs[1]
+
+
+def _quadrant(whole: Any) -> tuple[float, float] | None:
+    diagonal, sums = whole.diagonal(), whole @ np.ones(whole.shape[1])
+    return quadrant_of(diagonal.real, diagonal.imag, sums.real, sums.imag)
+
+
+def _difference(whole: Any, i: int, j: int) -> str:
+    return f"A[{i}, {j}] = {whole[i, j]:.6g}, but A[{j}, {i}] = {whole[j, i]:.6g}"
 
 
 def _stand_in(whole: Any) -> tuple[Any, bool]:

@@ -6,21 +6,30 @@ from dataclasses import replace
 from typing import Any
 
 from dsolver.matrices.checked import look_at
-from dsolver.matrices.complex.parts import ComplexParts
+from dsolver.matrices.complex.on_gpu import parts_on_gpu
+from dsolver.matrices.complex.parts import ComplexParts, complex_parts
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.properties import check_rows, problem_of
 from dsolver.matrices.solved_matrix import SolvedMatrix
 
 
-def problem_of_complex(found: ComplexParts, name: str, **options: Any) -> MatrixProblem:
-    """The problem of a complex matrix that is not cut yet; options: further attributes. InputError: rows are empty."""
+def problem_of_complex(A: Any, name: str, words: str = "A", *, gpu: bool = False, **options: Any) -> MatrixProblem:
+    """The problem of a complex matrix of SciPy or CuPy that is not cut yet.
+
+    Args:
+        words: the matrix in messages.
+        gpu: whether one of SciPy goes to the GPU of this process, and is looked at there. One of CuPy is so.
+        options: further attributes.
+
+    Raises:
+        InputError: rows are empty, or as of `dsolver.matrices.canonical.canonical`.
+    """
+    on_gpu = type(A).__module__.startswith("cupyx")
+    parts = parts_on_gpu(words, A) if gpu or on_gpu else None
+    found: ComplexParts = parts or complex_parts(words, A.get() if on_gpu else A)
     look = look_at(found.stand_in)
     check_rows(look)
     made = problem_of(SolvedMatrix(rows=found.stand_in, look=look), name, **options)
-    differs = ""
-    if found.place is not None:
-        i, j = found.place
-        differs = f"A[{i}, {j}] = {found.whole[i, j]:.6g}, but A[{j}, {i}] = {found.whole[j, i]:.6g}"
     return replace(
         made,
         complex=True,
@@ -28,6 +37,6 @@ def problem_of_complex(found: ComplexParts, name: str, **options: Any) -> Matrix
         real_valued=found.real_valued,
         parts=found.parts,
         quadrant=found.quadrant,
-        asymmetry=differs,
+        asymmetry=found.asymmetry,
         indefinite=made.indefinite or found.waves,
     )

@@ -14,7 +14,6 @@ import numpy as np
 from dsolver.grid.partition import Cut
 from dsolver.matrices.chunks.plan import by_entries
 from dsolver.matrices.chunks.row_block import FED
-from dsolver.matrices.complex.parts import complex_parts
 from dsolver.matrices.complex.problem import problem_of_complex
 from dsolver.matrices.matrix import matrix
 from dsolver.matrices.problem import MatrixProblem
@@ -47,7 +46,7 @@ def as_matrix(problem: Any, *, gpu: bool = False) -> Any:
 def _of_fluxes(problem: Problem, *, gpu: bool) -> MatrixProblem:
     made_of = flux_rows(problem)
     if problem.complex:
-        made = problem_of_complex(complex_parts(problem.name, made_of.matrix), problem.name)
+        made = problem_of_complex(made_of.matrix, problem.name, problem.name, gpu=gpu)
     else:
         made = _of(made_of.matrix, problem, gpu=gpu)
     right = made_of.right

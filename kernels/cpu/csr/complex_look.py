@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit, uint64
 
 from dsolver.kernels.cpu.csr.loops import ONE
+from dsolver.kernels.cpu.csr.rows import ALONE
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.team import Team
+
+ROWS_WORTH_A_THREAD: Final = 8192
 
 
 @final
@@ -37,9 +41,12 @@ class RowParts:
     mixed: npt.NDArray[np.bool_]  # whether a part couples rows whose diagonals have different signs in it
 
 
-def mirrors(start: Any, columns: Any, values: Any) -> MirrorImages:
+def mirrors(start: Any, columns: Any, values: Any, team: Team = ALONE) -> MirrorImages:
     """The entries beside those of the transpose; rows are sorted, values complex128."""
-    largest, difference, i, j, conjugate = _mirrors(*_writable(start, columns, values))
+    given = _writable(start, columns, values)
+    found = team.run(_mirrors, 0, len(given[0]) - 1, *given, worth=ROWS_WORTH_A_THREAD)
+    largest, difference, _, _, conjugate = map(max, zip(*found, strict=True))
+    i, j = next(part[2:4] for part in found if part[1] == difference)
     return MirrorImages(largest=largest, difference=difference, place=(int(i), int(j)), conjugate=conjugate)
 
 
@@ -100,11 +107,11 @@ def _size(value: Any) -> Any:
 
 
 @compiled()
-def _mirrors(start: Any, columns: Any, values: Any) -> Any:
+def _mirrors(first: Any, last: Any, start: Any, columns: Any, values: Any) -> Any:
     largest, difference, conjugate = 0.0, 0.0, 0.0
     i: Any = 0
     j: Any = 0
-    for row in range(len(start) - 1):
+    for row in range(first, last):
         for k in range(start[row], start[row + 1]):
             value, column = values[k], np.int64(columns[k])
             if _size(value) > largest:  # seldom: a magnitude takes longer than all else
