@@ -33,7 +33,8 @@ class Solver:
     """A system that is set up, ready for any number of right-hand sides. Close it, or use it in a ``with`` statement.
 
     Matrices, vectors, connections and recorded kernels stay on the devices between two solves. On a cluster of GPUs an
-    open Solver keeps its workers: other solves there wait until it is closed.
+    open Solver keeps its workers: other solves there wait until it is closed. Where it is closed, or solving, what asks
+    it raises an `InputError`.
 
     Args:
         problem: the system: see `dsolver.problems`; or a sparse matrix, as in `dsolver.solve`.
@@ -57,20 +58,12 @@ class Solver:
 
     @property
     def closed_regions(self) -> int:
-        """Number of regions with a constant of their own, which no boundary and no σ fixes; the whole grid may be one.
-
-        Raises:
-            InputError: this Solver is closed, or solving.
-        """
+        """Number of regions with a constant of their own that no boundary and no σ fixes; the whole grid may be one."""
         return facts.closed_regions(self._session)
 
     @property
     def preconditioner(self) -> Preconditioner:
-        """M as an object of `dsolver.preconditioners`; with M="auto" what was chosen.
-
-        Raises:
-            InputError: this Solver is closed, or solving.
-        """
+        """M as an object of `dsolver.preconditioners`; with M="auto" what was chosen."""
         return facts.chosen(self._session)
 
     @property
@@ -81,17 +74,13 @@ class Solver:
         levels have an entry in each place where A or Aᵀ has one.
 
         Raises:
-            InputError: M has none, or this Solver is closed or solving.
+            InputError: M has none.
         """
         return facts.hierarchy(self._session)
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """Formats of the rows of each chunk of a matrix, with what they were chosen for; empty for grids.
-
-        Raises:
-            InputError: this Solver is closed, or solving.
-        """
+        """Formats of the rows of each chunk of a matrix, with what they were chosen for; empty for grids."""
         return facts.formats(self._session)
 
     def __repr__(self) -> str:

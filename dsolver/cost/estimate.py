@@ -123,7 +123,8 @@ def estimate(
     spec = wishes.plan(problem, max(1, len(runtime.workers)), cuda=on_gpus).spec
     batched = m.can.batched and spec.traits.batched
     at_once = min(int(together), AT_ONCE, most_columns(spec.partition, 1 + problem.complex)) if batched else 1
-    bandwidth = bandwidth or (_nominal(gpu) if on_gpus else copies.of_cpu())
+    nominal = REACHED * gpu.bandwidth if isinstance(gpu, devices.Gpu) and gpu.bandwidth else None
+    bandwidth = bandwidth or (nominal if on_gpus else copies.of_cpu())
     if bandwidth is None and per_host is not None:
         bandwidth = REACHED * H200
     found = of_spec(
@@ -146,7 +147,3 @@ def _planned_runtime(device: DeviceName, workers: int, gpu: devices.Gpu | str) -
     found = devices.planned(device, gpu)
     crew = tuple(map(str, range(workers)))
     return Runtime(engine="resident", device=found, kernels=found, client=None, workers=crew)
-
-
-def _nominal(gpu: devices.Gpu | str) -> float | None:
-    return gpu.bandwidth * REACHED if isinstance(gpu, devices.Gpu) and gpu.bandwidth else None

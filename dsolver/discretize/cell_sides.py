@@ -11,7 +11,9 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD
 from dsolver.kernels.formats.layout import Layout
-from dsolver.problems.discretization import CellRule, Patch, Source
+from dsolver.problems.coefficient_names import HELD
+from dsolver.problems.discretization import Patch, Source
+from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.held_cells import HeldCells, HeldValues
 
 
@@ -20,21 +22,21 @@ class CellSides:
     """Right-hand sides and solutions of cells; InputError: a held value makes no sense. Coefficients are not kept."""
 
     def __init__(
-        self, engine: Engine, partition: Partition, coefficients: Coefficients, rule: CellRule, layout: PerChunk
+        self, engine: Engine, partition: Partition, coefficients: Coefficients, rule: Diffusion, layout: PerChunk
     ) -> None:
         self._engine, self._partition, self._layout = engine, partition, layout
         self._source = coefficients.per_chunk(partial(_source, rule=rule))
         self._held_cells: PerChunk | None = None
         self._held_values: PerChunk | None = None
-        if rule.holding is not None:
+        if rule.fixed:
             self._held_cells = coefficients.per_chunk(partial(_held_cells, rule=rule))
             self.hold(coefficients, rule)
 
-    def take(self, rule: CellRule, engine: Engine) -> None:
+    def take(self, rule: Diffusion, engine: Engine) -> None:
         """Take the values at the boundary of another rule; engine: a view whose value type they have."""
         self._source = engine.per_chunk(partial(_fed, rule=rule, partition=self._partition), self._source)
 
-    def hold(self, coefficients: Coefficients, rule: CellRule) -> None:
+    def hold(self, coefficients: Coefficients, rule: Diffusion) -> None:
         """Take values of held cells, from coefficients that are prepared."""
         assert self._held_cells is not None
         make = partial(_held_values, rule=rule)
@@ -71,24 +73,24 @@ class CellSides:
 # -- what is made on the owners: blocks (nx, ny, nz) -------------------------------------------------------------------
 
 
-def _source(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Source:
+def _source(_: Backend, __: int, patch: Patch, *, rule: Diffusion) -> Source:
     """The `Source` of a chunk."""
     return rule.source(patch)
 
 
-def _fed(backend: Backend, number: int, source: Source, *, rule: CellRule, partition: Partition) -> Source:
+def _fed(backend: Backend, number: int, source: Source, *, rule: Diffusion, partition: Partition) -> Source:
     """The `Source` of a chunk with the boundary values of a rule."""
     return rule.fed(backend, partition[number].box, source)
 
 
-def _held_cells(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Any:
+def _held_cells(_: Backend, __: int, patch: Patch, *, rule: Diffusion) -> Any:
     """The `HeldCells` of a chunk."""
     return rule.held_cells(patch)
 
 
-def _held_values(_: Backend, __: int, patch: Patch, held: HeldCells, *, rule: CellRule) -> Any:
+def _held_values(_: Backend, __: int, patch: Patch, held: HeldCells, *, rule: Diffusion) -> Any:
     """The `HeldValues` of a chunk."""
-    return rule.held_values(patch, held)
+    return held.fed(patch, HELD, rule.held)
 
 
 def _assembled(

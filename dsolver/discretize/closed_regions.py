@@ -23,7 +23,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.lattice.components import Links
 from dsolver.kernels.reductions import GroupedPlaces, Groups, grouped
-from dsolver.problems.discretization import CellRule
+from dsolver.problems.finite_volumes import Diffusion
 
 F64 = npt.NDArray[np.float64]
 LEAST: Final = 1e-8
@@ -109,7 +109,7 @@ class ClosedRegions:
 def closed_cells(
     engine: Engine,
     coefficients: Coefficients,
-    rule: CellRule,
+    rule: Diffusion,
     links: PerChunk,
     labels: PerChunk,
     seen: PerChunk,

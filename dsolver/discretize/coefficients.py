@@ -22,7 +22,8 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD
 from dsolver.kernels.formats.layout import HaloLayout, Layout
 from dsolver.problems.coefficient_names import FIXED, MASK
-from dsolver.problems.discretization import CellRule, Patch, Rule, evaluated
+from dsolver.problems.discretization import Patch, Rule, evaluated
+from dsolver.problems.finite_volumes import Diffusion
 
 FLAGS: Final = {MASK: "to leave out", FIXED: "where u is held"}
 """Coefficients that are flags, with what the cells are that they are true at."""
@@ -109,7 +110,7 @@ class Coefficients:
     def prepare(self) -> None:
         """Evaluate functions, check values, and exchange what rows need of neighbors. InputError: a bad value."""
         rule = self._rule
-        if isinstance(rule, CellRule):
+        if isinstance(rule, Diffusion):
             for name in rule.functions:
                 make = partial(_evaluated, rule=rule, name=name, partition=self._partition)
                 self.fill(self._field(name), self.engine.per_chunk(make))
@@ -174,7 +175,7 @@ def _lattice(backend: Backend, number: int, *, partition: Partition, offsets: Of
     return Lattice(layout=layout, halo=halo_layout(backend, layout, partition, number, offsets))
 
 
-def _evaluated(backend: Backend, number: int, *, rule: CellRule, name: str, partition: Partition) -> Any:
+def _evaluated(backend: Backend, number: int, *, rule: Diffusion, name: str, partition: Partition) -> Any:
     """The values of a function of coordinates at the cells' centers of a chunk: a block (nx, ny, nz)."""
     box = partition[number].box
     values = evaluated(backend.xp, name, rule.functions[name], rule.centers(backend.xp, box), box.shape)

@@ -19,7 +19,8 @@ from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.lattice.components import SOLID, Links, Numbering
 from dsolver.kernels.views import layer
-from dsolver.problems.discretization import CellRule, Patch, Rule
+from dsolver.problems.discretization import Patch, Rule
+from dsolver.problems.finite_volumes import Diffusion
 
 LABELS: Final = "labels"
 
@@ -41,12 +42,12 @@ def is_grounded(engine: Engine, coefficients: Coefficients, rule: Rule) -> bool:
     return _square(engine, work) > 0.0
 
 
-def links_of(coefficients: Coefficients, rule: CellRule) -> PerChunk:
+def links_of(coefficients: Coefficients, rule: Diffusion) -> PerChunk:
     """The `Links` of every chunk; coefficients: prepared."""
     return coefficients.per_chunk(partial(_links, rule=rule))
 
 
-def labelled(engine: Engine, coefficients: Coefficients, rule: CellRule, links: PerChunk) -> PerChunk:
+def labelled(engine: Engine, coefficients: Coefficients, rule: Diffusion, links: PerChunk) -> PerChunk:
     """The labels of every chunk's cells, (nz, ny, nx): of closed regions, the number of their first cell plus one."""
     labels = coefficients.per_chunk(partial(_first_labels, rule=rule), operands=(links,))
     alone = len(engine.partition) == 1 and not any(engine.partition.periodic)
@@ -66,7 +67,7 @@ def seen(engine: Engine, labels: PerChunk) -> tuple[PerChunk, list[tuple[float, 
     return found, engine.known(engine.per_chunk(_counts, found))
 
 
-def kept(engine: Engine, coefficients: Coefficients, rule: CellRule) -> list[int]:
+def kept(engine: Engine, coefficients: Coefficients, rule: Diffusion) -> list[int]:
     """The number of cells of each chunk that are not left out; `seen` tells, too."""
     counts = engine.known(coefficients.per_chunk(partial(_kept, rule=rule)))
     return [int(count) for (count,) in counts]
@@ -92,7 +93,7 @@ def _grounded(_: Backend, __: int, patch: Patch, *, rule: Rule) -> Any:
     return rule.grounded(patch).astype(np.float64).T
 
 
-def _kept(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> tuple[float]:
+def _kept(_: Backend, __: int, patch: Patch, *, rule: Diffusion) -> tuple[float]:
     """The number of cells that are not left out."""
     solid = rule.solid(patch)
     assert solid is not None
@@ -113,11 +114,11 @@ def _as_block(_: Backend, __: int, labels: Any) -> Any:
     return labels.T
 
 
-def _links(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Links:
+def _links(_: Backend, __: int, patch: Patch, *, rule: Diffusion) -> Links:
     return rule.linked(patch)
 
 
-def _first_labels(backend: Backend, _: int, patch: Patch, links: Links, *, rule: CellRule) -> Any:
+def _first_labels(backend: Backend, _: int, patch: Patch, links: Links, *, rule: Diffusion) -> Any:
     """Labels after all cells of a chunk have looked at each other: float64 (nz, ny, nx)."""
     solid = rule.solid(patch)
     assert solid is not None

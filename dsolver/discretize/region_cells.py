@@ -13,7 +13,9 @@ from dsolver.kernels import Backend
 from dsolver.kernels.lattice.components import Links
 from dsolver.kernels.reductions import Groups, grouped
 from dsolver.kernels.views import layer
-from dsolver.problems.discretization import CellRule, Patch
+from dsolver.problems.cell_arrays import sizes_in
+from dsolver.problems.discretization import Patch
+from dsolver.problems.finite_volumes import Diffusion
 
 
 @final
@@ -36,7 +38,7 @@ def members_of(
     labels: Any,
     found: ClosedCells,
     *,
-    rule: CellRule,
+    rule: Diffusion,
     several: bool,
 ) -> RegionCells:
     """A chunk's cells in closed regions, by their labels (nz, ny, nx); several: whether there are other chunks."""
@@ -67,9 +69,9 @@ def _numbers(patch: Patch, cells: Any) -> Any:
     return first + (cells % nx + along_y * (line % ny) + along_z * (line // ny)).astype(np.float64)
 
 
-def _volumes(patch: Patch, rule: CellRule, cells: Any) -> Any:
+def _volumes(patch: Patch, rule: Diffusion, cells: Any) -> Any:
     """Volumes of some cells by their numbers in the chunk: float64 (cells,)."""
     _, ny, nx = patch.shape
-    z, y, x = (sizes.reshape(-1) for sizes in rule.cell_sizes(patch))
+    z, y, x = (sizes.reshape(-1) for sizes in sizes_in(rule.cells, patch))
     line = cells // nx
     return z[line // ny] * y[line % ny] * x[cells % nx]

@@ -23,7 +23,7 @@ from dsolver.matrices.chunks.row_block import FED, FIELD_ROWS, GIVEN, MASS, PART
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
 from dsolver.problems.coefficient_names import HELD
-from dsolver.problems.discretization import CellRule
+from dsolver.problems.finite_volumes import Diffusion
 
 
 @final
@@ -100,7 +100,7 @@ class System:
         if self._knows and isinstance(coefficients, LoadedRows):
             given = coefficients.blocks if coefficients.given is None else coefficients.given
             self._inverses = self._engine.per_chunk(inverses_of, given)
-        if isinstance(rule, CellRule) and isinstance(coefficients, Coefficients):
+        if isinstance(rule, Diffusion) and isinstance(coefficients, Coefficients):
             self._cells = CellSides(self._engine, self._partition, coefficients, rule, layout)
         if ones is not None:
             volumes = ones if self._cells is None else self._cells.times_volumes(ones)
@@ -117,7 +117,7 @@ class System:
         sense.
         """
         rule, engine = problem.rule, self._engine.lowered("float64")
-        assert isinstance(rule, CellRule)
+        assert isinstance(rule, Diffusion)
         assert self._cells is not None
         self._problem = problem
         self._cells.take(rule, engine)
@@ -129,7 +129,7 @@ class System:
         rule, coefficients = self._problem.rule, self._coefficients
         if coefficients is None:
             return
-        assert isinstance(rule, CellRule)
+        assert isinstance(rule, Diffusion)
         assert isinstance(coefficients, Coefficients)
         self._coefficients = None
         coefficients.prepare()

@@ -16,7 +16,8 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.problems import Problem
-from dsolver.problems.discretization import CellRule, Patch
+from dsolver.problems.discretization import Patch
+from dsolver.problems.finite_volumes import Diffusion
 
 
 @final
@@ -38,7 +39,7 @@ def unfixed(
     rule, singular = problem.rule, problem.singular
     if rule is not None and isinstance(coefficients, Coefficients):
         view = coefficients.engine
-        if isinstance(rule, CellRule) and rule.masked:
+        if isinstance(rule, Diffusion) and rule.masked:
             if singular is not False:
                 return _in_regions(view, coefficients, rule)
             counts = kept(view, coefficients, rule)
@@ -53,7 +54,7 @@ def unfixed(
     return Unfixed(ones=engine.per_chunk(partial(_ones, partition=partition)) if singular else None)
 
 
-def _in_regions(engine: Engine, coefficients: Coefficients, rule: CellRule) -> Unfixed:
+def _in_regions(engine: Engine, coefficients: Coefficients, rule: Diffusion) -> Unfixed:
     """Constants of the regions that a mask leaves; raises InputError where it leaves no cell."""
     links = links_of(coefficients, rule)
     labels = labelled(engine, coefficients, rule, links)
@@ -72,10 +73,10 @@ def _in_regions(engine: Engine, coefficients: Coefficients, rule: CellRule) -> U
     )
 
 
-def _check_kept(rule: CellRule, kept: int) -> None:
+def _check_kept(rule: Diffusion, kept: int) -> None:
     """Refuse a mask that leaves out every cell; kept: 0 where it does."""
     if not kept:
-        fixed = "" if rule.holding is None else " or fixed"
+        fixed = " or fixed" if rule.fixed else ""
         raise InputError(
             f"every cell is left out{fixed}: mask is true at the cells to leave out, and active at those to keep"
         )
@@ -85,7 +86,7 @@ def _ones(backend: Backend, number: int, *, partition: Partition) -> Any:
     return backend.xp.ones(partition[number].box.shape)
 
 
-def _unmasked(backend: Backend, _: int, patch: Patch, *, rule: CellRule) -> Any:
+def _unmasked(backend: Backend, _: int, patch: Patch, *, rule: Diffusion) -> Any:
     """Ones at the cells that are not left out and zeros elsewhere."""
     solid, ones = rule.solid(patch), backend.xp.ones(patch.shape)
     return (ones if solid is None else ones * ~solid).T

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from itertools import product
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,23 +22,7 @@ OFFSETS: Final = tuple((i, j, k) for i, j, k in product((-1, 0, 1), repeat=3))
 """Offsets of neighbors, the last axis fastest."""
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class LatticeMatrix(Problem):
-    """A stencil that came as a sparse matrix: its right-hand sides and solutions have the shape (rows,)."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(rows,)."""
-        return (math.prod(self.grid),)
-
-    @property
-    def flat(self) -> bool:
-        """True: it came as a sparse matrix."""
-        return True
-
-
-def on_lattice(rows: Any, grid: Any, *, chunks: Any, name: str) -> LatticeMatrix:
+def on_lattice(rows: Any, grid: Any, *, chunks: Any, name: str) -> Problem:
     """A symmetric matrix as a stencil on a lattice, the same for all rows where that is so.
 
     Row i ny nz + j nz + k is point (i, j, k), as in ``numpy.ravel``. Entries that are zero are left out.
@@ -63,7 +47,7 @@ def on_lattice(rows: Any, grid: Any, *, chunks: Any, name: str) -> LatticeMatrix
         weights.setdefault((-i, -j, -k), np.zeros(grid))
     constant = _constant(weights, grid)
     found = stencil(grid, weights if constant is None else constant, chunks=chunks, name=name)
-    return LatticeMatrix(**{field.name: getattr(found, field.name) for field in fields(found)})
+    return replace(found, raveled=True)
 
 
 def _weights(rows: Any, grid: Triple) -> dict[Triple, npt.NDArray[np.float64]]:

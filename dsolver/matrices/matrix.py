@@ -13,13 +13,13 @@ from dsolver.matrices.checked import RowsOnGpu, backend_of, checked, on_host
 from dsolver.matrices.chunks.plan import by_entries, grouped, in_parts
 from dsolver.matrices.complex.parts import is_complex
 from dsolver.matrices.complex.problem import problem_of_complex
-from dsolver.matrices.lattice_matrix import LatticeMatrix, on_lattice
+from dsolver.matrices.lattice_matrix import on_lattice
 from dsolver.matrices.null_vectors import near_null, orthonormal, to_host
 from dsolver.matrices.problem import Formats, MatrixProblem, Order, PartitionName
 from dsolver.matrices.properties import asymmetry, check_rows, problem_of, zeros
 from dsolver.matrices.sent import EntriesOnGpu
 from dsolver.matrices.solved_matrix import solved_matrix, with_all_rows
-from dsolver.problems.problem import no_matrix
+from dsolver.problems.problem import Problem, no_matrix
 
 
 def matrix(
@@ -36,7 +36,7 @@ def matrix(
     symmetric: bool | None = None,
     name: str = "matrix",
     device: Literal["cpu", "cuda"] = "cpu",
-) -> MatrixProblem | LatticeMatrix:
+) -> Problem:
     """A linear system with any sparse matrix.
 
     Args:

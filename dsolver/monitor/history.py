@@ -117,14 +117,4 @@ class SolveHistory:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {
-            key: {
-                "start": solve.start,
-                "iterations": solve.iterations,
-                "residuals": solve.residuals,
-                "state": solve.state,
-                "spans": solve.spans,
-                "end": solve.end,
-            }
-            for key, solve in self.solves.items()
-        }
+        return {key: {**vars(solve)} for key, solve in self.solves.items()}

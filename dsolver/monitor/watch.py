@@ -85,8 +85,9 @@ class Watch:
     @property
     def measures(self) -> bool:
         """Whether the last iteration of the next superstep is to be measured: not in the first, which compiles."""
-        rested = time.monotonic() - self._measured_at > MEASURE_EVERY
-        return self._supersteps > 0 and (self._sink is not None or (self._lasts and rested))
+        now = time.monotonic()
+        due = now - self._began > MEASURE_AFTER and now - self._measured_at > MEASURE_EVERY
+        return self._supersteps > 0 and (self._sink is not None or due)
 
     def advance(self, iteration: int, residual: float, limit: float | None, most: int, phase: str = "CG") -> None:
         """Take note of a superstep and publish the state, not too often."""
@@ -140,10 +141,6 @@ class Watch:
             status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
             self.events.end(status, self._newest[0], None, f"{type(error).__name__}: {error}")
             self.events.flush()
-
-    @property
-    def _lasts(self) -> bool:
-        return time.monotonic() - self._began > MEASURE_AFTER
 
 
 def open_page(client: Client | None) -> None:

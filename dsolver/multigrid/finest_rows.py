@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import final
+from typing import TypeVar, final
 
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.box import Offsets
 from dsolver.grid.coarse_grid import partition_of
 from dsolver.grid.partition import Partition
-from dsolver.kernels.foresight import Foresight
-from dsolver.multigrid.foreseen import foreseen
+from dsolver.kernels.foresight import Foresight, UnforeseenError
 from dsolver.multigrid.geometric.assembly import chunk_matrix
 from dsolver.multigrid.geometric.constant_stencil import look_at_rows
 
@@ -82,3 +81,15 @@ def _finest(engine: Engine, rows: FinestRows, *, stored: bool) -> PerChunk:
         made = engine.per_chunk(make, found.at("layout"), rows.weights, found.at("stencil")).at(0)
         foresight.confirm()
     return made
+
+
+T = TypeVar("T")
+
+
+def foreseen(make: Callable[[], T]) -> T:
+    """The result of a set-up, of a second attempt if the first one has foreseen what is not so."""
+    try:
+        return make()
+    except UnforeseenError:
+        pass  # what it has made goes with the exception
+    return make()

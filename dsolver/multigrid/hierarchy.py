@@ -24,8 +24,7 @@ from dsolver.multigrid.algebraic.lattice.choice import leaves_lattice, leaves_la
 from dsolver.multigrid.algebraic.lattice.levels import below_lattice
 from dsolver.multigrid.coarse_solve import lattice_inverse
 from dsolver.multigrid.correction import StoredTransfer
-from dsolver.multigrid.finest_rows import FinestRows
-from dsolver.multigrid.foreseen import foreseen
+from dsolver.multigrid.finest_rows import FinestRows, foreseen
 from dsolver.multigrid.geometric.assembly import (
     chunk_layout,
     chunk_matrix,

@@ -82,17 +82,14 @@ def factors_for(
 
     `further`: iterations that are still needed, as far as is known.
     """
-    cost = None if _is_sure(other, problem) else in_products(problem, device)
+    sure = problem.elliptic and isinstance(other.m, Algebraic)
+    cost = None if sure else in_products(problem, device)
     if cost is None:
         return None, None
     now, later = PRODUCTS[other.taken], PRODUCTS[other.name]
     if cost <= now * min(SURELY * further, ENOUGH):
         return replace(other, name="direct", m=Direct(), further=math.ceil(cost / now)), None
     return None, Alternative(taken=other.name, name="direct", m=Direct(), further=math.ceil(cost / later))
-
-
-def _is_sure(other: Alternative, problem: Problem) -> bool:
-    return problem.elliptic and isinstance(other.m, Algebraic)
 
 
 def _below(problem: Problem) -> tuple[str, Preconditioner]:

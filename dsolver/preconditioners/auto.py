@@ -157,19 +157,17 @@ def usual_preconditioner(problem: Problem, method: str | None = None, device: st
         return "direct"
     if problem.hollow:
         return None
+    matrix = problem if isinstance(problem, MatrixProblem) else None
     if problem.asymmetry:
-        return "amg" if problem.elliptic and not problem.indefinite and not _has_hubs(problem) else "jacobi"
+        hubs = matrix is not None and matrix.hubs
+        return "amg" if problem.elliptic and not problem.indefinite and not hubs else "jacobi"
     stands_in = problem.complex and not problem.hermitian  # for A there is a matrix with a positive diagonal
     if stands_in or (method in (None, *DEFINITE) and not (method is None and problem.indefinite)):
-        if isinstance(problem, MatrixProblem) and (problem.hubs or problem.dominated):
+        if matrix is not None and (matrix.hubs or matrix.dominated):
             return "jacobi"
         return "amg" if coarsens(problem) and problem.grid[0] >= MANY else "chebyshev"
     definite = method not in METHODS or METHODS[method].symmetric
     return None if definite and problem.indefinite else "jacobi"
-
-
-def _has_hubs(problem: Problem) -> bool:
-    return isinstance(problem, MatrixProblem) and problem.hubs
 
 
 def coarsens(problem: Problem) -> bool:

@@ -20,7 +20,8 @@ from dsolver.kernels.formats.layout import Layout
 from dsolver.multigrid.finest_rows import FinestRows, finest
 from dsolver.multigrid.reuse import Reuse
 from dsolver.problems import Problem
-from dsolver.problems.discretization import CellRule, Patch
+from dsolver.problems.discretization import Patch
+from dsolver.problems.finite_volumes import Diffusion
 
 Blocks = Callable[[Backend, int], Any]
 """Makes the block (nx, ny, nz) of a chunk; picklable."""
@@ -45,7 +46,7 @@ def weights(problem: Problem, backend: Backend, _: int, patch: Patch | None = No
 
 def closed(problem: Problem, _: Backend, __: int, patch: Patch) -> Any:
     """Cells of a chunk that are left out: bool (rows,)."""
-    assert isinstance(problem.rule, CellRule)
+    assert isinstance(problem.rule, Diffusion)
     solid = problem.rule.solid(patch)
     assert solid is not None
     return solid.reshape(-1)

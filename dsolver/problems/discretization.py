@@ -17,7 +17,6 @@ from dsolver.grid.box import STAR_OFFSETS, Box, Offsets, Triple
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
-from dsolver.kernels.lattice.components import Links
 from dsolver.kernels.lattice.setup import LatticeSetup
 
 PACKAGE: Final = str(Path(__file__).parents[1])
@@ -139,74 +138,6 @@ class Rule(ABC):
 
         Of cells that are left out it may say anything.
         """
-
-
-class CellRule(Rule):
-    """Discretization rule of a differential equation on cells with centers, sizes and faces."""
-
-    # coefficients that are functions of the cells' coordinates, called with xp arrays on the owner.
-    functions: Mapping[str, Callable[..., Any]]
-
-    @property
-    def varying(self) -> bool:
-        return bool(self.loaded or self.functions)
-
-    @property
-    def masked(self) -> bool:
-        """Whether cells are no unknowns: left out, or held at a value."""
-        return self.leaves_out or self.holding is not None
-
-    @property
-    @abstractmethod
-    def leaves_out(self) -> bool:
-        """Whether cells are left out."""
-
-    @property
-    @abstractmethod
-    def grounds(self) -> bool:
-        """Whether a boundary condition fixes the solution at cells that it reaches."""
-
-    @property
-    @abstractmethod
-    def faces(self) -> Mapping[str, str]:
-        """The boundary conditions in words, by face."""
-
-    @abstractmethod
-    def centers(self, xp: Any, box: Box) -> tuple[Array, Array, Array]:
-        """Coordinates of the cells' centers along x, y, z for a function, shapes (nx, 1, 1), (1, ny, 1), (1, 1, nz)."""
-
-    @abstractmethod
-    def cell_sizes(self, patch: Patch) -> tuple[Array, Array, Array]:
-        """Sizes of the cells along z, y, x: arrays that broadcast to (nz, ny, nx)."""
-
-    @abstractmethod
-    def source(self, patch: Patch) -> Source:
-        """The right-hand side of a chunk as a function of the source of the equation."""
-
-    @abstractmethod
-    def fed(self, backend: Backend, box: Box, source: Source) -> Source:
-        """A chunk's right-hand side with this rule's boundary values in place of others; InputError for a bad one."""
-
-    @abstractmethod
-    def solid(self, patch: Patch) -> Array | None:
-        """The cells that are left out, or held: bool (nz, ny, nx), or None for none."""
-
-    @property
-    @abstractmethod
-    def holding(self) -> CellRule | None:
-        """The rule that loads the values of held cells alone; None where no u is held."""
-
-    @abstractmethod
-    def held_cells(self, patch: Patch) -> Any:
-        """The `held_cells.HeldCells` of a chunk; None where no u is held."""
-
-    @abstractmethod
-    def held_values(self, patch: Patch, held: Any) -> Any:
-        """`held_cells.HeldValues` of a chunk's `HeldCells`; the patch may be of `holding`. InputError: a bad value."""
-
-    @abstractmethod
-    def linked(self, patch: Patch) -> Links:
-        """Whether cells are coupled through their faces, of problems some of whose cells are left out."""
 
 
 def evaluated(xp: Any, what: str, function: Callable[..., Any], points: Sequence[Array], shape: Sequence[int]) -> Array:

@@ -21,8 +21,8 @@ from dsolver.problems.boundaries.conditions import FACES
 from dsolver.problems.cell_arrays import Sizes, centers_in, check_values, face_values, sizes_around, sizes_in
 from dsolver.problems.coefficient_names import FIXED, HELD, MASK, SIGMA
 from dsolver.problems.coordinates import F64, Cells
-from dsolver.problems.discretization import CellRule, EndCells, Patch, Source
-from dsolver.problems.held_cells import HeldCells, HeldValues, Link
+from dsolver.problems.discretization import EndCells, Patch, Rule, Source
+from dsolver.problems.held_cells import HeldCells, Link
 
 UPWIND: Final = "upwind"
 SCHEMES: Final = (UPWIND, "central")
@@ -31,7 +31,7 @@ SCHEMES: Final = (UPWIND, "central")
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Diffusion(CellRule):
+class Diffusion(Rule):
     """−∇·(κ∇u) + σu by finite volumes on cells of a box grid, times the cell's volume.
 
     A flux between two cells meets their half cells' resistances (h/2)/κ in a row: harmonic averages (Patankar,
@@ -54,7 +54,8 @@ class Diffusion(CellRule):
     scheme: str = UPWIND  # one of `SCHEMES`
     cells: Cells = field(repr=False)  # their sizes and places
     boundary: Boundary  # the conditions at the faces
-    functions: Mapping[str, Callable[..., Any]]  # as in `CellRule`
+    # coefficients that are functions of the cells' coordinates, called with xp arrays on the owner.
+    functions: Mapping[str, Callable[..., Any]]
     offsets: Offsets = STAR_OFFSETS
 
     @property
@@ -67,11 +68,17 @@ class Diffusion(CellRule):
         return bool(self.velocity or self.cross)
 
     @property
-    def leaves_out(self) -> bool:
-        return self.mask
+    def masked(self) -> bool:
+        """Whether cells are no unknowns: left out, or held at a value."""
+        return self.mask or self.fixed
+
+    @property
+    def varying(self) -> bool:
+        return bool(self.loaded or self.functions)
 
     @property
     def grounds(self) -> bool:
+        """Whether a boundary condition fixes the solution at cells that it reaches."""
         return self.boundary.grounds is not False
 
     @property
@@ -85,6 +92,7 @@ class Diffusion(CellRule):
 
     @property
     def faces(self) -> Mapping[str, str]:
+        """The boundary conditions in words, by face."""
         return {face: str(condition) for face, condition in zip(FACES, self.boundary.conditions, strict=True)}
 
     @property
@@ -101,6 +109,7 @@ class Diffusion(CellRule):
         return tuple(dict.fromkeys(found + [HELD] * (self.held is None)))
 
     def centers(self, xp: Any, box: Box) -> tuple[Array, Array, Array]:
+        """Coordinates of the cells' centers along x, y, z for a function, shapes (nx, 1, 1), (1, ny, 1), (1, 1, nz)."""
         return centers_in(self.cells, xp, box)
 
     def prepared(self, patch: Patch, name: str) -> Array:
@@ -134,19 +143,18 @@ class Diffusion(CellRule):
             diagonal[...] = patch.xp.where(bare, 2.0 * like * (y * z / x + x * z / y + x * y / z), diagonal)
         return out.reshape(7, -1)
 
-    def cell_sizes(self, patch: Patch) -> Sizes:
-        return sizes_in(self.cells, patch)
-
     def source(self, patch: Patch) -> Source:
+        """The right-hand side of a chunk as a function of the source of the equation."""
         ends = tuple(
             EndCells(axis=axis, side=side, kappa=self._kappa_at(patch, axis, side))
             for axis, side in product(range(3), (0, 1))
             if self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]
         )
-        made = Source(sizes=self.cell_sizes(patch), ends=ends, solid=self.solid(patch))
+        made = Source(sizes=sizes_in(self.cells, patch), ends=ends, solid=self.solid(patch))
         return self.fed(patch.backend, patch.box, made)
 
     def fed(self, backend: Backend, box: Box, source: Source) -> Source:
+        """A chunk's right-hand side with this rule's boundary values in place of others; InputError for a bad one."""
         faces, solid = [], source.solid
         for end in source.ends:
             if self.boundary.at(end.axis, end.side).feeds:
@@ -171,6 +179,7 @@ class Diffusion(CellRule):
         return ground
 
     def solid(self, patch: Patch) -> Array | None:
+        """The cells that are left out, or held: bool (nz, ny, nx), or None for none."""
         return patch.own[self.exchanged[0]] <= 0.0 if self.masked else None
 
     def held_cells(self, patch: Patch) -> HeldCells | None:
@@ -189,11 +198,8 @@ class Diffusion(CellRule):
             )
         return HeldCells(cells=xp.flatnonzero(patch.own[self.fields[0]] < 0.0), links=tuple(links))
 
-    def held_values(self, patch: Patch, held: HeldCells) -> HeldValues:
-        """Values of a chunk's held cells; the patch may be that of `holding`."""
-        return held.fed(patch, HELD, self.held)
-
     def linked(self, patch: Patch) -> Links:
+        """Whether cells are coupled through their faces, of problems some of whose cells are left out."""
         ends = [(axis, side) for axis, side in product(range(3), (0, 1)) if self._at_edge(patch, axis, side)]
         return patch.backend.lattice.linked(patch.padded(self.exchanged[0], 1.0), ends)  # all κ have the same signs
 

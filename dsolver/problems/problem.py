@@ -15,7 +15,8 @@ from dsolver.errors import InputError, in_a_line
 from dsolver.grid.box import BOX_OFFSETS, Flags, Offsets, Triple, three
 from dsolver.grid.partition import Cut, Partition, cut_of
 from dsolver.monitor.pages.notebook import facts, view
-from dsolver.problems.discretization import CellRule, Patch, Rule
+from dsolver.problems.discretization import Patch, Rule
+from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.functions import UserFunction
 from dsolver.problems.rows import rows_of
 
@@ -56,6 +57,7 @@ class Problem:
         places: workers of a cluster that have the chunks' rows; empty where these are brought to the owner of a chunk.
         notes: what `dsolver.Solution.notes` tell of it.
         operator: a function that is A, where the rows are those of a matrix near it, for preconditioners; else None.
+        raveled: whether it came as a sparse matrix with a row for each point, so that vectors have the shape (rows,).
     """
 
     name: str
@@ -80,6 +82,7 @@ class Problem:
     places: tuple[str, ...] = field(repr=False, default=())
     notes: tuple[str, ...] = field(repr=False, default=())
     operator: UserFunction | None = field(repr=False, compare=False, default=None)
+    raveled: bool = field(repr=False, default=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", three("grid", self.grid))
@@ -117,12 +120,12 @@ class Problem:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of b and x: the grid as its user wrote it; ``b[i, j, k]`` belongs to (i, j, k)."""
-        return self.grid[: self.dimensions]
+        return (math.prod(self.grid),) if self.raveled else self.grid[: self.dimensions]
 
     @property
     def flat(self) -> bool:
         """Whether it came as a sparse matrix, whose vectors have the shape (rows,)."""
-        return not self.lattice
+        return self.raveled or not self.lattice
 
     @property
     def reordered(self) -> bool:
@@ -175,7 +178,7 @@ class Problem:
     @property
     def masked(self) -> bool:
         """Whether cells are no unknowns: left out, or held at a value."""
-        return isinstance(self.rule, CellRule) and self.rule.masked
+        return isinstance(self.rule, Diffusion) and self.rule.masked
 
     @property
     def all_count(self) -> bool:
@@ -186,14 +189,14 @@ class Problem:
     def _closed(self) -> str:
         """Kinds of cells that are no unknowns, in words."""
         rule = self.rule
-        if not isinstance(rule, CellRule):
+        if not isinstance(rule, Diffusion):
             return ""
-        return ", ".join(["cells left out"] * rule.leaves_out + ["cells with u fixed"] * (rule.holding is not None))
+        return ", ".join(["cells left out"] * rule.mask + ["cells with u fixed"] * rule.fixed)
 
     @property
     def faces(self) -> dict[str, str]:
         """The boundary condition at each face of the user's grid, in words; empty where stencils have them in rows."""
-        found = self.rule.faces if isinstance(self.rule, CellRule) else {}
+        found = self.rule.faces if isinstance(self.rule, Diffusion) else {}
         return {face: condition for face, condition in found.items() if face[0] in "xyz"[: self.dimensions]}
 
     @property

@@ -12,7 +12,8 @@ from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
 from dsolver.kernels import load
 from dsolver.problems.coefficient_names import MASK
-from dsolver.problems.discretization import CellRule, Patch, Rule, evaluated
+from dsolver.problems.discretization import Patch, Rule, evaluated
+from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.fluxes.rows import flux_rows
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _whole(problem: Problem, rule: Rule) -> Patch:
     box = partition[0].box
     arrays = {name: v.get() if hasattr(v, "get") else v for name, v in problem.coefficients.items()}
     own = {name: _lattice_order(np.asarray(values)) for name, values in arrays.items()}
-    if isinstance(rule, CellRule):
+    if isinstance(rule, Diffusion):
         for name, function in rule.functions.items():
             own[name] = _lattice_order(evaluated(np, name, function, rule.centers(np, box), box.shape))
 

@@ -86,12 +86,7 @@ def stencil(
 def hpcg(grid: Triple, *, chunks: Cut | None = None) -> Problem:
     """HPCG's 27-point problem: diagonal 26, every other entry -1 (Dongarra, Heroux, Luszczek, HPCG 3.1).
 
-    Args:
-        grid: points along x, y, z.
-        chunks: how many chunks along x, y, z, or their extents along each; by default one for each worker.
-
-    Raises:
-        InputError: the grid is none, or cannot be cut so.
+    `grid`, `chunks` and errors: as of `poisson7`.
     """
     return _centered("hpcg", grid, 26.0, BOX_OFFSETS, chunks)
 
@@ -99,12 +94,7 @@ def hpcg(grid: Triple, *, chunks: Cut | None = None) -> Problem:
 def poisson5(grid: tuple[int, int], *, chunks: Sequence[Any] | None = None) -> Problem:
     """The 5-point Laplacian times -h², in a plane: diagonal 4, neighbors -1.
 
-    Args:
-        grid: points along x and y.
-        chunks: how many chunks along x and y, or their extents along each; by default one for each worker.
-
-    Raises:
-        InputError: the grid is none, or cannot be cut so.
+    `grid`, `chunks` and errors: as of `poisson7`, along x and y.
     """
     return _centered("poisson5", grid, 4.0, tuple(o for o in STAR_OFFSETS if o[2] == 0), chunks, dimensions=2)
 
@@ -125,12 +115,7 @@ def poisson7(grid: Triple, *, chunks: Cut | None = None) -> Problem:
 def poisson27(grid: Triple, *, chunks: Cut | None = None) -> Problem:
     """The 27-point Laplacian with equal weights: diagonal 26, neighbors -1; HPCG's matrix under its usual name.
 
-    Args:
-        grid: points along x, y, z.
-        chunks: how many chunks along x, y, z, or their extents along each; by default one for each worker.
-
-    Raises:
-        InputError: the grid is none, or cannot be cut so.
+    `grid`, `chunks` and errors: as of `poisson7`.
     """
     return _centered("poisson27", grid, 26.0, BOX_OFFSETS, chunks)
 

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from dsolver.cluster import crew, devices
 from dsolver.cluster.runtime import Runtime
 from dsolver.engines.dask.blocks import LazyBlocks, gather_blocks
 from dsolver.engines.dask.connection import unanswered
-from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, DeviceError, InputError, WorkerLostError, warn
 from dsolver.grid.partition import Partition
 from dsolver.problems import Problem
@@ -29,26 +28,13 @@ from dsolver.session.checkpoints.saves import Saved
 from dsolver.session.follower import Progress, State
 from dsolver.session.user_arrays import assembled
 
+if TYPE_CHECKING:
+    from dsolver.session.session import Session
+
 logger = logging.getLogger(__name__)
 
 MEMORY: Final = 1 << 30
 """Bytes of an iterate up to which one is kept in this process when no checkpoint was asked for."""
-
-
-class Iterates(Protocol):
-    """Iterates of a solve that is running, and where they are: what a session has."""
-
-    @property
-    def runtime(self) -> Runtime:
-        """Place where its program runs."""
-
-    @property
-    def program(self) -> RunningProgram[Solve]:
-        """The program, which has x."""
-
-    @property
-    def partition(self) -> Partition:
-        """Chunks of the finest level."""
 
 
 @final
@@ -117,7 +103,7 @@ class Keeper:
             return self._kept[column]
         return x0 if self._resumed is None else self._resumed
 
-    def watching(self, session: Iterates, b_norm: float, progress: Progress | None) -> Progress:
+    def watching(self, session: Session, b_norm: float, progress: Progress | None) -> Progress:
         """Progress function of a solve in a session: saves when it is time, then calls the one that is given."""
 
         def tell(state: State) -> None:
@@ -136,7 +122,7 @@ class Keeper:
     def _due(self) -> bool:
         return self._in_memory and time.monotonic() - self._kept_at >= EVERY
 
-    def _save(self, session: Iterates, b_norm: float, state: State) -> None:
+    def _save(self, session: Session, b_norm: float, state: State) -> None:
         client, workers, partition = session.runtime.client, session.runtime.workers, session.partition
         if self._due:
             columns = (session.program.unload(Solve.solution, column, host=True) for column in range(self._columns))

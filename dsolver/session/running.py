@@ -7,9 +7,8 @@ from functools import partial
 from typing import final
 
 from dsolver.cluster.crew import ATTEMPTS
-from dsolver.cluster.gpu_lock import claim, release
 from dsolver.cluster.rows.sent_rows import SentMatrix
-from dsolver.cluster.runtime import Runtime
+from dsolver.cluster.runtime import Runtime, claim, release
 from dsolver.cost.room import check_memory
 from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running_program import RunningProgram

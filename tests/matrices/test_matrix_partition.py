@@ -16,7 +16,6 @@ import dsolver
 from dsolver import problems
 from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.errors import InputError
-from dsolver.matrices.lattice_matrix import LatticeMatrix
 from dsolver.matrices.problem import MatrixProblem
 from tests.support.clusters import cluster
 
@@ -143,7 +142,7 @@ def test_a_constant_matrix_on_a_lattice_is_solved_as_its_stencil() -> None:
     a, grid = lattice(12, 8, 10), (12, 8, 10)
     b = np.random.default_rng(3).standard_normal(960)
     problem = dsolver.matrix(a, grid=grid)
-    assert isinstance(problem, LatticeMatrix)
+    assert problem.raveled
     assert problem.constant
     expected = dsolver.solve(problems.poisson7(grid), b.reshape(grid), device="cpu")
     found = dsolver.solve(problem, b, device="cpu")

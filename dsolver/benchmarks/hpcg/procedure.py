@@ -110,7 +110,7 @@ class _Bench:
         self._warm_up("natural")
         tolerance = self._reference()
         with self._clock("test_cg"):
-            cg = self._test_cg()
+            cg = CgTest(plain=self._test_one(Identity()), preconditioned=self._test_one(Hpcg()))
         with self._open(self.wanted, "setup_optimized") as program:
             with self._clock("test_symmetry"):
                 symmetry = SymmetryTest(**dict(zip(("spmv", "mg"), program.call(Benchmark.departures), strict=True)))
@@ -120,7 +120,8 @@ class _Bench:
             sets = self._sets(program, count)
             self._measure(program)
             with self._clock("operations"):
-                speeds = {name: self._runs.speed(program, name, flops) for name, flops in self._per_call().items()}
+                flops = asdict(counts.per_call(self._options.grid))
+                speeds = {name: self._runs.speed(program, name, count) for name, count in flops.items()}
         last = [residuals[-1] for residuals in sets]
         tests = Checks(
             cg=cg,
@@ -158,16 +159,13 @@ class _Bench:
             with self._clock("reference"):
                 return self._runs.cg(program, "reference CG", counts.REFERENCE_ITERATIONS)[-1]
 
-    def _test_cg(self) -> CgTest:
-        """Phase 3, without and with the preconditioner."""
-        return CgTest(plain=self._test_one(Identity()), preconditioned=self._test_one(Hpcg()))
-
     def _measure(self, program: Running) -> None:
         """Measure some iterations, apart from the timed sets."""
         with self._clock("measured"):
             self._runs.measure(program)
 
     def _test_one(self, m: Preconditioner) -> int | None:
+        """Phase 3 with or without the preconditioner."""
         diagonal = partial(scaled_diagonal, self.wanted.partition)
         with self._open(replace(self.wanted, preconditioner=m, diagonal=diagonal)) as program:
             return _first_at_most(self._runs.cg(program, "TestCG", CG_LIMIT, CG_TOLERANCE), CG_TOLERANCE)
@@ -229,9 +227,6 @@ class _Bench:
                     f"side is at least {ASPECT} of the longest: choose other chunks, or --iterations to run without a "
                     f"rating"
                 )
-
-    def _per_call(self) -> dict[str, int]:
-        return asdict(counts.per_call(self._options.grid))
 
     def _rate(self, count: int, sets: int, speeds: dict[str, float]) -> Gflops:
         """Speeds, and the split of set-up time.

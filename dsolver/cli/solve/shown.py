@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from dsolver.monitor.spans import exposed_text
 from dsolver.problems import Problem
 from dsolver.solution import Solution
+
+TOLD: Final = (
+    *("converged", "iterations", "closed_regions", "timings", "engine", "solved_by", "exposed_percent", "notes"),
+)
+"""Attributes of a solution that JSON has as they are."""
 
 
 def facts_of(problem: Problem, solution: Solution) -> dict[str, Any]:
@@ -20,18 +25,9 @@ def facts_of(problem: Problem, solution: Solution) -> dict[str, Any]:
         "problem": problem.name,
         "shape": problem.shape,
         "status": str(solution.status),
-        "converged": solution.converged,
-        "iterations": solution.iterations,
         "residuals": [_finite(value) for value in solution.residuals],
-        "true_residual": _finite(solution.true_residual),
-        "relative_residual": _finite(solution.relative_residual),
-        "b_norm": _finite(solution.b_norm),
-        "closed_regions": solution.closed_regions,
-        "timings": dict(solution.timings),
-        "engine": solution.engine,
-        "solved_by": solution.solved_by,
-        "exposed_percent": solution.exposed_percent,
-        "notes": solution.notes,
+        **{name: _finite(getattr(solution, name)) for name in ("true_residual", "relative_residual", "b_norm")},
+        **{name: getattr(solution, name) for name in TOLD},
     }
 
 

@@ -175,18 +175,9 @@ def _task_states(client: Client, keys: Sequence[str]) -> dict[str, str]:
 
 
 def _job(name: str, record: Mapping[str, Any], task: str | None) -> Job:
-    return Job(
-        name=name,
-        command=tuple(record["command"]),
-        state=_state(record, task),
-        submitted=record["submitted"],
-        started=record.get("started"),
-        ended=record.get("ended"),
-        worker=record.get("worker"),
-        code=record.get("code"),
-        progress=record.get("progress"),
-        begun=record.get("begun", 0),
-    )
+    told = ("submitted", "started", "ended", "worker", "code", "progress", "begun")
+    known = {key: record[key] for key in told if key in record}
+    return Job(name=name, command=tuple(record["command"]), state=_state(record, task), **known)
 
 
 def _state(record: Mapping[str, Any], task: str | None) -> str:

@@ -63,10 +63,13 @@ def run(name: str, command: Sequence[str], files: bytes) -> dict[str, Any]:
         unpack(files, folder.descriptor)
         begun = record.begun + 1
         record.set(started=time.time(), worker=worker.address, ended=None, code=None, begun=begun)
-        words = words_of(command, worker.scheduler.address, begun)
+        address = worker.scheduler.address
+        words = words_of(command, address, begun)
+        # by which distributed.Client() is a client of this cluster
+        settings = {"DASK_SCHEDULER_ADDRESS": address, JOB: name, "PYTHONUNBUFFERED": "1"}
         process = subprocess.Popen(
             [sys.executable, "-I", supervisor.__file__, str(folder.descriptor), *words],
-            env=os.environ | _certificates(worker) | _settings(name, worker.scheduler.address),
+            env=os.environ | _certificates(worker) | settings,
             stdin=subprocess.PIPE,  # closes with this worker, and so ends the process
             stdout=folder.log,
             stderr=subprocess.STDOUT,
@@ -91,11 +94,6 @@ def words_of(command: Sequence[str], scheduler: str, begun: int) -> list[str]:
     if command[0] == PYTHON:
         return [sys.executable, *command[1:]]
     return [sys.executable, "-c", BEGIN, *command, "--scheduler", scheduler, *["--force"] * (begun > 1)]
-
-
-def _settings(name: str, scheduler: str) -> dict[str, str]:
-    """Environment variables of a job: `distributed.Client()` is a client of this cluster."""
-    return {"DASK_SCHEDULER_ADDRESS": scheduler, JOB: name, "PYTHONUNBUFFERED": "1"}
 
 
 @final

@@ -5,9 +5,12 @@ from __future__ import annotations
 import html
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from dsolver.monitor.pages.curve import curve
+
+if TYPE_CHECKING:
+    from dsolver.session.follower import State
 
 CELL: Final = "text-align:left;padding:1px 12px 1px 0;background:none;border:none"
 """Style of a table's cells, which notebooks would align and color by themselves."""
@@ -37,17 +40,6 @@ def _row(tag: str, cells: Sequence[object]) -> str:
     return "<tr>" + "".join(f'<{tag} style="{CELL}">{html.escape(str(cell))}</{tag}>' for cell in cells) + "</tr>"
 
 
-class _State(Protocol):
-    """The attributes of `dsolver.State` that are shown."""
-
-    @property
-    def iteration(self) -> int: ...
-    @property
-    def residual(self) -> float: ...
-    @property
-    def limit(self) -> float: ...
-
-
 @final
 class Live:
     """View of a solve while it runs, in a notebook: pass it as ``progress=dsolver.Live()``.
@@ -61,7 +53,7 @@ class Live:
         self._limit = 0.0
         self._handle: Any = None
 
-    def __call__(self, state: _State) -> None:
+    def __call__(self, state: State) -> None:
         """Take the newest state, and bring the view up to date."""
         if self._iterations and state.iteration < self._iterations[-1]:  # another solve
             self._iterations, self._residuals, self._handle = [], [], None

@@ -27,8 +27,7 @@ from dsolver.multigrid.algebraic.requirements import ONE_SIDED, check_diagonal
 from dsolver.multigrid.algebraic.setup import HierarchySetup
 from dsolver.multigrid.complex.cycle import ComplexCycle
 from dsolver.multigrid.cycle import MultigridCycle
-from dsolver.multigrid.finest_rows import FinestRows
-from dsolver.multigrid.foreseen import foreseen
+from dsolver.multigrid.finest_rows import FinestRows, foreseen
 from dsolver.preconditioners.algebraic.complex import built_complex
 from dsolver.preconditioners.algebraic.defaults import (
     AGGRESSIVE,

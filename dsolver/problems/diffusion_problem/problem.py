@@ -23,11 +23,11 @@ from dsolver.problems.diffusion_problem.coefficients import (
     on_axes,
     per_axis,
     sort_by_kind,
+    velocities_of,
 )
 from dsolver.problems.diffusion_problem.spacing import cells_of
 from dsolver.problems.embedding import Embedding
 from dsolver.problems.finite_volumes import SCHEMES, UPWIND, Diffusion
-from dsolver.problems.fluxes.flow import velocities_of
 from dsolver.problems.problem import Problem
 
 

@@ -11,7 +11,7 @@ from dsolver.errors import warn
 from dsolver.krylov.methods import serving_any
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
-from dsolver.problems.discretization import CellRule
+from dsolver.problems.finite_volumes import Diffusion
 from dsolver.session.follower import History
 from dsolver.session.options import Options
 from dsolver.session.session import Session
@@ -30,7 +30,7 @@ ROUNDING: Final = 2.0**-44
 def of_cells(problem: Problem) -> Problem | None:
     """The diffusion problem that was solved; None for others."""
     found = problem.of_grid if isinstance(problem, MatrixProblem) else problem
-    return found if found is not None and isinstance(found.rule, CellRule) else None
+    return found if found is not None and isinstance(found.rule, Diffusion) else None
 
 
 def solved_by(session: Session, load: LoadedColumn) -> str:

@@ -64,7 +64,7 @@ class InDask(Container):
         return [held[whole.name, *place] for place in places]
 
     def _like(self, blocks: Mapping[int, Any]) -> Any:
-        if not _has_futures(blocks):
+        if not any(hasattr(block, "key") for block in blocks.values()):  # futures have one
             blocks = {number: self._client.scatter(block) for number, block in blocks.items()}
         return dask_array(self._partition, blocks, self._values._meta, self._dtype)
 
@@ -131,7 +131,3 @@ def dask_array(partition: Partition, blocks: Mapping[int, Any], meta: Any, dtype
     name = f"dsolver-{uuid.uuid4().hex}"
     graph = {(name, *partition.place(number)): block for number, block in blocks.items()}
     return da.Array(graph, name, partition.sizes, meta=meta.astype(dtype))
-
-
-def _has_futures(blocks: Mapping[int, Any]) -> bool:
-    return any(hasattr(block, "key") for block in blocks.values())
