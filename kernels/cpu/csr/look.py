@@ -13,7 +13,6 @@ from dsolver.kernels.cpu.csr.loops import ONE
 from dsolver.kernels.cpu.loops.compiled import compiled, inlined
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.general.look import CANCELED, Faults, Look, counted
 
 ROWS_WORTH_A_THREAD = 8192
@@ -32,7 +31,7 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
     start, columns, values = (np.require(part, requirements="W") for part in rows)  # loops are compiled for such
     bits = values.view(np.uint64)
     found = team.run(_look_at_rows, 0, rows.size, start, columns, values, bits, CANCELED, worth=ROWS_WORTH_A_THREAD)
-    empty, hollow, negative, opened, largest, sums, mirrors, faults = zip(*found, strict=True)
+    empty, hollow, negative, opened, largest, squares, sums, mirrors, faults = zip(*found, strict=True)
     told = _faults(faults, late=bool(start[0] != 0))
     if told.some:
         return Look(faults=told)
@@ -54,14 +53,8 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
         place=(int(i), int(j)) if difference > allowed * max(largest) else None,
         positive=fsum(number for of in sums for number in of[:2]),
         dominance=fsum(number for of in sums for number in of[2:]),
-        squares=_squares(start),
+        squares=sum(map(int, squares)),
     )
-
-
-def _squares(start: Array) -> int:
-    """The sum of the squares of the rows' lengths."""
-    lengths = np.diff(start)
-    return int(lengths @ lengths)
 
 
 def _faults(parts: Sequence[Any], *, late: bool) -> Faults:
@@ -136,7 +129,7 @@ def _look_at_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, 
     Before the faults come, modulo 2^64, the entries above the diagonal less those below, and two sums of them mixed.
     """
     rows, entries = len(start) - 1, len(columns)
-    empty, first_empty, hollow, first_hollow, negative, open_rows = 0, -1, 0, -1, 0, 0
+    empty, first_empty, hollow, first_hollow, negative, open_rows, squares = 0, -1, 0, -1, 0, 0, np.int64(0)
     largest, positive, positive_low, dominance, dominance_low = 0.0, 0.0, 0.0, 0.0, 0.0
     none, some = np.int64(0), np.int64(-1)  # no literals, whose types would have a function of their own
     mirrors, pointers, faults = (uint64(0), uint64(0), uint64(0)), 0, (some, none, none, none, some)
@@ -159,6 +152,7 @@ def _look_at_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, 
             else:
                 mirrors = _with_pair(mirrors, row, column, bits[k])
         total, size = total + total_low, size + size_low
+        squares += np.int64(end - begin) * np.int64(end - begin)
         if end == begin:
             first_empty = row if empty == 0 else first_empty
             empty += 1
@@ -175,7 +169,8 @@ def _look_at_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, 
             excess = 1.0 - around / diagonal
         dominance, dominance_low = _added(dominance, dominance_low, excess)
     sums = (positive, positive_low, dominance, dominance_low)
-    return (empty, first_empty), (hollow, first_hollow), negative, open_rows, largest, sums, mirrors, (pointers, faults)
+    counts = (empty, first_empty), (hollow, first_hollow), negative, open_rows, largest, squares
+    return *counts, sums, mirrors, (pointers, faults)
 
 
 @njit

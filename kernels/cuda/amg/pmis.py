@@ -22,7 +22,9 @@ BLOCKS: Final = 8
 """Blocks of a round for each multiprocessor: as many as run at once, so that few of them add to a counter."""
 ROUNDS: Final = (5, 10)
 """Rounds in turn, of `FEW` points and of more: most levels need no more. A round for which no point is left takes
-2 us."""
+2 us, and the host some more."""
+AGAIN: Final = (5, 6)
+"""Rounds where others have decided points that these depend on: they end in the same of `SLOTS`."""
 FEW: Final = 50_000
 SLOTS: Final = 4
 """Rounds whose counts are kept, as in pmis.cu."""
@@ -37,8 +39,11 @@ def begun(counts: Array, origin: Array, level: int, lone: int) -> tuple[Array, A
     return key, state
 
 
-def settled(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: Array) -> Array:
+def settled(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: Array, *, again: bool = False) -> Array:
     """See `dsolver.kernels.cpu.amg.setup.AmgKernels.settled`: a few rounds, for nothing of which it waits.
+
+    Args:
+        again: whether some have been made, and others have decided points since.
 
     Returns:
         room for the number of coarse points, int64, and behind it the numbers of points that the last rounds have left,
@@ -52,7 +57,7 @@ def settled(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: A
     grid = (min(-(-a.size * lanes // THREADS), BLOCKS * device_property("multiProcessorCount")),)
     lists = cupy.empty((2, a.size), dtype=np.int32), found[1:].view(np.int32), np.int32(a.size)
     rows: tuple[Any, ...] = (a.start, a.columns, bits, key, origin, state, np.int32(below), *lists)
-    for number in range(ROUNDS[a.size > FEW]):
+    for number in range((AGAIN if again else ROUNDS)[a.size > FEW]):
         round_of(grid, (THREADS,), (*rows, np.int32(number)))
     return found
 

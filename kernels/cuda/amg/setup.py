@@ -45,7 +45,7 @@ class CudaAlgebra(AmgKernels):
         self.aggregation = CudaAggregation(team)
 
     def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None) -> Any:
-        return pmis.settled(a, below, bits, key, origin, state)
+        return pmis.settled(a, below, bits, key, origin, state, again=opened is not None)
 
     # -- coarse rows ---------------------------------------------------------------------------------------------------
 

@@ -73,10 +73,11 @@ __device__ __forceinline__ Word await(const Word* where, Word w, unsigned n, con
     return w;
 }
 
-// Send items of the owned chunks' vectors. Bytes an item: 4 of row, the item, and twice its size over the link.
+// Send items of the owned chunks' vectors, or of the only one. Bytes an item: 4 of row, the item, and twice its size over
+// the link.
 template <typename Word, typename Item>
 __device__ __forceinline__ void send(
-    const Copy* copies, const unsigned long long* vectors, unsigned* number, unsigned* ticket
+    const Copy* copies, const unsigned long long* vectors, unsigned long long only, unsigned* number, unsigned* ticket
 ) {
     __shared__ unsigned before;
     next_may_start();
@@ -88,7 +89,7 @@ __device__ __forceinline__ void send(
         const int i = threadIdx.x + u * THREADS;
         row[u] = rows != nullptr && i < copy.count ? __ldg(rows + i) : -1;
     }
-    const Item* x = reinterpret_cast<const Item*>(vectors[copy.chunk]);
+    const Item* x = reinterpret_cast<const Item*>(vectors != nullptr ? vectors[copy.chunk] : only);
     wait_for_last_launch();
     Item items[UNROLL];
 #pragma unroll
@@ -134,15 +135,15 @@ __device__ __forceinline__ void receive(const Copy* copies, const unsigned* numb
 }
 
 extern "C" __global__ void send_8(
-    const Copy* copies, const unsigned long long* vectors, unsigned* number, unsigned* ticket
+    const Copy* copies, const unsigned long long* vectors, unsigned long long only, unsigned* number, unsigned* ticket
 ) {
-    send<uint4, unsigned long long>(copies, vectors, number, ticket);
+    send<uint4, unsigned long long>(copies, vectors, only, number, ticket);
 }
 
 extern "C" __global__ void send_4(
-    const Copy* copies, const unsigned long long* vectors, unsigned* number, unsigned* ticket
+    const Copy* copies, const unsigned long long* vectors, unsigned long long only, unsigned* number, unsigned* ticket
 ) {
-    send<uint2, unsigned>(copies, vectors, number, ticket);
+    send<uint2, unsigned>(copies, vectors, only, number, ticket);
 }
 
 extern "C" __global__ void receive_8(const Copy* copies, const unsigned* number, const volatile unsigned* alarm) {

@@ -86,7 +86,7 @@ class PeerHalo:
     def send(self, vectors: Sequence[Array]) -> None:
         """Send from these vectors, on the current stream."""
         if len(self._outgoing):
-            arguments = (self._outgoing, self._list(vectors), self._number, self._ticket)
+            arguments = (self._outgoing, *self._addresses(vectors), self._number, self._ticket)
             launch_early(self._send, (len(self._outgoing) // _COPY.itemsize,), (THREADS,), arguments)
 
     def receive(self) -> None:
@@ -95,12 +95,17 @@ class PeerHalo:
             arguments = (self._incoming, self._number, self._alarm)
             launch_early(self._receive, (len(self._incoming) // _COPY.itemsize,), (THREADS,), arguments)
 
-    def _list(self, vectors: Sequence[Array]) -> Array:
-        """Their addresses on the device: copied once for the same vectors, and never while a graph is captured."""
+    def _addresses(self, vectors: Sequence[Array]) -> tuple[Any, np.uint64]:
+        """Their addresses on the device, copied once for the same vectors, and never while a graph is captured.
+
+        Or that of a single one, which nothing is copied for.
+        """
         key = tuple(int(vector.data.ptr) for vector in vectors)
+        if len(key) == 1:
+            return np.uintp(0), np.uint64(key[0])
         if key not in self._lists:
             self._lists[key] = cupy.asarray(np.array(key, dtype=np.uint64))
-        return self._lists[key]
+        return self._lists[key], np.uint64(0)
 
 
 @final

@@ -71,7 +71,7 @@ def settled(a: Csr, below: int, size: int, whole: tuple[Any, Any], bits: Any) ->
     its_a, its_bits, its_state = there(a, bits, state)
     own, left, last = its_state[below : below + a.size], -1, a.size
     while left != last:  # a turn is a few rounds
-        opened = on_gpu.settled(its_a, below, its_bits, there(key), there(origin), its_state)
+        opened = on_gpu.settled(its_a, below, its_bits, there(key), there(origin), its_state, again=left >= 0)
         last, (left, coarse, before) = left, on_gpu.counted(own, opened)
     assert left == len(pmis.settle(a, below, bits, key, origin, state, TEAM).points)
     assert (left > 0) == (below > 0)
@@ -93,6 +93,7 @@ def test_rows_are_measured_coupled_and_settled_as_on_the_host(
     from dsolver.kernels.cuda.amg import pmis as on_gpu
 
     monkeypatch.setattr(gpu, "OF_LANE", of_lane)  # 1 to 32 lanes a row
+    monkeypatch.setattr(on_gpu, "FEW", on_gpu.FEW if of_lane > 1 else 0)
     matrix = matrices()[name]
     size = matrix.shape[0]
     whole, origin = rows_of(matrix), np.arange(size)[::-1] * 5
