@@ -41,7 +41,6 @@ class MatrixProblem(Problem):
         formats: of its rows: see `matrix`.
         counts: of each chunk, once it is cut.
         partition: how rows go to chunks that are not chosen yet.
-        numbers: int64 (rows,), the user's number of each row of `matrix`; None where that is its own.
         nullspace: float64 (rows, null_vectors), orthonormal vectors in the user's order; None where there are none.
         near: float64 (rows, near_vectors), the near-null space in the user's order, where the matrix lies; None where
             none was given.
@@ -82,7 +81,6 @@ class MatrixProblem(Problem):
     formats: Formats | None = None
     counts: tuple[ChunkCounts, ...] = field(repr=False, default=())
     partition: PartitionName = "rows"
-    numbers: npt.NDArray[np.int64] | None = field(repr=False, compare=False, default=None)
     nullspace: npt.NDArray[np.float64] | None = field(repr=False, compare=False, default=None)
     near: Any = field(repr=False, compare=False, default=None)
     near_vectors: int = 0
@@ -168,11 +166,6 @@ class MatrixProblem(Problem):
     def guided(self) -> bool:
         """Whether a near-null space was given that has more than A's null vectors, or constants."""
         return self.near_vectors > max(1, self.null_vectors)
-
-    @property
-    def numbering(self) -> npt.NDArray[np.int64] | None:
-        """`numbers`."""
-        return self.numbers
 
     def to_scipy(self) -> Any:
         """A as a CSR array of SciPy, real or complex, as it was given. InputError: A is a function, or on a cluster."""

@@ -132,7 +132,7 @@ class UserFunction:
 
 def function_for(name: str, function: Any, problem: Problem) -> UserFunction:
     """A function of arrays, `ByChunk` or SciPy's kind, for a problem's vectors. InputError: it cannot be called so."""
-    known: dict[str, Any] = {"name": name, "shape": problem.shape, "grid": problem.grid, "numbers": problem.numbering}
+    known: dict[str, Any] = {"name": name, "shape": problem.shape, "grid": problem.grid, "numbers": problem.numbers}
     if isinstance(function, ByChunk):
         if not problem.lattice:
             raise InputError(

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.box import BOX_OFFSETS, Flags, Offsets, Triple, three
@@ -57,6 +58,7 @@ class Problem:
         places: workers of a cluster that have the chunks' rows; empty where these are brought to the owner of a chunk.
         notes: what `dsolver.Solution.notes` tell of it.
         operator: a function that is A, where the rows are those of a matrix near it, for preconditioners; else None.
+        numbers: int64 (rows,), the user's number of each row; None where that is its own.
         raveled: whether it came as a sparse matrix with a row for each point, so that vectors have the shape (rows,).
     """
 
@@ -82,6 +84,7 @@ class Problem:
     places: tuple[str, ...] = field(repr=False, default=())
     notes: tuple[str, ...] = field(repr=False, default=())
     operator: UserFunction | None = field(repr=False, compare=False, default=None)
+    numbers: npt.NDArray[np.int64] | None = field(repr=False, compare=False, default=None)
     raveled: bool = field(repr=False, default=False)
 
     def __post_init__(self) -> None:
@@ -130,12 +133,7 @@ class Problem:
     @property
     def reordered(self) -> bool:
         """Whether rows of chunks follow each other in another order than the user's."""
-        return self.numbering is not None
-
-    @property
-    def numbering(self) -> Any:
-        """int64 (rows,), the user's number of each row; None where that is its own."""
-        return None
+        return self.numbers is not None
 
     @property
     def unsymmetric(self) -> str:

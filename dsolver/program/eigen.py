@@ -83,13 +83,13 @@ class EigenProgram(Solve):
 
     def set_mass(self, blocks: Blocks) -> None:
         """Take a diagonal for B: on cells, a density."""
-        self._mass = self._engine.field(self.layout)
-        self._engine.load(blocks, self.layout, self._mass)
+        self._mass = self.engine.field(self.layout)
+        self.engine.load(blocks, self.layout, self._mass)
 
     def set_guess(self, blocks: Blocks, column: int) -> None:
         """Take a first guess of a column."""
-        self._guesses[column] = self._engine.field(self.layout)
-        self._engine.load(blocks, self.layout, self._guesses[column])
+        self._guesses[column] = self.engine.field(self.layout)
+        self.engine.load(blocks, self.layout, self._guesses[column])
 
     @property
     def modes(self) -> Lobpcg:
@@ -103,7 +103,7 @@ class EigenProgram(Solve):
 
     def search(self, terms: EigenTerms) -> Found:
         """Begin: from first guesses, and from what M makes of rough vectors; from all vectors where these are few."""
-        engine, known = self._engine, () if terms.highest else self.system.null_vectors
+        engine, known = self.engine, () if terms.highest else self.system.null_vectors
         rows = math.prod(engine.partition.grid)
         whole = rows <= 3 * terms.size + len(known)
         size = rows if whole else terms.size
@@ -148,7 +148,7 @@ class EigenProgram(Solve):
 
     def end(self) -> None:
         """Give the vectors back, and what was recorded on them."""
-        self._engine.forget()
+        self.engine.forget()
         self._modes, self._guesses = None, {}
 
     def _smooth(self, modes: Lobpcg, terms: EigenTerms, *, whole: bool) -> None:
@@ -156,32 +156,28 @@ class EigenProgram(Solve):
 
         Factors would take what lies in a null space as well, if A has one that is not known.
         """
-        smooths = not self._spec.preconditioner.can.any_sign
+        smooths = not self.spec.preconditioner.can.any_sign
         if smooths and not whole and not terms.highest and not terms.plain:
-            made = Block(self._engine, self.layout, terms.size)
+            made = Block(self.engine, self.layout, terms.size)
             modes.balance(modes.x)
             modes.pencil.m.apply(modes.x, made, range(terms.size))
             made.copy(modes.x)
         for number, guess in self._guesses.items():
-            self._engine.copy(guess, modes.x.columns[number])
+            self.engine.copy(guess, modes.x.columns[number])
 
     def _pencil(self, size: int, terms: EigenTerms) -> Pencil:
         width = width_for(size)
         norm = self.columns.each[0].matrix_norm()
-        problem = self._spec.problem
+        problem = self.spec.problem
         at_once = width if problem.operator is None else 1
         a = self._matrix(self.method.operator, self.prepared.site.chunks, problem.senders, at_once)
         plain = terms.highest or terms.plain
-        m = (
-            OperatorInGroups(self._engine, self._engine.copy, None, 1, recorded=False)
-            if plain
-            else self._inverse(width)
-        )
+        m = OperatorInGroups(self.engine, self.engine.copy, None, 1, recorded=False) if plain else self._inverse(width)
         return Pencil(a=a, b=self._b(width), m=m, norm=norm, sign=-1.0 if terms.highest else 1.0)
 
     def _b(self, width: int) -> BlockOperator | None:
         """B: a mass matrix, volumes of cells, what was given for its diagonal, or both of these; None for ones."""
-        engine, problem = self._engine, self._spec.problem
+        engine, problem = self.engine, self.spec.problem
         volumes = self.system.volumes() if problem.operator is None else None  # a function is A as it is
         if self.prepared.beside:
             assert isinstance(problem, MatrixProblem)
@@ -199,13 +195,13 @@ class EigenProgram(Solve):
 
     def _matrix(self, one: Operator, chunks: PerChunk, senders: Any, width: int) -> BlockOperator:
         """A distributed matrix on groups of columns, if the engine has fields of several; `one` may be a function."""
-        view = self._engine.batched(width) if width > 1 else None
+        view = self.engine.batched(width) if width > 1 else None
         wide = None if view is None else Matrix(view, chunks, senders).multiply
-        return OperatorInGroups(self._engine, one.multiply, wide, width, recorded=isinstance(one, Matrix))
+        return OperatorInGroups(self.engine, one.multiply, wide, width, recorded=isinstance(one, Matrix))
 
     def _inverse(self, width: int) -> BlockOperator:
         """M on groups of columns, if it can be made for them."""
-        spec, engine, single = self._spec, self._engine, self.preconditioner
+        spec, engine, single = self.spec, self.engine, self.preconditioner
         one = engine.copy if single is None else single.apply
         view = engine.batched(width) if width > 1 and spec.preconditioner.can.batched and single is not None else None
         if view is None:
@@ -242,7 +238,7 @@ class EigenProgram(Solve):
             return Status.INDEFINITE
         if worst <= 1.0 or (terms.probed is not None and modes.iterations >= terms.probed and not negative):
             return Status.CONVERGED
-        if modes.iterations - self._since >= (STAGNATION if self._spec.preconditioner.can.multilevel else ONE_LEVEL):
+        if modes.iterations - self._since >= (STAGNATION if self.spec.preconditioner.can.multilevel else ONE_LEVEL):
             return Status.STAGNATED
         return Status.MAX_ITERATIONS if modes.iterations >= terms.maxiter else None
 

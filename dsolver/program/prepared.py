@@ -41,10 +41,16 @@ class PreparedProgram(ABC):
 
     Where the matrix follows from coefficients that are arrays, they are loaded first, each by its name, and then
     `set_up` is called; otherwise that has been done when the program is made or updated.
+
+    Attributes:
+        spec: the system, and what it is solved with.
+        engine: of the matrix.
+        vectors: the engine of vectors, which are complex where the system is.
+        system: deals with coefficients.
     """
 
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
-        self._engine = engine if spec.dtype == "float64" else engine.lowered(spec.dtype)
+        self.engine = engine if spec.dtype == "float64" else engine.lowered(spec.dtype)
         self._reuse: Reuse | None = None
         self._prepared: PreparedSystem | None = None
         self._widths = BatchesByWidth()
@@ -60,14 +66,14 @@ class PreparedProgram(ABC):
         self._kept = self._to_keep(spec) if keep else None
         if reuse or self._reuse is not None:
             self._reuse = (self._reuse if reuse else None) or Reuse()
-        self._engine.forget()  # recordings of kernels on the old matrix
+        self.engine.forget()  # recordings of kernels on the old matrix
         self._prepared = None
         self._widths.clear()
         self._begin(spec)
 
     def _to_keep(self, spec: SolveSpec) -> KeptLevels | None:
         """The levels, where M of another matrix may be made of them; None where it may not."""
-        before, problem = self._spec, spec.problem
+        before, problem = self.spec, spec.problem
         alike = (spec.preconditioner, spec.lowered) == (before.preconditioner, before.lowered)
         if not alike or problem.complex or problem.asymmetry or problem.operator is not None:
             return None
@@ -82,7 +88,7 @@ class PreparedProgram(ABC):
         """
         self._reuse = self._kept = None
         self._release()  # A is built anew, too: never two of them
-        if (spec.method, spec.restart, spec.most) != (self._spec.method, self._spec.restart, self._spec.most):
+        if (spec.method, spec.restart, spec.most) != (self.spec.method, self.spec.restart, self.spec.most):
             if not spec.traits.batched:
                 self._widths.narrow()
             for columns in self._widths:
@@ -91,16 +97,16 @@ class PreparedProgram(ABC):
 
     def _release(self) -> None:
         """Give the matrix and the preconditioner back; vectors stay."""
-        self._engine.forget()
+        self.engine.forget()
         for columns in self._widths:
             columns.release()
         self._prepared = None
 
     def _begin(self, spec: SolveSpec) -> None:
-        self._spec = spec
+        self.spec = spec
         self._has_kept = False
-        self._vectors = ComplexEngine(self._engine) if spec.problem.complex else self._engine
-        self.system = System(self._engine, spec.problem, spec.partition)
+        self.vectors: Engine = ComplexEngine(self.engine) if spec.problem.complex else self.engine
+        self.system = System(self.engine, spec.problem, spec.partition)
         if not spec.problem.loaded:
             self.set_up()
 
@@ -110,7 +116,7 @@ class PreparedProgram(ABC):
         Nothing is set up anew. If those of held cells are an array, that is loaded as other coefficients are, and then
         `hold` is called.
         """
-        self._spec = spec
+        self.spec = spec
         self.system.take_values(spec.problem)
         if not self.system.awaits_values:
             self.hold()
@@ -121,21 +127,21 @@ class PreparedProgram(ABC):
 
     def set_up(self) -> None:
         """Build the matrix and its levels from the coefficients. InputError: one makes no sense."""
-        with self._engine.reusing():
+        with self.engine.reusing():
             self.system.prepare()
             kept = 1 in self._widths
             if not self._made(kept=kept):
                 self._made(kept=kept)
         self._kept = None  # the site has them
         self.system.settle(self.layout)
-        if self._spec.problem.operator is not None:
-            check_null_space(self._vectors, self.layout, self.method, self.prepared.sides)
+        if self.spec.problem.operator is not None:
+            check_null_space(self.vectors, self.layout, self.method, self.prepared.sides)
 
     def await_levels(self) -> None:
         """Wait until the owners have made what the preconditioner keeps, or have refused it: tasks tell that late."""
         for level in self.prepared.site.levels:
             if isinstance(level, PerChunk):
-                self._engine.fetch(self._engine.per_chunk(_is_made, level))
+                self.engine.fetch(self.engine.per_chunk(_is_made, level))
 
     def _made(self, *, kept: bool) -> bool:
         """Make the matrix and the levels, and the vectors unless these are kept; whether what was foreseen is so.
@@ -143,7 +149,7 @@ class PreparedProgram(ABC):
         If not, nothing is left of what was made.
         """
         try:
-            with self._engine.confirming() as is_open:
+            with self.engine.confirming() as is_open:
                 self._make(kept=kept)
                 if is_open():  # the device is behind: recording costs nothing
                     self._widths.single.record()
@@ -157,11 +163,11 @@ class PreparedProgram(ABC):
         return False
 
     def _make(self, *, kept: bool) -> None:
-        spec, engine = self._spec, self._engine
+        spec, engine = self.spec, self.engine
 
         def make_room(chunks: PerChunk) -> None:
             if not kept:
-                self._widths.add(Batch(self._vectors, chunks.at("layout"), spec))
+                self._widths.add(Batch(self.vectors, chunks.at("layout"), spec))
 
         chunks, levels = self._built(spec.builder(engine, self.system, self._reuse, make_room))
         layout: PerChunk = chunks.at("layout")
@@ -170,8 +176,8 @@ class PreparedProgram(ABC):
         elif kept and not same_order(engine, layout, self._widths.single.layout):  # as another M stores its rows
             self._lay_out_anew(layout)
         sides: Sides = self.system
-        if isinstance(self._vectors, ComplexEngine):
-            sides = ComplexSystem(self.system, self._vectors, layout)
+        if isinstance(self.vectors, ComplexEngine):
+            sides = ComplexSystem(self.system, self.vectors, layout)
         parts, whole = self.system.parts(), spec.problem.complex
         site = Site(
             engine=engine,
@@ -190,7 +196,7 @@ class PreparedProgram(ABC):
 
     def _lay_out_anew(self, layout: PerChunk) -> None:
         """Bring all b and x to the layout of another matrix."""
-        self._widths.lay_out(layout, self._spec)
+        self._widths.lay_out(layout, self.spec)
         self._take_moved()
 
     @abstractmethod
@@ -201,16 +207,16 @@ class PreparedProgram(ABC):
         """A and the levels; what was kept for a preconditioner that has no use for it is given back."""
         self._has_kept = False
         if self._kept is not None:
-            a = self._spec.preconditioner.matrix(builder, self._kept.levels)
-            if a is not None and self._kept.serve(self._engine, a.at("layout"), self.system.closed_regions):
+            a = self.spec.preconditioner.matrix(builder, self._kept.levels)
+            if a is not None and self._kept.serve(self.engine, a.at("layout"), self.system.closed_regions):
                 self._has_kept = True
                 return a, self._kept.levels
             self._kept = a = None  # before others are made
         reuse = builder.reuse
         if reuse is None:
-            return self._spec.preconditioner.build(builder)
+            return self.spec.preconditioner.build(builder)
         reuse.outcome = "none"
-        made = self._spec.preconditioner.build(builder)
+        made = self.spec.preconditioner.build(builder)
         if reuse.outcome == "none":
             reuse.kept = None
         return made
@@ -218,26 +224,11 @@ class PreparedProgram(ABC):
     def _set_up(self, columns: Batch) -> None:
         made = self.prepared
         site = made.site if columns.width == 1 else replace(made.site, single=self.preconditioner)
-        columns.set_up(made.sides, site, self._spec)
+        columns.set_up(made.sides, site, self.spec)
 
     def load_coefficient(self, blocks: Blocks, name: str) -> None:
         """Set a coefficient that the matrix is made from."""
         self.system.load(name, blocks)
-
-    @property
-    def spec(self) -> SolveSpec:
-        """The system, and what it is solved with."""
-        return self._spec
-
-    @property
-    def engine(self) -> Engine:
-        """The engine of the matrix."""
-        return self._engine
-
-    @property
-    def vectors(self) -> Engine:
-        """The engine of vectors, which are complex where the system is."""
-        return self._vectors
 
     @property
     def prepared(self) -> PreparedSystem:
@@ -282,7 +273,7 @@ class PreparedProgram(ABC):
 
     def chosen(self) -> Preconditioner:
         """The preconditioner, or what it has chosen to be."""
-        return self._spec.preconditioner.chosen(self.prepared.site.levels)
+        return self.spec.preconditioner.chosen(self.prepared.site.levels)
 
 
 def _is_made(_: Backend, __: int, ___: object) -> bool:

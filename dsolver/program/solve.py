@@ -81,9 +81,9 @@ class Solve(PreparedProgram):
         if not (math.isfinite(begun.b_norm) and math.isfinite(begun.x_norm)):
             return Started(begun=begun), None
         if host and width == 1:
-            self._vectors.expect_on_host()
+            self.vectors.expect_on_host()
         began = time.perf_counter()
-        controls = [terms.control(self._spec, self._begun[each], self.columns.pace) for each in range(width)]
+        controls = [terms.control(self.spec, self._begun[each], self.columns.pace) for each in range(width)]
         slices = self.solve(controls, seconds)
         x = self.solution(host=host) if width == 1 and slices[0].status in FINAL else None
         return Started(begun=begun, slices=tuple(slices), seconds=time.perf_counter() - began), x
@@ -103,7 +103,7 @@ class Solve(PreparedProgram):
         """Go on with solves that have ended, as with another M; again: columns, and their patience (see `Control`)."""
         assert self._loop is not None
         columns, patience = again
-        self._loop.resume(columns, self._spec.traits, patience)
+        self._loop.resume(columns, self.spec.traits, patience)
         return self._loop.run(seconds, measured=measured)
 
     # -- data ----------------------------------------------------------------------------------------------------------
@@ -111,13 +111,13 @@ class Solve(PreparedProgram):
     def set_b(self, blocks: Blocks, column: int = 0, width: int = 1) -> Inconsistency:
         """Set b of a column, or the source that it is made from; what no x can reach is taken from it."""
         b = self._column(column, width).b
-        self._vectors.load(blocks, self.layout, b)
+        self.vectors.load(blocks, self.layout, b)
         return self.prepared.sides.assemble(b)
 
     def set_x(self, blocks: Blocks, column: int = 0, width: int = 1) -> None:
         """Set x of a column."""
         x = self._column(column, width).x
-        self._vectors.load(blocks, self.layout, x)
+        self.vectors.load(blocks, self.layout, x)
         self.prepared.sides.clear(x)
 
     def begin(self, blocks: Blocks, guess: Guess, column: int = 0, width: int = 1) -> Begun:
@@ -141,7 +141,7 @@ class Solve(PreparedProgram):
         """Set x of a column: "zero", or "fmg" for what full multigrid makes of b, where M is multigrid."""
         method = self.columns.each[column].method
         if guess == "zero" or not self.chosen().can.guesses:
-            self._vectors.fill(self.layout, 0.0, method.x)
+            self.vectors.fill(self.layout, 0.0, method.x)
         else:
             cast(Guesser, self.preconditioner).guess(method.b, method.x)
 
@@ -154,15 +154,15 @@ class Solve(PreparedProgram):
         """
         x = self.prepared.sides.centered(self.columns.each[column].method.iterate())
         filled = self.system.filled(x)
-        return self.unloaded(x, host=host) if filled is None else self._given(self._engine.fetch(filled), host=host)
+        return self.unloaded(x, host=host) if filled is None else self._given(self.engine.fetch(filled), host=host)
 
     def right_hand_side(self) -> Blocks:
         """b of the only column as blocks by chunk number."""
-        return self._vectors.unload(self.method.b, self.layout)
+        return self.vectors.unload(self.method.b, self.layout)
 
     def fill(self, name: Literal["b", "x"], value: float) -> None:
         """Set every row of b or x of the only column to a value."""
-        self._vectors.fill(self.layout, value, self.method.b if name == "b" else self.method.x)
+        self.vectors.fill(self.layout, value, self.method.b if name == "b" else self.method.x)
 
     def b_from_x(self) -> None:
         """b = A x in the only column."""
@@ -170,19 +170,19 @@ class Solve(PreparedProgram):
 
     def unloaded(self, x: Field, *, host: bool) -> Blocks:
         """A vector as blocks by chunk number; host: NumPy arrays are wanted."""
-        return self._given(self._vectors.unload(x, self.layout), host=host)
+        return self._given(self.vectors.unload(x, self.layout), host=host)
 
     def _given(self, blocks: Blocks, *, host: bool) -> Blocks:
         """Blocks by chunk number, as NumPy arrays where these are wanted."""
-        return self._engine.on_host(blocks) if host else blocks
+        return self.engine.on_host(blocks) if host else blocks
 
     def _column(self, column: int, width: int) -> KrylovMethod:
         """A column of the batch of so many, which is made if it is not there."""
         if width not in self._widths:
             if self._widths.narrow():
                 self._loop = None
-                self._engine.forget()  # recordings keep what they run on
-            made = Batch(self._vectors, self.layout, self._spec, width)
+                self.engine.forget()  # recordings keep what they run on
+            made = Batch(self.vectors, self.layout, self.spec, width)
             self._set_up(made)
             self._widths.add(made)
         self._widths.choose(width)

@@ -72,7 +72,7 @@ class SolveSpec:
         more |= {"preconditioner": m.informed(problem), "method": taken, **sizes}
         sent = problem.without_arrays
         if problem.operator is not None:  # one of its own, which is told the kind of its b
-            sent = replace(sent, operator=replace(problem.operator, numbers=problem.numbering))
+            sent = replace(sent, operator=replace(problem.operator, numbers=problem.numbers))
         return cls(problem=sent, partition=partition, order=order, **more)
 
     def builder(self, engine: Engine, system: System, reuse: Reuse | None = None, early: Early = unused) -> Builder:

@@ -96,7 +96,7 @@ def test_ranks_that_exchange_allocate_nothing_of_a_fields_size_either() -> None:
         assert peak(programs[0]) < 2 * SIDE**3 * 8 / 8  # tracemalloc sees both threads
         beside.result()
     for program in programs:
-        program._engine.close()
+        program.engine.close()
 
 
 def two_ranks(spec: SolveSpec) -> list[ResidentEngine]:

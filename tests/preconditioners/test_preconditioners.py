@@ -52,7 +52,7 @@ def program(m: Preconditioner, chunks: Triple = (1, 1, 1), backend: str = "cpu",
 
 def applied(made: Solve, r: F64) -> F64:
     """M r."""
-    engine: Any = made._engine
+    engine: Any = made.engine
     partition = engine.partition
     made.set_b({chunk.number: r[chunk.box.slices] for chunk in partition})
     assert made.preconditioner is not None
@@ -98,7 +98,7 @@ def largest_of(made: Solve) -> float:
     """The eigenvalue that the program's own estimate found, from a second one like it."""
     sites: list[Any] = []
     Spy.sites = sites
-    program(Spy(), made._engine.partition.counts)
+    program(Spy(), made.engine.partition.counts)
     return estimated(sites[0])
 
 

@@ -61,6 +61,9 @@ class FluxForm:
         xp: the package: its `asarray`, `broadcast_to`, `where` and `zeros_like` are called.
         asarray: makes an array of it, on the right device, of one of NumPy's, and leaves its own as they are.
         field: a coefficient by its name, as `field_of` has it, or an array of the package.
+
+    Attributes:
+        held: whether u is held in cells; None where it is in none.
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class FluxForm:
         self._solid = None if solid is None else asarray(solid)
         self._open = None if solid is None else asarray(1.0 - solid)
         held = field(FIXED) != 0.0 if problem.rule.fixed else None
-        self._held = None if held is None else asarray(held if solid is None else held & ~solid)
+        self.held: Array | None = None if held is None else asarray(held if solid is None else held & ~solid)
         self._flows = [self._flow_along(axis, field) for axis in AXES] if problem.rule.velocity else None
 
     def volumes(self) -> Array:
@@ -168,11 +171,6 @@ class FluxForm:
         boundary = self._rule.boundary
         return any(not condition.periodic and condition.feeds for condition in boundary.conditions)
 
-    @property
-    def held(self) -> Array | None:
-        """Whether u is held in cells; None where it is in none."""
-        return self._held
-
     # -- parts ---------------------------------------------------------------------------------------------------------
 
     def _flux(
@@ -188,14 +186,14 @@ class FluxForm:
     ) -> tuple[Array, Array]:
         """a and b of `couplings` for some faces along an axis, from the resistance of both halves in a row."""
         conducted = self._area(axis) / resistance
-        if self._held is not None:
-            conducted = self._xp.where(self._held[low] & self._held[high], 0.0, conducted)
+        if self.held is not None:
+            conducted = self._xp.where(self.held[low] & self.held[high], 0.0, conducted)
         conducted = self._opened(self._opened(conducted, low), high)
         if self._flows is None:
             return conducted, conducted
         flow = self._opened(self._opened(self._flows[axis][part_of(axis, faces)], low), high)
-        if self._held is not None:
-            flow = self._xp.where(self._held[low] & self._held[high], 0.0, flow)
+        if self.held is not None:
+            flow = self._xp.where(self.held[low] & self.held[high], 0.0, flow)
         if self._rule.scheme == UPWIND:
             return conducted + self._xp.maximum(flow, 0.0), conducted + self._xp.maximum(-flow, 0.0)
         here, there = self._sizes[axis][low], self._sizes[axis][high]
@@ -258,8 +256,8 @@ class FluxForm:
             given = self._xp.minimum(flow, 0.0) if rule.scheme == UPWIND else flow
             terms = terms[0] + (flow - given) + given * share, terms[1] - given * value
         diagonal, right = (self._opened(term, where) for term in terms)
-        if self._held is not None:
-            diagonal, right = (self._xp.where(self._held[where], 0.0, term) for term in (diagonal, right))
+        if self.held is not None:
+            diagonal, right = (self._xp.where(self.held[where], 0.0, term) for term in (diagonal, right))
         at = along(axis, np.arange(rule.grid[axis]) == (0 if side == 0 else rule.grid[axis] - 1))
         return DomainFace(where=where, at=at, diagonal=diagonal, right=right)
 

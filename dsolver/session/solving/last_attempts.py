@@ -9,7 +9,7 @@ from typing import Any, Final
 from dsolver.cost.room import check_memory
 from dsolver.errors import DeviceMemoryError, DsolverError
 from dsolver.krylov.methods import FOR_FACTORS
-from dsolver.preconditioners import Direct, Preconditioner
+from dsolver.preconditioners import Direct
 from dsolver.preconditioners.direct.choice import may_be_for_least_squares, may_be_last
 from dsolver.preconditioners.direct.preconditioner import NEARBY
 from dsolver.session.follower import ATTAINED
@@ -45,9 +45,7 @@ def take_factors(session: Session, why: str) -> bool:
         factors: dict[str, Any] = {"m": Direct(), "method": FOR_FACTORS}
         if not free or not may_be_last(given) or shortage(session, **factors):
             return False
-        try:
-            session.precondition(**factors)
-        except DsolverError:  # no library where they would be made, or memory: the program is started anew
+        if not _made(session, **factors):
             return False
     session.factored = why
     return True
@@ -77,14 +75,14 @@ def take_least_squares(session: Session, *, fine: bool) -> bool:
         has, other = (m.fine if fine else m.least_squares), replace(m, least_squares=True, fine=fine or m.fine)
         if has or not may_be_for_least_squares(session.given) or shortage(session, m=other):
             return has
-        return _made(session, other)
+        return _made(session, m=other)
 
 
-def _made(session: Session, m: Preconditioner) -> bool:
-    """Take a preconditioner from now on; whether it could be made."""
+def _made(session: Session, **changes: Any) -> bool:
+    """Take factors by `Session.precondition` from now on; whether they could be made."""
     try:
-        session.precondition(m=m)
-    except DsolverError:
+        session.precondition(**changes)
+    except DsolverError:  # no library where they would be made, or memory: the program is started anew
         return False
     return True
 

@@ -46,7 +46,7 @@ def try_other_preconditioner(
 
     Returns whether columns have to be solved anew, with the one that is slow, as the other one cannot be made.
     """
-    while slow := [column for column, history in enumerate(follower.histories) if history.ended is Status.SLOW]:
+    while slow := _ended(follower, Status.SLOW):
         history, begun = follower.histories[slow[0]], loads[slow[0]].begun
         pace, further = _pace(history, options.limit(begun.b_norm))
         factors = session.first.method is None and not session.system.renewal.kept
@@ -107,42 +107,32 @@ def try_other_method(session: Session, loads: Sequence[LoadedColumn], follower: 
 
     Returns whether columns that were solved together have to be solved anew, each alone.
     """
-    broken = [column for column, history in enumerate(follower.histories) if history.ended in BROKEN]
-    free = bool(broken) and session.first.method is None
-    if other := for_broken(loads[0].begun.chosen, session.spec.method) if free else None:
-        _go_on_by(session, other, follower, broken, keeper)
-        return False
-    columns = [column for column, history in enumerate(follower.histories) if history.ended is Status.INDEFINITE]
-    first = session.first
-    free = bool(columns) and first.free and first.method is None
-    other = for_indefinite(loads[0].begun.chosen, session.problem, session.spec.method) if free else None
+    first, chosen, method = session.first, loads[0].begun.chosen, session.spec.method
+    columns, other = _ended(follower, *BROKEN), None
+    if columns and first.method is None:
+        other = for_broken(chosen, method)
+    if other is None:
+        columns = _ended(follower, Status.INDEFINITE)
+        if columns and first.free and first.method is None:
+            other = for_indefinite(chosen, session.problem, method)
     if other is None or shortage(session, m=other.m, method=other.method):
         return False
-    history = follower.histories[columns[0]]
+    history, title = follower.histories[columns[0]], session.spec.traits.title
+    after, indefinite = counted(history.iterations, "iteration"), history.ended is Status.INDEFINITE
     session.precondition(m=other.m, method=other.method)
-    note = (
-        f"A is symmetric, but not positive definite, as was seen after {counted(history.iterations, 'iteration')} of "
-        f"conjugate gradients: the solve goes on with {session.spec.traits.title}"
-    )
-    keeper.notes += (note,)
-    if len(loads) > 1:
+    seen = f"{title} ended as {history.ended} after {after}"
+    if indefinite:
+        seen = f"A is symmetric, but not positive definite, as was seen after {after} of conjugate gradients"
+    keeper.notes += (f"{seen}: the solve goes on with {session.spec.traits.title}",)
+    if indefinite and len(loads) > 1:
         return True
     follower.resume(columns)
     return False
 
 
-def _go_on_by(session: Session, other: Alternative, follower: Follower, columns: Sequence[int], keeper: Keeper) -> None:
-    """Go on with another method in columns whose solves have ended, where it has room."""
-    if shortage(session, m=other.m, method=other.method):
-        return
-    history, title = follower.histories[columns[0]], session.spec.traits.title
-    session.precondition(m=other.m, method=other.method)
-    note = (
-        f"{title} ended as {history.ended} after {counted(history.iterations, 'iteration')}: the solve goes on with "
-        f"{session.spec.traits.title}"
-    )
-    keeper.notes += (note,)
-    follower.resume(columns)
+def _ended(follower: Follower, *ends: Status) -> list[int]:
+    """Columns whose solves have ended as one of these."""
+    return [column for column, history in enumerate(follower.histories) if history.ended in ends]
 
 
 def find_pieces(session: Session) -> bool:
