@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 Which = Literal["SM", "SA", "LA", "LM"]
 MAXITER: Final = 1000
+FAR: Final = 2.0**20
+"""Distance of sigma, over the size of A, from which on the values nearest to it are sought as those of an end."""
 PROBED: Final = 10
 """Iterations in which negative values show, if there are any of the magnitude of the highest ones."""
 
@@ -76,8 +78,9 @@ def eigsh(
             ARPACK of SciPy finds them, with solves by ``M`` (factors by default).
         tol: finished when ‖A x - λ B x‖₂ <= tol |λ| ‖B x‖₂ for each, or is what rounding leaves. λ itself has then
             about twice as many digits.
-        v0: first guesses, like a right-hand side, or several: (n, m) of a matrix, (nx, ny, nz, m) of a grid. Vectors
-            come in its kind of array. By default what M makes of rough vectors, the same for any number of workers.
+        v0: first guesses, like a right-hand side, or several: (n, m) of a matrix, (nx, ny, nz, m) of a grid. Those of
+            `Eigenpairs.vectors` continue a search that maxiter has ended: save them for a checkpoint. Vectors come in
+            its kind of array. By default what M makes of rough vectors, the same for any number of workers.
         maxiter: iterations at most; 1000 by default.
         client: as in `dsolver.solve`.
         engine: as in `dsolver.solve`.
@@ -103,6 +106,8 @@ def eigsh(
     seeker = _Seeker(setup=setup, guesses=guesses, like=like, began=began)
     if sigma is not None:
         shift = float(sigma) - pencil.offset
+        if shift != 0.0 and _is_far(pencil, shift):
+            return seeker.end(pencil, terms, highest=shift > 0.0)
         shifted = pencil if shift == 0.0 else pencil.shifted(shift)
         found = seeker.lowest(shifted, terms)
         return seeker.inside(pencil, terms, shift) if found is None else found.moved(shift)
@@ -189,6 +194,12 @@ class _Seeker:
                 solved_by=f"lobpcg with {m}",
                 notes=notes_of(session),
             )
+
+
+def _is_far(pencil: GivenPencil, shift: float) -> bool:
+    """Whether a number is so far beyond the spectrum that A - shift B would keep few digits of A."""
+    beyond = pencil.beyond(upper=shift > 0.0)
+    return beyond is not None and abs(shift) > FAR * abs(beyond)
 
 
 def _usual(M: Any, problem: Problem) -> Any:

@@ -430,7 +430,7 @@ def test_nearly_all_values_of_a_small_matrix() -> None:
         ({"maxiter": -1}, "maxiter must be"),
         ({"A": sp.eye_array(10, dtype=complex).tocsr()}, "A is complex"),
         ({"A": sp.csr_array(np.triu(np.ones((10, 10))))}, "A is not symmetric"),
-        ({"A": np.eye(10)}, "not a ndarray: scipy.sparse.csr_array.A. makes a sparse matrix of an array"),
+        ({"A": np.eye(10)}, "not a ndarray: scipy.sp.csr_array.A. makes a sparse matrix of an array"),
         ({"B": sp.eye_array(9).tocsr()}, "B has shape"),
         ({"B": np.eye(10)}, "makes a sparse matrix of an array"),
         ({"B": np.zeros(10)}, "B must be positive"),
@@ -449,3 +449,22 @@ def test_what_cannot_be_right_is_refused(arguments: dict[str, Any], told: str) -
     A = arguments.pop("A", chain(10))
     with pytest.raises(dsolver.InputError, match=told):
         dsolver.eigsh(A, **{"k": 2, **arguments, **HERE})
+
+
+@pytest.mark.parametrize(("size", "sigma"), [(1e-300, -1.0), (1e-200, 1.0), (1.0, -1e9)])
+def test_a_number_far_beyond_the_spectrum_leaves_values_their_digits(size: float, sigma: float) -> None:
+    n = 60
+    a = sp.csr_array(size * sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n)))
+    found = dsolver.eigsh(a, 3, sigma=sigma, **HERE)
+    every = 2.0 - 2.0 * np.cos(np.arange(1, n + 1) * np.pi / (n + 1))
+    np.testing.assert_allclose(found.values / size, every[:3] if sigma < 0.0 else every[-3:], rtol=1e-8)
+
+
+def test_vectors_of_a_search_that_was_ended_continue_it() -> None:
+    a = sp.csr_array(sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(400, 400)))
+    whole = dsolver.eigsh(a, 4, M="jacobi", **HERE)
+    half = dsolver.eigsh(a, 4, M="jacobi", maxiter=whole.iterations // 2, **HERE)
+    assert not half.converged
+    rest = dsolver.eigsh(a, 4, M="jacobi", v0=half.vectors, **HERE)
+    assert rest.converged
+    assert rest.iterations < 0.8 * whole.iterations

@@ -166,3 +166,13 @@ def test_a_gpu_has_the_same_solution(name: str) -> None:
         x = solver.solve(SOURCE, rtol=1e-11).x
     expected = dsolver.solve(make(AFTER["arrays"]), SOURCE, device="cpu", rtol=1e-11).x
     assert np.abs(x - expected).max() <= 1e-8 * np.abs(expected).max()
+
+
+def test_a_robin_condition_is_kept_where_alpha_over_kappa_is_beyond_all_numbers() -> None:
+    """Its limit is a fixed value: a line from 3 to 1."""
+    expected = 3.0 - 2.0 * (np.arange(6) + 0.5) / 6.0
+    for alpha in (1e290, 1e300, np.full((2, 3), 1e300)):
+        bc = {"x-": Robin(alpha, 3.0 * alpha), "x+": Dirichlet(1.0), "y": Neumann(), "z": Neumann()}
+        solution = dsolver.solve(diffusion((6, 2, 3), 1e-10, bc=bc), np.zeros((6, 2, 3)), device="cpu")
+        np.testing.assert_allclose(solution.x[:, 1, 1], expected, rtol=1e-6)
+        assert solution.flux("x-") == pytest.approx(-solution.flux("x+"), rel=1e-6)

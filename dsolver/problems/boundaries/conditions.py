@@ -170,12 +170,16 @@ class Robin(Condition):
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         # Face value eliminated: (u_face - u) / resistance = value - alpha u_face.
         alpha = xp.asarray(values[ALPHA])
-        share = area / (1.0 + xp.where(alpha > 0.0, alpha * resistance, 0.0))
-        return alpha * share, values["value"] * share
+        drop, beyond, most = _drop(xp, alpha, resistance)
+        share = area / (1.0 + drop)
+        fixed = area / xp.where(beyond, resistance, 1.0)
+        value = values["value"]
+        return xp.where(beyond, fixed, alpha * share), xp.where(beyond, value / most * fixed, value * share)
 
     def at_face(self, xp: Any, resistance: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
-        share = 1.0 / (1.0 + values[ALPHA] * resistance)
-        return share, resistance * values["value"] * share
+        drop, beyond, most = _drop(xp, xp.asarray(values[ALPHA]), resistance)
+        share, value = 1.0 / (1.0 + drop), values["value"]
+        return share, xp.where(beyond, value / most, xp.where(beyond, 0.0, resistance) * value * share)
 
     def __str__(self) -> str:
         return f"κ ∂u/∂n + {_in_words(self.alpha)} u = {_in_words(self.value)}"
@@ -183,6 +187,14 @@ class Robin(Condition):
     def check(self, face: str) -> None:
         if not callable(self.alpha) and bool(np.any(np.asarray(self.alpha) < 0.0)):
             raise InputError(f"the Robin condition at {face} has a negative alpha: the matrix would not be definite")
+
+
+def _drop(xp: Any, alpha: Any, resistance: Any) -> tuple[Any, Any, Any]:
+    """alpha times the resistance; where it is beyond all numbers, so that u = value / alpha; alpha there, else 1."""
+    with np.errstate(over="ignore"):
+        drop = xp.where(alpha > 0.0, alpha * resistance, 0.0)
+    beyond = drop == np.inf
+    return drop, beyond, xp.where(beyond, alpha, 1.0)
 
 
 @final
