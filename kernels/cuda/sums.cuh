@@ -1,6 +1,19 @@
 // Sums over a grid that repeat to the last bit: each block leaves its part, and the block that comes last adds the parts.
+// Comes after slices.cuh.
 #ifndef DSOLVER_SUMS_CUH
 #define DSOLVER_SUMS_CUH
+
+// The sum over the block's threads, in thread 0, by a fixed tree.
+__device__ __forceinline__ double sum_of_block(double value) {
+    __shared__ double of_warp[SLICE];
+    value = warp_sum(value);
+    if (lane_number() == 0) of_warp[threadIdx.x / SLICE] = value;
+    __syncthreads();
+    double sum = 0.0;
+    if (threadIdx.x == 0) for (int w = 0; w < blockDim.x / SLICE; ++w) sum += of_warp[w];
+    __syncthreads();
+    return sum;
+}
 
 // Whether this block is the last one of the grid that comes here. It sees what thread 0 of each other block has written
 // before. `ticket` was zero and is zero again afterwards.

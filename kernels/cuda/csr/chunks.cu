@@ -5,6 +5,7 @@
 // Bytes: 10 an entry (12 where its chunk's columns lie far apart), 2 a row, x and y, 16 a chunk.
 
 #include "slices.cuh"
+#include "sums.cuh"
 #include "sparse/finish.cuh"
 
 constexpr int THREADS = 256;
@@ -136,15 +137,8 @@ __device__ __forceinline__ void multiply(
         }
     });
     if constexpr (WITH_DOT) {
-        __shared__ double of_warp[THREADS / SLICE];
-        part = warp_sum(part);
-        if (lane_number() == 0) of_warp[threadIdx.x / SLICE] = part;
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            double total = 0.0;
-            for (int w = 0; w < THREADS / SLICE; ++w) total += of_warp[w];
-            parts[blockIdx.x] = total;
-        }
+        const double total = sum_of_block(part);
+        if (threadIdx.x == 0) parts[blockIdx.x] = total;
     }
 }
 

@@ -3,7 +3,6 @@
 
 #include "slices.cuh"
 #include "sums.cuh"
-#include "sell/passes.cuh"
 
 constexpr int THREADS = 256, AT_HAND = 4;
 

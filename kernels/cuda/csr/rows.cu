@@ -1,6 +1,7 @@
 // Products of compressed rows: some threads of a warp a row. 12 bytes an entry, 8 of a row pointer, x and y.
 
 #include "slices.cuh"
+#include "sums.cuh"
 #include "range.cuh"
 #include "sparse/finish.cuh"
 
@@ -45,15 +46,8 @@ __device__ __forceinline__ void multiply(CSR, const Finish finish, double* parti
     for (int distance = T / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, distance);
     if (mine && lane == 0) sum = finish.write<KIND>(row, sum);
     if constexpr (WITH_DOT) {
-        __shared__ double of_warp[THREADS / SLICE];
-        const double part = warp_sum(mine && lane == 0 ? finish.beside<KIND>(row) * sum : 0.0);
-        if (lane_number() == 0) of_warp[threadIdx.x / SLICE] = part;
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            double total = 0.0;
-            for (int w = 0; w < THREADS / SLICE; ++w) total += of_warp[w];
-            partials[blockIdx.x] = total;
-        }
+        const double total = sum_of_block(mine && lane == 0 ? finish.beside<KIND>(row) * sum : 0.0);
+        if (threadIdx.x == 0) partials[blockIdx.x] = total;
     }
 }
 

@@ -43,16 +43,4 @@
     const int i = blockIdx.x * blockDim.x + threadIdx.x;         \
     const int p = i < count ? __ldg(boundary + i) : -1;
 
-// The sum over the block's threads, in thread 0, by a fixed tree.
-__device__ __forceinline__ double sum_of_block(double value) {
-    __shared__ double of_warp[SLICE];
-    value = warp_sum(value);
-    if (lane_number() == 0) of_warp[threadIdx.x / SLICE] = value;
-    __syncthreads();
-    double sum = 0.0;
-    if (threadIdx.x == 0) for (int w = 0; w < blockDim.x / SLICE; ++w) sum += of_warp[w];
-    __syncthreads();
-    return sum;
-}
-
 #endif

@@ -29,9 +29,7 @@ from tests.support.on_host import FIBERS, compiled, without_assembly
 CALLS = """
 #define fma std::fma
 #include <utility>
-struct int2 { int x, y; };
 struct int4 { int x, y, z, w; };
-static int2 make_int2(int x, int y) { return {x, y}; }
 static int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 static int __reduce_min_sync(unsigned lanes, int value) { return -__reduce_max_sync(lanes, -value); }
