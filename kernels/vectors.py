@@ -33,6 +33,10 @@ class Vectors(Kernels, ABC):
     def unload(self, layout: Layout, x: Array) -> Array:
         """A vector in storage order as a new block, shape (nx, ny, nz): the opposite of the kernel `load`."""
 
+    def unload_turned(self, layout: Layout, x: Array) -> Array:
+        """`unload`, on GPUs to a block in C order, as those who take it have arrays; others turn it as they copy it."""
+        return self.unload(layout, x)
+
     # -- steps of formats that have nothing faster ---------------------------------------------------------------------
 
     @abstractmethod

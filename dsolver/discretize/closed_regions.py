@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dsolver.discretize.coefficients import Coefficients
 from dsolver.discretize.region_cells import RegionCells, members_of
 from dsolver.distributed.collectives import AllGather
+from dsolver.distributed.nullspace import RaisedCells
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Layout
@@ -69,6 +70,13 @@ class ClosedRegions:
         if self.count == self.alone or self._lattice is None:
             return None
         return self._engine.per_chunk(_raising, self._members, self.cells, self._lattice)
+
+    @property
+    def raised_cells(self) -> PerChunk | None:
+        """`factors` of the cells in regions alone, a `RaisedCells` for each chunk; None for ones."""
+        if self.count == self.alone:
+            return None
+        return self._engine.per_chunk(_raised_cells, self._members, self.cells)
 
     def placed(self, layout: PerChunk) -> tuple[PerChunk, PerChunk]:
         """The `GroupedPlaces` of every chunk in vectors of a layout: without weights, and with the cells' volumes."""
@@ -173,7 +181,7 @@ def endless_alone(backend: Backend, _: int, counts: Any) -> Any:
     return backend.xp.where(counts > 1.0, counts, np.inf)
 
 
-def _raising(backend: Backend, _: int, members: RegionCells, counts: Any, layout: Layout) -> Any:
+def _raising(backend: Backend, number: int, members: RegionCells, counts: Any, layout: Layout) -> Any:
     """Factors for a chunk's diagonal with which, for a preconditioner, no region is closed: a block (nx, ny, nz).
 
     A row's diagonal d becomes d (1 + δ) with δ = 1 / n² for a region of n cells. The smallest eigenvalue of D⁻¹A in it
@@ -181,11 +189,15 @@ def _raising(backend: Backend, _: int, members: RegionCells, counts: Any, layout
     sixths or more. Without it, Gauss-Seidel side by side in two chunks leaves (1, -1) as it is in a region of one cell
     in each, and coarse levels have rows of zeros and rounding.
     """
-    xp = backend.xp
-    out = xp.ones(layout.shape[::-1])
-    by = xp.where(counts > 1.0, xp.maximum(LEAST, 1.0 / counts**2), 0.0)  # one cell alone has a row of its own
-    out.reshape(-1)[members.cells] += by[members.groups.of]
+    raised, out = _raised_cells(backend, number, members, counts), backend.xp.ones(layout.shape[::-1])
+    out.reshape(-1)[raised.cells] = raised.factors
     return out.T
+
+
+def _raised_cells(backend: Backend, _: int, members: RegionCells, counts: Any) -> RaisedCells:
+    xp = backend.xp
+    by = xp.where(counts > 1.0, xp.maximum(LEAST, 1.0 / counts**2), 0.0)  # one cell alone has a row of its own
+    return RaisedCells(cells=members.cells, factors=(1.0 + by)[members.groups.of])
 
 
 # -- regions that go on in other chunks: labels and sums of all chunks, on every owner ---------------------------------

@@ -13,7 +13,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.lattice.components import Links
 from dsolver.kernels.reductions import Groups, grouped
 from dsolver.kernels.views import layer
-from dsolver.problems.cell_arrays import sizes_in
+from dsolver.problems.cell_arrays import sizes_of
 from dsolver.problems.discretization import Patch
 from dsolver.problems.finite_volumes import Diffusion
 
@@ -53,9 +53,10 @@ def members_of(
             across[layer(axis, side)] |= links[axis][layer(axis, side)]
         shared[groups.of[across.reshape(-1)[places]]] = True
         beyond = xp.flatnonzero(shared)
+    z, y, x = sizes_of(rule.cells, patch, places)
     return RegionCells(
         cells=places,
-        volumes=_volumes(patch, rule, places),
+        volumes=xp.full(len(places), 1.0) * (z * y * x),
         groups=groups,
         begun=begun,
         beyond=beyond,
@@ -67,11 +68,3 @@ def _numbers(patch: Patch, cells: Any) -> Any:
     (_, ny, nx), (first, along_y, along_z) = patch.shape, numbering(patch)
     line = (cells // nx).astype(np.int64)
     return first + (cells % nx + along_y * (line % ny) + along_z * (line // ny)).astype(np.float64)
-
-
-def _volumes(patch: Patch, rule: Diffusion, cells: Any) -> Any:
-    """Volumes of some cells by their numbers in the chunk: float64 (cells,)."""
-    _, ny, nx = patch.shape
-    z, y, x = (sizes.reshape(-1) for sizes in sizes_in(rule.cells, patch))
-    line = cells // nx
-    return z[line // ny] * y[line % ny] * x[cells % nx]

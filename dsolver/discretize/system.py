@@ -153,6 +153,11 @@ class System:
         """Factors for the diagonal where a preconditioner is made; None for ones: see `ClosedRegions`."""
         return None if self._closed is None else self._closed.factors
 
+    @property
+    def raised_cells(self) -> PerChunk | None:
+        """`raised` of the cells alone whose factor may not be one."""
+        return None if self._closed is None else self._closed.raised_cells
+
     def assemble(self, b: Field) -> Inconsistency:
         """b, which holds the source, becomes the right-hand side. Returns its inconsistent part."""
         self.feed(b)

@@ -26,13 +26,15 @@ class FinestRows:
     offsets: Offsets  # of the columns
     # float64 (K rows,) of every chunk, offset after offset in lattice order, or (K,) for a constant stencil.
     weights: PerChunk
+    # int32 (rows,) of every chunk, the numbers of the open cells that alone have rows here; None where every cell has.
+    cells: PerChunk | None = None
     constant: bool  # whether it is one
     closed: PerChunk | None = None  # bool (rows,) of every chunk, the cells that are left out; None for none
     kept: tuple[int, ...] | None = None  # by chunk, how many are not; None where none are left out
     # whether the vector of ones on all rows is in the null space; if masked, on those of cells that are not left out.
     singular: bool = False
     # what the levels' diagonal is multiplied by, a block for each chunk, so that nothing of the kind is left of regions
-    # of rows; None for ones.
+    # of rows; None for ones. Of open cells alone those, as `distributed.nullspace.RaisedCells`.
     raised: PerChunk | None = None
     jumping: float | None = None  # what `matrix_statistics.jumping` has found, if it was asked
     lattice: bool = False  # whether it was found that the finest level need not follow couplings
@@ -59,14 +61,9 @@ class FinestRows:
         return engine.per_chunk(look, self.weights, *(() if self.closed is None else (self.closed,)))
 
     @property
-    def left_out(self) -> float:
-        """Part of the cells that are left out."""
-        return 0.0 if self.kept is None else 1.0 - sum(self.kept) / self.partition.domain.points
-
-    @property
     def masked(self) -> bool:
         """Whether cells are left out."""
-        return self.closed is not None
+        return self.kept is not None
 
 
 def finest(engine: Engine, rows: FinestRows, *, stored: bool = False) -> PerChunk:

@@ -67,17 +67,26 @@ class Auto(Preconditioner):
 
     def build(self, builder: Builder) -> Built:
         """All levels of the kind that is chosen; none where that is Jacobi."""
-        rows = [builder.rows]
+        left_out = builder.left_out
+        rows = [builder.open_rows if left_out >= LEFT_OUT else builder.rows]
+        opened = rows[0].cells is not None
         if self.jacobi and dominates(builder.engine, rows[0].offsets, rows[0].weights, DOMINATED):
+            if opened:
+                rows = [builder.rows]
             return finest(builder.engine, rows.pop(), stored=True), ()
-        left_out = rows[0].left_out
         if left_out < LEFT_OUT:
             rows = [_with_jumps(builder, rows.pop())]
+        follows = _algebraic(builder, rows[0], left_out)
+        if rows[0].masked and follows != opened:  # others are wanted
+            rows.clear()
 
         def take() -> FinestRows:
-            return rows.pop() if rows else _with_jumps(builder, builder.rows)
+            if rows:
+                return rows.pop()
+            made = builder.open_rows if follows else builder.rows
+            return made if made.cells is not None else _with_jumps(builder, made)
 
-        if _algebraic(builder, rows[0], left_out):
+        if follows:
             return Algebraic().build_from(builder, take)
         return Multigrid().build_from(builder, lambda: replace(take(), lattice=True))
 

@@ -13,10 +13,11 @@ from dsolver.distributed.loaded_rows import chunk_matrix
 from dsolver.distributed.matrix import ChunkMatrix
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.coloring import Order
-from dsolver.grid.numbering import stencil_rows
+from dsolver.grid.numbering import own_number, stencil_rows
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Layout
+from dsolver.multigrid.algebraic.lattice.open_rows import can_open
 from dsolver.multigrid.finest_rows import FinestRows, finest
 from dsolver.multigrid.reuse import Reuse
 from dsolver.problems import Problem
@@ -50,6 +51,15 @@ def closed(problem: Problem, _: Backend, __: int, patch: Patch) -> Any:
     solid = problem.rule.solid(patch)
     assert solid is not None
     return solid.reshape(-1)
+
+
+def open_weights(
+    problem: Problem, kept: tuple[int, ...], backend: Backend, number: int, patch: Patch
+) -> tuple[Any, Any]:
+    """The cells of a chunk that are not left out, int32 (rows,); and the weights of their rows: float64 (K rows,)."""
+    assert isinstance(problem.rule, Diffusion)
+    cells = backend.lattice.places(~closed(problem, backend, number, patch), kept[own_number(patch.partition, number)])
+    return cells, problem.rule.weights_of(patch, cells).reshape(-1)
 
 
 @final
@@ -116,6 +126,30 @@ class Builder:
             kept=self.system.kept,
             singular=self.system.singular,
             raised=self.system.raised,
+        )
+
+    @property
+    def left_out(self) -> float:
+        """Part of the cells that are left out."""
+        kept = self.system.kept
+        return 0.0 if kept is None else 1.0 - sum(kept) / self.partition.domain.points
+
+    @property
+    def open_rows(self) -> FinestRows:
+        """`rows`, of open cells alone where others are left out and these can be a matrix by themselves."""
+        kept = self.system.kept
+        if kept is None or not all(kept) or not can_open(self.engine, self.partition):  # each chunk has a row
+            return self.rows
+        made = self.system.per_chunk(partial(open_weights, self.problem, kept))
+        return FinestRows(
+            partition=self.partition,
+            offsets=self.problem.offsets,
+            cells=made.at(0),
+            weights=made.at(1),
+            constant=False,
+            kept=kept,
+            singular=self.system.singular,
+            raised=self.system.raised_cells,
         )
 
     def products(self) -> PerChunk:

@@ -18,7 +18,7 @@ from dsolver.kernels.lattice.fluxes import Fluxes, conductances, lines, part
 from dsolver.kernels.views import layer, without_base
 from dsolver.problems.boundaries.boundary import Boundary
 from dsolver.problems.boundaries.conditions import FACES
-from dsolver.problems.cell_arrays import Sizes, centers_in, check_values, face_values, sizes_around, sizes_in
+from dsolver.problems.cell_arrays import Sizes, centers_in, check_values, face_values, sizes_around, sizes_in, sizes_of
 from dsolver.problems.coefficient_names import FIXED, HELD, MASK, SIGMA
 from dsolver.problems.coordinates import F64, Cells
 from dsolver.problems.discretization import EndCells, Patch, Rule, Source
@@ -135,13 +135,16 @@ class Diffusion(Rule):
             return out.reshape(7, -1)
         bare = diagonal == 0.0 if solid is None else solid | (diagonal == 0.0)  # left out, or closed all around
         if solid is not None or bool(bare.any()):
-            # Decoupled and zero: any positive diagonal serves, this one has the size of a neighbor's.
-            # Where cells are equal along an axis, one of them tells it: a number for dozens of bytes a cell.
-            along = zip(self.sizes[::-1], sizes_in(self.cells, patch), strict=True)
-            z, y, x = (float(known[0]) if float(np.ptp(known)) == 0.0 else sizes for known, sizes in along)
-            like = max(value or 0.0 for value in self.kappa) or 1.0
-            diagonal[...] = patch.xp.where(bare, 2.0 * like * (y * z / x + x * z / y + x * y / z), diagonal)
+            self._fill_bare(patch, bare, diagonal)
         return out.reshape(7, -1)
+
+    def weights_of(self, patch: Patch, cells: Array) -> Array:
+        """`weights` of some cells that are not left out, by their numbers in the chunk: float64 (7, cells)."""
+        out = patch.backend.lattice.star(self._fluxes(patch), cells)
+        diagonal = without_base(out[STAR_OFFSETS.index((0, 0, 0))])
+        self._add_sigma(patch, diagonal, cells)
+        self._fill_bare(patch, diagonal == 0.0, diagonal, cells)
+        return out
 
     def source(self, patch: Patch) -> Source:
         """The right-hand side of a chunk as a function of the source of the equation."""
@@ -264,10 +267,20 @@ class Diffusion(Rule):
         name, number = self.fields[axis], self.kappa[axis]
         return patch.own[name][layer(axis, side)].copy() if name in self.exchanged else number
 
-    def _add_sigma(self, patch: Patch, diagonal: Array) -> None:
+    def _fill_bare(self, patch: Patch, bare: Array, diagonal: Array, cells: Array | None = None) -> None:
+        """Give decoupled rows a diagonal, of all cells or of those with these numbers.
+
+        Where it is zero any positive one serves; this one has the size of a neighbor's.
+        """
+        z, y, x = sizes_of(self.cells, patch, cells)
+        like = max(value or 0.0 for value in self.kappa) or 1.0
+        diagonal[...] = patch.xp.where(bare, 2.0 * like * (y * z / x + x * z / y + x * y / z), diagonal)
+
+    def _add_sigma(self, patch: Patch, diagonal: Array, cells: Array | None = None) -> None:
+        """Add σ V to the diagonal of all cells, or of those with these numbers."""
         if self.sigma == 0.0:
             return
-        z, y, x = sizes_in(self.cells, patch)
+        z, y, x = sizes_of(self.cells, patch, cells)
         if self.sigma is not None:
             diagonal += self.sigma * (z * y * x)
             return
@@ -276,7 +289,7 @@ class Diffusion(Rule):
             good = (sigma >= 0.0) & patch.xp.isfinite(sigma)
             must = "must be finite and not negative (for eigsh add a constant, and take it off the values)"
             check_values(patch, "sigma", must, good, solid)
-        diagonal += sigma * (z * y * x)
+        diagonal += (sigma if cells is None else sigma.reshape(-1)[cells]) * (z * y * x)
 
     def _at_edge(self, patch: Patch, axis: int, side: int) -> bool:
         """Whether a chunk ends where rows read nothing more along an axis."""

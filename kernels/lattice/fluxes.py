@@ -70,8 +70,8 @@ def conductances(xp: Any, fluxes: Fluxes, axis: int) -> Array:
     return out
 
 
-def star(xp: Any, fluxes: Fluxes) -> Array:
-    """The rows: float64 (7, nz, ny, nx), entries in lattice order."""
+def star(xp: Any, fluxes: Fluxes, cells: Array | None = None) -> Array:
+    """The rows: float64 (7, nz, ny, nx), entries in lattice order; or (7, cells), of the cells with these numbers."""
     out = xp.empty((7, *fluxes.shape))
     diagonal = without_base(out[CENTER])
     diagonal[...] = 0.0
@@ -86,7 +86,7 @@ def star(xp: Any, fluxes: Fluxes) -> Array:
                 outward[part(part(held, axis, 0) | part(held, axis, 1), axis, side)] = 0.0
             if (axis, side) in fluxes.ends:
                 outward[layer(axis, side)] = 0.0
-    return out
+    return out if cells is None else out.reshape(7, -1)[:, cells]
 
 
 def lines(padded: Array, axis: int) -> Array:

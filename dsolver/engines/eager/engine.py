@@ -395,7 +395,7 @@ class EagerEngine(Engine):
         return dict(items_of(objects))
 
     def _block(self, layout: Any, vector: Any) -> Any:
-        blocks = [self.backend.vectors.unload(layout, column) for column in self._columns(vector)]
+        blocks = [self.backend.vectors.unload_turned(layout, column) for column in self._columns(vector)]
         return blocks[0] if self.width == 1 else self.backend.xp.stack(blocks)
 
     # -- columns -----------------------------------------------------------------------------------------------------

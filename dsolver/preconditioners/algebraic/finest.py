@@ -20,7 +20,6 @@ from dsolver.multigrid.algebraic.lattice.open_rows import (
     OpenLayouts,
     OpenRows,
     all_rows,
-    can_open,
     is_in_slabs,
     open_rows,
     raised,
@@ -40,7 +39,7 @@ long. With more cells the host's work counts for little."""
 def alone(builder: Builder) -> PerChunk:
     """A in float64, as it is stored above levels."""
     with builder.engine.deferring():
-        exact, _ = of_grid(builder, lambda: builder.rows) if builder.problem.lattice else of_matrix(builder)
+        exact, _ = of_grid(builder, lambda: builder.open_rows) if builder.problem.lattice else of_matrix(builder)
         return exact()
 
 
@@ -71,31 +70,24 @@ def of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
 
 
 def of_grid(builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[[], PerChunk], FinestLevel]:
-    """A in float64, made when it is called for, and the finest level of a grid."""
-    rows = take()
-    opened = _opened(builder, rows)
-    if opened is None:
+    """A in float64, made when it is called for, and the finest level of a grid.
+
+    On CPUs cells have rows as a matrix's, too. Slices of a grid take six times as long to make there as formats of any
+    matrix, and so do P and R between two colors; products are as fast. On GPUs a symmetric star in two colors is half
+    of what any matrix would read.
+    """
+    rows, engine = take(), builder.engine
+    where = rows.chunks, rows.offsets, rows.weights
+    if rows.cells is not None:
+        assert rows.kept is not None
+        opened = open_rows(engine, *where, rows.cells, tuple(accumulate(rows.kept, initial=0)))
+    elif not rows.masked and engine.kernels != "cuda" and is_in_slabs(rows.chunks):
+        opened = all_rows(engine, *where)
+    else:
         return _of_lattice(builder, rows)
     factors, singular = rows.raised, rows.singular
-    del rows  # weights of the whole box go before matrices are made
+    del rows, where  # weights go before matrices are made
     return _of_opened(builder, opened, factors, singular=singular)
-
-
-def _opened(builder: Builder, rows: FinestRows) -> OpenRows | None:
-    """The rows of a grid as a matrix's, where cells are left out, and on CPUs; None elsewhere.
-
-    Slices of a grid take six times as long to make on CPUs as formats of any matrix, and so do P and R
-    between two colors; products are as fast. On GPUs a symmetric star in two colors is half of what any matrix would
-    read.
-    """
-    engine, where = builder.engine, (rows.chunks, rows.offsets, rows.weights)
-    if rows.closed is None:
-        return all_rows(engine, *where) if engine.kernels != "cuda" and is_in_slabs(rows.chunks) else None
-    if can_open(engine, rows.chunks):
-        assert rows.kept is not None
-        if all(rows.kept):  # each chunk has a row
-            return open_rows(engine, *where, rows.closed, tuple(accumulate(rows.kept, initial=0)))
-    return None
 
 
 def _of_lattice(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChunk], FinestLevel]:

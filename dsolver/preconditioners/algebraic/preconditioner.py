@@ -171,7 +171,7 @@ class Algebraic(Preconditioner):
 
     def build(self, builder: Builder) -> Built:
         """All levels; A is the finest one, or one more in float64."""
-        return self.build_from(builder, lambda: builder.rows)
+        return self.build_from(builder, lambda: builder.open_rows)
 
     def build_from(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
         """All levels; the rows of a grid are taken from their maker."""

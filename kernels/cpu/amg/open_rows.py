@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -17,37 +16,31 @@ from dsolver.kernels.formats.csr import Csr
 ONE: Final = uint64(1)
 
 
-def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Any, team: Team) -> tuple[Csr, bool]:
+def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Any, team: Team) -> Csr:
     """The rows of a box's open cells, without entries that are zero beside the diagonal, in the order of the offsets.
 
     Args:
-        weights: float64 (K cells,), offset after offset.
-
-    Returns:
-        the rows, and whether mirrored entries are known to be equal, which they are of the only box of a grid.
+        weights: float64 (K rows,), offset after offset.
     """
     rows = len(box.cells)
     where = (box.shape[0], box.shape[1], box.numbering.reshape(-1), box.names, box.cells)
     given = (*where, *box.steps(offsets), np.ascontiguousarray(weights).reshape(len(offsets), -1))
-    compared = len(box.names) == prod(box.shape) and {tuple(-step for step in o) for o in offsets} == set(offsets)
     start = np.zeros(rows + 1, dtype=np.int64)
-    unequal = sum(team.run(_count, 0, rows, *given, compared, start[1:], worth=ROWS_WORTH_A_THREAD))
+    team.run(_count, 0, rows, *given, start[1:], worth=ROWS_WORTH_A_THREAD)
     np.cumsum(start, out=start)
     out = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))
     team.run(_fill, 0, rows, *given, out, worth=ROWS_WORTH_A_THREAD)
-    return out, compared and not unequal
+    return out
 
 
-def raised(rows: Csr, cells: Any, factors: Any) -> Any:
-    """Values of rows with their diagonals times factors, float64: of row i that of cell cells[i], mostly 1."""
+def raised(rows: Csr, few: Any, factors: Any) -> Any:
+    """Values of rows, of which a few, int32, have their diagonals times factors: float64."""
     values = rows.values.copy()
-    by = factors[cells]
-    few = np.flatnonzero(by != 1.0)
     lengths = rows.start[few + 1] - rows.start[few]
     row = np.repeat(np.arange(len(few)), lengths)
     entries = np.arange(len(row)) + np.repeat(rows.start[few] - np.cumsum(lengths) + lengths, lengths)
     own = rows.columns[entries] == few[row]
-    values[entries[own]] *= by[few[row[own]]]
+    values[entries[own]] *= factors[row[own]]
     return values
 
 
@@ -61,10 +54,10 @@ def _to_place(line: Any, nx: Any, ny: Any) -> Any:
 
 
 @compiled()
-def _count(first: Any, last: Any, *given: Any) -> int:
-    """Entries of each row; the number of entries that are not equal to those that mirror them, where compared."""
-    nx, ny, numbering, names, cells, ahead, slots, center, weights, compared, lengths = given
-    unequal, end, to_place, count = 0, np.int64(-1), np.int64(0), uint64(len(ahead))
+def _count(first: Any, last: Any, *given: Any) -> None:
+    """Entries of each row."""
+    nx, ny, numbering, names, cells, ahead, slots, center, weights, lengths = given
+    end, to_place, count = np.int64(-1), np.int64(0), uint64(len(ahead))
     for row in range(uint64(first), uint64(last)):
         cell, n = np.int64(cells[row]), 0
         if cell >= end:
@@ -73,12 +66,8 @@ def _count(first: Any, last: Any, *given: Any) -> int:
         for q in range(count):
             seen = numbering[uint64(cell + to_place + ahead[q])]
             if seen >= 0 and names[uint64(seen)] >= 0:
-                weight = weights[uint64(slots[q]), uint64(cell)]
-                n += int(q == uint64(center) or weight != 0.0)
-                if compared and q > uint64(center):
-                    unequal += int(weight != weights[uint64(slots[count - ONE - q]), uint64(seen)])
+                n += int(q == uint64(center) or weights[uint64(slots[q]), row] != 0.0)
         lengths[row] = n
-    return unequal
 
 
 @compiled()
@@ -95,7 +84,7 @@ def _fill(first: Any, last: Any, *given: Any) -> None:
             seen = numbering[uint64(cell + to_place + ahead[q])]
             if seen < 0 or names[uint64(seen)] < 0:
                 continue
-            weight = weights[uint64(slots[q]), uint64(cell)]
+            weight = weights[uint64(slots[q]), row]
             if q == uint64(center) or weight != 0.0:
                 columns[k], values[k] = names[uint64(seen)], weight
                 k += ONE

@@ -10,14 +10,14 @@ struct Axis {
     double number, times, parts[2];
 };
 
-// Sizes of the cells and of one more at each end: along x, then y, then z.
+// Sizes of the cells and of one more at each end: along x, then y, then z. of_rows: the cells whose rows these are; null for all.
 extern "C" __global__ void star_rows(
     const Axis x_axis, const Axis y_axis, const Axis z_axis, const double* __restrict__ sizes, int nx, int ny, int nz,
-    double* __restrict__ out
+    const int* __restrict__ of_rows, long long rows, double* __restrict__ out
 ) {
-    const long long cell = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    const long long cells = static_cast<long long>(nx) * ny * nz;
-    if (cell >= cells) return;
+    const long long row = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    const long long cell = of_rows ? of_rows[row] : row;
     const int line = static_cast<int>(cell / nx), place[3] = {static_cast<int>(cell % nx), line % ny, line / ny};
     const int count[3] = {nx, ny, nz}, across[3] = {ny, nx, nx};   // points of the first axis across
     const long long step[3] = {1, nx + 2, (nx + 2LL) * (ny + 2)};
@@ -48,10 +48,10 @@ extern "C" __global__ void star_rows(
                     : share == 0.0 ? 0.0 : share * (area / resistance[1])
                 : area / (resistance[side] + resistance[side + 1]) * axis.times;
             diagonal += flux;
-            out[(side == 0 ? 2 - a : 4 + a) * cells + cell] = ends || held[1] || held[2 * side] ? 0.0 : -flux;
+            out[(side == 0 ? 2 - a : 4 + a) * rows + row] = ends || held[1] || held[2 * side] ? 0.0 : -flux;
         }
     }
-    out[3 * cells + cell] = diagonal;
+    out[3 * rows + row] = diagonal;
 }
 
 // f times sizes along z, y, x in this order: 16 bytes a cell.

@@ -15,6 +15,7 @@ from dsolver.kernels.cuda.lattice import components, galerkin, look, semicoarsen
 from dsolver.kernels.cuda.lattice.halving import halving
 from dsolver.kernels.cuda.launch.loader import for_each, kernel
 from dsolver.kernels.cuda.launch.tables import kept, table
+from dsolver.kernels.cuda.sparse.finish import NOTHING
 from dsolver.kernels.cuda.sparse.starts import places_of
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import Array
@@ -107,10 +108,11 @@ class CudaLattice(LatticeSetup):
 
     unfit = staticmethod(look.unfit)
 
-    def star(self, fluxes: Fluxes) -> Array:
+    def star(self, fluxes: Fluxes, cells: Array | None = None) -> Array:
         nz, ny, nx = fluxes.shape
+        shape = fluxes.shape if cells is None else cells.shape
         ends = {at: end if isinstance(end, float) else cupy.ascontiguousarray(end) for at, end in fluxes.ends.items()}
-        out = cupy.empty((7, nz, ny, nx))
+        out = cupy.empty((7, *shape))
         axes = []
         for number, (kappa, doubled) in enumerate(zip(fluxes.kappa, fluxes.doubled, strict=True)):
             axis = np.zeros(1, AXIS)
@@ -123,8 +125,8 @@ class CudaLattice(LatticeSetup):
             else:
                 axis["kappa"] = kappa.data.ptr
             axes.append(axis)
-        sizes = table(np.concatenate(fluxes.sizes)), *map(np.int32, (nx, ny, nz))
-        for_each(FLUXES, "star_rows", math.prod(fluxes.shape), *axes, *sizes, out)
+        sizes, rows = (table(np.concatenate(fluxes.sizes)), *map(np.int32, (nx, ny, nz))), math.prod(shape)
+        for_each(FLUXES, "star_rows", rows, *axes, *sizes, NOTHING if cells is None else cells, np.int64(rows), out)
         return out
 
     def scale(self, f: Array, sizes: tuple[Array, Array, Array]) -> None:

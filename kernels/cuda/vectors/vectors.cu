@@ -525,6 +525,26 @@ extern "C" __global__ void load_turned(
     }
 }
 
+// The opposite of `load_turned`, to a block in C order, as NumPy has arrays: 20 bytes a row.
+extern "C" __global__ void unload_turned(
+    const int* __restrict__ position, const real* __restrict__ x, long long nx, long long ny, long long nz, real* __restrict__ block
+) {
+    __shared__ real tile[TILE][TILE + 1];
+    FOLLOW_LAST()
+    const long long across = (nx + TILE - 1) / TILE, along = (nz + TILE - 1) / TILE, number = blockIdx.x;
+    const long long first_x = number % across * TILE, first_z = number / across % along * TILE, j = number / (across * along);
+    const int lane = threadIdx.x % TILE;
+    for (int n = threadIdx.x / TILE; n < TILE; n += blockDim.x / TILE) {
+        const long long i = first_x + lane, k = first_z + n;
+        if (i < nx && k < nz) tile[lane][n] = x[__ldg(position + i + nx * (j + ny * k))];
+    }
+    __syncthreads();
+    for (int n = threadIdx.x / TILE; n < TILE; n += blockDim.x / TILE) {
+        const long long i = first_x + n, k = first_z + lane;
+        if (i < nx && k < nz) block[k + nz * (j + ny * i)] = tile[n][lane];
+    }
+}
+
 // The sum of the chunks' parts by the fixed tree of the contract's kernel `total`.
 extern "C" __global__ void total(const double* __restrict__ parts, double* __restrict__ out, int count) {
     FOLLOW_LAST()

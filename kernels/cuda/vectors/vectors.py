@@ -83,6 +83,17 @@ class CudaVectors(Vectors):
             )
         return block.reshape(layout.shape, order="F")
 
+    def unload_turned(self, layout: Layout, x: Array) -> Array:
+        long = [n for n in layout.shape if n > 1]
+        if len(long) < 2:  # there is one order
+            return self.unload(layout, x)
+        nx, ny, nz = layout.shape if len(long) > 2 else (long[0], 1, long[1])
+        block = cupy.empty(layout.shape, dtype=x.dtype)
+        if tiles := -(-nx // TILE) * -(-nz // TILE) * ny:
+            arguments = (layout.position, x, *(np.int64(n) for n in (nx, ny, nz)), block)
+            launch_early(kernel("vectors/vectors.cu", "unload_turned", type_of(x)), (tiles,), (THREADS,), arguments)
+        return block
+
     def fill(self, layout: Layout, value: float, x: Array) -> None:
         self.items("fill", layout.size, layout.row, np.float64(value), x)
 

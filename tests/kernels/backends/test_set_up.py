@@ -103,6 +103,8 @@ def test_load_and_unload(pair: tuple[Box, Box]) -> None:
         x = one.zeros()
         one.kernel("load")(one.layout, one.backend.asarray(values), x)
         assert (one.block(x) == values.astype(one.backend.dtype)).all()
+        turned = one.backend.to_host(one.backend.vectors.unload_turned(one.layout, x))
+        assert (turned == values.astype(one.backend.dtype)).all()
 
 
 def test_diagonal_and_boundary(pair: tuple[Box, Box]) -> None:

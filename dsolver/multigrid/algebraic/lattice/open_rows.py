@@ -14,6 +14,7 @@ from typing import Any, final
 
 import numpy as np
 
+from dsolver.distributed.nullspace import RaisedCells
 from dsolver.distributed.setup_exchange import GhostExchange, Senders, mutual_senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.box import Offsets
@@ -23,7 +24,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import OpenBox
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.formats.layout import SLICE, Layout
 from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
@@ -44,8 +45,6 @@ class OpenRows:
     bounds: Bounds
     senders: Senders
     reach: Senders
-    # int32 (rows,) of every chunk, the numbers of the open cells in its box; None where none is left out.
-    cells: PerChunk | None = None
 
 
 @final
@@ -64,19 +63,16 @@ def can_open(engine: Engine, partition: Partition) -> bool:
 
 
 def open_rows(
-    engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, closed: PerChunk, bounds: Bounds
+    engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, cells: PerChunk, bounds: Bounds
 ) -> OpenRows:
     """The rows of a grid's open cells.
 
     Args:
-        weights: float64 (K rows,) of every chunk, offset after offset, of a symmetric matrix.
+        weights: float64 (K rows,) of every chunk, offset after offset, mirrored ones equal to the bit.
+        cells: int32 (rows,) of every chunk, the numbers of its open cells, ascending.
         bounds: the first open cell of each chunk, and behind them their number; each chunk has one.
-
-    Raises:
-        InputError: the matrix has an entry in one of two mirrored places alone.
     """
-    cells = engine.per_chunk(partial(_open_cells, bounds=bounds), closed)
-    ghosts = _ghost_numbers(engine, partition, offsets, closed, bounds)
+    ghosts = _ghost_numbers(engine, partition, offsets, cells, bounds)
     make = partial(_brought, partition=partition, offsets=offsets, bounds=bounds)
     made = engine.per_chunk(make, weights, cells, ghosts)
     reach = mutual_senders(_read_boxes(partition, offsets))
@@ -88,7 +84,6 @@ def open_rows(
         bounds=bounds,
         senders=engine.partners(rows.at("neighbors")),
         reach=reach,
-        cells=cells,
     )
 
 
@@ -114,23 +109,20 @@ def all_rows(engine: Engine, partition: Partition, offsets: Offsets, weights: Pe
     )
 
 
-def raised(engine: Engine, opened: OpenRows, factors: PerChunk) -> OpenRows:
-    """The rows with their diagonal times a block of factors for each chunk of the grid."""
-    assert opened.cells is not None
-    values = engine.per_chunk(_raised, opened.blocks, opened.cells, factors)
+def raised(engine: Engine, opened: OpenRows, raised_cells: PerChunk) -> OpenRows:
+    """The rows with the diagonals of some cells, the `RaisedCells` of every chunk, times their factors."""
+    values = engine.per_chunk(_raised, opened.blocks, opened.layouts, raised_cells)
     rows = engine.per_chunk(_rows_with, opened.rows, values)
     return replace(opened, rows=rows, blocks=engine.per_chunk(_block_with, opened.blocks, values))
 
 
-def _ghost_numbers(
-    engine: Engine, partition: Partition, offsets: Offsets, closed: PerChunk, bounds: Bounds
-) -> PerChunk:
+def _ghost_numbers(engine: Engine, partition: Partition, offsets: Offsets, cells: PerChunk, bounds: Bounds) -> PerChunk:
     """Numbers of the cells around every chunk, float64 in the order of its halo's slots; None of the only one."""
     if not engine.coupled:
         return engine.per_chunk(_none)
     plans = [partition.halo_plan(number, offsets) for number in range(len(partition))]
     of_chunks = engine.per_chunk(partial(_plan, plans=plans))
-    own = engine.per_chunk(partial(_own_numbers, bounds=bounds), closed)
+    own = engine.per_chunk(partial(_own_numbers, partition=partition, bounds=bounds), cells)
     return GhostExchange(engine, of_chunks, own, _read_boxes(partition, offsets))(own.at("numbers"))
 
 
@@ -156,21 +148,15 @@ def _none(_: Backend, __: int) -> None:
     return None
 
 
-def _own_numbers(_: Backend, number: int, closed: Any, *, bounds: Bounds) -> _Numbers:
-    first, _last = own_bounds(bounds, number)
-    numbers = np.full_like(closed, -1.0, dtype=np.float64, shape=len(closed) + 1)
-    numbers[:-1] = np.where(closed, -1.0, first - 1.0 + np.cumsum(~closed, dtype=np.float64))
-    return _Numbers(rows=len(closed), numbers=numbers)
+def _own_numbers(_: Backend, number: int, cells: Any, *, partition: Partition, bounds: Bounds) -> _Numbers:
+    (first, last), points = own_bounds(bounds, number), partition[own_number(partition, number)].box.points
+    numbers = np.full_like(cells, -1.0, dtype=np.float64, shape=points + 1)
+    numbers[cells] = np.arange(first, last, dtype=np.float64, like=cells)
+    return _Numbers(rows=points, numbers=numbers)
 
 
 def _plan(_: Backend, number: int, *, plans: list[HaloPlan]) -> HaloPlan:
     return plans[number if len(plans) > 1 else 0]
-
-
-def _open_cells(backend: Backend, number: int, closed: Any, *, bounds: Bounds) -> Any:
-    """int32, the numbers of a chunk's cells that are not left out."""
-    first, last = own_bounds(bounds, number)
-    return backend.lattice.places(~closed, last - first)
 
 
 def _brought(
@@ -194,7 +180,7 @@ def _brought(
         slots = np.arange(count, count + len(ghosts), like=cells)
         names[box.points :] = np.where(ghosts >= 0.0, slots, -1)
     where = OpenBox(box.shape, chunk_numbering(backend, partition, number, offsets), names, cells)
-    (start, columns, values), mirrored = backend.amg.open_rows(where, offsets, weights)
+    start, columns, values = backend.amg.open_rows(where, offsets, weights)
     if ghosts is not None:
         own = np.arange(first, first + count, dtype=np.int64, like=cells)
         columns = np.concatenate([own, ghosts.astype(np.int64)])[columns]
@@ -207,7 +193,7 @@ def _brought(
         origin=partition.domain.row_of(box, cells),
         near=np.empty((count, 0), like=start),
         named=owners_in(bounds, found.window),
-        mirrored=mirrored,
+        mirrored=True,
     )
 
 
@@ -216,10 +202,10 @@ def _block(backend: Backend, _: int, rows: LevelRows) -> RowBlock:
     return RowBlock(start=matrix.start, columns=slots, values=matrix.values, plan=rows.plan)
 
 
-def _raised(backend: Backend, _: int, block: RowBlock, cells: Any, factors: Any) -> Any:
-    """float64 (entries,): values of a chunk's rows with their diagonal times factors."""
+def _raised(backend: Backend, _: int, block: RowBlock, layouts: OpenLayouts, some: RaisedCells) -> Any:
+    """float64 (entries,): values of a chunk's rows with some of their diagonals times factors."""
     rows = Csr(*map(backend.amg.asarray, (block.start, block.columns, block.values)))
-    return backend.amg.raised(rows, cells, backend.amg.asarray(factors).T.reshape(-1))
+    return backend.amg.raised(rows, layouts.box.position[some.cells] - np.int32(SLICE), some.factors)
 
 
 def _rows_with(_: Backend, __: int, rows: LevelRows, values: Any) -> LevelRows:

@@ -1,9 +1,8 @@
 // Rows of the open cells of a box of a lattice (dsolver/kernels/cuda/amg/boxes/open_rows.py), a thread a row.
 
-// As `dsolver.kernels.amg.OpenBox`: its cells along x and y, and all of them, open ones, offsets, and which of
-// these is (0, 0, 0).
+// As `dsolver.kernels.amg.OpenBox`: its cells along x and y, open ones, offsets, and which of these is (0, 0, 0).
 struct Open {
-    int nx, ny, cells, rows, offsets, center;
+    int nx, ny, rows, offsets, center;
 };
 
 // Calls use(column, weight) for the entries of a row, in the order of the offsets.
@@ -20,7 +19,7 @@ __device__ __forceinline__ void for_entries(
         const int seen = numbering[place + step.x];
         const int column = seen < 0 ? -1 : names[seen];
         if (column < 0) continue;
-        const double weight = weights[step.y * static_cast<long long>(open.cells) + cell];
+        const double weight = weights[step.y * static_cast<long long>(open.rows) + row];
         if (q == open.center || weight != 0.0) use(column, weight);
     }
 }
@@ -50,13 +49,14 @@ extern "C" __global__ void fill_open(
     });
 }
 
-// Values of rows with their diagonal times the factor of its cell. A thread a row, whose other values it copies.
-extern "C" __global__ void raise_diagonal(
-    const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values,
-    const int* __restrict__ cells, const double* __restrict__ factors, int rows, double* __restrict__ out
+// Diagonals of a few rows times factors. A thread a row.
+extern "C" __global__ void raise_diagonals(
+    const long long* __restrict__ start, const int* __restrict__ columns, const int* __restrict__ few,
+    const double* __restrict__ factors, int count, double* __restrict__ values
 ) {
-    const int row = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= rows) return;
-    const double factor = factors[cells[row]];
-    for (long long k = start[row]; k < start[row + 1]; ++k) out[k] = columns[k] == row ? values[k] * factor : values[k];
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    const int row = few[i];
+    for (long long k = start[row]; k < start[row + 1]; ++k)
+        if (columns[k] == row) values[k] *= factors[i];
 }

@@ -19,29 +19,26 @@ from dsolver.kernels.formats.layout import Array
 
 FILE: Final = "amg/boxes/open_rows.cu"
 
-_OPEN = np.dtype([(name, np.int32) for name in ("nx", "ny", "cells", "rows", "offsets", "center")])
+_OPEN = np.dtype([(name, np.int32) for name in ("nx", "ny", "rows", "offsets", "center")])
 
 
-def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Array) -> tuple[Csr, bool]:
-    """See `dsolver.kernels.cpu.amg.open_rows.open_rows`. It waits once, for the number of entries.
-
-    Mirrored entries are not compared.
-    """
+def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Array) -> Csr:
+    """See `dsolver.kernels.cpu.amg.open_rows.open_rows`. It waits once, for the number of entries."""
     rows, weights = len(box.cells), cupy.ascontiguousarray(weights).reshape(len(offsets), -1)
     ahead, slots, center = box.steps(offsets)
     steps = table(np.stack([ahead, slots], axis=1).astype(np.int32))
-    sizes = np.array([(*box.shape[:2], weights.shape[1], rows, len(offsets), center)], dtype=_OPEN)
+    sizes = np.array([(*box.shape[:2], rows, len(offsets), center)], dtype=_OPEN)
     given = (sizes, cupy.ascontiguousarray(box.numbering), box.names, box.cells, steps, weights)
     start, found = cupy.empty(rows + 1, dtype=np.int64), counters(1)
     for_each(FILE, "count_open", rows, *given, start[1:])
     add_up(start, found)
     out = unfilled(start, int(read_back(found)[0]))
     for_each(FILE, "fill_open", rows, *given, *out)
-    return out, False
+    return out
 
 
-def raised(rows: Csr, cells: Array, factors: Array) -> Array:
+def raised(rows: Csr, few: Array, factors: Array) -> Array:
     """See `dsolver.kernels.cpu.amg.open_rows.raised`."""
-    out = cupy.empty_like(rows.values)
-    for_each(FILE, "raise_diagonal", rows.size, *rows, cells, cupy.ascontiguousarray(factors), np.int32(rows.size), out)
+    out, count = rows.values.copy(), len(few)
+    for_each(FILE, "raise_diagonals", count, rows.start, rows.columns, few, factors, np.int32(count), out)
     return out

@@ -52,7 +52,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         amg/couplings.cu float64 measure couple_1 count_coarse_1 fill_coarse_1
         amg/couplings.cu float64 couple_8 count_coarse_8 fill_coarse_8
         amg/pmis.cu float64 begin settle_1 settle_8
-        amg/boxes/open_rows.cu float64 count_open fill_open raise_diagonal
+        amg/boxes/open_rows.cu float64 count_open fill_open raise_diagonals
         amg/points.cu float64 numbered states_of of_coarse leads through damped
         csr/rows.cu float64 lengths guarded_diagonal diagonal
         csr/rows.cu float32 lengths guarded_diagonal diagonal_in_range spmv_16 spmv_32
@@ -129,7 +129,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
 """Programs of the kinds of solves, the longest first: where one has to be compiled, so have others of its kind soon."""
 
 ALWAYS: Final = _programs("""
-    vectors/vectors.cu float64 load load_turned fill dot total copy sum update_x_r waxpby gather
+    vectors/vectors.cu float64 load load_turned fill dot total copy sum update_x_r waxpby gather unload_turned
     vectors/vectors.cu float32 cast scaled narrow sum unscale dot_narrowed update_p_narrowed
     vectors/vectors.cu float32 fill total gather jacobi waxpby
     amg/dense.cu float64 dense_rows dense_matrix keep pivot_block panels eliminate
