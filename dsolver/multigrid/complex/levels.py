@@ -21,6 +21,7 @@ import numpy as np
 from dsolver.distributed.loaded_rows import chunk_matrix
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend, load
+from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.multigrid.algebraic.finest import rows_of_blocks
 from dsolver.multigrid.algebraic.galerkin_numeric import coarse_again
@@ -117,32 +118,28 @@ def _imaginary(
         values = 2.0 * s * found.values
     else:
         values = np.zeros_like(real.matrix.values)
-        (wanted, there), width = ((_row_of(m), m.columns) for m in (found, places)), pattern.window.size
-        numbers = [row * width + columns for row, columns in (wanted, there)]
-        values[np.searchsorted(numbers[1], numbers[0])] = 2.0 * s * found.values
+        wanted, there = (_numbers(each, pattern.window.size) for each in (found, places))
+        values[np.searchsorted(there, wanted)] = 2.0 * s * found.values
     values -= s * t * real.matrix.values
     return replace(pattern, matrix=places._replace(values=values))
 
 
-def _row_of(matrix: Any) -> Any:
-    """The row of each entry, int64."""
-    return np.searchsorted(matrix.start[1:], np.arange(len(matrix.columns), like=matrix.start), side="right")
+def _numbers(rows: Csr, columns: int) -> Any:
+    """A number of each entry, int64, that ascends."""
+    entries = len(rows.columns)
+    begun = np.bincount(rows.start[1:-1], minlength=entries + 1)  # rows that begin at each entry
+    return np.cumsum(begun[:entries]) * columns + rows.columns
 
 
-def _diagonal(_: Backend, __: int, rows: LevelRows) -> Any:
+def _diagonal(backend: Backend, _: int, rows: LevelRows) -> Any:
     """The diagonal, float64 (rows,)."""
-    matrix = rows.matrix
-    row = _row_of(matrix)
-    there = matrix.columns == row + rows.window.below
-    out = np.zeros_like(matrix.values, shape=rows.rows)
-    out[row[there]] = matrix.values[there]
-    return out
+    return backend.amg.row_measures(rows.matrix, rows.window.below)[1]
 
 
 def _weights(backend: Backend, number: int, rows: LevelRows, imaginary: LevelRows, *, factor: complex) -> Any:
     """D⁻¹ times a factor, complex128 (rows,): D is the diagonal times what the magnitudes of entries ask for."""
     amg, sizes = backend.amg, np.hypot(rows.matrix.values, imaginary.matrix.values)
-    _, _, share = amg.row_measures(rows.matrix._replace(values=sizes), rows.window.below)
+    *_, share = amg.row_measures(rows.matrix._replace(values=sizes), rows.window.below)
     damped = amg.damped(share, 1.0 / DAMPING, DOMINANT, 1.0)
     diagonal = _diagonal(backend, number, rows) + 1j * _diagonal(backend, number, imaginary)
     return factor / (diagonal * damped)
