@@ -68,9 +68,9 @@ class CutMatrix(CutRows):
         columns = self._read.sizes[0]
         return tuple(counts_of(self._block(number), self._blocks, own) for number, own in enumerate(columns))
 
-    def _columns(self, first: int, last: int) -> npt.NDArray[np.int64]:
+    def _columns(self, first: int, last: int) -> npt.NDArray[np.integer]:
         pointers = self._matrix.indptr
-        columns: npt.NDArray[np.int64] = self._matrix.indices[pointers[first] : pointers[last]].astype(np.int64)
+        columns: npt.NDArray[np.integer] = self._matrix.indices[pointers[first] : pointers[last]]
         return columns
 
     def _block(self, number: int) -> RowBlock:

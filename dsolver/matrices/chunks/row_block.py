@@ -123,7 +123,7 @@ class CutRows(ChunkRows):
 
 def row_block(
     start: npt.NDArray[np.int64],  # int64 (rows + 1,), where rows begin, from 0
-    columns: npt.NDArray[np.int64],  # global numbers
+    columns: npt.NDArray[np.integer],  # global numbers
     values: npt.NDArray[np.float64],
     span: tuple[int, int],  # the chunk's first column, and behind its last one
     ghosts: npt.NDArray[np.int64],  # of `ghost_columns`

@@ -8,6 +8,7 @@ than whether they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from dsolver.kernels.amg import WindowNumbers
 from dsolver.kernels.cpu.csr.ranges import BLOCK, WORTH, count_outside, outside
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
-from dsolver.kernels.formats.csr import Csr, joined
+from dsolver.kernels.formats.csr import Csr
 
 SPREAD: Final = 16
 """The most that numbers may lie apart, for each of them, where tables tell them apart; beyond that they are sorted."""
@@ -50,29 +51,32 @@ def _marked(numbers: Any, low: int, high: int) -> Any:
 
 def ghosts(numbers: Any, first: int, last: int, team: Team) -> tuple[Any, int]:
     """The numbers that are not first .. last, each once, ascending: int64; and how many are less than the first."""
-    found = distinct(numbers[outside(numbers, first, last, team)]).astype(np.int64, copy=False)
+    found = distinct(numbers[outside(numbers, first, last, team)].astype(np.int64, copy=False))
     return found, int(np.searchsorted(found, first))
 
 
-def places(numbers: Any, first: int, rows: int, ghosts: Any, below: int, team: Team) -> Any:
-    """Places in a window of numbers that it holds, int32; those of others mean nothing."""
-    found = np.empty(len(numbers), dtype=np.int32)
-    low, high = (int(ghosts[0]), int(ghosts[-1])) if len(ghosts) else (0, 0)
-    if high - low < SPREAD * len(numbers):
-        args = _table(ghosts, rows, below, low, high), low, below, found
+def places(numbers: Any, first: int, rows: int, ghosts: Any, below: int, team: Team, found: Any = None) -> Any:
+    """Places in a window of numbers that it holds, int32; those of others mean nothing. found: room for them."""
+    if found is None:
+        found = np.empty(len(numbers), dtype=np.int32)
+    low, high = (int(ghosts[0]), int(ghosts[-1]) + 1) if len(ghosts) else (0, 0)
+    gap = rows if low < first < high else 0  # numbers between ghosts that are none
+    if high - low - gap < SPREAD * len(numbers):
+        args = _table(ghosts, first, rows, below, high - low - gap, gap), low, gap, below, found
         team.run(_look_up, 0, len(numbers), numbers, first, rows, *args, worth=WORTH)
     else:
         team.run(_search, 0, len(numbers), numbers, first, rows, ghosts, below, found, worth=WORTH)
     return found
 
 
-def relabeled(places: Any, rows: int, below: int, base: int, names: Any, team: Team) -> Any:
+def relabeled(places: Any, rows: int, below: int, base: int, names: Any, team: Team, found: Any = None) -> Any:
     """Other numbers for places in a window, such as those that `places` is asked of: of the type of the names.
 
     `base`: the number of the first own one, which those of the others follow. `names`: int64 or int32, the numbers of
-    the ghosts.
+    the ghosts. `found`: room for them.
     """
-    found = np.empty(len(places), dtype=names.dtype)
+    if found is None:
+        found = np.empty(len(places), dtype=names.dtype)
     team.run(_name, 0, len(places), places, base, rows, names, below, found, worth=WORTH)
     return found
 
@@ -127,15 +131,20 @@ def stacked(
 
     `before`: rows with columns by number, int64. `own`: rows with columns as places in the old window.
     """
-
-    def placed(part: Csr) -> Csr:
-        found = places(part.columns, window.first, window.rows, window.ghosts, window.below, team)
-        return part._replace(columns=found)
-
-    if old is not window:
-        names = places(old.ghosts, window.first, window.rows, window.ghosts, window.below, team)
-        own = own._replace(columns=relabeled(own.columns, old.rows, old.below, window.below, names, team))
-    return joined([*map(placed, before), own, *map(placed, after)])
+    parts = [*before, own, *after]
+    ends = [0, *accumulate(len(part.columns) for part in parts)]
+    starts = [part.start[1:] + end for part, end in zip(parts, ends, strict=False)]
+    out = Csr(np.concatenate([own.start[:1], *starts]), np.empty(ends[-1], np.int32), np.empty(ends[-1]))
+    for part, begin, end in zip(parts, ends, ends[1:], strict=False):
+        columns, out.values[begin:end] = out.columns[begin:end], part.values
+        if part is not own:
+            places(part.columns, window.first, window.rows, window.ghosts, window.below, team, columns)
+        elif old is window:
+            columns[:] = own.columns
+        else:
+            names = places(old.ghosts, window.first, window.rows, window.ghosts, window.below, team)
+            relabeled(own.columns, old.rows, old.below, window.below, names, team, columns)
+    return out
 
 
 def padded(values: Any) -> Any:
@@ -176,17 +185,23 @@ def _name(begin: int, end: int, places: Any, first: int, rows: int, ghosts: Any,
                 names[i] = ghosts[place if place < below else place - rows]
 
 
-def _table(ghosts: Any, rows: int, below: int, low: int, high: int) -> Any:
-    """Places of ghosts by their number less the first one's, int32."""
-    table = np.zeros(high - low + 1, dtype=np.int32)
+def _table(ghosts: Any, first: int, rows: int, below: int, size: int, gap: int) -> Any:
+    """Places of ghosts, int32, by their number less the first one's, and behind own points less the gap, too.
+
+    All places may be behind own points'.
+    """
+    table = np.zeros(size, dtype=np.int32)
     place = np.arange(len(ghosts), dtype=np.int32)
-    table[ghosts - low] = place + np.int32(rows) * (place >= below)
+    place[below:] += np.int32(rows)
+    behind = int(np.searchsorted(ghosts, first))
+    table[ghosts[:behind] - ghosts[:1]] = place[:behind]
+    table[ghosts[behind:] - (ghosts[:1] + gap)] = place[behind:]
     return table
 
 
 @compiled()
 def _look_up(
-    begin: int, end: int, numbers: Any, first: int, rows: int, table: Any, low: int, below: int, found: Any
+    begin: int, end: int, numbers: Any, first: int, rows: int, table: Any, low: int, gap: int, below: int, found: Any
 ) -> None:
     part, out, size, width = numbers[begin:end], found[begin:end], np.uint64(len(table)), np.uint64(rows)
     for begun in range(0, len(part), BLOCK):
@@ -200,7 +215,7 @@ def _look_up(
             if np.uint64(number - first) < width:
                 places[i] = number - first + below
             else:
-                at = np.uint64(number - low)
+                at = np.uint64(number - low - (gap if number >= first else 0))
                 places[i] = table[at] if at < size else 0
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numba import uint64
 
 from dsolver.kernels.cpu.csr.loops import ONE
+from dsolver.kernels.cpu.csr.ranges import count_outside
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import PRODUCTS_WORTH_A_THREAD, ROWS_WORTH_A_THREAD, Room, Team
 from dsolver.kernels.formats.csr import Csr
@@ -17,6 +18,8 @@ from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.general.rows import SplitRows, whole
 
 ALONE = Team()
+TOGETHER: Final = 32
+"""Rows that are looked at together: most of a chunk's have no ghosts."""
 
 
 def tabulated(rows: Csr, width: int, team: Team = ALONE) -> Ell:
@@ -102,24 +105,37 @@ def parted(rows: Csr, low: int, high: int, shift: int, team: Team) -> SplitRows:
 
 @compiled()
 def _count_own(first: Any, last: Any, start: Any, columns: Any, low: Any, high: Any, counts: Any) -> None:
-    for row in range(uint64(first), uint64(last)):
-        count = 0
-        for i in range(uint64(start[row]), uint64(start[row + ONE])):
-            count += int((columns[i] >= low) & (columns[i] < high))
-        counts[row] = count
+    width = uint64(high - low)
+    for begin in range(first, last, TOGETHER):
+        end = min(begin + TOGETHER, last)
+        if not count_outside(columns[start[begin] : start[end]], low, width):
+            for row in range(uint64(begin), uint64(end)):
+                counts[row] = start[row + ONE] - start[row]
+            continue
+        for row in range(uint64(begin), uint64(end)):
+            count = 0
+            for i in range(uint64(start[row]), uint64(start[row + ONE])):
+                count += int((columns[i] >= low) & (columns[i] < high))
+            counts[row] = count
 
 
 @compiled()
 def _split(first: Any, last: Any, *given: Any) -> None:
     start, columns, values, low, high, shift, own, own_out, own_values, before, slots, ghost_values = given
-    at, ghost = uint64(own[first]), uint64(before[first])
-    for i in range(uint64(start[first]), uint64(start[last])):
-        if (columns[i] >= low) & (columns[i] < high):
-            own_out[at], own_values[at] = columns[i] - low, values[i]
-            at += ONE
-        else:
-            slots[ghost], ghost_values[ghost] = columns[i] - shift, values[i]
-            ghost += ONE
+    for begin in range(first, last, TOGETHER):
+        end = min(begin + TOGETHER, last)
+        at, ghost, one = uint64(own[begin]), uint64(before[begin]), uint64(start[begin])
+        if before[end] == before[begin]:
+            for i in range(uint64(start[end]) - one):
+                own_out[at + i], own_values[at + i] = columns[one + i] - low, values[one + i]
+            continue
+        for i in range(one, uint64(start[end])):
+            if (columns[i] >= low) & (columns[i] < high):
+                own_out[at], own_values[at] = columns[i] - low, values[i]
+                at += ONE
+            else:
+                slots[ghost], ghost_values[ghost] = columns[i] - shift, values[i]
+                ghost += ONE
 
 
 def joined(team: Team, parts: list[tuple[Any, Any, Any]]) -> Csr:
