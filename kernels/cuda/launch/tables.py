@@ -90,6 +90,11 @@ def kept_with(owner: Any, kind: str, rows: int, key: Hashable, make: Callable[[]
     return kept(kind, rows, both, make)
 
 
+def is_kept(owner: Any) -> bool:
+    """Whether it is something that is kept."""
+    return id(owner) in _owners
+
+
 def kept_at(array: Array) -> int | None:
     """The address of an array that is kept, or a view that begins with it; None of others."""
     address = getattr(array.data, "ptr", None)  # of NumPy's there is none

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import replace
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, TypeVar
 
 import cupy
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from dsolver.kernels.cuda.launch.foresight import aside, foreseen_numbers, settle
 from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.schedule import half_sweeps
-from dsolver.kernels.cuda.launch.tables import kept_at, kept_of, kept_with
+from dsolver.kernels.cuda.launch.tables import is_kept, kept_at, kept_of, kept_with
 from dsolver.kernels.cuda.layout_setup import none_of
 from dsolver.kernels.cuda.sell.assembly import kept_shapes, slices
 from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix, CudaProduct
@@ -22,8 +23,10 @@ from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.sell import SellMatrix, Slices
 
+T = TypeVar("T")
+
 OF_BOUNDARY = 8
-"""Rows of a kept storage order for each that counts as one of its boundary."""
+"""Rows of a kept storage order for each that counts as one of its boundary, or for the shape of a slice."""
 
 
 def matrix(
@@ -73,16 +76,30 @@ def halo_matrix(where: Layout, columns: Layout, rows: CandidateRows, dtype: np.d
     """The slices of the rows that have entries in the halo of a vector whose own items are those of `columns`."""
     if not rows.halo:
         return CudaHaloMatrix(**_nothing(int(cupy.cuda.runtime.getDevice()), dtype.name))
-    source, known = slices.source_arguments(rows), None
-    if (numbering := kept_at(rows.numbering)) is not None:
-        key = numbering, rows.walk, rows.steps().tobytes(), columns.rows
-        known = kept_with(
-            where, "boundaries", where.rows // OF_BOUNDARY, key, lambda: _kept_boundary(where, columns, source)
-        )
+    source, known, shapes = slices.source_arguments(rows), None, None
+    keep = partial(kept_with, where, rows=where.rows // OF_BOUNDARY)
+    if (named := _named(rows)) is not None:
+        key = *named, columns.rows
+        known = keep("boundaries", key=key, make=lambda: _aside(lambda: _boundary(where, columns, source)))
     boundary, wanted = known or _boundary(where, columns, source)
     of_boundary = slices.rows_arguments(columns, wanted, where.color)
-    found, _, _ = slices.filled(slices.HALO, dtype, source, of_boundary)
+    if known is not None and len(wanted):
+        measure = partial(slices.measured, slices.HALO, dtype, source, of_boundary)
+        shapes = keep("shapes of boundaries", key=(*key, dtype.name), make=lambda: _aside(measure))
+    found, _, _ = slices.filled(slices.HALO, dtype, source, of_boundary, shapes=shapes)
     return CudaHaloMatrix(**_of_boundary(boundary, found))
+
+
+def _named(rows: CandidateRows) -> tuple[Hashable, ...] | None:
+    """All that tells where entries of rows are, if their numbering is kept; else None."""
+    numbering = kept_at(rows.numbering)
+    return None if numbering is None else (numbering, rows.walk, rows.steps().tobytes())
+
+
+def _aside(make: Callable[[], T]) -> T:
+    """Result of `make`, which is to be kept."""
+    with aside():
+        return make()
 
 
 def _boundary(where: Layout, columns: Layout, source: tuple[Any, ...]) -> tuple[Array, Array]:
@@ -94,11 +111,6 @@ def _boundary(where: Layout, columns: Layout, source: tuple[Any, ...]) -> tuple[
         for_each(slices.FILE, "find_boundary", len(stored), *arguments)
         boundary = set_places(reads_halo)
     return boundary, _padded(where.row[boundary]) if len(boundary) else boundary
-
-
-def _kept_boundary(where: Layout, columns: Layout, source: tuple[Any, ...]) -> tuple[Array, Array]:
-    with aside():
-        return _boundary(where, columns, source)
 
 
 def set_places(flags: Array) -> Array:
@@ -133,7 +145,12 @@ def product(
     visit = f"rows to visit, {'lattice' if in_order else 'storage'} order"
     stored, target = kept_of(where, visit, where.rows, lambda: _rows_to_visit(where, in_order=in_order))
     source, of_rows = slices.source_arguments(rows), slices.rows_arguments(columns, stored)
-    found, _, _ = slices.filled(slices.RECTANGLE, dtype, source, of_rows)
+    shapes = None
+    if (named := _named(rows)) is not None and is_kept(columns) and len(stored):
+        measure = partial(slices.measured, slices.RECTANGLE, dtype, source, of_rows)
+        key = *named, id(columns), in_order, dtype.name
+        shapes = kept_with(where, "shapes of products", where.rows // OF_BOUNDARY, key, lambda: _aside(measure))
+    found, _, _ = slices.filled(slices.RECTANGLE, dtype, source, of_rows, shapes=shapes)
     return CudaProduct(slices=found, target=target, in_order=slices.packed(found))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import cupy
 import numpy as np
+import numpy.typing as npt
 
 from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
 from dsolver.kernels.cuda.launch.loader import for_each, kernel
@@ -41,6 +42,49 @@ LOCAL, HALO, RECTANGLE = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class SliceShapes:
+    """Shapes of the slices of a part: all that follows from where entries are."""
+
+    ends: Array  # where sections end, int32 (S, sections)
+    runs: Array  # uint8 (S,)
+    upper: Array
+    start: Array
+    column_start: Array
+    found: Array  # int64 (3,), as `Found` in assembly.cuh
+    counted: npt.NDArray[np.int64]  # that on the host
+
+
+def measured(
+    part: SlicePart,
+    dtype: np.dtype[Any],
+    source: tuple[Any, ...],
+    of_rows: tuple[Any, ...],
+    *more: Any,
+    runs: bool = True,
+    order: Array | None = None,
+) -> SliceShapes:
+    """The shapes of one or more slices; arguments as of `filled`."""
+    count = int(of_rows[1])
+    ends, is_run = cupy.empty((count, part.sections), dtype=np.int32), cupy.empty(count, dtype=np.uint8)
+    found = cupy.zeros(3, dtype=np.int64)
+    measure, _ = _of_part(part, dtype)
+    last = _ordered(part, order)
+    measure(*warps(count), (*source, *of_rows, ends, is_run, np.int32(runs), found, *more, *last))
+    upper, sizes = cupy.empty(count, dtype=np.int32), cupy.empty((count, 2), dtype=np.int32)
+    for_each(FILE, "shapes", count, ends, is_run, np.int32(part.sections), np.int32(count), upper, sizes, found)
+    column_start, start = starts_of_lists(sizes, found[:2])
+    return SliceShapes(
+        ends=ends,
+        runs=is_run,
+        upper=upper,
+        start=start,
+        column_start=column_start,
+        found=found,
+        counted=foreseen_numbers(found),
+    )
+
+
 def filled(
     part: SlicePart,
     dtype: np.dtype[Any],
@@ -49,35 +93,35 @@ def filled(
     *more: Any,
     runs: bool = True,
     order: Array | None = None,  # in which they are visited, of a part that is told; None for their own
+    shapes: SliceShapes | None = None,  # where they are known
 ) -> tuple[Slices, Array, int]:
     """The filled slices of a part of a matrix, with where their sections end, int32 (S, sections).
 
     Last how far from a vector's end a row is without diagonal; 0 for none.
     """
     count = int(of_rows[1])
-    ends, is_run = cupy.empty((count, part.sections), dtype=np.int32), cupy.empty(count, dtype=np.uint8)
     if not count:
         starts, none = cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32)
-        return Slices(start=starts, upper=none, column_start=starts, values=cupy.empty(0, dtype), columns=none), ends, 0
-    found = cupy.zeros(3, dtype=np.int64)
-    head, measured = (*source, *of_rows), (ends, is_run)
-    last = (np.uintp(0) if order is None else order,) if part.ordered else ()
-    measure, fill = _of_part(part, dtype)
-    measure(*warps(count), (*head, *measured, np.int32(runs), found, *more, *last))
-    upper, sizes = cupy.empty(count, dtype=np.int32), cupy.empty((count, 2), dtype=np.int32)
-    for_each(FILE, "shapes", count, *measured, np.int32(part.sections), np.int32(count), upper, sizes, found)
-    column_start, start = starts_of_lists(sizes, found[:2])
-    counted = foreseen_numbers(found)
-    length, size = (int(number) for number in counted[:2])
-    bad, widest = (int(number) for number in counted[2:].view(np.int32))
+        nothing = Slices(start=starts, upper=none, column_start=starts, values=cupy.empty(0, dtype), columns=none)
+        return nothing, cupy.empty((0, part.sections), dtype=np.int32), 0
+    found = shapes or measured(part, dtype, source, of_rows, *more, runs=runs, order=order)
+    length, size = (int(number) for number in found.counted[:2])
+    bad, widest = (int(number) for number in found.counted[2:].view(np.int32))
     checked_width(widest, part.widest)
     if length >= 2**32:  # `Header` in slices.cuh counts columns in 32 bits
         raise ValueError(f"a chunk of {int(of_rows[2])} rows has too many entries for one GPU: cut the grid further")
     values, columns = cupy.empty(size, dtype), cupy.empty(length, dtype=np.int32)
-    room = (found, np.int64(size), np.int64(length))
-    places = (*measured, start, column_start, values, columns, *room)
-    fill(*warps(count), (*head, *places, *last))
-    return Slices(start=start, upper=upper, column_start=column_start, values=values, columns=columns), ends, bad
+    room = (found.found, np.int64(size), np.int64(length))
+    places = (found.ends, found.runs, found.start, found.column_start, values, columns, *room)
+    _, fill = _of_part(part, dtype)
+    fill(*warps(count), (*source, *of_rows, *places, *_ordered(part, order)))
+    made = Slices(start=found.start, upper=found.upper, column_start=found.column_start, values=values, columns=columns)
+    return made, found.ends, bad
+
+
+def _ordered(part: SlicePart, order: Array | None) -> tuple[Any, ...]:
+    """The order in which a part's kernels visit slices, if they are told."""
+    return (np.uintp(0) if order is None else order,) if part.ordered else ()
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,8 @@ def test_a_row_without_a_diagonal_is_refused_again() -> None:
 
 
 def test_what_a_cut_tells_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that neighbors read, numbers around a chunk, rows that read a halo: each took ten launches a level."""
-    from dsolver.kernels.cuda.sell.assembly import assembly
+    """Rows that neighbors read, numbers around a chunk, rows that read a halo, shapes: ten launches a level each."""
+    from dsolver.kernels.cuda.sell.assembly import assembly, slices
 
     backend, partition = kernels.load("cuda"), Partition((18, 4, 5), (2, 1, 1))
     weights = backend.asarray(np.random.default_rng(0).uniform(1.0, 2.0, 27 * partition[1].box.points))
@@ -81,17 +82,20 @@ def test_what_a_cut_tells_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def made() -> list[Any]:
         layout = colored_layout(backend, partition, partition[1].box, BOX_OFFSETS)
         rows = stencil_rows(backend, partition, 1, BOX_OFFSETS, weights)
-        ghost = backend.format("sell").halo_matrix(layout, rows)
+        sell = backend.format("sell")
+        ghost, product = sell.halo_matrix(layout, rows), sell.product(layout, layout, rows, in_order=True)
+        parts = [getattr(of.slices, name) for of in (ghost, product) for name in ("upper", "values", "columns")]
         sent = halo_layout(backend, layout, partition, 1, BOX_OFFSETS)
-        return [rows.numbering, ghost.boundary, ghost.slices.values, ghost.slices.columns, sent.send_rows]
+        return [rows.numbering, ghost.boundary, *parts, sent.send_rows]
 
     first = made()
     with monkeypatch.context() as patched:
         patched.setattr(LayoutSetup, "kept", lambda *given: given[-1]())
         patched.setattr(type(backend.layouts), "kept", LayoutSetup.kept)
         expected = made()
-    for where, name in ((Partition, "halo_plan"), (numbering, "with_halo"), (assembly, "_boundary")):
-        monkeypatch.setattr(where, name, None)
+    made_once = (Partition, "halo_plan"), (numbering, "with_halo"), (assembly, "_boundary"), (slices, "measured")
+    for where, name in made_once:
+        monkeypatch.setattr(where, name, partial(pytest.fail, f"{name} was called again"))
     for each in (first, made()):
         for found, other in zip(each, expected, strict=True):
             np.testing.assert_array_equal(found.get(), other.get())
