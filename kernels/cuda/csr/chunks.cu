@@ -71,7 +71,7 @@ __device__ __forceinline__ real stretch(const real* product, int from, int to, i
 template <int LANES, typename Write>
 __device__ __forceinline__ void add_rows(const real* product, const unsigned short* ends, int count, Write write) {
     const int lane = threadIdx.x % LANES;
-    constexpr int AT_ONCE = THREADS / LANES, OF_WARP = SLICE / LANES;
+    constexpr int AT_ONCE = THREADS / LANES;
     for (int begin = 0; begin < count; begin += AT_ONCE) {
         const int j = begin + threadIdx.x / LANES;
         const bool there = j < count;

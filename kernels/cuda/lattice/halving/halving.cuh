@@ -7,8 +7,6 @@
 
 constexpr int CORNERS = 8;
 
-__device__ constexpr int absolute(int value) { return value < 0 ? -value : value; }
-
 // Entries that rows have, a bit for each of 27: of stars, of all, and of stars that were made coarser along one axis.
 constexpr unsigned STAR = 0x417410u, BOX = 0x7ffffffu, SLAB_X = 0xe3fe38u, SLAB_Y = 0x24bfe92u, SLAB_Z = 0x2e974bau;
 

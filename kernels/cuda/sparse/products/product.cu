@@ -10,7 +10,6 @@
 #include "sparse/stages/stage.cuh"
 #include "sparse/stages/rooms.cuh"
 
-constexpr int MOST_THREADS = 256;   // of a block
 constexpr int LENGTH_SHIFT = 40;
 constexpr long long MOST_LENGTH = (1 << 23) - 1;   // a row of B that is longer fills any table anyway
 
