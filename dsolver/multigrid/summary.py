@@ -94,6 +94,8 @@ def summary_of(level: Level) -> LevelSummary:
     engine = level.engine.lowered("float64")  # sums are made in it
     transfer = () if level.transfer is None else (level.transfer.chunks,)
     stored, moved = engine.sums(engine.per_chunk(_sizes, level.chunks, *transfer))
+    if level.complex_part is not None and level.complex_part.imaginary is not None:
+        stored += engine.sums(engine.per_chunk(_sizes, level.complex_part.imaginary))[0]
     if level.entries is None:
         entries: float = _lattice_entries(level)
     else:

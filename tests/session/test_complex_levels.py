@@ -107,6 +107,17 @@ def test_levels_in_float32_and_several_right_hand_sides() -> None:
     assert np.array_equal(found.x[..., 0], double.x)
 
 
+def test_both_parts_of_levels_are_counted() -> None:
+    found = {}
+    for a in (L, A):
+        with dsolver.Solver(a, M=FEW, device="cpu") as solver:
+            found[a.dtype.kind] = solver.hierarchy.levels
+    for real, both in zip(found["f"][1:-1], found["c"][1:-1], strict=False):
+        assert both.matrix_bytes / both.entries > 1.6 * real.matrix_bytes / real.entries
+    sizes = [dsolver.estimate(a, M="amg", device="cpu").workers[0].matrices for a in (L, A)]
+    assert sizes[1] > sizes[0]
+
+
 def test_m_is_symmetric() -> None:
     with dsolver.Solver(A, M=FEW, device="cpu") as solver:
         m, x, y = solver.aspreconditioner(), right(1), right(2)

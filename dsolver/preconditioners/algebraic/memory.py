@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dsolver.distributed.forecast import I32, Part
+from dsolver.distributed.forecast import F64, I32, Part
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.methods import MOST, Aggregation, CoarsePoints, Method
 from dsolver.multigrid.algebraic.setup import LATE
@@ -43,12 +43,13 @@ def of_levels(part: Part, method: Method, *, chebyshev: bool) -> Forecast:
         kind, width = 1, AGGREGATES * method.vectors
     else:
         kind, width = AIR, MOST
-    coarse = (COMPLEXITY[kind] - 1.0) * a.entries * (value + I32)
+    both = 1 + (isinstance(part.problem, MatrixProblem) and part.problem.quadrant is not None)  # parts of each level
+    coarse = both * (COMPLEXITY[kind] - 1.0) * a.entries * (value + I32)
     transfers = 2 * width * a.rows * (value + I32)
     vectors = value * (3 + 5 * (GRIDS[kind] - 1.0)) * a.size
     products = 4 if chebyshev else 3 if kind == AIR else 2
     swept = 0 if chebyshev else 2 * COMPLEXITY[kind] * a.halo_matrix  # `SweptGhosts`
-    passes = products * (a.stored(value) + coarse) + transfers
+    passes = products * (both * a.stored(value) + coarse) + transfers
     row, late, entry, alone = SETUP_ROW, SETUP_ROW, SETUP_ENTRY, len(part.partition) == 1
     if isinstance(part.problem, MatrixProblem) and isinstance(method, CoarsePoints) and part.cuda and alone:
         row, late, entry = SETUP_ON_GPU
@@ -60,7 +61,7 @@ def of_levels(part: Part, method: Method, *, chebyshev: bool) -> Forecast:
         levels=(a,),
         exact=part.exact(a, shared=part.problem.lattice),
         vectors=int(vectors),
-        shared=int(coarse + transfers + swept),
+        shared=int(coarse + transfers + swept + (both * a.stored(value) if both > 1 and value < F64 else 0)),
         rows=int(setup),  # of all chunks of a worker at once
         temporary=0,
         moved=int(passes + 14 * value * GRIDS[kind] * a.rows),
