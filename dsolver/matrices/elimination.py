@@ -30,7 +30,7 @@ class Elimination:
     def __init__(self, rows: Any, *, mirrored: bool) -> None:
         self._rows, self._mirrored = rows, mirrored
         self._found: Fill | None = None
-        self._beyond: list[Fill] = []
+        self._least = Fill(entries=0.0, products=0.0)
 
     @property
     def entries(self) -> int:
@@ -42,14 +42,16 @@ class Elimination:
         full = full_fill(self._rows.shape[0])
         if self._found is None and self._rows.shape[0] <= SMALL:
             self._found = full
-        if self._found is None and self.entries <= most.entries and not any(most.within(b) for b in self._beyond):
+        if self._found is None and self.entries <= most.entries and self._least.within(most):
             bound = Fill(entries=min(most.entries, NARROW, FULL * full.entries), products=most.products)
             if (narrow := self.narrow(bound)) is not None:
                 return narrow
             near = most.within(LAST) and most.products >= NEARLY * LAST.products
-            counted = LAST if near else most
-            self._found = fill_of(on_host(self._rows), counted, mirrored=self._mirrored)
-            self._beyond.append(counted)
+            counted = fill_of(on_host(self._rows), LAST if near else most, mirrored=self._mirrored)
+            if counted.more:
+                self._least = counted
+            else:
+                self._found = counted
         return self._found if self._found is not None and self._found.within(most) else None
 
     def narrow(self, most: Fill) -> Fill | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
 from operator import index
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.checked import RowsOnGpu, backend_of, checked, on_host
@@ -14,12 +14,16 @@ from dsolver.matrices.chunks.plan import by_entries, grouped, in_parts
 from dsolver.matrices.complex.parts import is_complex
 from dsolver.matrices.complex.problem import problem_of_complex
 from dsolver.matrices.lattice_matrix import on_lattice
+from dsolver.matrices.nodes import MOST, unknowns_of_nodes
 from dsolver.matrices.null_vectors import near_null, orthonormal, to_host
 from dsolver.matrices.problem import Formats, MatrixProblem, Order, PartitionName
 from dsolver.matrices.properties import asymmetry, check_rows, problem_of, zeros
 from dsolver.matrices.sent import EntriesOnGpu
 from dsolver.matrices.solved_matrix import solved_matrix, with_all_rows
 from dsolver.problems.problem import Problem, no_matrix
+
+MANY: Final = 3000
+"""Rows from which on unknowns of nodes are looked for: below, factors take less time than levels do."""
 
 
 def matrix(
@@ -70,7 +74,8 @@ def matrix(
             (``M="amg"``, which takes it then): `dsolver.rigid_body_modes` for an elastic body. By default
             `nullspace`, or constants of each unknown of a node. Arrays of CuPy stay on their GPU where A does.
         block_size: unknowns of a node, such as three displacements: so many rows, one after the other, belong to one
-            node and to one chunk. By default the rows of A's blocks if it is in BSR format, else 1.
+            node and to one chunk. By default the rows of A's blocks if it is in BSR format; else what the pattern of
+            its rows tells where A is symmetric and not elliptic, and the rows of chunks are not given.
         symmetric: whether A counts as symmetric. By default it does where mirrored entries differ by no more than
             rounding leaves, in float32, too: then (A + Aᵀ)/2 is solved with, until the residual of A itself is small,
             and `Solution.notes` tell the difference. True: however much they differ. False: only where they are equal.
@@ -115,6 +120,8 @@ def matrix(
     rows, look, notes = with_all_rows(rows, look)
     solved = solved_matrix(rows, look, symmetric)
     whole = problem_of(replace(solved, notes=(*notes, *solved.notes)), name, order=order, formats=formats, block=block)
+    if block == 1 and block_size is None and isinstance(partition, str):
+        whole = replace(whole, block=_found_block(whole, chunks))
     return _partitioned(_with_vectors(whole, nullspace, near_nullspace), chunks, partition)
 
 
@@ -204,6 +211,16 @@ def _block_of(A: Any) -> int:
     """Rows of the square blocks of a matrix in BSR format; 1 for any other."""
     rows, columns = getattr(A, "blocksize", (1, 1))
     return int(rows) if rows == columns else 1
+
+
+def _found_block(whole: MatrixProblem, chunks: Any) -> int:
+    """Unknowns of a node of a symmetric matrix that is not elliptic, as that of an elastic body is; else 1.
+
+    Elliptic rows have coarse points of their own, which serve them better than nodes do.
+    """
+    few = chunks is None or (isinstance(chunks, Integral) and int(chunks) * MOST <= whole.grid[0])
+    other = whole.asymmetry or whole.hollow or whole.indefinite or whole.elliptic or whole.dominant
+    return unknowns_of_nodes(whole.matrix) if few and not other and whole.grid[0] >= MANY else 1
 
 
 def _checked_block(size: Any, rows: int) -> int:

@@ -50,7 +50,7 @@ class MatrixProblem(Problem):
         negative: rows of which it is known that their diagonal is not positive.
         dominant: whether the diagonal is known to be positive, and far more than the rest of its row in the mean.
         dominated: whether A is known to be symmetric, and the diagonal more than the rest in each row, too.
-        hubs: whether few rows are known to be far longer than the others.
+        hubs: whether few rows are known to be far longer than the others, or most rows to be a few steps apart.
         given: the matrix whose residuals count where `matrix` has other entries: see
             `dsolver.matrices.solved_matrix`; None where it has not.
         given_senders: as `senders`, of `given`.

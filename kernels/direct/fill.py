@@ -27,6 +27,7 @@ class Fill:
 
     entries: float  # of both, their diagonals once; of all places where they are nearly full
     products: float  # multiplications that make them; of all places those of sparse factors that take as long
+    more: bool = False  # whether counting ended here, and both are more than that
 
     def within(self, most: Fill) -> bool:
         """Whether neither is beyond a bound."""
@@ -48,8 +49,11 @@ ANY: Final = Fill(entries=math.inf, products=math.inf)
 """Fill without a bound."""
 
 
-def fill_of(rows: Any, most: Fill = ANY, *, mirrored: bool = False) -> Fill | None:
-    """The fill of a SciPy CSR array; None where it is beyond a bound; mirrored: (i, j) is known to come with (j, i)."""
+def fill_of(rows: Any, most: Fill = ANY, *, mirrored: bool = False) -> Fill:
+    """The fill of a SciPy CSR array; beyond a bound it is counted no further, and there may be `Fill.more`.
+
+    `mirrored`: (i, j) is known to come with (j, i).
+    """
     from scipy.sparse import csr_array
 
     size = rows.shape[0]
@@ -62,9 +66,7 @@ def fill_of(rows: Any, most: Fill = ANY, *, mirrored: bool = False) -> Fill | No
     bounds = (min(most.entries, 2.0**62) - size) / 2.0, most.products * (LAPACK if full.within(most) else 1.0)
     start, columns, weights = merged(start, columns)
     below, squares, done = eliminated(start, columns, weights, *bounds, max(16.0, DENSE * math.sqrt(size)))
-    if not done:
-        return None
     found = Fill(entries=2.0 * below + size, products=squares)
-    if found.entries >= FULL * full.entries and full.products < found.products:
-        found = full
-    return found if found.within(most) else None
+    if not done:
+        return Fill(entries=found.entries, products=min(squares, full.products), more=True)
+    return full if found.entries >= FULL * full.entries and full.products < found.products else found

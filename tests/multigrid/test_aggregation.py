@@ -18,6 +18,7 @@ from dsolver.kernels.cpu.amg.aggregation.roots import words
 from dsolver.kernels.cpu.amg.aggregation.tentative import orthonormal_blocks
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
+from dsolver.matrices.nodes import unknowns_of_nodes
 from dsolver.preconditioners import Algebraic
 from dsolver.program.spec import SolveSpec
 from tests.multigrid.hierarchies import hierarchy_of_matrix, transfers
@@ -184,6 +185,39 @@ def test_rigid_body_modes_halve_the_iterations_of_elasticity() -> None:
     assert abs(iterations(dsolver.matrix(a, partition=shuffled, **told)) - found) <= 2
     w = Algebraic(coarsening="aggregation", cycle="W", coarse_rows=20)
     assert iterations(dsolver.matrix(a, **told), w) <= found
+
+
+def found_nodes(a: Any, **options: Any) -> int:
+    """Unknowns of a node that `dsolver.matrix` finds."""
+    problem: Any = dsolver.matrix(a, **options)
+    return int(problem.block)
+
+
+def test_nodes_are_found_in_the_pattern_of_a_matrix_that_is_not_elliptic() -> None:
+    a, _ = sheet(41)
+    assert found_nodes(a) == 2
+    assert found_nodes(a, chunks=3, order="rcm") == 2
+    some = sp.triu(a, 1).tocoo()
+    kept = np.random.default_rng(0).random(some.nnz) > 0.04
+    some = sp.coo_array((some.data[kept], (some.row[kept], some.col[kept])), shape=a.shape)
+    assert found_nodes(sp.csr_array(some + some.T + sp.diags_array(a.diagonal()))) == 2, "zeros left out"
+    held = sp.diags_array((np.arange(a.shape[0]) >= 120).astype(float))
+    assert found_nodes(sp.csr_array(held @ a + sp.eye_array(a.shape[0]) - held)) == 2, "rows that are held"
+    beams = sp.csr_array(sp.kron(a, np.eye(3) + 0.3))
+    assert unknowns_of_nodes(beams) == 6
+
+    n = 60
+    line = sp.diags_array([-np.ones(n - 1), 2.0 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1])
+    plane = sp.csr_array(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))
+    assert found_nodes(sp.csr_array(plane @ plane)) == 1, "a plate"
+    assert found_nodes(sp.csr_array(sp.kron(plane, np.eye(2) + 0.1))) == 1, "elliptic"
+    assert found_nodes(a, chunks=(1, a.shape[0] - 1)) == 1, "rows of chunks are given"
+    assert found_nodes(a, block_size=1) == 1
+
+    b = np.random.default_rng(0).standard_normal(a.shape[0])
+    found, alone = (dsolver.solve(p, b, M="amg", device="cpu") for p in (a, dsolver.matrix(a, block_size=1)))
+    assert found.converged
+    assert found.iterations < 0.7 * alone.iterations
 
 
 def test_free_bodies() -> None:

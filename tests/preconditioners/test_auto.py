@@ -224,6 +224,23 @@ def test_few_long_rows_get_jacobi(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_costly")
+def test_graphs_without_distances_get_jacobi_and_meshes_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "MANY", 1000)
+    ends = np.random.default_rng(0).integers(0, 3000, (2, 12_000))
+    links = sp.coo_array((np.ones(12_000) * (ends[0] != ends[1]), tuple(ends)), shape=(3000, 3000)).tocsr()
+    links = links + links.T
+    graph = sp.csr_array(sp.diags_array(np.asarray(links.sum(axis=1)).ravel() + 0.01) - links)
+    assert taken(graph) == Jacobi()
+    solution = dsolver.solve(graph, RNG.standard_normal(3000), device="cpu")
+    assert solution.converged
+    assert solution.iterations <= 60
+    line = sp.diags_array([np.ones(13), np.ones(14), np.ones(13)], offsets=[-1, 0, 1])
+    near = sp.csr_array(sp.kron(sp.kron(line, line), line))
+    box = sp.diags_array(near.sum(axis=1) + 0.01) - near
+    assert taken(sp.csr_array(box)) == Algebraic(), "27 points"
+
+
+@pytest.mark.usefixtures("_costly")
 def test_what_is_definite_and_not_elliptic_goes_on_with_algebraic_multigrid() -> None:
     a = sp.csr_array(laplacian(60, shift=0.01) @ laplacian(60, shift=0.01))
     b = RNG.standard_normal(3600)
@@ -277,7 +294,6 @@ def test_on_cpus_factors_need_not_be_cheap_where_they_cost_less_than_iterations_
 def test_more_factors_are_made_at_once_by_a_library_that_is_quicker(monkeypatch: pytest.MonkeyPatch) -> None:
     plate = sp.csr_array(laplacian(90) @ laplacian(90))
     fill = fill_of(plate, mirrored=True)
-    assert fill is not None
     monkeypatch.setattr(choice, "INSTEAD", int(0.7 * fill.products / plate.nnz))
     asked: list[int] = []
     for library, m in (("superlu", "chebyshev"), ("pardiso", "direct")):

@@ -20,6 +20,8 @@ from dsolver.kernels.direct import factors, lapack, libraries, scaling
 from dsolver.kernels.direct.fill import Fill, fill_of, full_fill
 from dsolver.kernels.direct.libraries import LIBRARIES, fits
 from dsolver.kernels.formats.csr import Csr, of_entries
+from dsolver.matrices import elimination
+from dsolver.matrices.elimination import Elimination
 from dsolver.preconditioners import Direct
 from dsolver.preconditioners.direct import choice, preconditioner
 from dsolver.session.follower import ATTAINED
@@ -306,13 +308,18 @@ def test_factors_are_not_tried_where_rounding_makes_the_residual() -> None:
 
 def test_fill_is_that_of_the_library() -> None:
     found = fill_of(LAPLACE)
-    assert found is not None
     made = scipy.sparse.linalg.splu(
         sp.csc_array(LAPLACE), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )
     assert found.entries == pytest.approx(made.nnz, rel=0.25)
-    assert fill_of(LAPLACE, Fill(entries=found.entries - 1, products=found.products)) is None
-    assert fill_of(LAPLACE, Fill(entries=found.entries, products=found.products - 1)) is None
+    for most in (
+        Fill(entries=found.entries - 1, products=found.products),
+        Fill(entries=found.entries, products=found.products - 1),
+    ):
+        least = fill_of(LAPLACE, most)
+        assert not least.within(most)
+        assert least.within(found)
+    assert fill_of(LAPLACE, Fill(entries=found.entries / 2, products=found.products)).more
     assert fill_of(LAPLACE, found, mirrored=True) == found
     corner = np.eye(40)
     corner[30:, 30:] = 1.0
@@ -324,6 +331,27 @@ def test_fill_is_that_of_the_library() -> None:
     nodes[7, 10] = 0.0
     nodes.eliminate_zeros()
     assert fill_of(nodes, mirrored=False) == fill_of(sp.csr_array(sp.kron(chain, np.ones((3, 3)))))
+
+
+def test_fill_beyond_a_bound_is_not_counted_again_for_what_is_known_to_be_beyond(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted: list[Fill] = []
+
+    def counting(rows: Any, most: Fill, **more: Any) -> Fill:
+        counted.append(most)
+        return fill_of(rows, most, **more)
+
+    monkeypatch.setattr(elimination, "fill_of", counting)
+    monkeypatch.setattr(elimination, "NARROW", 0.0)
+    found = Elimination(LAPLACE, mirrored=True)
+    whole = fill_of(LAPLACE)
+    few = Fill(entries=whole.entries, products=whole.products / 4)
+    assert found.within(few) is None
+    assert found.within(Fill(entries=10 * whole.entries, products=whole.products / 8)) is None, "more entries alone"
+    assert counted == [few]
+    assert found.within(whole) == whole
+    assert counted == [few, whole]
 
 
 def test_what_memory_cannot_hold_is_refused_before(monkeypatch: pytest.MonkeyPatch) -> None:
