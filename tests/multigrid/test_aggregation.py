@@ -220,6 +220,13 @@ def test_nodes_are_found_in_the_pattern_of_a_matrix_that_is_not_elliptic() -> No
     assert found.iterations < 0.7 * alone.iterations
 
 
+@pytest.mark.gpu
+def test_a_gpu_finds_the_same_nodes() -> None:
+    a, _ = sheet(41)
+    assert found_nodes(a, device="cuda") == 2
+    assert found_nodes(a[1:-1, 1:-1], device="cuda") == found_nodes(a[1:-1, 1:-1]) == 1
+
+
 def test_free_bodies() -> None:
     a, told = elastic(20, clamped=False)
     modes = told["near_nullspace"]
