@@ -153,6 +153,8 @@ TIMES = _kernel("times", reads="d s", writes="t")
 """t = d s, item by item, for each column of s, with columns side by side as of `COMBINE`."""
 LESS_MEANS = _kernel("less_means", reads="members totals sizes", updates="x")
 """x -= total / size of each place's group, times its weight; members: `GroupedPlaces`, and the others in float64."""
+LESS_MEANS_GOING_ON = _kernel("less_means_going_on", reads="members totals sizes rz pAp rr limit ceiling", updates="x")
+"""`LESS_MEANS` while limit < rr <= ceiling and unless broken down, as of `UPDATE_X_R`: what has ended stays."""
 UPDATE_P = _kernel("update_p", reads="z rz rz_old pAp", updates="p")
 """Unless broken down: p = z + (rz/rz_old) p. pAp is that of the p before."""
 UPDATE_X_R = _kernel("update_x_r", reads="p Ap rz pAp rr limit ceiling", updates="x r", writes="dot")

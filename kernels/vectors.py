@@ -17,6 +17,7 @@ from dsolver.kernels.host_scalars import (
     quotient,
     rotation,
     settle,
+    sound,
     unscale,
 )
 from dsolver.kernels.reductions import GroupedPlaces, tree_sum
@@ -94,6 +95,21 @@ class Vectors(Kernels, ABC):
         means = (totals / sizes)[members.groups.of]
         places = slice(None) if members.places is None else members.places
         x[places] -= means if members.weights is None else means * members.weights
+
+    def less_means_going_on(
+        self,
+        members: GroupedPlaces,
+        totals: Array,
+        sizes: Array,
+        rz: Array,
+        pap: Array,
+        rr: Array,
+        limit: Array,
+        ceiling: Array,
+        x: Array,
+    ) -> None:
+        if limit[0] < rr[0] <= ceiling[0] and sound(rz, pap):
+            self.less_means(members, totals, sizes, x)
 
     def total(self, parts: Array, total: Array) -> None:
         total[0] = tree_sum(parts.tolist())

@@ -8,9 +8,9 @@ import numpy as np
 
 from dsolver.discretize.closed_regions import ClosedRegions, endless_alone
 from dsolver.distributed.nullspace import CONSISTENT, Inconsistency, NullSpace, dots, share
-from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.grid.box import Triple
-from dsolver.kernels.contract import LESS_MEANS
+from dsolver.kernels.contract import LESS_MEANS, LESS_MEANS_GOING_ON
 
 
 @final
@@ -43,6 +43,16 @@ class RegionConstants(NullSpace):
     def balance(self, r: Field) -> None:
         """As in `NullSpace`."""
         self._engine.run(LESS_MEANS, self._cells, self._regions.sums(self._cells, r), self._sizes, r)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether `balance` waits for nothing: regions go on in no other chunk."""
+        return len(self._engine.partition) == 1
+
+    def balance_going_on(self, r: Field, guards: tuple[Scalar, ...]) -> None:
+        """`balance` unless iterations have ended, as guards tell: see the contract's `LESS_MEANS_GOING_ON`."""
+        sums = self._regions.sums(self._cells, r)
+        self._engine.run(LESS_MEANS_GOING_ON, self._cells, sums, self._sizes, *guards, r)
 
     def centered(self, x: Field) -> Field:
         """As in `NullSpace`."""

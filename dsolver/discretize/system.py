@@ -14,7 +14,7 @@ from dsolver.discretize.region_nullspace import RegionConstants
 from dsolver.discretize.unfixed import unfixed
 from dsolver.distributed.loaded_rows import LoadedRows, chunk_matrix
 from dsolver.distributed.nullspace import Constants, Inconsistency, NullSpace, NullVectors
-from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, WAXPBY
@@ -227,6 +227,16 @@ class System:
         """Remove from a residual its part along the null space, which rounding leaves: see `NullSpace`."""
         if self._null_space is not None:
             self._null_space.balance(r)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether `balance_going_on` serves."""
+        return isinstance(self._null_space, RegionConstants) and self._null_space.quiet
+
+    def balance_going_on(self, r: Field, guards: tuple[Scalar, ...]) -> None:
+        """`balance` while iterations go on: see `RegionConstants`."""
+        assert isinstance(self._null_space, RegionConstants)
+        self._null_space.balance_going_on(r, guards)
 
     @property
     def null_vectors(self) -> Sequence[Field]:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar, final
+from types import MappingProxyType
+from typing import Any, Final, Self, TypeVar, final
 
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
@@ -26,6 +27,9 @@ from dsolver.kernels.reductions import tree_sum
 from dsolver.monitor.spans import Span
 
 T = TypeVar("T")
+
+NOTHING: Final[Mapping[int, Callable[[], None]]] = MappingProxyType({})
+"""Nothing to be run between steps."""
 
 Message = tuple[Any, ...]
 """Arrays (n,) of a device that a chunk sends to another: see `Engine.deliver`."""
@@ -313,6 +317,7 @@ class Engine(ABC):
         *,
         measured: bool = False,  # the last one is measured; see `spans`. An engine may need a repetition before.
         ready: bool = False,  # nothing is made when the step runs for the first time, so that it may be recorded before
+        between: Mapping[int, Callable[[], None]] = NOTHING,  # what is run behind some of them, by how many these are
     ) -> list[tuple[float, ...]]:
         """The values of the watched scalars after each of so many steps, which are run.
 

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar, final
 
 import numpy as np
 
-from dsolver.engines.base import Engine, Field, Operand, PartialSums, PerChunk, Scalar
+from dsolver.engines.base import NOTHING, Engine, Field, Operand, PartialSums, PerChunk, Scalar
 from dsolver.engines.complex_handles import PARTS, ComplexField, ComplexPerChunk, ComplexScalar, part_of, parts_of_all
 from dsolver.errors import check_block
 from dsolver.kernels import Backend
@@ -205,8 +205,9 @@ class ComplexEngine(Engine):
         *,
         measured: bool = False,
         ready: bool = False,
+        between: Mapping[int, Callable[[], None]] = NOTHING,
     ) -> list[tuple[float, ...]]:
-        return self.real.repeat(step, times, parts_of_all(watch), measured=measured, ready=ready)
+        return self.real.repeat(step, times, parts_of_all(watch), measured=measured, ready=ready, between=between)
 
     def add_turned(self, sign: float, x: Any, y: Any) -> None:
         """y += sign i x."""

@@ -96,6 +96,11 @@ class ConjugateGradient(KrylovMethod):
         engine.assign(self._rz_old, self.rz)
 
     @property
+    def guards(self) -> tuple[Scalar, ...]:
+        """As of `KrylovMethod`."""
+        return self.rz, self.pap, self.rr, self._limit, self._ceiling
+
+    @property
     def ready(self) -> bool:
         """Whether M makes nothing when it is applied for the first time, so that it may be recorded before it has run.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from dsolver.engines.base import Engine, Field, PerChunk, Scalar, StepInParts
+from dsolver.engines.base import NOTHING, Engine, Field, PerChunk, Scalar, StepInParts
 from dsolver.kernels.contract import AXPBY, WAXPBY
 from dsolver.krylov.method import FEW, KrylovMethod
 
@@ -78,7 +78,14 @@ class GeneralizedMinimalResidual(KrylovMethod):
         self._small, self._ran = HessenbergLeastSquares(0.0), False  # A and M may be others than in the last solve
         self._length = self._first
 
-    def advance(self, steps: int, *, recorded: bool, measured: bool) -> Sequence[tuple[float, ...]]:
+    def advance(
+        self,
+        steps: int,
+        *,
+        recorded: bool,
+        measured: bool,
+        between: Mapping[int, Callable[[], None]] = NOTHING,
+    ) -> Sequence[tuple[float, ...]]:
         """(r . r, health) after each of so many iterations, or of fewer where the last of them ends the solve."""
         samples: list[tuple[float, ...]] = []
         for index in range(steps):
@@ -94,6 +101,8 @@ class GeneralizedMinimalResidual(KrylovMethod):
             if not sound or norm * norm <= self._goal or not math.isfinite(norm):
                 break
             self._set((self._scale, 1.0 / length if length else 0.0))
+            if index + 1 in between:
+                between[index + 1]()
         return samples
 
     def _restart(self) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, Protocol, Self
 
-from dsolver.engines.base import Engine, Field, PartialSums, PerChunk, Scalar
+from dsolver.engines.base import NOTHING, Engine, Field, PartialSums, PerChunk, Scalar
 from dsolver.kernels.contract import AXPBY, LOAD, QUOTIENT, WAXPBY
 
 DIVERGED: Final = 1e10
@@ -118,16 +118,33 @@ class KrylovMethod(ABC):
         self._set((self._limit, limit), (self._ceiling, DIVERGED * DIVERGED * rr))
         self._begin()
 
-    def advance(self, steps: int, *, recorded: bool, measured: bool) -> Sequence[tuple[float, ...]]:
-        """(r . r, *watched) of every column after each of so many steps, or fewer; the last may be measured."""
+    @property
+    def guards(self) -> tuple[Scalar, ...]:
+        """Arguments of the contract's `LESS_MEANS_GOING_ON` that tell whether the last step changed x; () for none."""
+        return ()
+
+    def advance(
+        self,
+        steps: int,
+        *,
+        recorded: bool,
+        measured: bool,
+        between: Mapping[int, Callable[[], None]] = NOTHING,
+    ) -> Sequence[tuple[float, ...]]:
+        """(r . r, *watched) of every column after each of so many steps, or fewer; the last may be measured.
+
+        `between`: as of `Engine.repeat`.
+        """
         engine, watched = self._engine, (self.rr, *self.watched)
         if recorded:
             ready = self.ready and engine.partition.domain.points <= FEW
-            return engine.repeat(self.step, steps, watched, measured=measured, ready=ready)
+            return engine.repeat(self.step, steps, watched, measured=measured, ready=ready, between=between)
         samples = []
-        for _ in range(steps):
+        for number in range(1, steps + 1):
             self.step()
             samples.append(engine.read(*watched))
+            if number in between:
+                between[number]()
         return samples
 
     def record(self) -> None:

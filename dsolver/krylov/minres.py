@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, final
 
-from dsolver.engines.base import Engine, Field, PerChunk, Scalar
+from dsolver.engines.base import NOTHING, Engine, Field, PerChunk, Scalar
 from dsolver.kernels.contract import AXPBY, ROTATION
 from dsolver.krylov.method import KrylovMethod
 
@@ -42,14 +42,21 @@ class MinimalResidual(KrylovMethod):
     def _begin(self) -> None:
         self._fresh = True
 
-    def advance(self, steps: int, *, recorded: bool, measured: bool) -> Sequence[tuple[float, ...]]:
+    def advance(
+        self,
+        steps: int,
+        *,
+        recorded: bool,
+        measured: bool,
+        between: Mapping[int, Callable[[], None]] = NOTHING,
+    ) -> Sequence[tuple[float, ...]]:
         """See `KrylovMethod.advance`. An M that is not positive definite is told of in the first."""
         if self._fresh:
             square = self._first()
             if not square > 0.0:
                 return [(*self._engine.read(self.rr), square, 1.0)]
             self._fresh = False
-        return super().advance(steps, recorded=recorded, measured=measured)
+        return super().advance(steps, recorded=recorded, measured=measured, between=between)
 
     def step(self) -> None:
         """One iteration."""

@@ -101,7 +101,11 @@ class Loop:
             self._columns.each[number].freeze()
         self._frozen |= waiting
         began = time.perf_counter()
-        samples = self._columns.advance(min(request.steps for request in going.values()), measured)
+        steps, balances = min(request.steps for request in going.values()), dict[int, list[int]]()
+        for number, request in going.items():
+            for after in request.balances:
+                balances.setdefault(after, []).append(number)
+        samples = self._columns.advance(steps, measured, balances)
         seconds = self._columns.agreed_seconds(time.perf_counter() - began, len(samples))
         self._answer(going, {number: ([row[number] for row in samples], seconds) for number in going})
         return seconds

@@ -14,6 +14,7 @@ from scipy import ndimage
 
 import dsolver
 from dsolver import kernels
+from dsolver.discretize.region_nullspace import RegionConstants
 from dsolver.discretize.system import System
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.handles import items_of
@@ -492,3 +493,25 @@ def test_few_questions_are_asked_before_a_medium_with_pockets_is_set_up(monkeypa
     solution = solve(diffusion(mask.shape, 1.0, mask=mask, bc=THROUGH), f, M="auto", engine="reference")
     assert solution.closed_regions > 1
     assert asked.count("prepare") == 2
+
+
+def test_balance_as_iterations_go_on_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    mask, balanced = porous((10, 10, 10), 0.6), list[int]()
+    f = Regions(mask, THROUGH).balanced(noise(mask))
+    going_on = RegionConstants.balance_going_on
+
+    def counted(space: RegionConstants, *given: Any) -> None:
+        balanced.append(1)
+        going_on(space, *given)
+
+    monkeypatch.setattr(RegionConstants, "balance_going_on", counted)
+
+    def solved() -> Any:
+        return solve(diffusion(mask.shape, 1.0, mask=mask, bc=THROUGH), f, M="jacobi", engine="reference")
+
+    found = solved()
+    assert len(balanced) > 3
+    monkeypatch.setattr(RegionConstants, "quiet", False)
+    wanted = solved()
+    assert found.residuals == wanted.residuals
+    assert (found.x == wanted.x).all()

@@ -52,7 +52,16 @@ def test_items_of_a_vector_less_the_means_of_their_groups(name: str, groups: int
     vector = backend.asarray(x.copy())
     totals = backend.vectors.group_sums(members, vector)
     sizes = rng.uniform(1.0, 3.0, len(made.keys))
+    ended = vector.copy()
+    for going_on in (False, True):
+        guards = [1.0, 2.0, 0.5 if going_on else 0.2, 0.3, 0.5]  # rz, pAp, rr, limit, ceiling
+        on_device = [backend.asarray(np.array([each])) for each in guards]
+        backend.kernel("less_means_going_on")(members, totals, backend.asarray(sizes), *on_device, ended)
+        assert np.array_equal(backend.to_host(ended), x) != going_on
+    on_device[1] = backend.asarray(np.array([-2.0]))
+    backend.kernel("less_means_going_on")(members, totals, backend.asarray(sizes), *on_device, ended)
     backend.kernel("less_means")(members, totals, backend.asarray(sizes), vector)
+    assert np.array_equal(backend.to_host(ended), backend.to_host(vector)), "a method that has broken down"
     scale = np.ones(2 * groups) if weights is None else weights
     for number, key in enumerate(np.unique(keys)):
         within = np.flatnonzero(keys == key)

@@ -18,7 +18,8 @@ from dsolver.status import Status
 class Written:
     """A column whose residuals are written down, with a record of what it was asked between iterations."""
 
-    def __init__(self, norms: Sequence[float]) -> None:
+    def __init__(self, norms: Sequence[float], *, quiet: bool = False) -> None:
+        self.quiet, self.seconds = quiet, 1.0
         self.norms = iter(norms)
         self.asked: list[str] = []
         self.last = 0.0
@@ -44,9 +45,10 @@ class Written:
             match request:
                 case Start() | End():
                     answer = self.last = next(self.norms) if isinstance(request, Start) else self.last
-                case Advance(steps=count):
+                case Advance(steps=count, balances=balances):
+                    self.asked += [f"{count} steps", *(f"balance behind {number}" for number in balances)]
                     norms = [next(self.norms) for _ in range(count)]
-                    self.last, answer = norms[-1], ([(norm, 1.0) for norm in norms], 1.0)
+                    self.last, answer = norms[-1], ([(norm, 1.0) for norm in norms], self.seconds)
             try:
                 request = steps.send(answer)
             except StopIteration as end:
@@ -69,6 +71,25 @@ def test_the_largest_residual_on_the_way_tells_how_far_rounding_took_the_recursi
     asked = "".join(f"{word}, " for word in column.asked)
     assert ("true residual, balance" in asked) == singular
     assert ("balance" in asked) == singular
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_what_is_balanced_as_iterations_go_on_takes_no_look(quiet: bool) -> None:
+    """After 1, 3, 7, 15 iterations and so on either way."""
+    column = Written([1.0, *[0.5] * 40], quiet=quiet)
+    column.seconds = 1e-3  # so that supersteps are long
+    column.run(Control(limit=1e-9, b_norm=1.0, maxiter=40, singular=True))
+    done, ends, balanced = 0, [0], []
+    for asked in column.asked:
+        if asked == "balance":
+            balanced.append(done)
+        elif asked.endswith("steps"):
+            done += int(asked.split()[0])
+            ends.append(done)
+        elif asked.startswith("balance behind"):
+            balanced.append(ends[-2] + int(asked.split()[-1]))
+    assert balanced == [0, 1, 3, 7, 15, 31]
+    assert ({1, 3, 7, 15, 31} <= {*ends}) != quiet
 
 
 def test_a_residual_that_was_small_all_along_is_not_computed_anew() -> None:

@@ -35,7 +35,7 @@ class Written:
         self.frozen -= limits.keys()
         return {number: self.norms[number] for number in limits}
 
-    def advance(self, steps: int, measured: bool = False) -> list[list[tuple[float, float]]]:
+    def advance(self, steps: int, measured: bool = False, _: object = None) -> list[list[tuple[float, float]]]:
         self.calls.append(("advance", steps, measured))
         rows = []
         for _ in range(steps):

@@ -78,7 +78,7 @@ class Script:
         self.calls.append(("start", limits[0]))
         return {0: self._next(self.truths)}
 
-    def advance(self, steps: int, measured: bool = False) -> list[list[tuple[float, float]]]:
+    def advance(self, steps: int, measured: bool = False, _: object = None) -> list[list[tuple[float, float]]]:
         self.calls.append(("advance", steps, measured))
         return [[self._next(self.samples)] for _ in range(steps)]
 
@@ -503,7 +503,7 @@ class Drifting(Script):
         self.calls.append(("start", limits[0]))
         return {0: self.norm}
 
-    def advance(self, steps: int, measured: bool = False) -> list[list[tuple[float, float]]]:
+    def advance(self, steps: int, measured: bool = False, _: object = None) -> list[list[tuple[float, float]]]:
         self.calls.append(("advance", steps, measured))
         norms = [self.norm * self.rate**k for k in range(1, steps + 1)]
         self.norm = norms[-1]

@@ -57,7 +57,7 @@ class Recording:
     def __init__(self, _: Any) -> None:
         self.graphs: dict[Callable[[], None], object] = {}
 
-    def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Any], **__: bool) -> list[tuple[float, ...]]:
+    def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Any], **__: Any) -> list[tuple[float, ...]]:
         samples = []
         for _ in range(times):
             step()

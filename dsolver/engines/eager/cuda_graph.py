@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, final
 
@@ -13,7 +13,7 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.engines.base import StepInParts
+from dsolver.engines.base import NOTHING, StepInParts
 from dsolver.engines.eager.captured_graph import CapturedGraph
 from dsolver.engines.eager.cuda_timing import EventTimer
 from dsolver.engines.eager.timing import Timer
@@ -89,7 +89,14 @@ class GraphRecorder:
         self._refused: set[Callable[[], None]] = set()
 
     def repeat(
-        self, step: Callable[[], None], times: int, watch: Sequence[Any], *, measured: bool = False, ready: bool = False
+        self,
+        step: Callable[[], None],
+        times: int,
+        watch: Sequence[Any],
+        *,
+        measured: bool = False,
+        ready: bool = False,
+        between: Mapping[int, Callable[[], None]] = NOTHING,
     ) -> list[tuple[float, ...]]:
         """The values of the watched (1,) arrays after each of so many steps, of which the last may be measured.
 
@@ -104,6 +111,8 @@ class GraphRecorder:
             for part in parts:
                 self._run(part, timed=timed)
             watched.send(samples[index], self.stream)
+            if index + 1 in between:
+                between[index + 1]()
             self._keep(parts)
         self.wait()
         result = [watched.values(row) for row in samples]

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from typing import Any, Final, Self, TypeVar, final
 
-from dsolver.engines.base import Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
+from dsolver.engines.base import NOTHING, Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
 from dsolver.engines.eager.handles import (
     EagerField,
     EagerHalo,
@@ -331,6 +331,7 @@ class EagerEngine(Engine):
         *,
         measured: bool = False,
         ready: bool = False,
+        between: Mapping[int, Callable[[], None]] = NOTHING,
     ) -> list[tuple[float, ...]]:
         samples = []
         for index in range(times):
@@ -340,6 +341,8 @@ class EagerEngine(Engine):
             else:
                 step()
             samples.append(self.read(*watch))
+            if index + 1 in between:
+                between[index + 1]()
         return samples
 
     def broadcast(self, value: float) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from dsolver import kernels as backends
-from dsolver.engines.base import Field, PerChunk, Scalar
+from dsolver.engines.base import NOTHING, Field, PerChunk, Scalar
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.handles import EagerPerChunk
 from dsolver.engines.transport.base import Transport
@@ -53,13 +53,15 @@ class ResidentEngine(EagerEngine):
         *,
         measured: bool = False,
         ready: bool = False,
+        between: Mapping[int, Callable[[], None]] = NOTHING,
     ) -> list[tuple[float, ...]]:
         if self._recorder is None:
-            return super().repeat(step, times, watch, measured=measured)
+            return super().repeat(step, times, watch, measured=measured, between=between)
         self.transport.check()  # waits may all be too short to look
         if measured:
             self._recorder.instrument(step, self._timed_by)
-        samples = self._recorder.repeat(step, times, self.arrays_of(watch), measured=measured, ready=ready)
+        watched = self.arrays_of(watch)
+        samples = self._recorder.repeat(step, times, watched, measured=measured, ready=ready, between=between)
         self._timer_slot.spans = self._recorder.spans(step) if measured else []
         return samples
 

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from distributed import Client, Future
 
-from dsolver.engines.base import Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
+from dsolver.engines.base import NOTHING, Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
 from dsolver.engines.graph.handles import (
     GraphField,
     GraphHalo,
@@ -237,6 +237,7 @@ class GraphEngine(Engine):
         *,
         measured: bool = False,
         ready: bool = False,
+        between: Mapping[int, Callable[[], None]] = NOTHING,
     ) -> list[tuple[float, ...]]:
         samples: list[tuple[float, ...]] = []
         while len(samples) < times:
@@ -245,6 +246,8 @@ class GraphEngine(Engine):
                 before = next(self._graph.serials)
                 step()
                 watched.append(states(watch))
+                if (number := len(samples) + len(watched)) in between:
+                    between[number]()
             last = measured and len(samples) + len(watched) == times
             seen = self._graph.results.seen() if last else 0
             samples += self._graph.evaluate(watched)

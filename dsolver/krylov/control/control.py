@@ -239,7 +239,9 @@ class Control:
             if room == 0:
                 unsymmetric = self._giving_up.is_unsymmetric(column, self._norms, ended=True)
                 return Status.UNSYMMETRIC_M if unsymmetric else Status.MAX_ITERATIONS
-            samples, seconds = yield from asked(Advance(min(steps, room, self._to_look())))
+            steps = min(steps, room, self._to_look(column))
+            balances = () if self._balancing is None else self._balancing.within(steps, column, self._norms)
+            samples, seconds = yield from asked(Advance(steps, balances))
             status = yield from self._judged(samples)
             if status is not None or self._projects:
                 return status or self._giving_up.breakdown
@@ -253,11 +255,11 @@ class Control:
                 self._balancing.follow(column, self._norms)
             steps = self._supersteps.following(len(samples), seconds, self._norms)
 
-    def _to_look(self) -> int:
+    def _to_look(self, column: ColumnIterations) -> int:
         """Iterations until something is done that does not depend on how long supersteps are."""
         done = self._norms.done
         look = min(1 if self._projects else DRIFT_INTERVAL - done % DRIFT_INTERVAL, self._giving_up.to_look(done))
-        return int(look if self._balancing is None else min(look, self._balancing.at - done))
+        return int(look if self._balancing is None else min(look, self._balancing.to_look(column, self._norms)))
 
     def _drifted(self, column: ColumnIterations) -> bool:
         """In a long solve, take the true residual where the recursion is about to drift from it.

@@ -16,6 +16,10 @@ Sample = tuple[float, float]
 class ColumnIterations(Protocol):
     """Iterations for one right-hand side, and what can be asked between two of them."""
 
+    @property
+    def quiet(self) -> bool:
+        """Whether r is balanced as iterations go on, without a look at them."""
+
     def balance(self) -> None:
         """Take from the recursion's residual what rounding has left of a part that no x can reach."""
 
@@ -71,6 +75,7 @@ class Advance(Request[tuple[Sequence[Sample], float]]):
     """Iterations, so many or fewer. Answer: a sample of each, and the seconds that they took, the same on all ranks."""
 
     steps: int
+    balances: tuple[int, ...] = ()  # after how many of them r is balanced, where a column is `quiet`
 
 
 @final

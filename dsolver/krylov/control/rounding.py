@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final, final
 
 from dsolver.krylov.control.norms import ResidualNorms
@@ -47,8 +48,21 @@ class Balancing:
         self.at = norms.begun_at + 1
         column.balance()
 
+    def to_look(self, column: ColumnIterations, norms: ResidualNorms) -> float:
+        """Iterations until r is balanced between two supersteps."""
+        return math.inf if column.quiet else self.at - norms.done
+
+    def within(self, steps: int, column: ColumnIterations, norms: ResidualNorms) -> tuple[int, ...]:
+        """After how many of the next iterations r is balanced while they go on."""
+        found, at = [], self.at
+        while column.quiet and at <= norms.done + steps:
+            found.append(at - norms.done)
+            at += at - norms.begun_at + 1
+        return tuple(found)
+
     def follow(self, column: ColumnIterations, norms: ResidualNorms) -> None:
-        """Balance r if it is time."""
-        if norms.done == self.at:
-            column.balance()
-            self.at += norms.done - norms.begun_at + 1
+        """Balance r if it is time and that was not done."""
+        while self.at <= norms.done:
+            if not column.quiet:
+                column.balance()
+            self.at += self.at - norms.begun_at + 1

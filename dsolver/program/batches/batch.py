@@ -114,6 +114,7 @@ class Batch:
                 matrix_norm=norm,
                 asymmetry=distance,
                 projecting=projecting,
+                alone=self.width == 1,
             )
             for one, kept in zip(single, self._kept, strict=True)
         ]
@@ -160,14 +161,22 @@ class Batch:
             self.each[number].method.begin(limit * limit, found[number])
         return {number: math.sqrt(square) for number, square in found.items()}
 
-    def advance(self, steps: int, measured: bool = False) -> list[list[Sample]]:
+    def advance(
+        self, steps: int, measured: bool = False, balances: Mapping[int, Sequence[int]] | None = None
+    ) -> list[list[Sample]]:
         """Samples of each column for each of so many iterations, of which the last one may be measured.
 
-        From the one whose health is not positive on, x stays what it was.
+        From the one whose health is not positive on, x stays what it was. `balances`: columns whose residuals are
+        balanced behind some of them, by how many these are.
         """
         width, method = self.width, self.method
-        rows = method.advance(steps, recorded=self._recorded, measured=measured)
+        between = {after: partial(self._balance, numbers) for after, numbers in (balances or {}).items()}
+        rows = method.advance(steps, recorded=self._recorded, measured=measured, between=between)
         return [[(math.sqrt(row[i]), method.health(*row[width + i :: width])) for i in range(width)] for row in rows]
+
+    def _balance(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self.each[number].balance_going_on()
 
     def true_residuals(self, numbers: Sequence[int]) -> dict[int, float]:
         """‖b - A x‖ of some columns, computed anew; the recursions go on from it."""

@@ -43,6 +43,7 @@ class Column:
     matrix_norm: Callable[[], float]  # about ‖A‖
     asymmetry: Callable[[], float]  # of M, as a part of its size; 0 where the method needs no symmetric one
     projecting: bool
+    alone: bool  # whether it is the only one
 
     def freeze(self) -> None:
         """Leave x and r as they are in later iterations, until the next start."""
@@ -51,6 +52,16 @@ class Column:
     def balance(self) -> None:
         """Take from the recursion's residual what rounding has left of a part that no x can reach."""
         self.system.balance(self.method.r)
+
+    def balance_going_on(self) -> None:
+        """`balance` of a quiet column, behind an iteration that may have been past the last one: r stays then."""
+        assert isinstance(self.system, System)
+        self.system.balance_going_on(self.method.r, self.method.guards)
+
+    @property
+    def quiet(self) -> bool:
+        """As of `ColumnIterations`."""
+        return self.alone and bool(self.method.guards) and isinstance(self.system, System) and self.system.quiet
 
     def rounded(self) -> bool:
         """Whether rounding explains that a curvature was not positive; see `dsolver.krylov.breakdown`."""

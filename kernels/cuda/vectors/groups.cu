@@ -65,6 +65,17 @@ extern "C" __global__ void __launch_bounds__(LANES) sum_groups(
     if (steps && lane == 0) out[blockIdx.x] = sums[steps - 1][0];
 }
 
+__device__ __forceinline__ void subtract_mean(
+    const int* places, const int* group, const double* totals, const double* sizes, const double* weights, int items, double* x
+) {
+    const int item = blockIdx.x * blockDim.x + threadIdx.x;
+    if (item >= items) return;
+    double mean = __ddiv_rn(totals[group[item]], sizes[group[item]]);
+    if (weights) mean = __dmul_rn(mean, weights[item]);
+    const int place = places ? places[item] : item;
+    x[place] = __dadd_rn(x[place], -mean);
+}
+
 // x -= total / size of the item's group, times its weight.
 extern "C" __global__ void less_means(
     const int* __restrict__ places, const int* __restrict__ group, const double* __restrict__ totals,
@@ -72,10 +83,17 @@ extern "C" __global__ void less_means(
 ) {
     next_may_start();
     wait_for_last_launch();
-    const int item = blockIdx.x * blockDim.x + threadIdx.x;
-    if (item >= items) return;
-    double mean = __ddiv_rn(totals[group[item]], sizes[group[item]]);
-    if (weights) mean = __dmul_rn(mean, weights[item]);
-    const int place = places ? places[item] : item;
-    x[place] = __dadd_rn(x[place], -mean);
+    subtract_mean(places, group, totals, sizes, weights, items, x);
+}
+
+// The same while an iteration goes on, as UPDATE_X_R of the contract tells.
+extern "C" __global__ void less_means_going_on(
+    const int* __restrict__ places, const int* __restrict__ group, const double* __restrict__ totals,
+    const double* __restrict__ sizes, const double* __restrict__ weights, int items, const double* __restrict__ rz,
+    const double* __restrict__ pap, const double* __restrict__ rr, const double* __restrict__ limit,
+    const double* __restrict__ ceiling, double* __restrict__ x
+) {
+    next_may_start();
+    wait_for_last_launch();
+    if (*limit < *rr && *rr <= *ceiling && sound(*rz, *pap)) subtract_mean(places, group, totals, sizes, weights, items, x);
 }

@@ -29,3 +29,8 @@ __device__ __forceinline__ double tree_sum(const double* parts, int count) {
 }
 
 #endif
+
+// Whether conjugate gradients can go on: positive and finite. False for NaN.
+__device__ __forceinline__ bool sound(double rz, double pap) {
+    return 0.0 < rz && 0.0 < pap && isfinite(rz) && isfinite(pap);
+}

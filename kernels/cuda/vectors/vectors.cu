@@ -295,11 +295,6 @@ extern "C" __global__ void settle(
     else if (1.0 + inverse <= 1.0) *stop = 6.0;
 }
 
-// Whether conjugate gradients can go on: positive and finite. False for NaN.
-__device__ __forceinline__ bool sound(double rz, double pap) {
-    return 0.0 < rz && 0.0 < pap && isfinite(rz) && isfinite(pap);
-}
-
 // Unless broken down, p = z + (rz/rz_old) p: 24 bytes. The scalars stay on the device, so nothing waits for the host. And the
 // same of a real z and a double p.
 #define UPDATE_P(NAME, OF_P) \

@@ -19,7 +19,7 @@ from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel, type_o
 from dsolver.kernels.cuda.launch.scratch import Scratch
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors.columns import combine, gram, squares, times
-from dsolver.kernels.cuda.vectors.groups import group_sums, less_means
+from dsolver.kernels.cuda.vectors.groups import group_sums, less_means, less_means_going_on
 from dsolver.kernels.formats.layout import SLICE, Array, HaloLayout, Layout, Route
 from dsolver.kernels.vectors import Vectors
 
@@ -172,6 +172,7 @@ class CudaVectors(Vectors):
     times = staticmethod(times)
     group_sums = staticmethod(group_sums)
     less_means = staticmethod(less_means)
+    less_means_going_on = staticmethod(less_means_going_on)
 
     def scaled(self, layout: Layout, diagonal: Array, factors: Array) -> tuple[Array, Array]:
         out, weights = cupy.empty_like(diagonal), cupy.empty_like(diagonal)
