@@ -125,20 +125,23 @@ def _of_opened(
     engine, layouts, levels = builder.engine, opened.layouts.at("rows"), opened
     if factors is not None:
         levels = raised(engine, opened, factors)
+    early = opened.bounds[-1] < LATE * (len(opened.bounds) - 1)
+    sizes, unknown = (
+        engine.per_chunk(partial(measured_chunk, wanted=wanted), opened.blocks) for wanted in (early, False)
+    )
+    measures = measured(engine, levels.rows)
 
     def stored() -> tuple[PerChunk, PerChunk]:
         if factors is None:
-            exact, narrow = _in_both_types(builder, opened.blocks, layouts)
+            exact, narrow = _in_both_types(builder, opened.blocks, layouts, sizes, measures.at("diagonal"))
         else:
-            store, view = (
-                partial(chunk_matrix, wait=False),
-                engine.lowered(builder.dtype) if builder.lowered else engine,
-            )
-            exact = engine.per_chunk(store, opened.blocks, layouts).at(0)
-            narrow = view.per_chunk(store, levels.blocks, layouts).at(0)
+            store = partial(chunk_matrix, wait=False)
+            view = engine.lowered(builder.dtype) if builder.lowered else engine
+            exact = engine.per_chunk(store, opened.blocks, layouts, sizes).at(0)
+            narrow = view.per_chunk(store, levels.blocks, layouts, unknown, measures.at("diagonal")).at(0)
         return engine.per_chunk(_in_box, exact, opened.layouts), narrow
 
-    both = _put_off(builder, stored, early=opened.bounds[-1] < LATE * (len(opened.bounds) - 1))
+    both = _put_off(builder, stored, early=early)
     return lambda: both()[0], FinestLevel(
         rows=levels.rows,
         layout=layouts.at(0),
@@ -147,7 +150,7 @@ def _of_opened(
         senders=opened.senders,
         reach=opened.reach,
         singular=singular,
-        measures=measured(engine, levels.rows),
+        measures=measures,
     )
 
 
