@@ -240,9 +240,12 @@ def blocks(n: int) -> problems.Problem:
 def noticed() -> Iterator[list[int]]:
     """Bytes of CuPy's pool that are in use meanwhile, at most, above those before.
 
-    What the pool holds beside them depends on what it held before and on how it has cut that.
+    What the pool holds beside them depends on what it held before and on how it has cut that. Tables that other tests
+    have left are made anew.
     """
     import cupy
+
+    from dsolver.kernels.cuda.launch import tables
 
     pool = cupy.get_default_memory_pool()
     before, most = pool.used_bytes(), [0]
@@ -254,7 +257,10 @@ def noticed() -> Iterator[list[int]]:
 
     cupy.cuda.set_allocator(malloc)
     try:
-        yield most
+        with pytest.MonkeyPatch.context() as patched:
+            for name, empty in (("_made", {}), ("_rows", {}), ("_owners", set()), ("_addresses", set())):
+                patched.setattr(tables, name, empty)
+            yield most
     finally:
         cupy.cuda.set_allocator(pool.malloc)
 
