@@ -66,9 +66,9 @@ class RowOperations(ABC):
 
     def places(self, start: Array, entries: int) -> Array:
         """The row of each entry of compressed rows, int64, or the column of compressed columns."""
-        begun = start[1:-1].astype(np.int64, copy=False)
-        counts = self._xp.bincount(begun, minlength=entries + 1)  # of rows that begin at each entry
-        return self._xp.cumsum(counts[:entries], out=counts[:entries])
+        bounds = start.astype(np.int64, copy=False)
+        counts = self._xp.bincount(bounds, minlength=entries + 1)  # rows that begin at each entry; one ends behind all
+        return self._xp.cumsum(counts[:entries]) - 1
 
     def compressed(self, row: Array, column: Array, values: Array, rows: int) -> Csr:
         """Entries in any order as compressed rows, columns ascending; those in one place are added in order."""

@@ -277,12 +277,22 @@ def backwards(rows: sp.csr_array) -> sp.csr_array:
     return sp.csr_array((turned.data, rows.shape[1] - 1 - turned.indices, turned.indptr), shape=rows.shape)
 
 
+def only_ghosts(first: int, last: int) -> sp.csr_array:
+    """The same rows without columns of their own."""
+    rows = piece(first, last).tolil()
+    rows[:, first:last] = 0.0
+    return sp.csr_array(rows)
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("made", [piece, on_gpu, lambda *span: backwards(piece(*span)), lambda *span: -piece(*span)])
+@pytest.mark.parametrize(
+    "made", [piece, on_gpu, lambda *span: backwards(piece(*span)), lambda *span: -piece(*span), only_ghosts]
+)
 def test_findings_about_a_block_on_a_gpu_are_those_of_the_host(made: Any) -> None:
     for number, span in enumerate(PIECES):
         here, there = (placed_block(made(*span), number, span[0], kernels) for kernels in ("cpu", "cuda"))
         known, found = findings_of(here, "cpu"), findings_of(there, "cuda")
+        assert known.hollow[0] == (span[1] - span[0]) * (made is only_ghosts)
         assert (known.ghosts == found.ghosts).all()
         assert np.allclose(known.products, found.products, rtol=1e-13)
         assert replace(known, ghosts=found.ghosts, products=found.products) == found

@@ -60,10 +60,10 @@ def findings_of(piece: PlacedPiece, kernels: str) -> Findings:
     xp, count = backend.xp, last - first
     with in_memory():
         row = backend.general.places(rows.start, len(rows.columns))
-        own = row + first == rows.columns
+        own = xp.where(row + first == rows.columns, rows.values, 0.0)
         diagonal, sums, magnitudes = (
-            xp.bincount(*part, minlength=count)
-            for part in ((row[own], rows.values[own]), (row, rows.values), (row, abs(rows.values)))
+            xp.bincount(row, of, minlength=count) if len(row) else xp.zeros(count)  # CuPy's takes no empty array
+            for of in (own, rows.values, abs(rows.values))
         )
         numbers = xp.arange(first, last)
         (x_row, x), (y_row, y) = ((noise(numbers, seed)[row], noise(rows.columns, seed)) for seed in (1, 2))
@@ -94,7 +94,7 @@ def cut_block(piece: PlacedPiece, plan: HaloPlan, kernels: str, *, negated: bool
     return cut_piece(replace(piece, rows=rows), plan, formats=None, blocks=BLOCKS, kernels=kernels)
 
 
-def on_host(block: RowBlock) -> RowBlock:
+def brought(block: RowBlock) -> RowBlock:
     """A block's rows in memory of the host."""
     return block.here
 

@@ -82,5 +82,5 @@ def cut_piece(
 
 
 def ghosts_of(piece: PlacedPiece) -> npt.NDArray[np.int64]:
-    """Its `ghosts`."""
+    """Ghost columns of a chunk's rows."""
     return piece.ghosts

@@ -24,7 +24,7 @@ from dsolver.matrices.problem import MatrixProblem
 if TYPE_CHECKING:
     import dask.array
     from distributed import Client, Future
-from dsolver.cluster.rows.block_tasks import Findings, cut_block, findings_of, on_host, placed_block, shape_of
+from dsolver.cluster.rows.block_tasks import Findings, brought, cut_block, findings_of, placed_block, shape_of
 
 
 @final
@@ -38,7 +38,7 @@ class PlacedRows(ChunkRows):
         """The future of every chunk's rows, by number."""
         assert len(partition) == len(self._blocks)
         away = host and self._kernels == "cuda"
-        return {i: block.client.submit(on_host, block) if away else block for i, block in enumerate(self._blocks)}
+        return {i: block.client.submit(brought, block) if away else block for i, block in enumerate(self._blocks)}
 
 
 def matrix_from_blocks(

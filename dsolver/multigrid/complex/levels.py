@@ -127,7 +127,7 @@ def _imaginary(
 def _numbers(rows: Csr, columns: int) -> Any:
     """A number of each entry, int64, that ascends."""
     entries = len(rows.columns)
-    begun = np.bincount(rows.start[1:-1], minlength=entries + 1)  # rows that begin at each entry
+    begun = np.bincount(rows.start, minlength=entries + 1)  # rows that begin at each entry; one ends behind all
     return np.cumsum(begun[:entries]) * columns + rows.columns
 
 

@@ -52,6 +52,12 @@ def repeat(a: Array, repeats: Any, axis: int | None = None) -> Array:
     return arrays.lifted(np.repeat)(a, repeats, axis)  # type: ignore[no-any-return]
 
 
+def bincount(x: Array, weights: Any = None, minlength: int | None = None) -> Array:
+    if not x.size:
+        raise ValueError("CuPy's bincount asks for the largest of the numbers, which must be some")
+    return arrays.lifted(np.bincount)(x, weights, minlength or 0)  # type: ignore[no-any-return]
+
+
 def get_default_memory_pool() -> cuda.Pool:
     return cuda.Pool()
 

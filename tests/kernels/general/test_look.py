@@ -249,3 +249,13 @@ def test_entries_are_sorted_on_a_gpu() -> None:
     found = general.compressed(general.places(start, len(columns)), columns, values, rows.size)
     for one, other in zip(found, rows, strict=True):
         assert (one.get() == other).all()
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("lengths", [[3], [0], [], [2, 0, 0, 1, 3], [0, 0, 4], [1, 2, 0]])
+def test_places_of_entries_are_their_rows(backend: str, lengths: list[int]) -> None:
+    used = load(backend)
+    start = used.asarray(np.concatenate([[0], np.cumsum(lengths, dtype=np.int32)]).astype(np.int32))
+    found = used.to_host(used.general.places(start, sum(lengths)))
+    assert found.dtype == np.int64
+    assert (found == np.repeat(np.arange(len(lengths)), lengths)).all()
