@@ -13,6 +13,7 @@ from dsolver.matrices.checked import entry
 from dsolver.matrices.elimination import Elimination
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.solved_matrix import SolvedMatrix
+from dsolver.units import counted
 
 POSITIVE: Final = 0.2
 """Part of the couplings that may be positive where rows count as elliptic: with finite elements of second order it is
@@ -116,7 +117,7 @@ def check_rows(look: Look) -> None:
     """Refuse empty rows; raises InputError."""
     count, first = look.empty
     if count:
-        raise InputError(f"A has {count} empty rows, the first is row {first}: take such rows out")
+        raise InputError(f"A has {counted(count, 'empty row')}, the first is row {first}: take such rows out")
 
 
 def zeros(look: Look) -> str:

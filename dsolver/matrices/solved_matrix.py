@@ -20,6 +20,7 @@ from dsolver.kernels.general.look import Look
 from dsolver.kernels.reductions import some
 from dsolver.matrices.canonical import imported
 from dsolver.matrices.checked import RowsOnGpu, entry, look_at, on_host
+from dsolver.units import counted
 
 ROUNDING: Final = 2e-6
 """Difference of mirrored entries, as a part of √(a_ii a_jj), up to which it is taken for rounding: that of an assembly
@@ -78,7 +79,7 @@ def with_all_rows(rows: Any, look: Look) -> tuple[Any, Look, tuple[str, ...]]:
     arrays = np.insert(rows.data, places, 0.0), np.insert(rows.indices, places, empty), start
     made = imported("sparse").csr_array(arrays, shape=rows.shape)
     made.has_canonical_format = True
-    note = f"A has {count} empty rows, the first is row {first}: no x reaches b there, where it is not zero"
+    note = f"A has {counted(count, 'empty row')}, the first is row {first}: no x reaches b there, where it is not zero"
     return made, look_at(made), (note,)
 
 

@@ -128,7 +128,7 @@ def test_many_parts_and_ranges_of_rows(client: Client, tmp_path: Path, monkeypat
             r"both sides of the diagonal, such as at \(2, 1\) and \(1, 2\)",
         ),
         (f"{HEAD} real general\n2 3 1\n1 1 1\n", "as many rows as columns"),
-        (f"{HEAD} real general\n3 3 2\n1 1 1\n3 3 1\n", "A has 1 empty rows, the first is row 1"),
+        (f"{HEAD} real general\n3 3 2\n1 1 1\n3 3 1\n", "A has 1 empty row, the first is row 1"),
         ("%%MatrixMarket matrix array real general\n1 1\n1\n", "by coordinates"),
         ("1 1 1\n", "Missing banner"),
     ],

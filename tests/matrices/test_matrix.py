@@ -198,7 +198,7 @@ def without_diagonal(row: int) -> sp.csr_array:
     [
         (lattice(3)[:4], r"shape \(4, 9\): a system needs as many rows as columns"),
         (lattice(3) * (1j * np.nan), "NaN or infinity"),
-        (without_diagonal(7) * 1j, "1 empty rows, the first is row 7"),
+        (without_diagonal(7) * 1j, "1 empty row, the first is row 7"),
         (lattice(3) * np.nan, "NaN or infinity"),
     ],
 )

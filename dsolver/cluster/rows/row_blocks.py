@@ -20,6 +20,7 @@ from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.checked import ASYMMETRY
 from dsolver.matrices.chunks.row_block import ROWS, ChunkCounts, ChunkRows, RowBlock
 from dsolver.matrices.problem import MatrixProblem
+from dsolver.units import counted
 
 if TYPE_CHECKING:
     import dask.array
@@ -80,7 +81,7 @@ def matrix_from_blocks(
     findings: list[Findings] = results_of(client, looks, held)
     empty, first = _total([found.empty for found in findings])
     if empty:
-        raise InputError(f"A has {empty} empty rows, the first is row {first}: take such rows out")
+        raise InputError(f"A has {counted(empty, 'empty row')}, the first is row {first}: take such rows out")
     hollow, at = _total([found.hollow for found in findings])
     asymmetry = _asymmetry(findings)
     plans = partition.halo_plans([found.ghosts for found in findings])

@@ -19,6 +19,7 @@ from dsolver.matrices.complex.parts import is_complex
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems.problem import Problem, no_matrix
+from dsolver.units import counted
 
 STEPS: Final = 30
 """Steps of Lanczos that show a condition number of `ALIKE`."""
@@ -197,7 +198,8 @@ def _rows_of_field(rows: Any, name: str) -> MatrixProblem:
     empty = np.flatnonzero(np.diff(rows.indptr) == 0)
     if len(empty):
         raise InputError(
-            f"the {name} has {len(empty)} empty rows: give matrices= for it, or 'diagonal' for a Schur complement"
+            f"the {name} has {counted(len(empty), 'empty row')}: give matrices= for it, or 'diagonal' for a Schur "
+            f"complement"
         )
     made = matrix(rows, name=name)
     assert isinstance(made, MatrixProblem)
