@@ -220,7 +220,11 @@ def _intervals(spans: list[Span]) -> Iterator[tuple[float, list[Span]]]:
 
 
 def to_trace(spans: Iterable[Span]) -> dict[str, Any]:
-    """The trace of any number of iterations as plain dicts and lists; its time begins with the first span."""
+    """Spans as a trace that Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open, as plain dicts and lists.
+
+    A rank is a process, and each of its lanes a thread. The format: "Trace Event Format", complete events ("ph": "X")
+    with times in microseconds; time begins with the first span.
+    """
     spans = sorted(spans, key=lambda span: span.start)
     begin = spans[0].start if spans else 0.0
     lanes = sorted({(span.rank, span.lane) for span in spans}, key=lambda lane: (lane[0], lane[1] != MAIN, lane[1]))
@@ -232,7 +236,7 @@ def to_trace(spans: Iterable[Span]) -> dict[str, Any]:
 
 
 def write_trace(spans: Iterable[Span], path: Path) -> None:
-    """The trace as a JSON file."""
+    """Write `to_trace` as a JSON file."""
     path.write_text(json.dumps(to_trace(spans)), encoding="utf-8")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -45,8 +46,8 @@ def _parts(name: str, A: Any) -> ComplexParts | None:
     if math.hypot(of_re.difference, of_im.difference) > allowed or 2.0 * of_im.largest <= allowed:
         return None
     general = backend_of(whole).general
-    diagonal, sums = ([make(general, rows) for rows in (re, im)] for make in (_diagonal, _sums))
-    quadrant = quadrant_of(*diagonal, *sums)
+    diagonals, sums = ([make(rows) for rows in (re, im)] for make in (general.diagonal, partial(_sums, general)))
+    quadrant = quadrant_of(*diagonals, *sums)
     if quadrant is None:
         return None
     stand_in = quadrant[0] * re.values + quadrant[1] * im.values
@@ -65,10 +66,6 @@ def _with(there: CompressedOnGpu, values: Any) -> CompressedOnGpu:
     return CompressedOnGpu(
         format=there.format, indptr=there.indptr, indices=there.indices, data=values, shape=there.shape
     )
-
-
-def _diagonal(general: Any, rows: Any) -> Any:
-    return general.diagonal(rows)
 
 
 def _sums(general: Any, rows: Any) -> Any:

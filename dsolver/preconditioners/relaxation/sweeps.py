@@ -208,6 +208,8 @@ def has_zeros(backend: Backend, a: Csr) -> bool:
 def with_largest_diagonal(backend: Backend, a: Csr) -> tuple[Csr, Any] | None:
     """A matrix with its rows in the order for which the product of the diagonal's entries is largest.
 
+    After Duff and Koster (SIAM J. Matrix Anal. 22, 2001).
+
     Returns:
         it, and the row of a at each place; None where no order has a diagonal without zeros.
     """
