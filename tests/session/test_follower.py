@@ -72,7 +72,8 @@ class Script:
         return [self]
 
     solve, go_on, resume = Solve.solve, Solve.go_on, Solve.resume
-    _spec = SimpleNamespace(traits=METHODS["cg"])
+    spec = SimpleNamespace(traits=METHODS["cg"])
+    quiet = False
 
     def start(self, limits: Mapping[int, float]) -> dict[int, float]:
         self.calls.append(("start", limits[0]))
