@@ -108,7 +108,7 @@ class Algebraic(Preconditioner):
         precision: value type of the levels, "float64" or "float32", which moves half the bytes; by default what
             `precond_dtype` says.
         gathered_rows: a coarse level with as few rows lives whole on every worker: exchanges would take longer than
-            to do the work everywhere. By default 4000, and 1,000,000 on GPUs. It changes no bit of the levels.
+            to do the work everywhere. By default 25,000, and 1,000,000 on GPUs. It changes no bit of the levels.
 
     Raises:
         InputError: one of them makes no sense.
