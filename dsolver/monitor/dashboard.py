@@ -63,25 +63,31 @@ class Dashboard(SchedulerPlugin):
     async def start(self, scheduler: Scheduler) -> None:
         """Add the page, its JSON and its entry in the menu, if the scheduler has a dashboard."""
         self._scheduler: Any = scheduler
-        for _, message in self._scheduler.get_events(TOPIC):  # logged before the plugin was there
-            self.log_event(TOPIC, message)
+        logged = [message for _, message in self._scheduler.get_events(TOPIC)]  # before the plugin was there
+        newest = [message["solve"] for message in logged if _is(message, "start")][-1:]
+        for message in logged:
+            self._follow(message, shown=_is(message, "spans") and message["solve"] in newest)
         prefix = _prefix(self._scheduler)
         if prefix is not None:
             _serve(self._scheduler, prefix, self.history, self._memory)
 
     def log_event(self, topic: str, msg: Any) -> None:
         """Add a message to the history, and its spans to the task stream, if it is of a solve."""
-        if topic == TOPIC and isinstance(msg, dict):
-            try:
-                self.history.add(msg)
-                if msg["event"] == "spans":
-                    self._stream(self.history.solves[msg["solve"]].start, msg["spans"])
-            except (KeyError, TypeError):  # of another version of this package, or of another program
-                logger.debug("a message that is none of ours: %r", msg)
+        if topic == TOPIC:
+            self._follow(msg, shown=_is(msg, "spans"))
 
     def remove_worker(self, scheduler: Scheduler, worker: str, *, stimulus_id: str, **kwargs: Any) -> None:  # noqa: ARG002  # distributed's
         """Note that a worker has left."""
         self.history.worker_left(worker)
+
+    def _follow(self, message: Any, *, shown: bool) -> None:
+        """Add a message to the history; shown: whether its spans go to the task stream, too."""
+        try:
+            self.history.add(message)
+            if shown:
+                self._stream(self.history.solves[message["solve"]].start, message["spans"])
+        except (KeyError, TypeError):  # of another version of this package, or of another program
+            logger.debug("a message that is none of ours: %r", message)
 
     def _stream(self, start: dict[str, Any], spans: dict[str, list[Any]]) -> None:
         """Add spans, in columns, to the task stream, if that is shown."""
@@ -117,6 +123,11 @@ def record(span: Span, start: dict[str, Any]) -> dict[str, Any]:
         "typename": "dsolver.monitor.spans.Span",
         "metadata": {},
     }
+
+
+def _is(message: Any, event: str) -> bool:
+    """Whether it is a message of this kind of event."""
+    return isinstance(message, dict) and "solve" in message and message.get("event") == event
 
 
 def memory_of(worker: Any) -> list[WorkerMemory]:

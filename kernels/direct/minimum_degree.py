@@ -33,6 +33,10 @@ def merged(start: I64, columns: I64) -> tuple[I64, I64, I64]:
     made = np.concatenate((np.zeros(1, np.int64), np.cumsum(stays)))[start]
     return np.append(made[:-1][kept], made[-1]), place[columns[stays]], weights[group[kept]].astype(np.int64)
 
+NEARLY_ALL: Final = 0.75
+"""Part of the rest that rows are coupled to from which on all are taken to be: what is left of a graph without
+separators is soon full, and the lists of its elements are long."""
+
 
 @compiled()
 def eliminated(
@@ -59,6 +63,10 @@ def eliminated(
         while head[lowest] < 0:
             lowest += 1
         p = head[lowest]
+        if degree[p] >= NEARLY_ALL * (rest - weights[p]):  # so is that of all others
+            below += 0.5 * rest * (rest - 1)
+            squares += float(rest - 1) * rest * (2 * rest - 1) / 6.0
+            return below, squares, below <= most and squares <= most_squares
         _take(p, lists, head, after, before)
         bound = _bound(slots[start[p] : start[p] + elements[p]], variables[p], size)
         if used + bound > len(pool):

@@ -464,6 +464,28 @@ def test_blocks_travel_through_the_scheduler_where_workers_are_out_of_reach() ->
                 assert not job._calls.directly.result()
 
 
+def test_a_worker_whose_connection_breaks_is_called_by_the_scheduler_next() -> None:
+    class Far:
+        """A client that reaches nothing any more."""
+
+        direct_to_workers = None
+
+        def rpc(self, _: str) -> Any:
+            return self
+
+        async def identity(self) -> None: ...
+
+        async def run(self, **_: Any) -> Any:
+            raise OSError("no route")
+
+    far: Any = Far()
+    assert asyncio.run(direct.reaches(far, ["tcp://a"]))
+    assert direct.reached(far, ["tcp://a"])
+    with pytest.raises(OSError, match="no route"):
+        asyncio.run(direct.run_on(far, "tcp://a", os.getpid))
+    assert not direct.reached(far, ["tcp://a"])
+
+
 def test_workers_that_were_reached_are_called_straight(two: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """By way of the scheduler each call took a new connection to each worker."""
     with launch(two) as job:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,8 @@ from distributed import Client, LocalCluster, get_task_stream
 import dsolver
 from dsolver.cluster.devices import present
 from dsolver.monitor import events, watch
-from dsolver.monitor.dashboard import NAME, attach, record
-from dsolver.monitor.spans import Kind, Span, exposure, from_columns, read_jsonl
+from dsolver.monitor.dashboard import NAME, Dashboard, attach, record
+from dsolver.monitor.spans import Kind, Span, exposure, from_columns, read_jsonl, to_columns
 from dsolver.problems import poisson7
 from tests.support.exposure import check_that_numbers_agree
 from tests.support.waiting import PATIENCE, eventually
@@ -179,6 +181,22 @@ def test_names_in_the_task_stream_are_whole() -> None:
         made = record(Span(kind=kind, name=name, level=0, start=1.0, stop=2.0), start)
         assert key_split(made["key"]) == expected
     assert (made["thread"], made["worker"]) == ("gpu0-halo", "tcp://a")
+
+
+def test_a_plugin_that_starts_late_shows_spans_of_the_newest_solve_alone() -> None:
+    span = to_columns([Span(kind="inner", name="spmv", level=0, start=1.0, stop=2.0)])
+    about = {"time": 0.0, "workers": ["tcp://a"], "device": "cpu", "engine": "resident"}
+    logged: list[Any] = ["of another program"]
+    for solve in ("older", "newest"):
+        logged += [{"solve": solve, "event": "start", **about}, {"solve": solve, "event": "spans", "spans": span}]
+    stream = SimpleNamespace(buffer=[], index=0)
+    scheduler: Any = SimpleNamespace(
+        get_events=lambda _: [(0.0, message) for message in logged], plugins={"task-stream": stream}
+    )
+    made = Dashboard()
+    asyncio.run(made.start(scheduler))
+    assert [row["key"].rpartition("-")[2] for row in stream.buffer] == ["newest"]
+    assert list(made.history.solves) == ["older", "newest"]
 
 
 def test_the_plugin_comes_with_a_solve() -> None:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 TIMEOUT: Final = 3.0
 """Seconds in which workers have to answer this process directly; else calls and blocks travel by the scheduler."""
 
-_reached: Final[WeakKeyDictionary[Client, set[str]]] = WeakKeyDictionary()
-"""Workers that have answered each client."""
+_reached: Final[WeakKeyDictionary[Client | Worker, set[str]]] = WeakKeyDictionary()
+"""Workers that have answered each client, the last time that they were called."""
 
 
 def reached(client: Client, workers: Collection[str]) -> bool:
@@ -44,7 +44,11 @@ async def run_on(caller: Client | Worker, worker: str, function: Callable[..., A
     from distributed.protocol import pickle
 
     rpc: Any = caller.rpc(worker)
-    message = await rpc.run(function=pickle.dumps(function), args=pickle.dumps(args), wait=True)
+    try:
+        message = await rpc.run(function=pickle.dumps(function), args=pickle.dumps(args), wait=True)
+    except OSError:  # of the connection: the scheduler may have another one
+        _reached.get(caller, set()).discard(worker)
+        raise
     if message["status"] == "OK":
         return message["result"]
     _, error, trace = clean_exception(**message)
