@@ -33,6 +33,7 @@ def merged(start: I64, columns: I64) -> tuple[I64, I64, I64]:
     made = np.concatenate((np.zeros(1, np.int64), np.cumsum(stays)))[start]
     return np.append(made[:-1][kept], made[-1]), place[columns[stays]], weights[group[kept]].astype(np.int64)
 
+
 NEARLY_ALL: Final = 0.75
 """Part of the rest that rows are coupled to from which on all are taken to be: what is left of a graph without
 separators is soon full, and the lists of its elements are long."""
