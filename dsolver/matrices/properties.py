@@ -41,6 +41,8 @@ SURELY: Final = 0.25
 but it would: some sixty are enough. Of a symmetric matrix `DOMINANT` tells as much, as roots count there."""
 
 
+ACROSS: Final = 1000
+"""Rows below which a lattice in space is a few steps across, too."""
 FORKS: Final = 1.5
 """Couplings of a row, in the mean, below which most rows lie in chains, and no tree stands for them."""
 
@@ -100,7 +102,7 @@ def _are_near(rows: Any) -> bool:
     """Whether half of the rows of a matrix of SciPy are a few steps from the one in the middle: see `NEAR`."""
     count = rows.shape[0]
     couplings = rows.nnz / count - 1.0
-    if not isinstance(rows.data, np.ndarray) or couplings < FORKS:
+    if not isinstance(rows.data, np.ndarray) or count < ACROSS or couplings < FORKS:
         return False
     start, seen, front = rows.indptr, np.zeros(count, bool), np.array([count // 2])
     seen[front] = True

@@ -11,6 +11,7 @@ import numpy as np
 from dsolver.kernels import Backend, load
 from dsolver.kernels.direct.libraries import LIBRARIES, Factors, Kind, SingularError, Values, chosen, fits, maker
 from dsolver.kernels.direct.scaling import is_weak, largest_of, scaled, with_strong_diagonal
+from dsolver.kernels.direct.transversal import of_largest
 from dsolver.kernels.formats.csr import Csr, of_entries
 from dsolver.kernels.reductions import some
 
@@ -216,7 +217,7 @@ class _Scaled:
             return False
         from scipy.sparse.csgraph import structural_rank
 
-        return bool(structural_rank(self._matrix) == self.rows)
+        return of_largest(self._matrix) is not None or bool(structural_rank(self._matrix) == self.rows)
 
     def _useful(self, made: Factors) -> bool:
         """Whether factors solve for a right-hand side A x with a rough x, without an x that is much larger."""

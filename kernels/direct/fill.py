@@ -15,6 +15,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from dsolver.kernels.direct.minimum_degree import eliminated, merged
+from dsolver.kernels.direct.transversal import of_largest
 
 DENSE: Final = 10.0
 """Times √n beyond which a row is eliminated with the last ones, as in AMD: it would be looked at in every step."""
@@ -59,6 +60,8 @@ def fill_of(rows: Any, most: Fill = ANY, *, mirrored: bool = False) -> Fill:
     size = rows.shape[0]
     both = rows
     if not mirrored:
+        order = None if rows.diagonal().all() else of_largest(rows)  # libraries exchange rows, too
+        rows = rows if order is None else rows[order]
         ones = csr_array((np.ones(rows.nnz, dtype=np.int8), rows.indices, rows.indptr), shape=rows.shape)
         both = csr_array(ones + ones.T)
     start, columns = both.indptr.astype(np.int64), both.indices.astype(np.int64)

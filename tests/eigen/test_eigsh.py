@@ -430,7 +430,7 @@ def test_nearly_all_values_of_a_small_matrix() -> None:
         ({"maxiter": -1}, "maxiter must be"),
         ({"A": sp.eye_array(10, dtype=complex).tocsr()}, "A is complex"),
         ({"A": sp.csr_array(np.triu(np.ones((10, 10))))}, "A is not symmetric"),
-        ({"A": np.eye(10)}, "not a ndarray: scipy.sp.csr_array.A. makes a sparse matrix of an array"),
+        ({"A": np.eye(10)}, "not a ndarray: scipy.sparse.csr_array.A. makes a sparse matrix of an array"),
         ({"B": sp.eye_array(9).tocsr()}, "B has shape"),
         ({"B": np.eye(10)}, "makes a sparse matrix of an array"),
         ({"B": np.zeros(10)}, "B must be positive"),

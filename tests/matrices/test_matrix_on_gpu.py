@@ -39,11 +39,11 @@ def closed(rows: int) -> sp.csr_array:
 
 
 def told(problem: Any) -> dict[str, Any]:
-    """Attributes that are no arrays; steps between rows, one of two signs of hubs, are counted on hosts alone."""
-    return {name: getattr(problem, name) for name in (f.name for f in fields(problem)) if name not in LEFT_OUT}
+    """Attributes that are no arrays."""
+    return {name: getattr(problem, name) for name in (f.name for f in fields(problem)) if name not in ARRAYS}
 
 
-LEFT_OUT = ("matrix", "coefficients", "elimination", "hubs")
+ARRAYS = ("matrix", "coefficients", "elimination")
 MATRICES = {
     "lattice": lattice(30),
     "graph": graph_laplacian(900, 9.0, 4),

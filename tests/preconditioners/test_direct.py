@@ -19,6 +19,7 @@ from dsolver.errors import InputError
 from dsolver.kernels.direct import factors, lapack, libraries, scaling
 from dsolver.kernels.direct.fill import Fill, fill_of, full_fill
 from dsolver.kernels.direct.libraries import LIBRARIES, fits
+from dsolver.kernels.direct.transversal import of_largest
 from dsolver.kernels.formats.csr import Csr, of_entries
 from dsolver.matrices import elimination
 from dsolver.matrices.elimination import Elimination
@@ -304,6 +305,22 @@ def test_factors_are_not_tried_where_rounding_makes_the_residual() -> None:
     assert found.iterations < 20
     assert found.solved_by.startswith("cg")
     assert ATTAINED in found.notes
+
+
+def test_rows_that_were_put_in_another_order_have_the_fill_of_the_matrix() -> None:
+    """The pattern of A + Aᵀ is a random graph then, whose count and whose matching of rows and columns took minutes."""
+    order = np.random.default_rng(0).permutation(LAPLACE.shape[0])
+    shuffled = sp.csr_array(LAPLACE)[order]
+    found = of_largest(shuffled)
+    assert found is not None
+    assert (order[found] == np.arange(len(order))).all()
+    assert fill_of(shuffled) == fill_of(LAPLACE)
+    b = np.random.default_rng(1).standard_normal(len(order))
+    solution = dsolver.solve(shuffled, b, M="direct", device="cpu")
+    assert np.allclose(shuffled @ solution.x, b)
+    for none in ([[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0], [0.0, 0.0]]):
+        assert of_largest(sp.csr_array(np.array(none))) is None
+    assert of_largest(sp.csr_array(([0.0, 1.0], [0, 1], [0, 1, 2]), shape=(2, 2))) is None
 
 
 def test_fill_is_that_of_the_library() -> None:

@@ -22,6 +22,7 @@ from dsolver.kernels.colorings import COLORINGS
 from dsolver.kernels.colorings.factors import BreakdownError, TriangularFactors
 from dsolver.kernels.colorings.setup import SweepSetup
 from dsolver.kernels.contract import BACKWARD, FORWARD, MOVE
+from dsolver.kernels.direct.transversal import of_largest
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.krylov.method import ApproximateInverse
@@ -213,9 +214,20 @@ def with_largest_diagonal(backend: Backend, a: Csr) -> tuple[Csr, Any] | None:
     Returns:
         it, and the row of a at each place; None where no order has a diagonal without zeros.
     """
-    sparse, graph = imported("sparse"), imported("sparse.csgraph")
     start, columns, values = (backend.to_host(part) for part in a)
-    rows = sparse.csr_array((values, columns, start), shape=(a.size, a.size))
+    rows = imported("sparse").csr_array((values, columns, start), shape=(a.size, a.size))
+    order = of_largest(rows)  # a matching of ties may take minutes
+    order = _matched(rows) if order is None else order
+    if order is None:
+        return None
+    picked = rows[order]
+    made = Csr(picked.indptr.astype(np.int64), picked.indices.astype(np.int32), picked.data)
+    return Csr(*(backend.asarray(part) for part in made)), order
+
+
+def _matched(rows: Any) -> Any:
+    """The row at each place, by a matching of rows and columns; None where none has a diagonal without zeros."""
+    sparse, graph = imported("sparse"), imported("sparse.csgraph")
     sizes = abs(rows)
     sizes.eliminate_zeros()
     largest = sizes.max(axis=0).toarray().ravel()
@@ -225,8 +237,6 @@ def with_largest_diagonal(backend: Backend, a: Csr) -> tuple[Csr, Any] | None:
         row, column = graph.min_weight_full_bipartite_matching(costs)
     except ValueError:  # there is no such order
         return None
-    order = np.empty(a.size, dtype=np.int64)
+    order = np.empty(rows.shape[0], dtype=np.int64)
     order[column] = row
-    picked = rows[order]
-    made = Csr(picked.indptr.astype(np.int64), picked.indices.astype(np.int32), picked.data)
-    return Csr(*(backend.asarray(part) for part in made)), order
+    return order
