@@ -272,13 +272,13 @@ def on_gpu(first: int, last: int) -> Any:
 
 
 def backwards(rows: sp.csr_array) -> sp.csr_array:
-    """The same rows, each with its columns descending."""
+    """Rows with descending columns, equal to those given."""
     turned = rows.tocsc()[:, ::-1].tocsr()
     return sp.csr_array((turned.data, rows.shape[1] - 1 - turned.indices, turned.indptr), shape=rows.shape)
 
 
 def only_ghosts(first: int, last: int) -> sp.csr_array:
-    """The same rows without columns of their own."""
+    """Rows without their own columns, of those given."""
     rows = piece(first, last).tolil()
     rows[:, first:last] = 0.0
     return sp.csr_array(rows)

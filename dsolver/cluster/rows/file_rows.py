@@ -14,21 +14,17 @@ import numpy.typing as npt
 
 from dsolver.cluster.devices import workers_of
 from dsolver.cluster.rows.row_blocks import matrix_from_blocks, results_of, running
-from dsolver.errors import InputError, check_real, in_a_line
+from dsolver.errors import InputError, in_a_line
 from dsolver.grid.row_partition import RowPartition
-from dsolver.matrices.canonical import checked_arrays, compressed, imported
-from dsolver.matrices.files.entries import Entries, Sides, joined
-from dsolver.matrices.files.market import MarketHeader, market_header, market_part
-from dsolver.matrices.files.npz import npz_part, npz_pointers
-from dsolver.matrices.files.petsc import PetscLayout
-from dsolver.matrices.files.reading import reading
-from dsolver.matrices.io import as_stored
+from dsolver.matrices.canonical import compressed
+from dsolver.matrices.file_parts import all_entries, header_of, joined_rows, row_pointers, rows_of
+from dsolver.matrices.files.entries import Entries, Sides
+from dsolver.matrices.files.market import MarketHeader, market_part
 from dsolver.matrices.io import read_matrix as read_here
 from dsolver.matrices.problem import MatrixProblem
 
 if TYPE_CHECKING:
     from distributed import Client, Future
-
 
 PART_BYTES: Final = 1 << 28
 """Bytes of text that a worker reads at a time at most: entries take about as many while they are sorted by owners."""
@@ -192,61 +188,3 @@ def _split(part: Entries, bounds: tuple[int, ...]) -> list[Entries]:
 def _joined(name: str, span: tuple[int, int], *parts: Entries) -> Any:
     """A block of rows, from entries of all parts."""
     return compressed(name, joined_rows(span, parts), span[0])
-
-
-PETSC: Final = (".petsc", ".bin")
-
-
-def header_of(path: Path) -> MarketHeader:
-    """The header of an uncompressed Matrix Market file of coordinates. InputError: it is none of real numbers."""
-    with reading(path, "a sparse matrix"), path.open("rb") as file:
-        found = market_header(path, file)
-        if found.field == "complex":
-            check_real(str(path), np.dtype(np.complex128))
-        return found
-
-
-def all_entries(path: Path) -> Entries:
-    """All entries of a file that cannot be read in parts. Raises as `read_matrix`."""
-    found = checked_arrays(str(path), as_stored(path)).tocoo()
-    check_real(str(path), found.dtype, "fiub")
-    return Entries(found.shape, found.row, found.col, found.data.astype(np.float64, copy=False))
-
-
-def joined_rows(span: tuple[int, int], parts: Sequence[Entries]) -> Any:
-    """Rows [first, last), a `scipy.sparse.coo_array` with all columns, from entries that are in these rows."""
-    found = joined(parts)
-    shape = (span[1] - span[0], found.shape[1])
-    return imported("sparse").coo_array((found.values, (found.row - span[0], found.column)), shape=shape)
-
-
-# -- files that hold rows ----------------------------------------------------------------------------------------------
-
-
-def row_pointers(path: Path) -> npt.NDArray[np.int64] | None:
-    """Row pointers of a file of rows in turn, int64 (rows + 1,); None for any other. Raises as `read_matrix`."""
-    with reading(path, "a sparse matrix"):
-        if path.suffix.lower() == ".npz":
-            return npz_pointers(path)
-        if path.suffix.lower() in PETSC:
-            with path.open("rb") as file:
-                return PetscLayout.of(file).pointers(file)
-    return None
-
-
-def rows_of(path: Path, bounds: tuple[int, int], pointers: npt.NDArray[np.int64]) -> Any:
-    """Rows first .. last of such a file, a CSR array, at pointers (last - first + 1,). InputError: they are no such."""
-    begin, end = int(pointers[0]), int(pointers[-1])
-    with reading(path, "a sparse matrix"):
-        if path.suffix.lower() == ".npz":
-            columns, numbers, values = npz_part(path, begin, end)
-        else:
-            with path.open("rb") as file:
-                layout = PetscLayout.of(file)
-                columns, (numbers, values) = layout.columns, layout.part(file, begin, end)
-        check_real(str(path), values.dtype, "fiub")
-        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < columns:
-            wrong = int(np.flatnonzero((numbers < 0) | (numbers >= columns))[0])
-            raise ValueError(f"entry {begin + wrong} is in column {numbers[wrong]} of {columns}")
-        shape = (bounds[1] - bounds[0], columns)
-        return imported("sparse").csr_array((values, numbers, pointers - begin), shape=shape)

@@ -118,17 +118,15 @@ def _imaginary(
         values = 2.0 * s * found.values
     else:
         values = np.zeros_like(real.matrix.values)
-        wanted, there = (_numbers(each, pattern.window.size) for each in (found, places))
+        wanted, there = (_numbers(backend, each, pattern.window.size) for each in (found, places))
         values[np.searchsorted(there, wanted)] = 2.0 * s * found.values
     values -= s * t * real.matrix.values
     return replace(pattern, matrix=places._replace(values=values))
 
 
-def _numbers(rows: Csr, columns: int) -> Any:
+def _numbers(backend: Backend, rows: Csr, columns: int) -> Any:
     """A number of each entry, int64, that ascends."""
-    entries = len(rows.columns)
-    begun = np.bincount(rows.start, minlength=entries + 1)  # rows that begin at each entry; one ends behind all
-    return np.cumsum(begun[:entries]) * columns + rows.columns
+    return backend.general.places(rows.start, len(rows.columns)) * columns + rows.columns
 
 
 def _diagonal(backend: Backend, _: int, rows: LevelRows) -> Any:

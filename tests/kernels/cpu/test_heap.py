@@ -16,7 +16,7 @@ from dsolver.kernels.cpu import backend
 from dsolver.kernels.cpu.heap import KEPT, LARGEST, MMAP_MAX, MMAP_THRESHOLD, STATED, TRIM_THRESHOLD, Heap, heap
 
 DASK = {"MALLOC_TRIM_THRESHOLD_": "65536"}
-"""What Dask's nannies begin their workers with."""
+"""Environment of workers that Dask's nannies begin."""
 ARRAYS = """
 import resource
 from pathlib import Path
