@@ -16,7 +16,8 @@ import numpy as np
 
 from dsolver.cli import labeled
 from dsolver.errors import InputError, OutputExistsError, check_path, installing
-from dsolver.monitor.spans import Span, to_jsonl, to_trace
+from dsolver.monitor.spans import Span, to_jsonl
+from dsolver.monitor.trace import to_trace
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -1,13 +1,11 @@
-"""The choice of engine, device and owners, the start of programs there, and who holds a cluster's GPUs."""
+"""The choice of engine, device and owners, and the start of programs there."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
-from weakref import WeakKeyDictionary
 
 from dsolver.cluster import crew, devices, versions
 from dsolver.cluster.nannies import bear_with_nannies
@@ -168,26 +166,3 @@ def _agreeing(client: Client, wanted: str, workers: tuple[str, ...]) -> devices.
 def _check(what: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise InputError(f"unknown {what} {in_a_line(value)}: choose one of {', '.join(allowed)}")
-
-
-_CLAIMS: WeakKeyDictionary[object, tuple[int, frozenset[str]]] = WeakKeyDictionary()
-"""The thread that opened each holder, and the holder's workers."""
-
-
-def claim(holder: object, runtime: Runtime) -> None:
-    """Note that a holder has a cluster's GPUs until `release`. ClusterError: another of this thread has one of them."""
-    if runtime.engine != "resident" or runtime.device != "cuda":
-        return
-    mine = threading.get_ident(), frozenset(runtime.workers)
-    for other, (thread, workers) in list(_CLAIMS.items()):
-        if thread == mine[0] and workers & mine[1]:
-            raise ClusterError(
-                f"{other} holds the GPUs of this cluster and was opened by this thread, which would wait for ever: "
-                f"close it first, or use it for this solve too"
-            )
-    _CLAIMS[holder] = mine
-
-
-def release(holder: object) -> None:
-    """End the claim of a holder, if there is one."""
-    _CLAIMS.pop(holder, None)

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from dsolver.discretize.coefficients import Coefficients
 from dsolver.discretize.region_cells import RegionCells, members_of
 from dsolver.distributed.collectives import AllGather
-from dsolver.distributed.nullspace import RaisedCells
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
+from dsolver.kernels.amg import RaisedCells
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.lattice.components import Links
 from dsolver.kernels.reductions import GroupedPlaces, Groups, grouped

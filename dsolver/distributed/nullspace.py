@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, final
+from typing import Final, Protocol, final
 
 import numpy as np
 
@@ -30,15 +30,6 @@ class Inconsistency:
     vectors: int = 0  # how many null vectors were given, in place of regions
     # whether there are boundary conditions that fix solutions, but all cells are in closed regions.
     sealed: bool = False
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class RaisedCells:
-    """Cells of a chunk in regions that nothing fixes, where a preconditioner is made of a larger diagonal."""
-
-    cells: Any  # int32, their numbers in lattice order
-    factors: Any  # float64, what the diagonal of each is multiplied by
 
 
 class NullSpace(Protocol):

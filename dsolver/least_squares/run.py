@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, final
 
 from dsolver.cluster.crew import ATTEMPTS
-from dsolver.cluster.runtime import Runtime, claim, release
+from dsolver.cluster.gpu_claims import claim, release
+from dsolver.cluster.runtime import Runtime
 from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running_program import RunningProgram

@@ -34,7 +34,7 @@ class FinestRows:
     # whether the vector of ones on all rows is in the null space; if masked, on those of cells that are not left out.
     singular: bool = False
     # what the levels' diagonal is multiplied by, a block for each chunk, so that nothing of the kind is left of regions
-    # of rows; None for ones. Of open cells alone those, as `distributed.nullspace.RaisedCells`.
+    # of rows; None for ones. Of open cells alone those, as `kernels.amg.RaisedCells`.
     raised: PerChunk | None = None
     jumping: float | None = None  # what `matrix_statistics.jumping` has found, if it was asked
     lattice: bool = False  # whether it was found that the finest level need not follow couplings

@@ -18,7 +18,8 @@ from dsolver.preconditioners.function import Function, FunctionByChunk
 from dsolver.preconditioners.multigrid import Multigrid
 from dsolver.preconditioners.relaxation.block_jacobi import BlockJacobi
 from dsolver.preconditioners.relaxation.chebyshev import Chebyshev
-from dsolver.preconditioners.relaxation.jacobi import Identity, Jacobi, L1Jacobi
+from dsolver.preconditioners.relaxation.jacobi import Identity, Jacobi
+from dsolver.preconditioners.relaxation.l1_jacobi import L1Jacobi
 from dsolver.preconditioners.relaxation.sweeps import IC0, ILU0, SymGS
 from dsolver.preconditioners.square_block import PreconditionedSquareBlock
 from dsolver.problems import Problem

@@ -7,8 +7,9 @@ from functools import partial
 from typing import final
 
 from dsolver.cluster.crew import ATTEMPTS
+from dsolver.cluster.gpu_claims import claim, release
 from dsolver.cluster.rows.sent_rows import SentMatrix
-from dsolver.cluster.runtime import Runtime, claim, release
+from dsolver.cluster.runtime import Runtime
 from dsolver.cost.room import check_memory
 from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running_program import RunningProgram

@@ -49,6 +49,13 @@ class OpenBox(NamedTuple):
         return np.array(ahead, dtype=np.int64), np.array(order, dtype=np.int64), ahead.index(0)
 
 
+class RaisedCells(NamedTuple):
+    """Cells of a chunk in regions that nothing fixes, where a preconditioner is made of a larger diagonal."""
+
+    cells: Any  # int32, their numbers in lattice order
+    factors: Any  # float64, what the diagonal of each is multiplied by
+
+
 def ascending(offsets: Sequence[Triple]) -> list[int]:
     """Numbers of the offsets in the order in which columns ascend."""
     return sorted(range(len(offsets)), key=lambda k: offsets[k][::-1])

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import dsolver
 from dsolver.distributed.forecast import Part
 from dsolver.preconditioners import Chebyshev
-from dsolver.preconditioners.relaxation.jacobi import L1Jacobi
+from dsolver.preconditioners.relaxation.l1_jacobi import L1Jacobi
 from dsolver.program.spec import SolveSpec
 
 ROWS = 1000

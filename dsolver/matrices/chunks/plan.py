@@ -1,8 +1,7 @@
-"""Rows of a matrix cut into chunks: those that were asked for, of about as many entries, by fields, or by METIS."""
+"""Rows of a matrix cut into chunks: those that were asked for, of about as many entries, by fields, or by its graph."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError, installing
+from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.kernels.formats.block_slices import BLOCKS
@@ -19,6 +18,7 @@ from dsolver.kernels.formats.choice import CHOSEN, blocks_of
 from dsolver.kernels.general.selection import MEASURE, chosen
 from dsolver.matrices.checked import on_host
 from dsolver.matrices.chunks.cut import CutMatrix
+from dsolver.matrices.chunks.graph import parts_of_rows
 from dsolver.matrices.chunks.row_block import FIELD_ROWS, GIVEN, MASS, PARTS, ROWS, ChunkCounts, CutRows, RowsOfField
 from dsolver.matrices.null_vectors import to_host
 
@@ -32,16 +32,9 @@ BLOCKED: Final = ("blocks", MEASURE)
 """Formats for which blocks of any size are looked for, on CPUs, too."""
 
 
-def _graph(problem: MatrixProblem) -> Any:
-    """A matrix with symmetric columns, for partitions: an entry couples both its rows."""
-    rows = on_host(problem.matrix)
-    return (abs(rows) + abs(rows.T)).tocsr() if problem.asymmetry else rows
-
-
 def in_parts(problem: MatrixProblem, chunks: int) -> MatrixProblem:
     """The matrix with so many chunks of rows that METIS puts together; nodes stay whole."""
-    graph = _graph(problem) if problem.block == 1 else _node_pattern(_graph(problem), problem.block)
-    return grouped(problem, np.repeat(graph_parts(graph, chunks), problem.block))
+    return grouped(problem, parts_of_rows(problem, chunks))
 
 
 def grouped(problem: MatrixProblem, parts: Any) -> MatrixProblem:
@@ -180,13 +173,6 @@ def by_entries(problem: MatrixProblem, chunks: int) -> RowPartition:
     return RowPartition(bounds=tuple(problem.block * bound for bound in nodes.bounds))
 
 
-def _node_pattern(rows: Any, size: int) -> Any:
-    """The couplings of nodes: a CSR array of SciPy with an entry where any of their unknowns are coupled."""
-    found = rows.tocoo()
-    nodes = rows.shape[0] // size
-    return type(rows)((found.data, (found.row // size, found.col // size)), shape=(nodes, nodes))
-
-
 def reordered(matrix: Any, numbers: npt.NDArray[np.int64]) -> Any:
     """Rows and columns of a matrix in another order, on the host."""
     rows = on_host(matrix)[numbers][:, numbers].tocsr()
@@ -203,34 +189,7 @@ def _check_formats(formats: str | None, counts: Sequence[ChunkCounts]) -> None:
             raise InputError(f"formats={formats!r} does not fit chunk {number}: {error}") from error
 
 
-Indices = npt.NDArray[np.int64]
-
-
-def graph_parts(rows: Any, parts: int) -> Indices:
-    """The part of each row, by METIS: about as many entries each, and few between them.
-
-    Args:
-        rows: a CSR array of SciPy with symmetric columns.
-
-    Returns:
-        int64 (rows,), numbers from 0. The same matrix has the same parts everywhere.
-
-    Raises:
-        InputError: pymetis is not installed.
-    """
-    if parts == 1:
-        return np.zeros(rows.shape[0], dtype=np.int64)
-    metis = _metis()
-    lengths = np.diff(rows.indptr)
-    row = np.repeat(np.arange(rows.shape[0]), lengths)
-    others = rows.indices != row  # a graph has no edge from a node to itself
-    starts = np.concatenate([[0], np.cumsum(np.bincount(row[others], minlength=rows.shape[0]))])
-    graph = metis.CSRAdjacency(starts, rows.indices[others])
-    _, found = metis.part_graph(parts, graph, vweights=lengths)
-    return np.asarray(found, dtype=np.int64)
-
-
-def grouped_rows(parts: Any, rows: int) -> tuple[Indices, tuple[int, ...]]:
+def grouped_rows(parts: Any, rows: int) -> tuple[npt.NDArray[np.int64], tuple[int, ...]]:
     """Rows part after part, in their own order, and the rows of each part that has some. InputError: bad numbers."""
     numbers = np.asarray(parts)
     if numbers.shape != (rows,) or numbers.dtype.kind not in "iu":
@@ -242,12 +201,3 @@ def grouped_rows(parts: Any, rows: int) -> tuple[Indices, tuple[int, ...]]:
         raise InputError(f"partition has the part number {numbers.min()}: parts are numbered from 0")
     order = np.argsort(numbers, kind="stable").astype(np.int64)
     return order, tuple(np.unique(numbers, return_counts=True)[1].tolist())
-
-
-def _metis() -> Any:
-    try:
-        return importlib.import_module("pymetis")
-    except ImportError as error:
-        raise InputError(
-            f"partition='graph' needs pymetis, which is not installed: {installing('partition')}"
-        ) from error

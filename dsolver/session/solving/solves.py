@@ -18,7 +18,8 @@ from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
 from dsolver.session.session import Session
 from dsolver.session.solving.advice import advice_on
-from dsolver.session.solving.batching import grouped, solved_in_parts
+from dsolver.session.solving.batching import grouped
+from dsolver.session.solving.complex_sides import solved_in_parts
 from dsolver.session.solving.last_attempts import (
     is_of_unclear_rank,
     needs_factors,

@@ -14,7 +14,6 @@ from typing import Any, final
 
 import numpy as np
 
-from dsolver.distributed.nullspace import RaisedCells
 from dsolver.distributed.setup_exchange import GhostExchange, Senders, mutual_senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.box import Offsets
@@ -22,7 +21,7 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.grid.numbering import chunk_numbering, own_number
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
-from dsolver.kernels.amg import OpenBox
+from dsolver.kernels.amg import OpenBox, RaisedCells
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Layout
 from dsolver.matrices.chunks.row_block import RowBlock

@@ -1,0 +1,56 @@
+"""Parts of a matrix's graph, a chunk of rows each, by METIS: about as many entries each, and few between them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.errors import InputError, installing
+from dsolver.matrices.checked import on_host
+
+if TYPE_CHECKING:
+    from dsolver.matrices.problem import MatrixProblem
+
+
+def parts_of_rows(problem: MatrixProblem, parts: int) -> npt.NDArray[np.int64]:
+    """The part of each row, int64 (rows,), numbers from 0; nodes stay whole. InputError: pymetis is not installed."""
+    graph = _node_pattern(_graph(problem), problem.block) if problem.block > 1 else _graph(problem)
+    return np.repeat(_parts(graph, parts), problem.block)
+
+
+def _graph(problem: MatrixProblem) -> Any:
+    """A matrix with symmetric columns: an entry couples both its rows."""
+    rows = on_host(problem.matrix)
+    return (abs(rows) + abs(rows.T)).tocsr() if problem.asymmetry else rows
+
+
+def _node_pattern(rows: Any, size: int) -> Any:
+    """The couplings of nodes: a CSR array of SciPy with an entry where any of their unknowns are coupled."""
+    found = rows.tocoo()
+    nodes = rows.shape[0] // size
+    return type(rows)((found.data, (found.row // size, found.col // size)), shape=(nodes, nodes))
+
+
+def _parts(graph: Any, parts: int) -> npt.NDArray[np.int64]:
+    """The part of each node. The same graph has the same parts everywhere."""
+    if parts == 1:
+        return np.zeros(graph.shape[0], dtype=np.int64)
+    metis = _metis()
+    lengths = np.diff(graph.indptr)
+    row = np.repeat(np.arange(graph.shape[0]), lengths)
+    others = graph.indices != row  # METIS knows no edge from a node to itself
+    starts = np.concatenate([[0], np.cumsum(np.bincount(row[others], minlength=graph.shape[0]))])
+    _, found = metis.part_graph(parts, metis.CSRAdjacency(starts, graph.indices[others]), vweights=lengths)
+    return np.asarray(found, dtype=np.int64)
+
+
+def _metis() -> Any:
+    try:
+        return importlib.import_module("pymetis")
+    except ImportError as error:
+        raise InputError(
+            f"partition='graph' needs pymetis, which is not installed: {installing('partition')}"
+        ) from error
