@@ -102,7 +102,8 @@ class Preconditioner(ABC):
     """Choice of a preconditioner with its options: what ``M=`` takes. Small and picklable, unless it is a function.
 
     A new one is a module of its own with a subclass, of which `relaxation.jacobi` has the shortest, and a name in
-    `registry`: in `NAMED` and in the type `PreconditionerName`. One outside of this package is named by `register`.
+    `registry`, in `NAMED` and in the type `PreconditionerName`, and its class in `dsolver.preconditioners`; `M` of
+    `session.options.Setup` tells of it. One outside of this package is named by `register`.
     """
 
     can: ClassVar[Capabilities] = Capabilities()

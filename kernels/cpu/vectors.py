@@ -46,8 +46,8 @@ class CpuVectors(Vectors):
     def __reduce__(self) -> Any:
         return vectors, (self.team.threads, self.dtype.name)
 
-    def _run(self, loop: Callable[..., Any], first: int, last: int, *operands: Any) -> None:
-        self.team.run(loop, first, last, *operands, worth=BLOCKS_WORTH_A_THREAD)
+    def _run(self, loop: Callable[..., Any], last: int, *operands: Any) -> None:
+        self.team.run(loop, 0, last, *operands, worth=BLOCKS_WORTH_A_THREAD)
 
     def _gather(self, places: Any, x: Any, out: Any) -> None:
         """out = x[places], with zeros where places are negative."""
@@ -88,7 +88,7 @@ class CpuVectors(Vectors):
 
     def _dot(self, x: Real, y: Real, dot: F64) -> None:
         parts = np.empty(blocks(x))
-        self._run(block_dots, 0, len(parts), x, y, parts)
+        self._run(block_dots, len(parts), x, y, parts)
         dot[0] = in_order(parts)
 
     def dot_narrowed(self, x: F64, y: Real, dot: F64) -> None:
@@ -96,49 +96,49 @@ class CpuVectors(Vectors):
 
     def dot_plus(self, x: Real, y: Real, sign: float, u: Real, v: Real, dot: F64) -> None:
         parts = np.empty(blocks(x))
-        self._run(_block_dots_plus, 0, len(parts), x, y, sign, u, v, parts)
+        self._run(_block_dots_plus, len(parts), x, y, sign, u, v, parts)
         dot[0] = in_order(parts)
 
     def waxpby(self, a: float, x: Real, b: float, y: Real, w: Real) -> None:
-        self._run(_waxpby, 0, blocks(x), a, x, b, y, w)
+        self._run(_waxpby, blocks(x), a, x, b, y, w)
 
     def axpby(self, sign: float, a: F64, x: Real, b: F64, y: Real) -> None:
         if finite(a, b):
-            self._run(_waxpby, 0, blocks(y), sign * a[0], x, b[0], y, y)
+            self._run(_waxpby, blocks(y), sign * a[0], x, b[0], y, y)
 
     def complex_axpby(
         self, sign: float, a: F64, ai: F64, x: Real, xi: Real, b: F64, bi: F64, y: Real, yi: Real
     ) -> None:
         if finite(a, ai) and finite(b, bi):
-            self._run(_complex_axpby, 0, blocks(y), sign * a[0], sign * ai[0], x, xi, b[0], bi[0], y, yi)
+            self._run(_complex_axpby, blocks(y), sign * a[0], sign * ai[0], x, xi, b[0], bi[0], y, yi)
 
     def complex_step(self, keep: float, w: Real, wi: Real, r: Real, ri: Real, x: Real, xi: Real) -> None:
-        self._run(_complex_step, 0, blocks(x), keep != 0.0, w, wi, r, ri, x, xi)
+        self._run(_complex_step, blocks(x), keep != 0.0, w, wi, r, ri, x, xi)
 
     def combine(self, keep: float, s: Real, c: F64, t: Real) -> None:
-        self._run(_combined, 0, blocks(t[0]), keep, s, np.ascontiguousarray(c), t)
+        self._run(_combined, blocks(t[0]), keep, s, np.ascontiguousarray(c), t)
 
     def times(self, d: Real, s: Real, t: Real) -> None:
-        self._run(_times, 0, blocks(d), d, s.reshape(-1, len(d)), t.reshape(-1, len(d)))
+        self._run(_times, blocks(d), d, s.reshape(-1, len(d)), t.reshape(-1, len(d)))
 
     def gram(self, s: Real, t: Real) -> F64:
         parts = np.empty((blocks(s[0]), len(s), len(t)))
-        self._run(_block_products, 0, len(parts), s, t, parts)
+        self._run(_block_products, len(parts), s, t, parts)
         total: F64 = _columns_in_order(parts)
         return total
 
     def update_p(self, z: Real, rz: F64, rz_old: F64, pap: F64, p: Real) -> None:
         if sound(rz, pap):
-            self._run(_update_p, 0, blocks(p), z, ratio(rz, rz_old), p)
+            self._run(_update_p, blocks(p), z, ratio(rz, rz_old), p)
 
     def update_p_narrowed(self, z: Real, rz: F64, rz_old: F64, pap: F64, p: F64) -> None:
         self.update_p(z, rz, rz_old, pap, p)
 
     def narrow(self, x: F64, xx: F64, y: Real) -> None:
-        self._run(_scaled, 0, blocks(x), scale_of(xx), x, y)
+        self._run(_scaled, blocks(x), scale_of(xx), x, y)
 
     def widen(self, x: Real, xx: F64, y: F64) -> None:
-        self._run(_scaled, 0, blocks(x), 1.0 / scale_of(xx), x, y)
+        self._run(_scaled, blocks(x), 1.0 / scale_of(xx), x, y)
 
     def update_x_r(
         self, p: Real, ap: Real, rz: F64, pap: F64, rr: F64, limit: F64, ceiling: F64, x: Real, r: Real, dot: F64
@@ -146,20 +146,20 @@ class CpuVectors(Vectors):
         active = bool(limit[0] < rr[0] <= ceiling[0]) and sound(rz, pap)
         alpha = ratio(rz, pap) if active else 0.0
         parts = np.empty(blocks(x))
-        self._run(_update_x_r, 0, len(parts), p, ap, alpha, active, x, r, parts)
+        self._run(_update_x_r, len(parts), p, ap, alpha, active, x, r, parts)
         dot[0] = in_order(parts)
 
     def move(self, route: Route, x: Real, y: Real) -> None:
         _move(route.source, route.target, x, y)
 
     def jacobi(self, diagonal: Real, r: Real, scale: float, z: Real) -> None:
-        self._run(jacobi, 0, blocks(z), diagonal, r, scale, z)
+        self._run(jacobi, blocks(z), diagonal, r, scale, z)
 
     def chebyshev(self, diagonal: Real, r: Real, w: Real, keep: float, gain: float, d: Real, z: Real) -> None:
-        self._run(chebyshev, 0, blocks(z), diagonal, r, w, keep, gain, d, z)
+        self._run(chebyshev, blocks(z), diagonal, r, w, keep, gain, d, z)
 
     def jacobi_step(self, diagonal: Real, r: Real, x: Real, z: Real) -> None:
-        self._run(jacobi_step, 0, blocks(z), diagonal, r, x, z)
+        self._run(jacobi_step, blocks(z), diagonal, r, x, z)
 
     def scatter_add(self, places: Any, sign: float, values: Real, y: Real) -> None:
         scatter_add(places, sign, values, y)
