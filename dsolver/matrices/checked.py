@@ -76,18 +76,18 @@ def checked(name: str, A: Any, *, gpu: bool = False) -> tuple[Any, Look]:
         if (found := _on_gpu(name, A)) is not None:
             return found
         A = _brought(name, A)
-    if (found := _as_it_is(name, A)) is not None:
+    if (found := _as_it_is(A)) is not None:
         return found
     rows = compressed(name, A)
     return rows, look_at(rows)
 
 
-def _as_it_is(name: str, A: Any) -> tuple[Any, Look] | None:
+def _as_it_is(A: Any) -> tuple[Any, Look] | None:
     """As `checked`, for compressed rows in canonical form, whose arrays are looked at once; None for others."""
     if A.format != "csr" or A.dtype != np.float64 or not _are_arrays(A):
         return None
     check_compiler()
-    rows = compressed_rows(name, A) if A.indptr[-1] == len(A.indices) == len(A.data) else None
+    rows = compressed_rows(A) if A.indptr[-1] == len(A.indices) == len(A.data) else None
     look = None if rows is None else load("cpu", usable_cpus()).general.look(rows, ASYMMETRY)
     if look is None or look.faults.some:
         return None
@@ -142,7 +142,7 @@ def backend_of(array: Any) -> Backend:
 
 
 def rows_on_gpu(name: str, A: Any) -> RowsOnGpu | None:
-    """Compressed rows of SciPy or CuPy on the GPU, of any shape, looked at there.
+    """Compressed rows of SciPy or CuPy on the GPU, of any shape: a `Look`, at mirrors, too, is of square ones alone.
 
     None for other formats, and for rows that are not in canonical form, or not finite. InputError: pointers lead out of
     their arrays.
@@ -175,8 +175,10 @@ def _looked_at_there(name: str, A: Any) -> tuple[Any, Look] | None:
 
 def _on_gpu(name: str, A: Any) -> tuple[Any, Look] | None:
     """As `checked`, for arrays of CuPy; None where they have faults that the host mends or tells."""
+    if A.format == "csc":  # its pointers are followed before its rows are looked at
+        check_pointers(name, A.indptr, A.shape[0], min(len(A.indices), len(A.data)))
     read = READERS.get(A.format)
-    rows = None if read is None else read(name, A)
+    rows = None if read is None else read(A)
     if rows is None:
         return None
     general = backend_of(rows.values).general
@@ -196,7 +198,7 @@ def _brought(name: str, A: Any) -> Any:
     return A.get()
 
 
-def compressed_rows(_: str, A: Any) -> Csr | None:
+def compressed_rows(A: Any) -> Csr | None:
     """The arrays of a CSR matrix as they are."""
     if len(A.indptr) != A.shape[0] + 1 or len(A.indices) > len(A.data) or not _fits(A.indices, A.shape[1]):
         return None
@@ -204,15 +206,14 @@ def compressed_rows(_: str, A: Any) -> Csr | None:
     return csr_of(RowsOnGpu(indptr=A.indptr, indices=A.indices[entries], data=A.data[entries]))
 
 
-def _compressed_columns(name: str, A: Any) -> Csr | None:
-    """Rows of a CSC matrix."""
-    check_pointers(name, A.indptr, A.shape[0], min(len(A.indices), len(A.data)))
+def _compressed_columns(A: Any) -> Csr | None:
+    """Rows of a CSC matrix, whose pointers are right."""
     entries = int(A.indptr[-1])
     column = backend_of(A.data).general.places(A.indptr, entries)
     return _sorted(A.indices[:entries], column, A.data[:entries].astype(np.float64, copy=False), A.shape[0])
 
 
-def _coordinates(_: str, A: Any) -> Csr | None:
+def _coordinates(A: Any) -> Csr | None:
     """Rows of a COO matrix."""
     return _sorted(A.row, A.col, A.data.astype(np.float64, copy=False), A.shape[0])
 

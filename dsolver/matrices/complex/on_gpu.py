@@ -26,17 +26,17 @@ def parts_on_gpu(name: str, A: Any) -> ComplexParts | None:
     A is not symmetric, is real, or its signs differ; or where memory does not suffice. InputError: A is not square.
     """
     check_form(name, A, complex_too=True)
-    return if_memory_suffices(lambda: _parts(name, A)) if A.format == "csr" else None
+    return if_memory_suffices(lambda: _parts(A)) if A.format == "csr" else None
 
 
-def _parts(name: str, A: Any) -> ComplexParts | None:
+def _parts(A: Any) -> ComplexParts | None:
     there = sent(A)
     assert isinstance(there, CompressedOnGpu)
     count = min(len(there.indices), len(there.data))
     whole = there.data[:count].astype(np.complex128, copy=False)
     found = []
     for part in (whole.real, whole.imag):
-        rows = compressed_rows(name, _with(there, part.copy()))
+        rows = compressed_rows(_with(there, part.copy()))
         look = None if rows is None else backend_of(part).general.look(rows, ASYMMETRY)
         if rows is None or look is None or look.faults.some or look.empty[0]:
             return None

@@ -12,9 +12,9 @@ above real ones takes 32, and a sweep of complex Jacobi around a real cycle 28.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -39,52 +39,55 @@ Signs = tuple[float, float]
 """(s, t): see above."""
 
 
-def imaginary_rows(
-    engine: Engine, part: PerChunk, senders: Any, bounds: Bounds, rows: PerChunk, pattern: PerChunk, signs: Signs
-) -> PerChunk:
-    """The `LevelRows` of every chunk of Im (s - i t) A, in the places of its real part.
+@final
+@dataclass(frozen=True, kw_only=True)
+class ComplexSetup:
+    """A real hierarchy, and the parts of A of which its levels get imaginary ones."""
 
-    Args:
-        part: the `RowBlock` of every chunk of Im A, and `senders` its, as of `Matrix`.
-        rows: the `LevelRows` of every chunk of the real part.
-        pattern: the same without values, in memory of their own.
-    """
-    brought = rows_of_blocks(engine, part, bounds, senders or [()])
-    return engine.per_chunk(partial(_imaginary, signs=signs), brought, rows, pattern)
+    engine: Engine  # of the finest level's set-up
+    levels: Sequence[Level]  # of the real hierarchy
+    rows: Sequence[PerChunk]  # the `LevelRows` of every chunk of each of them
+    kept: Kept  # how they were made
+    parts: Sequence[PerChunk]  # the `RowBlock` of every chunk of Re A and of Im A
+    senders: Any  # of Im A, as of `Matrix`
+    bounds: Bounds  # of the finest level's chunks
+    signs: Signs
+    lowered: bool  # whether the parts serve in another precision than the matrix's own
+    singular: bool  # whether constants are in the null space of A
 
+    def complex_levels(self) -> list[Level]:
+        """The levels with their `ComplexPart`s."""
+        engine, imaginary, found = self.engine, self._imaginary_rows(), []
+        for depth in range(len(self.levels)):
+            if depth:
+                step = self.kept.steps[depth - 1]
+                imaginary, engine = _coarser(engine, imaginary, step), step.place.engine
+            found.append(self._with_part(engine, depth, imaginary))
+        return found
 
-def with_imaginary_parts(
-    levels: Sequence[Level],
-    kept: Kept,
-    rows: Sequence[PerChunk],  # of every level the `LevelRows` of every chunk of its real part
-    imaginary: PerChunk,  # those of the finest level's imaginary part
-    parts: Sequence[PerChunk],  # of A, the `RowBlock` of every chunk of each; none where they serve as they are stored
-    *,
-    engine: Engine,  # of the finest level's set-up
-    signs: Signs,
-    singular: bool,
-) -> list[Level]:
-    """The levels with their `ComplexPart`s."""
-    found, more = [], kept.steps
-    for number, level in enumerate(levels):
-        if number:
-            step = more[number - 1]
-            imaginary = _coarser(engine, imaginary, step)
-            engine = step.place.engine
-        factor = complex(signs[0], -signs[1]) if not number else 1.0
-        part = replace(_part_of(engine, level, rows[number], imaginary, factor, depth=number), signs=signs)
-        if number:
-            stored = storing_of_rows(level.engine, imaginary, level.layout, number, more[number - 1].choices)()
-            part = replace(part, imaginary=stored)
-        else:
+    def _imaginary_rows(self) -> PerChunk:
+        """The `LevelRows` of every chunk of Im (s - i t) A, in the places of its real part."""
+        brought = rows_of_blocks(self.engine, self.parts[1], self.bounds, self.senders or [()])
+        return self.engine.per_chunk(partial(_imaginary, signs=self.signs), brought, self.rows[0], self.kept.first)
+
+    def _with_part(self, engine: Engine, depth: int, imaginary: PerChunk) -> Level:
+        """A level with its `ComplexPart`, of its imaginary `LevelRows`."""
+        level, rows = self.levels[depth], self.rows[depth]
+        factor = 1.0 if depth else complex(self.signs[0], -self.signs[1])
+        weights = engine.per_chunk(partial(_weights, factor=factor), rows, imaginary)
+        placed = level.engine.per_chunk(partial(_placed, depth=depth), level.layout, weights).at(depth)
+        part = ComplexPart(weights=placed, signs=self.signs)
+        if depth:
+            store = storing_of_rows(level.engine, imaginary, level.layout, depth, self.kept.steps[depth - 1].choices)
+            part = replace(part, imaginary=store())
+        elif self.lowered:
             make = partial(chunk_matrix, wait=False)
-            part = replace(part, parts=tuple(level.engine.per_chunk(make, each).at(0) for each in parts))
-        if level.inverse is not None:
-            make_inverse = partial(_inverse, depth=number, factor=factor, singular=singular)
-            made = level.engine.per_chunk(make_inverse, level.layout, rows[number], imaginary).at(number)
-            level, part = replace(level, inverse=made.at(0)), replace(part, inverse=made.at(1))
-        found.append(replace(level, complex_part=part))
-    return found
+            part = replace(part, parts=tuple(level.engine.per_chunk(make, each).at(0) for each in self.parts))
+        if level.inverse is None:
+            return replace(level, complex_part=part)
+        make_inverse = partial(_inverse, depth=depth, factor=factor, singular=self.singular)
+        made = level.engine.per_chunk(make_inverse, level.layout, rows, imaginary).at(depth)
+        return replace(level, inverse=made.at(0), complex_part=replace(part, inverse=made.at(1)))
 
 
 def _coarser(engine: Engine, rows: PerChunk, step: KeptLevel) -> PerChunk:
@@ -95,13 +98,6 @@ def _coarser(engine: Engine, rows: PerChunk, step: KeptLevel) -> PerChunk:
     if step.mirrors is not None:
         return rows_again(place.engine, made, step.mirrors)
     return finished_rows(place.engine, made, place.reach, place.bounds, halves=False, symmetric=True)
-
-
-def _part_of(
-    engine: Engine, level: Level, rows: PerChunk, imaginary: PerChunk, factor: complex, *, depth: int
-) -> ComplexPart:
-    weights = engine.per_chunk(partial(_weights, factor=factor), rows, imaginary)
-    return ComplexPart(weights=level.engine.per_chunk(partial(_placed, depth=depth), level.layout, weights).at(depth))
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 from dsolver.engines.base import PerChunk
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.setup import HierarchySetup
-from dsolver.multigrid.complex.levels import imaginary_rows, with_imaginary_parts
+from dsolver.multigrid.complex.levels import ComplexSetup
 from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners.base import Built
 from dsolver.preconditioners.builder import Builder
@@ -28,16 +28,17 @@ def built_complex(builder: Builder, begun: SetUp) -> Built:
     rows = [setup.rows]
     while setup.descend():
         rows.append(setup.rows)
-    made, kept, parts = exact(), reuse.kept, builder.system.part_rows
-    bounds, signs = tuple(accumulate(builder.partition.sizes[0], initial=0)), problem.quadrant
-    first = imaginary_rows(engine, parts[1], problem.part_senders[1], bounds, rows[0], kept.first, signs)
-    return made, with_imaginary_parts(
-        setup.levels,
-        kept,
-        rows,
-        first,
-        parts if builder.lowered else (),
+    made = exact()
+    complex_setup = ComplexSetup(
         engine=engine,
-        signs=signs,
+        levels=setup.levels,
+        rows=rows,
+        kept=reuse.kept,
+        parts=builder.system.part_rows,
+        senders=problem.part_senders[1],
+        bounds=tuple(accumulate(builder.partition.sizes[0], initial=0)),
+        signs=problem.quadrant,
+        lowered=builder.lowered,
         singular=builder.system.singular,
     )
+    return made, complex_setup.complex_levels()

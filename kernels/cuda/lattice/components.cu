@@ -9,6 +9,7 @@
 // and of links between two such lines only the first of those beside each other joins them.
 
 constexpr int WARP = 32;
+constexpr double GROUNDED = 0.5, SOLID = 9007199254740992.0;   // labels, as in kernels/lattice/components.py
 
 __device__ __forceinline__ int cell() { return static_cast<int>(static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x); }
 
@@ -120,13 +121,13 @@ extern "C" __global__ void name_components(
     const int here = cell();
     if (here >= cells) return;
     if (solid[here]) {
-        out[here] = 9007199254740992.0;
+        out[here] = SOLID;
         return;
     }
     int top = root[here];
     while (root[top] != top) top = root[top];
     const int line = top / nx;
-    out[here] = grounded[top] ? 0.5 : (first + 1.0) + static_cast<double>(top % nx + along_y * (line % ny) + along_z * (line / ny));
+    out[here] = grounded[top] ? GROUNDED : (first + 1.0) + static_cast<double>(top % nx + along_y * (line % ny) + along_z * (line / ny));
 }
 
 // Which cells are in components that nothing fixes, and the numbers of these and of fixed ones: 9 bytes a cell.
@@ -137,10 +138,10 @@ extern "C" __global__ void look_at_labels(
     for (long long here = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; here < cells;
          here += static_cast<long long>(gridDim.x) * blockDim.x) {
         const double label = labels[here];
-        const bool is_closed = label > 0.5 && label < 9007199254740992.0;
+        const bool is_closed = label > GROUNDED && label < SOLID;
         closed[here] = is_closed;
         own += is_closed;
-        fixed += label <= 0.5;
+        fixed += label <= GROUNDED;
     }
     for (int step = WARP / 2; step > 0; step /= 2) {
         own += __shfl_xor_sync(0xffffffffu, own, step);
