@@ -56,7 +56,10 @@ def ghosts(numbers: Any, first: int, last: int, team: Team) -> tuple[Any, int]:
 
 
 def places(numbers: Any, first: int, rows: int, ghosts: Any, below: int, team: Team, found: Any = None) -> Any:
-    """Places in a window of numbers that it holds, int32; those of others mean nothing. found: room for them."""
+    """Places in a window of numbers that it holds, int32; -1 of negative ones. Those of others mean nothing.
+
+    found: room for them.
+    """
     if found is None:
         found = np.empty(len(numbers), dtype=np.int32)
     low, high = (int(ghosts[0]), int(ghosts[-1]) + 1) if len(ghosts) else (0, 0)
@@ -216,7 +219,7 @@ def _look_up(
                 places[i] = number - first + below
             else:
                 at = np.uint64(number - low - (gap if number >= first else 0))
-                places[i] = table[at] if at < size else 0
+                places[i] = table[at] if at < size else -1
 
 
 @compiled()
@@ -225,6 +228,8 @@ def _search(begin: int, end: int, numbers: Any, first: int, rows: int, ghosts: A
         number = numbers[i]
         if (number >= first) & (number < first + rows):
             found[i] = number - first + below
+        elif number < 0:
+            found[i] = -1
         else:
             ghost = np.searchsorted(ghosts, number)
             found[i] = ghost + rows * (ghost >= below)

@@ -27,13 +27,13 @@ struct Window {
 #define WINDOW i64 first, int rows, const i64* __restrict__ ghosts, int ghosts_count, int below
 #define THIS_WINDOW Window { first, rows, ghosts, ghosts_count, below }
 
-// Of numbers of 8 or 4 bytes: their places; those outside, or their places, in any order, as many as there is room for (found[0]: how
+// Of numbers of 8 or 4 bytes: their places, -1 of negative ones; those outside, or their places, in any order, as many as there is room for (found[0]: how
 // many there are); numbers of places, where names are those of ghosts; marks, which were zero, of numbers from the first on, and of
 // those that are not first .. last.
 #define OF_NUMBERS(BYTES, T) \
     extern "C" __global__ void places_##BYTES(const T* __restrict__ numbers, i64 count, WINDOW, int* __restrict__ out) { \
         const Window window = THIS_WINDOW; \
-        EACH out[i] = window.place(numbers[i]); \
+        EACH out[i] = numbers[i] < 0 ? -1 : window.place(numbers[i]); \
     } \
     extern "C" __global__ void outside_##BYTES( \
         const T* __restrict__ numbers, i64 count, i64 first, i64 last, int named, i64 room, i64* __restrict__ found, \

@@ -95,10 +95,9 @@ def coarse_points(amg: AmgKernels, bounds: Bounds, number: int, window: Window, 
     return Window(first=first, rows=last - first, ghosts=ghosts, lower=lower, end=bounds[-1])
 
 
-def coarse_places(amg: AmgKernels, coarse: Window, numbers: I64, names: Any) -> npt.NDArray[np.int32]:
+def coarse_places(amg: AmgKernels, coarse: Window, numbers: I64, names: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """Places in a window of coarse points, int32, of their numbers, which are names, too; -1 for fine ones."""
-    found: npt.NDArray[np.int32] = names if coarse.whole else np.where(names >= 0, coarse.places(amg, numbers), names)
-    return found
+    return names if coarse.whole else coarse.places(amg, numbers)
 
 
 def _around(backend: Backend, number: int, own: CoarseCouplings, around: Mapping[int, Message]) -> CouplingsAround:
