@@ -73,6 +73,8 @@ LOAD = _kernel("load", reads="layout block", writes="x")
 COPY = _kernel("copy", reads="x", writes="y")
 FILL = _kernel("fill", reads="layout value", writes="x")
 """x = value on every row (a float); padding stays zero."""
+ASSEMBLE = _kernel("assemble", reads="layout source", updates="x")
+"""x, the source of a differential equation, becomes the right-hand side of its cells: `lattice.sources.Source`."""
 PACK = _kernel("pack", reads="plan x", writes="buffer")
 """buffer = x at the rows that the neighbors read, neighbor after neighbor."""
 

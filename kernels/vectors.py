@@ -20,6 +20,7 @@ from dsolver.kernels.host_scalars import (
     sound,
     unscale,
 )
+from dsolver.kernels.lattice.sources import Source
 from dsolver.kernels.reductions import GroupedPlaces, tree_sum
 
 
@@ -31,12 +32,20 @@ class Vectors(Kernels, ABC):
         self.dtype: np.dtype[Any] = np.dtype(dtype)
 
     @abstractmethod
+    def load(self, layout: Layout, block: Array, x: Array) -> None:
+        """The contract's `LOAD`."""
+
+    @abstractmethod
     def unload(self, layout: Layout, x: Array) -> Array:
         """A vector in storage order as a new block, shape (nx, ny, nz): the opposite of the kernel `load`."""
 
     def unload_turned(self, layout: Layout, x: Array) -> Array:
         """`unload`, on GPUs to a block in C order, as those who take it have arrays; others turn it as they copy it."""
         return self.unload(layout, x)
+
+    def assemble(self, layout: Layout, source: Source, x: Array) -> None:
+        """The contract's `ASSEMBLE`."""
+        self.load(layout, source.assembled(self.unload(layout, x).T.astype(np.float64, copy=False)).T, x)
 
     # -- steps of formats that have nothing faster ---------------------------------------------------------------------
 

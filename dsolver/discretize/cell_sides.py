@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
@@ -9,10 +10,11 @@ from dsolver.discretize.coefficients import Coefficients, cells
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
-from dsolver.kernels.contract import LOAD
+from dsolver.kernels.contract import ASSEMBLE, LOAD
 from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.lattice.sources import Source
 from dsolver.problems.coefficient_names import HELD
-from dsolver.problems.discretization import Patch, Source
+from dsolver.problems.discretization import Patch
 from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.held_cells import HeldCells, HeldValues
 
@@ -41,19 +43,15 @@ class CellSides:
         assert self._held_cells is not None
         make = partial(_held_values, rule=rule)
         self._held_values = coefficients.per_chunk(make, operands=(self._held_cells,))
+        self._source = self._engine.per_chunk(_with_feeds, self._source, self._held_values)
 
     def assemble(self, b: Field) -> None:
         """b, which holds the source, becomes the right-hand side."""
-        self._rebuilt(b, right=True)
+        self._engine.run(ASSEMBLE, self._layout, self._source, b)
 
     def clear(self, x: Field) -> None:
         """x = 0 at cells that are left out, or held."""
-        self._rebuilt(x, right=False)
-
-    def _rebuilt(self, x: Field, *, right: bool) -> None:
-        held = () if self._held_values is None else (self._held_values,)
-        blocks = self._engine.per_chunk(partial(_assembled, right=right), self._layout, x, self._source, *held)
-        self._engine.run(LOAD, self._layout, blocks, x)
+        self._engine.run(LOAD, self._layout, self._engine.per_chunk(_cleared, self._layout, x, self._source), x)
 
     def filled(self, x: Field) -> PerChunk | None:
         """Blocks of x with the values of held cells; None where there are none."""
@@ -93,17 +91,14 @@ def _held_values(_: Backend, __: int, patch: Patch, held: HeldCells, *, rule: Di
     return held.fed(patch, HELD, rule.held)
 
 
-def _assembled(
-    backend: Backend, _: int, layout: Layout, x: Any, source: Source, held: HeldValues | None = None, *, right: bool
-) -> Any:
-    """A chunk's part of b from the source x, or x with zeros at cells that are no unknowns."""
-    values = cells(backend, layout, x).astype("float64", copy=False)  # kernels of faces take these
-    if not right:
-        return source.cleared(values).T
-    values = source.assembled(backend.lattice, values)
-    if held is not None:
-        held.add(values)
-    return values.T
+def _with_feeds(_: Backend, __: int, source: Source, held: HeldValues) -> Source:
+    """The `Source` of a chunk with what held cells add."""
+    return replace(source, feeds=held.feeds)
+
+
+def _cleared(backend: Backend, _: int, layout: Layout, x: Any, source: Source) -> Any:
+    """A block of x with zeros at cells that are no unknowns."""
+    return source.cleared(cells(backend, layout, x)).T
 
 
 def _filled(backend: Backend, _: int, layout: Layout, x: Any, held: HeldValues) -> Any:

@@ -17,7 +17,6 @@ from dsolver.grid.box import STAR_OFFSETS, Box, Offsets, Triple
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
-from dsolver.kernels.lattice.setup import LatticeSetup
 
 PACKAGE: Final = str(Path(__file__).parents[1])
 """Folder of this package, in which no line is the user's."""
@@ -57,46 +56,6 @@ class Patch:
         out[self.box.around(self.box)] = self.own[name]
         self.partition.fill_around(self.number, self.offsets, out, self.halos[name])
         return out
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class EndCells:
-    """A chunk's cells at a face of the grid."""
-
-    axis: int  # across the face
-    side: int  # 0 or 1, for the lower or the upper end of the axis
-    kappa: Array | float  # of the cells, across the face: (nz, ny, nx) with one cell along the axis, or a number
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """The right-hand side of a chunk's rows as a function of the source of the differential equation."""
-
-    sizes: tuple[Array, Array, Array]  # of the cells along z, y, x, arrays that broadcast
-    ends: tuple[EndCells, ...]  # cells at faces of the grid with a boundary condition
-    solid: Array | None  # bool (nz, ny, nx), cells that are left out, or held; None for none
-    faces: tuple[tuple[Any, Array], ...] = ()  # index and value of what boundary conditions add
-
-    def volumes(self) -> Array:
-        """Volumes of the cells, zero where they are left out: broadcasts to (nz, ny, nx)."""
-        z, y, x = self.sizes
-        volumes = z * y * x
-        return volumes if self.solid is None else volumes * ~self.solid
-
-    def assembled(self, lattice: LatticeSetup, f: Array) -> Array:
-        """f times the volume, plus the boundary's part; zero where cells are left out. Overwrites f, (nz, ny, nx)."""
-        lattice.scale(f, self.sizes)
-        for where, value in self.faces:
-            f[where] += value
-        return self.cleared(f)
-
-    def cleared(self, x: Array) -> Array:
-        """Zero where cells are left out. Overwrites x, (nz, ny, nx)."""
-        if self.solid is not None:
-            x[self.solid] = 0.0
-        return x
 
 
 class Rule(ABC):

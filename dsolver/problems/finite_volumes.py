@@ -15,13 +15,14 @@ from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.components import Links
 from dsolver.kernels.lattice.fluxes import Fluxes, conductances, lines, part
+from dsolver.kernels.lattice.sources import EndCells, Source
 from dsolver.kernels.views import layer, without_base
 from dsolver.problems.boundaries.boundary import Boundary
 from dsolver.problems.boundaries.conditions import FACES
 from dsolver.problems.cell_arrays import Sizes, centers_in, check_values, face_values, sizes_around, sizes_in, sizes_of
 from dsolver.problems.coefficient_names import FIXED, HELD, MASK, SIGMA
 from dsolver.problems.coordinates import F64, Cells
-from dsolver.problems.discretization import EndCells, Patch, Rule, Source
+from dsolver.problems.discretization import Patch, Rule
 from dsolver.problems.held_cells import HeldCells, Link
 
 UPWIND: Final = "upwind"
@@ -158,13 +159,12 @@ class Diffusion(Rule):
 
     def fed(self, backend: Backend, box: Box, source: Source) -> Source:
         """A chunk's right-hand side with this rule's boundary values in place of others; InputError for a bad one."""
-        faces, solid = [], source.solid
+        faces = {}
         for end in source.ends:
             if self.boundary.at(end.axis, end.side).feeds:
-                where = layer(end.axis, end.side)
                 value = self._terms(backend.xp, box, source.sizes, end)[1]
-                faces.append((where, value if solid is None else backend.xp.where(solid[where], 0.0, value)))
-        return replace(source, faces=tuple(faces))
+                faces[end.axis, end.side] = backend.xp.ascontiguousarray(value)
+        return replace(source, faces=faces)
 
     def grounded(self, patch: Patch) -> Array:
         ground, sizes = patch.xp.zeros(patch.shape, dtype=np.bool_), sizes_in(self.cells, patch)

@@ -54,20 +54,10 @@ class HeldValues:
 
     cells: Array
     values: Array
-    # numbers of cells, different ones in each pair, and what is added to their right-hand sides.
+    # numbers of cells, different ones in each pair, and what is added to their right-hand sides: see `Source`.
     feeds: tuple[tuple[Array, Array], ...]
-
-    def add(self, b: Array) -> None:
-        """Add their effect to right-hand sides (nz, ny, nx)."""
-        for cells, values in self.feeds:
-            b[_places(cells, b)] += values
 
     def fill(self, x: Array) -> None:
         """Write the values into x, (nz, ny, nx)."""
-        x[_places(self.cells, x)] = self.values
-
-
-def _places(cells: Array, x: Array) -> tuple[Array, Array, Array]:
-    """Indices of cells in an array (nz, ny, nx) of any order in memory, some of which CuPy flattens as copies."""
-    _, ny, nx = x.shape
-    return cells // (ny * nx), cells // nx % ny, cells % nx
+        _, ny, nx = x.shape  # in any order in memory, some of which CuPy flattens as copies
+        x[self.cells // (ny * nx), self.cells // nx % ny, self.cells % nx] = self.values

@@ -48,11 +48,6 @@ class LatticeSetup:
 
     star = _of_array_module(finite_volumes.star)
 
-    def scale(self, f: Array, sizes: tuple[Array, Array, Array]) -> None:
-        """Multiply f, float64 (nz, ny, nx) in C order, by sizes along z, y and x, one after the other."""
-        for size in sizes:
-            f *= size
-
     def frameless(self, factors: tuple[int, int, int], offsets: tuple[tuple[int, int, int], ...]) -> bool:
         """Whether a chunk that is a whole grid without periodic axes needs no ghost layers around its rows.
 

@@ -53,14 +53,3 @@ extern "C" __global__ void star_rows(
     }
     out[3 * rows + row] = diagonal;
 }
-
-// f times sizes along z, y, x in this order: 16 bytes a cell.
-extern "C" __global__ void scale(
-    double* __restrict__ f, const double* __restrict__ z, const double* __restrict__ y, const double* __restrict__ x, int nx, int ny,
-    long long cells
-) {
-    const long long cell = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (cell >= cells) return;
-    const int line = static_cast<int>(cell / nx);
-    f[cell] = f[cell] * __ldg(z + line / ny) * __ldg(y + line % ny) * __ldg(x + cell % nx);
-}

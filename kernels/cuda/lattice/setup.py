@@ -129,12 +129,6 @@ class CudaLattice(LatticeSetup):
         for_each(FLUXES, "star_rows", rows, *axes, *sizes, NOTHING if cells is None else cells, np.int64(rows), out)
         return out
 
-    def scale(self, f: Array, sizes: tuple[Array, Array, Array]) -> None:
-        if not f.flags.c_contiguous or f.dtype != DTYPE:
-            raise ValueError("this kernel takes float64 in C order")
-        _, ny, nx = f.shape
-        for_each(FLUXES, "scale", f.size, f, *sizes, np.int32(nx), np.int32(ny), np.int64(f.size))
-
     linked = staticmethod(components.linked)
     first_labels = staticmethod(components.first_labels)
     least_of_connected = staticmethod(components.least_of_connected)

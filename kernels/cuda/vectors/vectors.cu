@@ -496,6 +496,36 @@ extern "C" __global__ void load(
 
 constexpr int TILE = 32;
 
+// A source becomes the right-hand side of cells: times sizes along z, y and x, plus the parts of faces (null for none), in this order;
+// zero in cells that are left out. 16 bytes an item, its row, and a byte of `solid`, which may be null. Sums round products first, as
+// those of whole arrays do.
+extern "C" __global__ void assemble(
+    const int* __restrict__ row, const double* __restrict__ sizes_z, const double* __restrict__ sizes_y,
+    const double* __restrict__ sizes_x, const bool* __restrict__ solid, const double* __restrict__ low_x,
+    const double* __restrict__ high_x, const double* __restrict__ low_y, const double* __restrict__ high_y,
+    const double* __restrict__ low_z, const double* __restrict__ high_z, int nx, int ny, int nz, real* x, long long size
+) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long item) { return __ldg(row + item); },
+        [=](long long item, int cell) {
+            if (cell < 0) return;
+            if (solid && solid[cell]) {
+                x[item] = 0.0;
+                return;
+            }
+            const int line = cell / nx, i = cell - line * nx, j = line % ny, k = line / ny;
+            double sum = x[item] * __ldg(sizes_z + k) * __ldg(sizes_y + j) * __ldg(sizes_x + i);
+            if (low_x && i == 0) sum = __dadd_rn(sum, low_x[line]);
+            if (high_x && i == nx - 1) sum = __dadd_rn(sum, high_x[line]);
+            if (low_y && j == 0) sum = __dadd_rn(sum, low_y[i + nx * k]);
+            if (high_y && j == ny - 1) sum = __dadd_rn(sum, high_y[i + nx * k]);
+            if (low_z && k == 0) sum = __dadd_rn(sum, low_z[i + nx * j]);
+            if (high_z && k == nz - 1) sum = __dadd_rn(sum, high_z[i + nx * j]);
+            x[item] = sum;
+        });
+}
+
 // As `load`, of a block whose items lie closer along z than along x, as NumPy has them: blocks of threads turn TILE x TILE of them.
 // position: of each row, x fastest; from `end` on that of rows which are not stored. 20 bytes a row.
 extern "C" __global__ void load_turned(

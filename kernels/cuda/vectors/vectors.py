@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from typing import Any, final
 
 import cupy
@@ -19,8 +20,9 @@ from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel, type_o
 from dsolver.kernels.cuda.launch.scratch import Scratch
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors.columns import combine, gram, squares, times
-from dsolver.kernels.cuda.vectors.groups import group_sums, less_means, less_means_going_on
+from dsolver.kernels.cuda.vectors.groups import NONE, group_sums, less_means, less_means_going_on
 from dsolver.kernels.formats.layout import SLICE, Array, HaloLayout, Layout, Route
+from dsolver.kernels.lattice.sources import Source
 from dsolver.kernels.vectors import Vectors
 
 MOST_BLOCKS = 2048
@@ -93,6 +95,13 @@ class CudaVectors(Vectors):
             arguments = (layout.position, x, *(np.int64(n) for n in (nx, ny, nz)), block)
             launch_early(kernel("vectors/vectors.cu", "unload_turned", type_of(x)), (tiles,), (THREADS,), arguments)
         return block
+
+    def assemble(self, layout: Layout, source: Source, x: Array) -> None:
+        solid, ends = NONE if source.solid is None else source.solid, product(range(3), (0, 1))
+        faces, sizes = (source.faces.get(end, NONE) for end in ends), map(np.int32, layout.shape)
+        self.items("assemble", layout.size, layout.row, *source.sizes, solid, *faces, *sizes, x)
+        for cells, values in source.feeds:
+            self.scatter_add(layout.position[cells], 1.0, values.astype(self.dtype, copy=False), x)
 
     def fill(self, layout: Layout, value: float, x: Array) -> None:
         self.items("fill", layout.size, layout.row, np.float64(value), x)

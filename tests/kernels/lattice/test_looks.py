@@ -1,4 +1,4 @@
-"""Looks at rows and coefficients of a lattice, and sizes of its cells: every backend against the NumPy text."""
+"""Looks at rows and coefficients of a lattice, and sources of its cells: every backend against the NumPy text."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dsolver.kernels import Backend, load
 from dsolver.kernels.formats.stencil.rows import OFFSETS, StencilRows
 from dsolver.kernels.lattice import statistics
 from dsolver.kernels.lattice.setup import LatticeSetup
+from dsolver.kernels.lattice.sources import Source
 
 F64 = npt.NDArray[np.float64]
 STAR = tuple(o for o in OFFSETS if sum(map(abs, o)) <= 1)
@@ -77,12 +78,35 @@ def test_what_no_coefficient_may_be(backend: Backend) -> None:
         assert counts == [TEXT.unfit(some, 0.0, left_out=out) for out in (True, False)] == list(wrong)
 
 
-def test_sizes_of_cells_are_multiplied_in_their_order(backend: Backend) -> None:
+@pytest.mark.parametrize("opened", [False, True])
+def test_sources_become_right_hand_sides(backend: Backend, opened: bool) -> None:
+    """Right-hand sides of all cells, and of open ones: sizes in their order, then parts of faces and held cells."""
     rng = np.random.default_rng(1)
     f, z, y, x = (rng.random(shape) for shape in ((5, 6, 7), (5, 1, 1), (1, 6, 1), (1, 1, 7)))
-    found = backend.asarray(f.copy())
-    backend.lattice.scale(found, (backend.asarray(z), backend.asarray(y), backend.asarray(x)))
-    assert np.array_equal(backend.to_host(found), f * z * y * x)
+    solid, faces = rng.random((5, 6, 7)) < 0.4, {(0, 0): (5, 6, 1), (1, 1): (5, 1, 7), (2, 0): (1, 6, 7)}
+    values, cells = {end: rng.random(shape) for end, shape in faces.items()}, np.flatnonzero(~solid)[::5]
+    feeds = rng.random(len(cells))
+    sizes = tuple(map(backend.asarray, (z, y, x)))
+    source = Source(
+        sizes=(sizes[0], sizes[1], sizes[2]),
+        ends=(),
+        solid=backend.asarray(solid),
+        faces={end: backend.asarray(value) for end, value in values.items()},
+        feeds=((backend.asarray(cells), backend.asarray(feeds)),),
+    )
+    layouts = backend.layouts
+    places = np.flatnonzero(~solid).astype(np.int32)
+    layout = layouts.some((7, 6, 5), backend.asarray(places)) if opened else layouts.plain((7, 6, 5))
+    vector = backend.zeros(layout.size)
+    backend.kernel("load")(layout, backend.asarray(f.T), vector)
+    backend.kernel("assemble")(layout, source, vector)
+    wanted = f * z * y * x
+    wanted[:, :, 0] += values[0, 0][:, :, 0]
+    wanted[:, -1] += values[1, 1][:, 0]
+    wanted[0] += values[2, 0][0]
+    wanted[solid] = 0.0
+    wanted.reshape(-1)[cells] += feeds
+    assert np.array_equal(backend.to_host(backend.vectors.unload(layout, vector)).T, wanted)
 
 
 # -- what rows have in common ------------------------------------------------------------------------------------------

@@ -104,7 +104,8 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         stencil/stencil.cu float64 star_wide star_narrow
         faces/assembly.cu float64 fill
         lattice/look.cu float64 unfit outweighed leanings couplings totals turns alike
-        lattice/fluxes.cu float64 star_rows scale
+        lattice/fluxes.cu float64 star_rows
+        vectors/vectors.cu float64 assemble
         lattice/transfers.cu float64 jumps numbers restriction prolongation
         amg/boxes/box_rows.cu float64 count_entries fill_entries
     """),
