@@ -97,7 +97,7 @@ def test_steps(tmp_path: Path, workers: int) -> None:
 
 
 def test_live(tmp_path: Path) -> None:
-    found = printed("live.py", tmp_path, "--grid", "16", "--workers", "1")
+    found = printed_here("live.py", tmp_path, "--grid", "16", "--workers", "1")
     assert (found["first"], found["second"]) == ("stopped_by_callback", "converged")
     ended, began = number(found, "first ended at residual"), number(found, "second began at residual")
     assert began == pytest.approx(ended, rel=1e-6)  # it goes on where the first one was

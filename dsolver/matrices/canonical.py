@@ -56,6 +56,7 @@ def compressed(name: str, matrix: Any, first: int = 0, *, complex_too: bool = Fa
             matrix = matrix.astype(values)
         rows = imported("sparse").csr_array(matrix, copy=not getattr(matrix, "has_canonical_format", False))
         rows.sum_duplicates()  # sorts the columns of each row, too
+        rows.data = np.ascontiguousarray(rows.data)  # loops are compiled for such alone: A.real has every other number
     except MemoryError as error:
         raise InputError(
             f"{name} has {matrix.shape[0]} rows and {counted(matrix.nnz, 'entry', 'entries')}, for which this process "

@@ -97,10 +97,10 @@ def _as_it_is(A: Any) -> tuple[Any, Look] | None:
 
 
 def _are_arrays(A: Any) -> bool:
-    """Whether compressed rows of SciPy have arrays as they should be."""
-    indices = A.indptr, A.indices
-    kinds = all(part.dtype.kind in "iu" and part.flags.c_contiguous for part in indices)
-    return kinds and all(part.ndim == 1 for part in (*indices, A.data)) and len(A.indptr) == A.shape[0] + 1
+    """Whether compressed rows of SciPy have arrays as they should be: those of A.real are a part of its numbers."""
+    parts = A.indptr, A.indices, A.data
+    lines = all(part.ndim == 1 and part.flags.c_contiguous for part in parts)
+    return lines and all(part.dtype.kind in "iu" for part in parts[:2]) and len(A.indptr) == A.shape[0] + 1
 
 
 def look_at(rows: Any) -> Look:

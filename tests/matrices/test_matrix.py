@@ -13,6 +13,7 @@ from scipy.sparse.linalg import spsolve
 
 import dsolver
 from dsolver.errors import InputError
+from dsolver.matrices.checked import checked
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Algebraic
 from tests.support.clusters import cluster
@@ -191,6 +192,18 @@ def without_diagonal(row: int) -> sp.csr_array:
     a = a.tocsr()
     a.eliminate_zeros()
     return a
+
+
+@pytest.mark.parametrize("canonical", [False, True])
+def test_the_real_part_of_a_matrix_is_laid_out_as_others_are(canonical: bool) -> None:
+    """Every other number of an array: each loop would be compiled once more, and read twice as much."""
+    whole = lattice(5)
+    part = whole.astype(np.complex128).real
+    part.has_canonical_format = canonical
+    found, _ = checked("A", part)
+    assert not part.data.flags.c_contiguous
+    assert found.data.flags.c_contiguous
+    assert (found != whole).nnz == 0
 
 
 @pytest.mark.parametrize(
