@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn, Self, Unpack, final, overload
 
 from dsolver.cluster.rows.grid_rows import matrix_of
@@ -207,34 +208,30 @@ class Solver:
         """
         if reuse not in REUSES:
             raise InputError(f"reuse must be {', '.join(map(repr, REUSES[:-1]))} or None, not {in_a_line(reuse)}")
-        runtime = self._session.runtime
-        cuda = runtime.device == "cuda"
-        same_matrix = problem is None and kappa is None and sigma is None and velocity is None
-        values = (bc is not None or fixed is not None) and not isinstance(fixed, tuple | list)
-        if same_matrix and values and self.problem.lattice:
-            self._session.take_values(changed(self._session.given, bc=bc, fixed=fixed))
+        changes = {"kappa": kappa, "sigma": sigma, "bc": bc, "fixed": fixed, "velocity": velocity}
+        changes = {name: value for name, value in changes.items() if value is not None}
+        values = changes.keys() <= {"bc", "fixed"} and not isinstance(fixed, tuple | list)
+        if problem is None and changes and values and self.problem.lattice:
+            self._session.take_values(changed(self._session.given, **changes))
             return
-        client, count = runtime.client, len(self._session.partition)
-        gpu = cuda and client is None
-        given = self._session.given
-        problem = given if problem is None else problem_of(problem, gpu=gpu, client=client, chunks=count)
-        check_problem(problem)
-        problem = self._session.cut(problem)
-        if any(each is not None for each in (kappa, sigma, bc, fixed, velocity)):
-            before = problem.of_grid if isinstance(problem, MatrixProblem) and problem.of_grid else problem
-            problem = changed(before, kappa=kappa, sigma=sigma, bc=bc, fixed=fixed, velocity=velocity)
-            problem = matrix_of(problem, client, count, gpu=gpu)
-            problem = problem.planned(count, cuda=cuda)
-        if problem.shape != self.problem.shape:
-            raise InputError(
-                f"the new problem has shape {problem.shape}, but the one that is set up has {self.problem.shape}: open "
-                f"another Solver for it"
-            )
-        for name in ("grid", "dimensions", "chunks", "offsets", "periodic"):
-            if getattr(problem, name) != getattr(self.problem, name):
-                raise InputError(f"the new problem has other {name}: open another Solver for it")
+        other = self._other(problem, changes)
+        _check_structure(other, self.problem)
         keep = reuse == "preconditioner" or (reuse == "auto" and self._session.may_keep())
-        self._session.update(problem, reuse=reuse == "interpolation", keep=keep)
+        self._session.update(other, reuse=reuse == "interpolation", keep=keep)
+
+    def _other(self, problem: Problem | Any | None, changes: Mapping[str, Any]) -> Problem:
+        """A problem in place of this one, cut for its owners, with changes as of `update`."""
+        session, client = self._session, self._session.runtime.client
+        cuda, count = session.runtime.device == "cuda", len(session.partition)
+        gpu = cuda and client is None
+        other: Problem = session.given if problem is None else problem_of(problem, gpu=gpu, client=client, chunks=count)
+        check_problem(other)
+        other = session.cut(other)
+        if not changes:
+            return other
+        before = other.of_grid if isinstance(other, MatrixProblem) and other.of_grid else other
+        other = matrix_of(changed(before, **changes), client, count, gpu=gpu)
+        return other.planned(count, cuda=cuda)
 
     def close(self) -> None:
         """End it and give back what it holds. Solutions stay. To close twice does nothing.
@@ -252,3 +249,15 @@ class Solver:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _check_structure(problem: Problem, before: Problem) -> None:
+    """Refuse a problem in place of one with another structure; raises InputError."""
+    if problem.shape != before.shape:
+        raise InputError(
+            f"the new problem has shape {problem.shape}, but the one that is set up has {before.shape}: open another "
+            f"Solver for it"
+        )
+    for name in ("grid", "dimensions", "chunks", "offsets", "periodic"):
+        if getattr(problem, name) != getattr(before, name):
+            raise InputError(f"the new problem has other {name}: open another Solver for it")

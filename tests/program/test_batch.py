@@ -299,7 +299,7 @@ def test_groups_are_of_as_few_widths_as_can_be(
         widths.append(len(given))
         return plain(session, given, *rest)
 
-    monkeypatch.setattr("dsolver.session.solving.solves.start", noted)
+    monkeypatch.setattr("dsolver.session.solving.attempt.start", noted)
     bs = right_hand_sides(count)
     with dsolver.Solver(PROBLEMS["constant"], device="cpu") as solver:
         found = solver.solve(bs)

@@ -176,55 +176,65 @@ def command(
     with ExitStack() as open_:
         client = open_.enter_context(place.client()) if by_workers else None
         chosen = system_of(asked, chunks=chunks or None, rhs=rhs, client=client, gpu=place.gpu_here)
-        problem = chosen.problem
+        problem, start = chosen.problem, None if guess in (None, FMG) else Path(str(guess))
         files.check_kind(out, problem.shape)
-        device = "cuda" if place.gpu_here else "cpu"
-        m = Setup(**how).wishes(problem, device).m
-        SolveSpec.plan(problem, problem.chunks or (1, 1, 1), order, m, method)
+        check_setup(problem, Setup(**how), guess, gpu=place.gpu_here)
         if store is not None and resume:
             store.check(problem.grid)
-        check_guess(m, None if guess != FMG else FMG)
-        start = None if guess in (None, FMG) else Path(str(guess))
         for given in (chosen.file, start):
             if given is not None:
                 files.check_input(given, problem.shape)
         client = client or open_.enter_context(place.client())
         report = open_.enter_context(progress.shown(quiet=outputs.quiet))
-        rows = " rows" * problem.flat
-        begun = f"solving {problem.name}, {' x '.join(map(str, problem.shape))}{rows} ..."
-        open_.enter_context(progress.announced(begun, unless=report))
+        open_.enter_context(progress.announced(f"solving {title(problem)} ...", unless=report))
         if chosen.file is None:
             kind = "cpu" if place.kernels == "numpy" else place.device
             check_room(problem, partial(dsolver.estimate, problem, client=client, device=kind, **how))
         b = chosen.right() if chosen.file is None else files.read_array(chosen.file, client)
-        guess_of = guess if start is None else files.read_array(start, client)
-        several = are_several(problem, b)
+        one = not are_several(problem, b)
         found: Any = dsolver.solve(
             problem,
             b,
-            x0=guess_of,
+            x0=guess if start is None else files.read_array(start, client),
             client=client,
             engine=place.engine,
             device=place.device,
             kernels=place.kernels,
-            progress=progress.reporter(report, options.iterations) if report and not several else None,
+            progress=progress.reporter(report, options.iterations) if report and one else None,
             spans=_nowhere if outputs.spans_file is None and outputs.trace_file is not None else outputs.spans_file,
             **how,
             **ends,
         )
         if out is not None:
             files.write_array(out, found.x, len(problem.shape))
-    solutions: Sequence[Solution] = found if several else [found]
+    tell(problem, found, outputs, out)
+    if not found.converged:
+        ctx.exit(1)
+
+
+def tell(problem: Problem, found: Solution | Sequence[Solution], outputs: Outputs, out: Path | None) -> None:
+    """Write the files that tell of one solution or several, and show them; out: the file of x."""
+    solutions = [found] if isinstance(found, Solution) else found
     files.write_spans((span for solution in solutions for span in solution.spans), None, outputs.trace_file)
     if not (outputs.quiet or outputs.alone):
         show(solutions, out)
     if outputs.json_file is not None:
         facts = [facts_of(problem, solution) for solution in solutions]
-        files.write_json(outputs.json_file, json.dumps(facts if several else facts[0], indent=1))
+        files.write_json(outputs.json_file, json.dumps(facts[0] if isinstance(found, Solution) else facts, indent=1))
     worst = next((solution.status for solution in solutions if not solution.converged), solutions[0].status)
     click.echo(f"{worst}: {ADVICE.get(worst, worst.advice)}", err=outputs.alone)
-    if not found.converged:
-        ctx.exit(1)
+
+
+def title(problem: Problem) -> str:
+    """The name and the size of a problem, for people."""
+    return f"{problem.name}, {' x '.join(map(str, problem.shape))}{' rows' * problem.flat}"
+
+
+def check_setup(problem: Problem, setup: Setup, guess: str | None, *, gpu: bool) -> None:
+    """Refuse choices that exclude each other, before anything is read. Raises InputError."""
+    wishes = setup.wishes(problem, "cuda" if gpu else "cpu")
+    SolveSpec.plan(problem, problem.chunks or (1, 1, 1), setup.order, wishes.m, setup.method)
+    check_guess(wishes.m, guess if guess == FMG else None)
 
 
 def check_room(problem: Problem, plan: Callable[..., Estimate]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast, final
 
@@ -74,19 +73,12 @@ def matrix_from_blocks(
     asked = [client.submit(shape_of, block, number) for number, block in enumerate(held)]
     shapes = results_of(client, asked, held, silence=math.inf)  # blocks are computed first, as long as that takes
     partition = _partition(shapes)
-    spans = list(pairwise(partition.bounds))
-    kernels = of_cluster(client, "auto").device
-    rows = [client.submit(placed_block, block, i, spans[i][0], kernels) for i, block in enumerate(held)]
-    looks = [client.submit(findings_of, piece, kernels) for piece in rows]
-    findings: list[Findings] = results_of(client, looks, held)
-    empty, first = _total([found.empty for found in findings])
-    if empty:
-        raise InputError(f"A has {counted(empty, 'empty row')}, the first is row {first}: take such rows out")
-    hollow, at = _total([found.hollow for found in findings])
-    asymmetry = _asymmetry(findings)
-    plans = partition.halo_plans([found.ghosts for found in findings])
-    negated = all(found.negative for found in findings)
-    places = _places(client, rows)
+    kernels, firsts = of_cluster(client, "auto").device, partition.bounds
+    rows = [client.submit(placed_block, block, i, firsts[i], kernels) for i, block in enumerate(held)]
+    findings: list[Findings] = results_of(client, [client.submit(findings_of, each, kernels) for each in rows], held)
+    hollow, at = _checked(findings)
+    asymmetry, negated = _asymmetry(findings), all(found.negative for found in findings)
+    plans, places = partition.halo_plans([found.ghosts for found in findings]), _places(client, rows)
     made = [
         client.submit(cut_block, *of_chunk, kernels, negated=negated, workers=[place], allow_other_workers=True)
         for *of_chunk, place in zip(rows, plans, places, strict=True)
@@ -107,6 +99,14 @@ def matrix_from_blocks(
         counts=tuple(counts),
         places=places,
     )
+
+
+def _checked(findings: Sequence[Findings]) -> tuple[int, int]:
+    """Zeros on the diagonal: how many, and the first one's row. InputError: rows are empty."""
+    empty, first = _total([found.empty for found in findings])
+    if empty:
+        raise InputError(f"A has {counted(empty, 'empty row')}, the first is row {first}: take such rows out")
+    return _total([found.hollow for found in findings])
 
 
 def running(client: Client | None) -> Client:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from dsolver.monitor.watch import Watch
 from dsolver.program.lifting import OutOfRangeError, times
-from dsolver.program.terms import Terms
 from dsolver.session.checkpoints.checkpoint import checkpoint_of
-from dsolver.session.follower import Follower
-from dsolver.session.notes import notes_of
 from dsolver.session.operator import Residual
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
 from dsolver.session.session import Session
-from dsolver.session.solving.advice import advice_on
+from dsolver.session.solving.attempt import attempt
 from dsolver.session.solving.batching import grouped
 from dsolver.session.solving.complex_sides import solved_in_parts
 from dsolver.session.solving.last_attempts import (
@@ -28,23 +23,12 @@ from dsolver.session.solving.last_attempts import (
     take_least_squares,
     why_factors,
 )
-from dsolver.session.solving.loading import given_column, start
-from dsolver.session.solving.report import asymmetric, case_of, for_all_of_b, of_cells, sealed, solved_by
-from dsolver.session.solving.second_attempts import (
-    find_pieces,
-    replaceable,
-    try_float64,
-    try_other_method,
-    try_other_preconditioner,
-)
+from dsolver.session.solving.second_attempts import find_pieces
 from dsolver.session.user_arrays import is_complex
 from dsolver.session.user_arrays.several import Pairs, RightHandSides, together
-from dsolver.session.vectors import scaled, solution
 from dsolver.solution import Solution, Solutions
 from dsolver.status import Status
 
-LOST: Final = "the cluster has lost a worker on the way: the solve began again from the iterate kept last"
-"""Note on a solve that has outlived a worker."""
 LEAST_RTOL: Final = 2.0**-23
 """Smallest rtol of systems in float32: half a unit in the last place of each item of x."""
 FLOAT32_RTOL: Final = 1e-5
@@ -151,11 +135,11 @@ def _together(session: Session, pairs: Pairs, options: Options) -> list[Solution
 
 
 def _with_pieces(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -> list[Solution] | None:
-    """As `_attempt`; where that fails since pieces of a matrix float that were not looked for, once more, with these.
+    """As `attempt`; where that fails since pieces of a matrix float that were not looked for, once more, with these.
 
     To look for them takes a tenth of a large set-up, and nearly all matrices have none.
     """
-    solutions = _attempt(session, pairs, options, keeper)
+    solutions = attempt(session, pairs, options, keeper)
     ends = {solution.status for solution in solutions or ()}
     if ends <= {Status.CONVERGED, Status.STOPPED} or not find_pieces(session):
         return solutions
@@ -165,92 +149,4 @@ def _with_pieces(session: Session, pairs: Pairs, options: Options, keeper: Keepe
         f"has mean zero in each of them, and b is balanced there"
     )
     keeper.notes += (note,)
-    return _attempt(session, pairs, options, keeper)
-
-
-def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -> list[Solution] | None:
-    """Solve, unless a worker is lost meanwhile; None where the columns have to be solved one by one."""
-    began, setup, renewal = time.perf_counter(), session.took, session.system.renewal
-    given = [given_column(session, b, keeper.guess(i, x0)) for i, (b, x0) in enumerate(pairs)]
-    watch = Watch(session.runtime.client, options.spans, session.feed.begin())
-    closely = options.checkpoint is not None or watch.asked
-    terms = Terms(
-        rtol=options.rtol,
-        atol=options.atol,
-        maxiter=options.iterations,
-        interruptible=options.callback is not None,
-        replaceable=replaceable(session),
-        kept=session.wishes.m if renewal.kept else None,
-        patience=session.reserve and session.reserve.further,
-        closely=closely,
-    )
-    slice_seconds = 0.0 if closely else session.program.stride
-    with watch:
-        started = start(session, given, terms, slice_seconds)
-        loads, loaded = started.loads, time.perf_counter() - started.seconds
-        follower = Follower(
-            session.program,
-            [terms.control(session.spec, load.begun) for load in loads],
-            slice_seconds,
-            callback=options.callback,
-            progress=keeper.watching(session, loads[0].begun.b_norm, options.progress),
-            watch=watch,
-        )
-        session.solving = loads[0].right
-        try:
-            follower.run(started.slices)
-            anew = try_other_preconditioner(session, loads, follower, keeper, options)
-            notes = {} if anew else try_float64(session, loads, follower, options)
-            if anew or try_other_method(session, loads, follower, keeper):
-                first = follower.histories[0]
-                watch.end(str(first.ended), first.iterations, first.true_residual)
-                return None
-        finally:
-            session.solving = None
-        times = {"setup": setup, "load": loaded - began, "solve": time.perf_counter() - loaded}
-        times |= {"lost": session.lost} if session.lost else {}
-        ends = [
-            for_all_of_b(history.ended, load.begun.excess.part, load.begun.b_norm, options)
-            for load, history in zip(loads, follower.histories, strict=True)
-        ]
-        slowest = follower.histories[follower.slowest]
-        failed = next((end for end in ends if not end.converged), Status.CONVERGED)
-        if session.system.renewal is renewal:  # with one M from beginning to end
-            renewal.solved(slowest.residuals, converged=failed is Status.CONVERGED)
-        watch.end(str(failed), slowest.iterations, slowest.true_residual)
-        if started.x is not None:
-            x = [scaled(session, loads[0].right, started.x)]
-        else:
-            x = [solution(session, load.right, column) for column, load in enumerate(loads)]
-    lopsided = asymmetric(session, ends)
-    closed = sealed(loads[0].begun.excess)
-    return [
-        Solution(
-            x=x[column],
-            status=ends[column],
-            advice=advice_on(case_of(session, load, history, ends[column], options)),
-            iterations=history.iterations,
-            residuals=tuple(history.residuals),
-            true_residual=history.true_residual,
-            b_norm=load.begun.b_norm,
-            limit=options.limit(load.begun.b_norm),
-            closed_regions=load.begun.excess.closed,
-            timings={**times, "total": setup + session.lost + time.perf_counter() - began},
-            engine=session.system.described,
-            solved_by=solved_by(session, load),
-            spans=watch.spans,
-            exposure=watch.exposure,
-            problem=of_cells(session.given),
-            notes=(
-                *notes_of(session),
-                *load.begun.chosen.remarks,
-                *closed,
-                *keeper.notes,
-                *((LOST,) if session.lost else ()),
-                *notes.get(column, ()),
-                *history.notes,
-                *(lopsided if not ends[column].converged else ()),
-            ),
-        )
-        for column, (load, history) in enumerate(zip(loads, follower.histories, strict=True))
-    ]
+    return attempt(session, pairs, options, keeper)
