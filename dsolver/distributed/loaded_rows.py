@@ -15,6 +15,7 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend, load
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.general.setup import OtherValues
 from dsolver.matrices.chunks.row_block import GIVEN, ROWS, RowBlock
 
 
@@ -115,6 +116,7 @@ def chunk_matrices(
     layouts: tuple[Layout, Layout],
     measured: Any = None,
     diagonal: Any = None,
+    others: Any = None,  # float64 (entries,), other values of the narrower one, whose the diagonal is then
     *,
     dtype: str,
 ) -> tuple[ChunkMatrices]:
@@ -124,16 +126,18 @@ def chunk_matrices(
     Callers wait before they use them.
     """
     narrow, rounded = load(backend.name, backend.threads, dtype), None
+    own, beside = (diagonal, None) if others is None else (None, OtherValues(others, diagonal))
     if block.plan.slots:
-        (exact,) = chunk_matrix(backend, number, block, layouts, measured, diagonal, wait=False)
+        (exact,) = chunk_matrix(backend, number, block, layouts, measured, own, wait=False)
     else:
         (layout, stored), rows = layouts, _on_device(backend, block)
-        more = _known_of(backend, block, rows, measured, diagonal)
-        local, rounded = backend.general.matrices(rows, stored, narrow.general, block.formats, **more)
+        more = _known_of(backend, block, rows, measured, own)
+        local, rounded = backend.general.matrices(rows, stored, narrow.general, block.formats, beside, **more)
         backend.general.prepare_dots(local)
         ghost, halo = backend.general.no_ghost(stored), plan_layout(backend, layout, block.plan)
         exact = ChunkMatrix(layout=layout, local=local, ghost=ghost, halo=halo)
     if rounded is None:
+        block = block if others is None else replace(block, values=others)
         (lowered,) = chunk_matrix(narrow, number, block, layouts, diagonal=diagonal, wait=False)
     else:
         narrow.general.prepare_dots(rounded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,13 @@ from dsolver.kernels.general.selection import MEASURE, candidates, chosen
 BALANCED: Final = Choice(name="chunks", why="rows of any length")
 COPIED: Final = ("slices", "octets")
 """Formats that are made of copies of all entries."""
+
+
+class OtherValues(NamedTuple):
+    """Values of a matrix in the places of another one's: float64 (entries,), and its diagonal, float64 (rows,)."""
+
+    entries: Array
+    diagonal: Array
 
 
 class GeneralSetup(RowOperations):
@@ -74,15 +81,14 @@ class GeneralSetup(RowOperations):
         rows = self._writable(rows)
         stored_diagonal = self.stored_diagonal(rows, layout, diagonal)
         rows = self._rounded(rows)
-        if choice is not None:
-            product = self.product(self._own(rows) if borrowed else rows, rows.size, choice)
-        elif formats == MEASURE:
+        if choice is None and formats == MEASURE:
             rows = self._own(rows) if borrowed else rows
             known = known or self.statistics(rows, rows.size, blocks)
             x, y = (self._xp.ones(rows.size, dtype=self._vectors.dtype) for _ in range(2))
             choice, product = fastest(self, rows, candidates(known, gpu=self._gpu), x, y)
         else:
-            choice = self.choice(rows, formats, blocks) if known is None else chosen(formats, known, gpu=self._gpu)
+            if choice is None:
+                choice = self.choice(rows, formats, blocks) if known is None else chosen(formats, known, gpu=self._gpu)
             rows = self._own(rows) if borrowed and choice.name not in COPIED else rows
             product = self.product(rows, rows.size, choice, measured)
         if wait:
@@ -90,14 +96,21 @@ class GeneralSetup(RowOperations):
         return self._assembled(layout, stored_diagonal, product, choice)
 
     def matrices(
-        self, rows: Csr, layout: Layout, narrow: GeneralSetup, formats: str | None = None, **given: Any
+        self,
+        rows: Csr,
+        layout: Layout,
+        narrow: GeneralSetup,
+        formats: str | None = None,
+        others: OtherValues | None = None,
+        **given: Any,
     ) -> tuple[GeneralMatrix, GeneralMatrix | None]:
-        """A `matrix` of float64, and the same one in a narrower value type as of `narrowed`; narrow: its set-up.
+        """A `matrix` of float64, and the same one in a narrower value type, or None where it is to be made by itself.
 
-        The other arguments are those of `matrix`. Callers wait before they use them.
+        `narrow`: its set-up. `others`: its values, if they are others. The other arguments are those of `matrix`.
+        Callers wait before they use them.
         """
         made = self.matrix(rows, layout, formats, **given, wait=False)
-        return made, narrow.narrowed(made)
+        return made, narrow.narrowed(made) if others is None else None
 
     def _assembled(self, layout: Layout, diagonal: Array, product: Any, choice: Choice) -> GeneralMatrix:
         """A matrix of its parts, as `GeneralMatrix` names them."""

@@ -126,19 +126,12 @@ def _of_opened(
     if factors is not None:
         levels = raised(engine, opened, factors)
     early = opened.bounds[-1] < LATE * (len(opened.bounds) - 1)
-    sizes, unknown = (
-        engine.per_chunk(partial(measured_chunk, wanted=wanted), opened.blocks) for wanted in (early, False)
-    )
+    sizes = engine.per_chunk(partial(measured_chunk, wanted=early), opened.blocks)
     measures = measured(engine, levels.rows)
+    others = None if factors is None else levels.blocks
 
     def stored() -> tuple[PerChunk, PerChunk]:
-        if factors is None:
-            exact, narrow = _in_both_types(builder, opened.blocks, layouts, sizes, measures.at("diagonal"))
-        else:
-            store = partial(chunk_matrix, wait=False)
-            view = engine.lowered(builder.dtype) if builder.lowered else engine
-            exact = engine.per_chunk(store, opened.blocks, layouts, sizes).at(0)
-            narrow = view.per_chunk(store, levels.blocks, layouts, unknown, measures.at("diagonal")).at(0)
+        exact, narrow = _in_both_types(builder, opened.blocks, layouts, sizes, measures.at("diagonal"), others=others)
         return engine.per_chunk(_in_box, exact, opened.layouts), narrow
 
     both = _put_off(builder, stored, early=early)
@@ -167,14 +160,22 @@ def _put_off(
 
 
 def _in_both_types(
-    builder: Builder, blocks: PerChunk, layouts: PerChunk, *known: PerChunk
+    builder: Builder, blocks: PerChunk, layouts: PerChunk, *known: PerChunk, others: PerChunk | None = None
 ) -> tuple[PerChunk, PerChunk]:
-    """The `ChunkMatrix` of every chunk in float64, and in the levels' value type; those who multiply wait for them."""
+    """The `ChunkMatrix` of every chunk in float64, and in the levels' value type; those who multiply wait for them.
+
+    `others`: blocks with other values for the levels, whose the known diagonal is then; None for the same ones.
+    """
+    engine, store = builder.engine, partial(chunk_matrix, wait=False)
     if builder.lowered:
-        made = builder.engine.per_chunk(partial(chunk_matrices, dtype=builder.dtype), blocks, layouts, *known)
+        values = () if others is None else (others.at("values"),)
+        made = engine.per_chunk(partial(chunk_matrices, dtype=builder.dtype), blocks, layouts, *known, *values)
         return made.at(0, "exact"), made.at(0, "narrow")
-    exact = builder.engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts, *known).at(0)
-    return exact, exact
+    if others is None:
+        exact = engine.per_chunk(store, blocks, layouts, *known).at(0)
+        return exact, exact
+    exact, narrow = (engine.per_chunk(store, each, layouts).at(0) for each in (blocks, others))
+    return exact, narrow
 
 
 def _in_box(_: Backend, __: int, matrix: ChunkMatrix, layouts: OpenLayouts) -> ChunkMatrix:

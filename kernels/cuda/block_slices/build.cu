@@ -339,17 +339,20 @@ __device__ __forceinline__ int stored_column(int c, int k, int kind, int base, i
     return c;
 }
 
-// The entries and columns of a slice of single entries, of long rows. TWICE: rounded entries, too.
+// The entries and columns of a slice of single entries, of long rows. TWICE: other entries, rounded, too.
 template <bool TWICE>
 __device__ __forceinline__ void fill_single(
     const long long* start, const int* __restrict__ columns, const double* __restrict__ entries, int row, int width, int kind,
-    int base, unsigned short* __restrict__ near, int* __restrict__ far, real* __restrict__ to, float* __restrict__ rounded
+    int base, unsigned short* __restrict__ near, int* __restrict__ far, real* __restrict__ to, const double* __restrict__ others,
+    float* __restrict__ rounded
 ) {
     __shared__ int column_of[WARPS][SLICE][TILE + 1];
     __shared__ real value_of[WARPS][SLICE][TILE + 1];
+    __shared__ float other_of[TWICE ? WARPS : 1][SLICE][TILE + 1];
     const int lane = lane_number();
     auto& column = column_of[threadIdx.x / SLICE];
     auto& value = value_of[threadIdx.x / SLICE];
+    auto& other = other_of[TWICE ? threadIdx.x / SLICE : 0];
     const long long first = row < 0 ? 0 : start[row];
     const int length = row < 0 ? 0 : static_cast<int>(start[row + 1] - first);
     int at = 0, held = base;
@@ -357,14 +360,14 @@ __device__ __forceinline__ void fill_single(
         read_tile<1>(first + at, length - at, [&](int of, int n, long long from) {
             column[of][n] = columns[from];
             value[of][n] = static_cast<real>(entries[from]);
+            if constexpr (TWICE) other[of][n] = static_cast<float>(others[from]);
         });
         int taken = 0;
         for (int k = done; k < min(done + TILE, width); ++k, to += SLICE) {
             const int c = stored_column(at + taken < length ? column[lane][taken] : NONE, k, kind, base, held, near, far);
-            const real entry = c == NONE ? 0 : value[lane][taken];
-            *to = entry;
+            *to = c == NONE ? 0 : value[lane][taken];
             if constexpr (TWICE) {
-                *rounded = static_cast<float>(entry);
+                *rounded = c == NONE ? 0 : other[lane][taken];
                 rounded += SLICE;
             }
             taken += c != NONE;
@@ -375,11 +378,11 @@ __device__ __forceinline__ void fill_single(
 }
 
 // The entries, rounded where `real` is float, and columns of slice s, unless `fill_full` makes it. Holes have value 0 and the
-// column before them. TWICE: entries rounded to float have a second place.
+// column before them. TWICE: other entries in the same places, rounded to float, too.
 template <int B, bool TWICE>
 __device__ __forceinline__ void fill(
     const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
-    unsigned short* indices, real* values, float* rounded, int count, int rows, const unsigned char* full
+    unsigned short* indices, real* values, const double* others, float* rounded, int count, int rows, const unsigned char* full
 ) {
     const int s = warp_number(), lane = lane_number();
     if (s >= count || (B > 1 && full[s])) return;
@@ -392,7 +395,7 @@ __device__ __forceinline__ void fill(
     int* const far = reinterpret_cast<int*>(near);
     if constexpr (B == 1) {
         if (width > SHORT) {
-            fill_single<TWICE>(start, columns, entries, row, width, kind, base, near, far, to, rounded);
+            fill_single<TWICE>(start, columns, entries, row, width, kind, base, near, far, to, others, rounded);
             return;
         }
     }
@@ -402,8 +405,13 @@ __device__ __forceinline__ void fill(
     for (int k = 0; k < width; ++k, to += B * B * SLICE) {
         const int c = stored_column(merge.next(), k, kind, base, held, near, far);
         real block[B * B] = {};
+        float other = 0;
         if (c != NONE) {
-            if constexpr (B == 1) { block[0] = static_cast<real>(mine[merge.at[0]]); ++merge.at[0]; }
+            if constexpr (B == 1) {
+                block[0] = static_cast<real>(mine[merge.at[0]]);
+                if constexpr (TWICE) other = static_cast<float>(others[mine - entries + merge.at[0]]);
+                ++merge.at[0];
+            }
             else merge.pass(c, [&](int i, int j, int where) {
                 const real value = static_cast<real>(mine[where]);
 #pragma unroll
@@ -413,9 +421,8 @@ __device__ __forceinline__ void fill(
 #pragma unroll
         for (int e = 0; e < B * B; ++e) to[e * SLICE] = block[e];
         if constexpr (TWICE) {
-#pragma unroll
-            for (int e = 0; e < B * B; ++e) rounded[e * SLICE] = static_cast<float>(block[e]);
-            rounded += B * B * SLICE;
+            *rounded = other;
+            rounded += SLICE;
         }
     }
 }
@@ -505,7 +512,7 @@ __device__ __forceinline__ void fill_full(
         const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,\
         unsigned short* indices, real* values, int count, int rows, const unsigned char* full                         \
     ) {                                                                                                               \
-        fill<B, false>(start, columns, entries, order, slices, indices, values, nullptr, count, rows, full);          \
+        fill<B, false>(start, columns, entries, order, slices, indices, values, nullptr, nullptr, count, rows, full);          \
     }
 
 #define FULL(B)                                                                                                       \
@@ -516,13 +523,13 @@ __device__ __forceinline__ void fill_full(
         fill_full<B>(start, columns, entries, order, slices, indices, values, count, rows, full);                     \
     }
 
-// Single entries in double, and rounded: A of conjugate gradients and of a preconditioner in float. 12 bytes an entry are read
-// once, and 12 are written.
+// Single entries in double, and others in the same places, or these, rounded: A of conjugate gradients and of a preconditioner
+// in float. 12 bytes an entry are read once, 8 of others, and 12 are written.
 extern "C" __global__ void __launch_bounds__(WARPS * SLICE) fill_twice_1(
     const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
-    unsigned short* indices, real* values, int count, int rows, float* rounded
+    unsigned short* indices, real* values, int count, int rows, const double* others, float* rounded
 ) {
-    fill<1, true>(start, columns, entries, order, slices, indices, values, rounded, count, rows, nullptr);
+    fill<1, true>(start, columns, entries, order, slices, indices, values, others, rounded, count, rows, nullptr);
 }
 
 MAKE(1)

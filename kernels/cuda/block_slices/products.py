@@ -151,12 +151,12 @@ def filled(matrix: Csr, columns: int, of: Measured) -> CudaBlockSlices:
     return slices
 
 
-def filled_twice(matrix: Csr, columns: int, of: Measured) -> tuple[CudaBlockSlices, CudaBlockSlices]:
-    """`filled`, and the same with values rounded to float32: of single entries, in one pass."""
+def filled_twice(matrix: Csr, columns: int, of: Measured, others: Array) -> tuple[CudaBlockSlices, CudaBlockSlices]:
+    """`filled`, and the same with other values, float64, rounded to float32: of single entries, in one pass."""
     assert (of.block, of.dtype) == (1, "float64")
     slices, arguments = _empty(matrix, columns, of)
     rounded = cupy.empty(slices.values.shape, dtype=np.float32)
-    kernel(BUILD, "fill_twice_1", of.dtype)(_grid(len(of.slices)), (WARPS * SLICE,), (*arguments, rounded))
+    kernel(BUILD, "fill_twice_1", of.dtype)(_grid(len(of.slices)), (WARPS * SLICE,), (*arguments, others, rounded))
     return slices, replace(slices, values=rounded)
 
 

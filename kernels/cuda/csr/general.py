@@ -30,7 +30,7 @@ from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows
 from dsolver.kernels.general.operations import Between
 from dsolver.kernels.general.rows import SplitRows
 from dsolver.kernels.general.selection import MEASURE, chosen
-from dsolver.kernels.general.setup import GeneralSetup
+from dsolver.kernels.general.setup import GeneralSetup, OtherValues
 
 
 @final
@@ -76,18 +76,31 @@ class CudaGeneral(GeneralSetup):
         return products.CudaRows(shape=(rows.size, columns), entries=rows, threads=choice.threads, blocks=blocks)
 
     def matrices(
-        self, rows: Csr, layout: Layout, narrow: GeneralSetup, formats: str | None = None, **given: Any
+        self,
+        rows: Csr,
+        layout: Layout,
+        narrow: GeneralSetup,
+        formats: str | None = None,
+        others: OtherValues | None = None,
+        **given: Any,
     ) -> tuple[GeneralMatrix, GeneralMatrix | None]:
         """See `GeneralSetup.matrices`: slices of single entries are filled with both in one pass."""
-        known = given.get("known")
-        of = given.get("measured") or self.measured(rows, formats, known)
-        if known is None or of is None or of.block > 1:
-            return super().matrices(rows, layout, narrow, formats, **given | {"measured": of})
+        known, of = given.get("known"), given.get("measured")
+        if formats == MEASURE:
+            return super().matrices(rows, layout, narrow, formats, others, **given)
+        choice = self.choice(rows, formats) if known is None else chosen(formats, known, gpu=True)
+        if of is None and choice.name == "slices":
+            of = self._measured(rows, rows.size, choice)
+        if of is None or of.block > 1:
+            return super().matrices(rows, layout, narrow, None, others, **given | {"measured": of, "choice": choice})
+        product, rounded = slices.filled_twice(rows, rows.size, of, rows.values if others is None else others.entries)
+        stored = self.stored_diagonal(rows, layout, given.get("diagonal"))
         of_gpu: Any = narrow  # of the same device
-        product, rounded = slices.filled_twice(rows, rows.size, of)
-        choice, stored = chosen(formats, known, gpu=True), self.stored_diagonal(rows, layout, given.get("diagonal"))
         made = self._assembled(layout, stored, product, choice)
-        return made, of_gpu._with_product(made, rounded)
+        if others is None:
+            return made, of_gpu._with_product(made, rounded)
+        stored = of_gpu.stored_diagonal(rows, layout, others.diagonal)
+        return made, replace(made, diagonal=stored, product=rounded, vectors=of_gpu._vectors)
 
     def narrowed(self, matrix: GeneralMatrix) -> GeneralMatrix | None:
         product, dtype = matrix.product, self._vectors.dtype

@@ -20,6 +20,7 @@ from dsolver.kernels.formats.block_slices import NEAR, RUN, WIDE
 from dsolver.kernels.formats.choice import gpu_choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.operations import Between
+from dsolver.kernels.general.setup import OtherValues
 from dsolver.monitor import watch
 from tests.kernels.general.test_formats import LIMIT, NAMES, check, compressed, lattice, long_tail, matrices, same
 from tests.kernels.general.text import block_slices as numpy_slices
@@ -171,10 +172,10 @@ def test_slices_of_blocks(hosts: dict[str, Host], name: str, block: int) -> None
         if block == 1:
             twice, rounded = np.full_like(values, np.nan), np.full(values.shape, np.nan, dtype=np.float32)
             indices[:] = 0
-            build("fill_twice_1", blocks, 128, *arrays[:-1], twice, count, size, rounded)
+            build("fill_twice_1", blocks, 128, *arrays[:-1], twice, count, size, 3.0 * rows.values, rounded)
             assert (indices == text.indices).all()
             assert (twice == values).all()
-            assert (rounded == values.astype(np.float32)).all()
+            assert (rounded == (3.0 * values).astype(np.float32)).all()
         first = (f"spmv_{block}", blocks, 128, text.slices, text.indices, text.values, text.row)
         product_of(
             matrix,
@@ -491,8 +492,13 @@ def test_a_matrix_in_float32_from_one_in_float64_has_the_bits_of_one_that_is_mad
     made, exact = narrow.general.matrix(rows, layout), wide.general.matrix(rows, layout)
     known = wide.general.statistics(rows, rows.size)
     together, beside = wide.general.matrices(rows, layout, narrow.general, known=known)
+    doubled = OtherValues(2.0 * rows.values, 2.0 * cupy.asarray(square.diagonal()))
+    unlike, other_values = wide.general.matrices(rows, layout, narrow.general, others=doubled)
+    twice = narrow.general.matrix(rows._replace(values=doubled.entries), layout)
     x = cupy.asarray(np.random.default_rng(3).standard_normal(layout.size).astype(np.float32))
-    for one, other in ((made, narrow.general.narrowed(exact)), (made, beside), (exact, together)):
+    pairs = [(made, narrow.general.narrowed(exact)), (made, beside), (exact, together), (exact, unlike)]
+    assert (other_values is None) != (made.choice.name == "slices" and made.choice.block == 1)
+    for one, other in [*pairs, *([] if other_values is None else [(twice, other_values)])]:
         assert other is not None
         assert other.choice.name == one.choice.name
         assert other.diagonal.dtype == one.diagonal.dtype
