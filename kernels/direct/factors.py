@@ -215,9 +215,7 @@ class _Scaled:
             return True
         if self.gpu:
             return False
-        from scipy.sparse.csgraph import structural_rank
-
-        return of_largest(self._matrix) is not None or bool(structural_rank(self._matrix) == self.rows)
+        return of_largest(self._matrix) is not None
 
     def _useful(self, made: Factors) -> bool:
         """Whether factors solve for a right-hand side A x with a rough x, without an x that is much larger."""

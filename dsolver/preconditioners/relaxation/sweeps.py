@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, ClassVar, Final, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
@@ -195,10 +195,6 @@ class _Solves:
         engine.run(MOVE, self._back, self._r, z)
 
 
-STEP: Final = 2.0**-20
-"""Costs are multiples of it, so that sums of them are exact: with rounding SciPy's matching may go round for ever."""
-
-
 def has_zeros(backend: Backend, a: Csr) -> bool:
     """Whether the diagonal has an entry that is zero, or is not there."""
     row = backend.general.places(a.start, len(a.columns))
@@ -209,34 +205,14 @@ def has_zeros(backend: Backend, a: Csr) -> bool:
 def with_largest_diagonal(backend: Backend, a: Csr) -> tuple[Csr, Any] | None:
     """A matrix with its rows in the order for which the product of the diagonal's entries is largest.
 
-    After Duff and Koster (SIAM J. Matrix Anal. 22, 2001).
-
     Returns:
         it, and the row of a at each place; None where no order has a diagonal without zeros.
     """
     start, columns, values = (backend.to_host(part) for part in a)
     rows = imported("sparse").csr_array((values, columns, start), shape=(a.size, a.size))
-    order = of_largest(rows)  # a matching of ties may take minutes
-    order = _matched(rows) if order is None else order
+    order = of_largest(rows)
     if order is None:
         return None
     picked = rows[order]
     made = Csr(picked.indptr.astype(np.int64), picked.indices.astype(np.int32), picked.data)
     return Csr(*(backend.asarray(part) for part in made)), order
-
-
-def _matched(rows: Any) -> Any:
-    """The row at each place, by a matching of rows and columns; None where none has a diagonal without zeros."""
-    sparse, graph = imported("sparse"), imported("sparse.csgraph")
-    sizes = abs(rows)
-    sizes.eliminate_zeros()
-    largest = sizes.max(axis=0).toarray().ravel()
-    logs = 1.0 + np.log(largest[sizes.indices] / sizes.data)
-    costs = sparse.csr_array((STEP * np.round(logs / STEP), sizes.indices, sizes.indptr), shape=rows.shape)
-    try:
-        row, column = graph.min_weight_full_bipartite_matching(costs)
-    except ValueError:  # there is no such order
-        return None
-    order = np.empty(rows.shape[0], dtype=np.int64)
-    order[column] = row
-    return order
