@@ -15,7 +15,8 @@ from typing import Any, Final, final
 import numpy as np
 
 from dsolver.discretize.coefficients import Coefficients
-from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.distributed.nullspace import dots
+from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.lattice.components import SOLID, Links, Numbering
 from dsolver.kernels.views import layer
@@ -39,7 +40,7 @@ def is_grounded(engine: Engine, coefficients: Coefficients, rule: Rule) -> bool:
     """Whether there is a cell that is grounded."""
     work = coefficients.field()
     coefficients.fill(work, coefficients.per_chunk(partial(_grounded, rule=rule)))
-    return _square(engine, work) > 0.0
+    return dots(engine, engine.partial_sums(), (work, work))[0] > 0.0
 
 
 def links_of(coefficients: Coefficients, rule: Diffusion) -> PerChunk:
@@ -71,12 +72,6 @@ def kept(engine: Engine, coefficients: Coefficients, rule: Diffusion) -> list[in
     """The number of cells of each chunk that are not left out; `seen` tells, too."""
     counts = engine.known(coefficients.per_chunk(partial(_kept, rule=rule)))
     return [int(count) for (count,) in counts]
-
-
-def _square(engine: Engine, x: Field) -> float:
-    square = engine.scalar(0.0)
-    engine.dot(x, x, engine.partial_sums(), square)
-    return engine.read(square)[0]
 
 
 def numbering(patch: Patch) -> Numbering:

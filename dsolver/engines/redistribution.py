@@ -51,10 +51,10 @@ def _layers(box: Box) -> Iterator[Box]:
 
 @final
 class BlocksInBoxes(Mapping[int, Any]):
-    """Blocks by chunk number of an array that comes in other boxes: of those, where a program takes them as they are.
+    """Blocks by chunk number of an array that comes in other boxes, and the boxes for programs that take these.
 
-    `in_boxes`: makes the arrays of the boxes, or Dask futures of such. Either this is called or the other one: what
-    both compute would be computed twice.
+    `in_boxes`: makes the arrays of the boxes, or Dask futures of such. A program uses it or `in_chunks`: with both the
+    array would be computed twice.
     """
 
     def __init__(

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from typing import Any, Final, final
 
 from dsolver.distributed.matrix import Matrix
+from dsolver.distributed.nullspace import dots
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.running_program import Blocks
 from dsolver.kernels.contract import JACOBI, WAXPBY
@@ -186,10 +187,8 @@ class LeastSquares:
         self._backward.multiply(method.r, method.s)
         if damp:
             engine.run(WAXPBY, 1.0, method.s, -damp * damp, method.damped(), method.s)
-        parts, squares = engine.partial_sums(), [engine.scalar(0.0) for _ in range(3)]
-        for vector, square in zip((method.r, method.s, x), squares, strict=True):
-            engine.dot(vector, vector, parts, square)
-        norm, normal, size = map(math.sqrt, engine.read(*squares))
+        squares = dots(engine, engine.partial_sums(), *((v, v) for v in (method.r, method.s, x)))
+        norm, normal, size = map(math.sqrt, squares)
         return norm, normal, size
 
     def take_zero(self) -> tuple[float, float, float]:

@@ -8,6 +8,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from dsolver.distributed.nullspace import dots
 from dsolver.engines.base import Engine, Field
 from dsolver.grid.box import Box
 from dsolver.grid.partition import Partition
@@ -121,10 +122,7 @@ class Benchmark:
         return abs(forward - self._dot(y, work))
 
     def _dot(self, x: Field, y: Field) -> float:
-        engine = self._engine
-        out = engine.scalar(0.0)
-        engine.dot(x, y, engine.partial_sums(), out)
-        return engine.read(out)[0]
+        return dots(self._engine, self._engine.partial_sums(), (x, y))[0]
 
 
 def _there_and_back(operation: Callable[[Field, Field], None], b: Field, r: Field) -> None:

@@ -1,4 +1,4 @@
-"""Waits for tasks of a cluster, which is looked after meanwhile: no wait is for a cluster that will not answer.
+"""Waits for tasks that end with an error where the cluster no longer answers.
 
 Dask itself waits for ever where the scheduler is cut off, where no worker is left, and where one hangs. A task that was
 to run on a worker which is lost, with leave to run on others, stays where it is if no other was there at that moment.

@@ -1,4 +1,4 @@
-"""Blocks of data between this process and the workers' memory. No wait is for a worker that is lost.
+"""Blocks of data between this process and the workers' memory. Waits end with an error where a worker is lost.
 
 Dask itself would wait: half a minute to scatter to a worker that has left, and for ever for a task that may run on its
 chunk's owner alone once that owner is gone.

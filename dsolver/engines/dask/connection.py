@@ -26,10 +26,10 @@ T = TypeVar("T")
 class Awake:
     """Clock of the seconds in which this process has run.
 
-    A process that was stopped, as by Ctrl-Z or on a host that gave its CPUs to others, finds answers only afterwards
-    that came meanwhile. That time says nothing of those who were asked.
+    After a stop, as by Ctrl-Z or on a host short of CPUs, a process finds late what came in time: the stop must not
+    count.
 
-    `step`: seconds that count of those between two readings, at most. More than it takes to come back and read.
+    `step`: most seconds that count between two readings; readings come more often.
     """
 
     def __init__(self, step: float) -> None:
@@ -72,12 +72,12 @@ async def wait_for(client: Client, request: Awaitable[T], seconds: float) -> T:
 
 
 def unanswered(error: BaseException) -> bool:
-    """Whether an error says that a scheduler did not answer in time: who has waited so long asks it no more."""
+    """Whether an error is of a scheduler that did not answer in time, and is not to be asked again."""
     return type(error) is ClusterError and isinstance(error.__cause__, TimeoutError)
 
 
 def secede_if_task() -> None:
-    """Give back the slot that this thread's task has on its worker, if it is one that has.
+    """Give back the worker's slot of the task in this thread, if there is one.
 
     Call it before waiting for other tasks: those that may run on this worker alone would wait for the slot, and the
     wait would never end. Dask's own `Client.get` does the same; `Future.result` does not.

@@ -29,15 +29,13 @@ ANSWER: Final = 3.0
 
 _known: Final[WeakKeyDictionary[Any, dict[str, tuple[bool, bool]]]] = WeakKeyDictionary()
 """Workers that were asked whether they read this process, and whether it reads them, of each client."""
-
-
 NEITHER: Final = (False, False)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """Workers by whose memory this process is connected: readers read its arrays, it reads those of lenders."""
+    """Workers that read arrays of this process (readers), and workers whose arrays it reads (lenders)."""
 
     readers: frozenset[str]
     lenders: frozenset[str]

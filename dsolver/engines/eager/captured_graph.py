@@ -36,7 +36,7 @@ class CapturedGraph:
         call_driver("cuGraphLaunch", self._graph, ctypes.c_void_p(stream.ptr))
 
     def upload(self, stream: Any) -> None:
-        """Bring the graph to the device, so that its first launch does not."""
+        """Bring the graph to the device before its first launch."""
         call_driver("cuGraphUpload", self._graph, ctypes.c_void_p(stream.ptr))
 
     def __del__(self) -> None:

@@ -62,7 +62,7 @@ _IDLE: Final = _IdleStreams()
 
 @final
 class _Ran:
-    """The number of kernels that were loaded when a step last ran as it is, in this process."""
+    """Number of kernels that this process had loaded when a step last ran unrecorded."""
 
     kernels = -1
 
@@ -74,9 +74,9 @@ _RAN: Final = _Ran()
 class GraphRecorder:
     """A stream, and the CUDA graphs recorded on it.
 
-    The first time a step runs as it is: kernels are compiled, NCCL connects, scratch memory is made. Then, or before if
-    nothing of that is left to do, it is captured, and from then on an iteration costs the host one graph launch and one
-    small copy for each watched scalar; the host looks at the results only after the last one.
+    A step first runs unrecorded, unless nothing is left to do: kernels are compiled, NCCL connects, scratch memory is
+    made. Then it is captured, and an iteration costs the host one graph launch and one small copy for each watched
+    scalar; the host looks at the results only after the last one.
     """
 
     def __init__(self, transport: Transport) -> None:

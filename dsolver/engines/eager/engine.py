@@ -38,7 +38,7 @@ from dsolver.monitor.spans import Span
 T = TypeVar("T")
 
 TOGETHER: Final = 64
-"""Scalars that lie side by side."""
+"""Scalars of an allocation: one copy brings them to the host."""
 
 
 @final

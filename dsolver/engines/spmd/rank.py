@@ -155,7 +155,7 @@ class Rank:
         return self._lending(self._run(*pickle.loads(call)), lend)
 
     def _lending(self, blocks: Mapping[int, Any], lend: bool) -> dict[int, Any]:
-        """Blocks, of which those that had better not travel are lent until the next command."""
+        """Blocks; those that are better read in place are lent until the next command."""
         if not lend:
             return dict(blocks)
         loans = Loans()

@@ -10,6 +10,7 @@ from typing import Any, Final, final
 
 from dsolver.discretize.complex_system import ComplexSystem
 from dsolver.discretize.system import System
+from dsolver.distributed.nullspace import dots
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
@@ -103,9 +104,7 @@ class Column:
         squares: list[float] = []
         for field in (method.r, method.b):
             self.diagonal.apply(field, z)
-            square = self.engine.scalar(0.0)
-            self.engine.dot(z, z, parts, square)
-            squares += self.engine.read(square)
+            squares += dots(self.engine, parts, (z, z))
         return math.sqrt(squares[0] / squares[1]) if squares[1] > 0.0 else math.nan
 
     def keep(self) -> None:

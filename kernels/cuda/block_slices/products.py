@@ -21,7 +21,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array
 
 WARPS: Final = 4
-"""Warps of a block, one slice each, as spmv.cu and build.cu say too."""
+"""Warps of a block, one slice each, as in multiply.cuh and build.cu."""
 ROUND: Final = 8
 """Mean entry columns of slices above which kernels for wide ones are faster."""
 SHORT: Final = 4

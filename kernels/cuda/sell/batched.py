@@ -15,7 +15,7 @@ from dsolver.kernels.formats.base import SeparateBackward, SweepColumns
 from dsolver.kernels.formats.layout import SLICE, Array
 
 HALO_WARPS = 4
-"""As for one vector: the bits of a dot depend on it."""
+"""Warps of a block, as for one vector: the bits of a dot product depend on them."""
 
 
 class CudaMatrixColumns(SeparateBackward, MatrixPasses, BatchedLaunches, SweepColumns):

@@ -1,4 +1,4 @@
-// The fixed tree of the contract's kernel `total`.
+// The fixed tree of the contract's kernel `total`, and whether conjugate gradients can go on.
 #ifndef DSOLVER_TREE_CUH
 #define DSOLVER_TREE_CUH
 
@@ -28,9 +28,9 @@ __device__ __forceinline__ double tree_sum(const double* parts, int count) {
     return result;
 }
 
-#endif
-
 // Whether conjugate gradients can go on: positive and finite. False for NaN.
 __device__ __forceinline__ bool sound(double rz, double pap) {
     return 0.0 < rz && 0.0 < pap && isfinite(rz) && isfinite(pap);
 }
+
+#endif

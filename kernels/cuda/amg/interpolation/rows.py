@@ -18,11 +18,11 @@ COUNTERS: Final = 4
 """Numbers that the kernels count in: short and long rows that wait, rows without room, and the most terms of these."""
 THREADS, WARP = 128, 32
 ALONE: Final = 16
-"""Columns of which a thread finds fewer, for a row of its own."""
+"""A thread makes rows of fewer columns alone."""
 LIST: Final = 64
 """Most terms of a row that 8 lanes make."""
 ROOM, BITS = 256, 9
-"""Columns that a warp finds at most in shared memory, and its slots by their power of two. All as in rows.cuh."""
+"""Most columns of a row that a warp makes in shared memory, and the power of two of its slots. All as in rows.cuh."""
 SCARCE: Final = 48
 """Terms of a row on average, up to which rows begin with a thread each; up to twice as many, with 8 lanes."""
 SHORT: Final = 8

@@ -27,7 +27,7 @@ USUAL: Final = 8
 PARTS: Final = 528
 """Blocks at most: as many as run at a time on a large device."""
 FIRSTS: Final = ("first_outside", "first_infinite", "first_empty", "first_hollow")
-"""Places where things were found first, in words of 8 bytes: see `Firsts` of look.cu."""
+"""Places where things were found first, in words of 8 bytes: see `Firsts` of found.cuh."""
 REALS: Final = ("largest", "difference", "positive", "positive_low", "dominance", "dominance_low")
 """Float64 numbers that each block has found behind them: see `Found`."""
 MIXED: Final = 2

@@ -29,7 +29,7 @@ KINDS: Final = {
 }
 """Names of kernels by the offsets of rows: stars, all, and what is below stars that are made coarser along one axis."""
 CELLS, LINES, ROWS = (8, 8, 4), (32, 2, 2), (16, 2, 1)
-"""Cells, or coarse rows, along x, y, z that a block works on, as halving*.cu say too."""
+"""Cells, or coarse rows, along x, y, z that a block works on, as in the sources beside it."""
 CELL_THREADS, LINE_THREADS, ROW_THREADS = 256, 128, 288
 
 

@@ -26,7 +26,7 @@ from dsolver.kernels.formats.sell import SellMatrix, Slices
 T = TypeVar("T")
 
 OF_BOUNDARY = 8
-"""Rows of a kept storage order for each that counts as one of its boundary, or for the shape of a slice."""
+"""A kept boundary, or kept shapes of slices, count as the rows of their storage order over this."""
 
 
 def matrix(

@@ -22,7 +22,7 @@ from dsolver.kernels.formats.layout import Array
 FILE, WIDE, DTYPE = "sparse/products/product.cu", "sparse/products/wide_rows.cu", "float64"
 THREADS: Final = 256
 AT_ONCE: Final = 1 << 25
-"""Most products that are held at once, of 60 bytes, where a row has not more of them."""
+"""Most products that are held at once, 60 bytes each; a row with more is by itself."""
 TALL: Final = 1 << 16
 """Entries of a row of A above which its products are sorted."""
 GROUP: Final = 128
