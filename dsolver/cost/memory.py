@@ -110,6 +110,7 @@ def of_chunk(spec: SolveSpec, number: int, *, cuda: bool, first: bool = True, to
     own = np.dtype(spec.dtype).itemsize
     vectors = own * spec.vectors * a.size + made.vectors + 2 * part.value * a.size * (part.value != own)
     vectors = parts * vectors + 4 * F64 * a.size * spec.problem.complex  # a product, and what is centered
+    vectors += 6 * F64 * a.size * spec.problem.hermitian  # phases, and what they turn
     null_space = F64 * (NULL_VECTORS + part.may_close) * a.size * singular
     if spec.problem.null_vectors:
         null_space += F64 * (spec.problem.null_vectors + 2) * a.size  # and two work fields

@@ -19,7 +19,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, WAXPBY
 from dsolver.kernels.formats.layout import Layout
-from dsolver.matrices.chunks.row_block import FED, FIELD_ROWS, GIVEN, MASS, PARTS, ROWS
+from dsolver.matrices.chunks.row_block import FED, FIELD_ROWS, GIVEN, MASS, PARTS, PHASES, ROWS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
 from dsolver.problems.coefficient_names import HELD
@@ -51,6 +51,7 @@ class System:
         self._cells: CellSides | None = None
         self._given: list[Mapping[int, Any]] = []  # null vectors
         self._fed: list[PerChunk] = []  # volumes, and what is added to right-hand sides, of a grid's rows as a matrix
+        self._phases: list[PerChunk] = []  # both parts of d, of a Hermitian matrix
         self._negated = isinstance(problem, MatrixProblem) and problem.negated
         self._knows = isinstance(problem, MatrixProblem) and problem.known
         self._inverses: PerChunk | None = None
@@ -67,6 +68,9 @@ class System:
         """Set a coefficient from blocks by chunk number."""
         if name in FED:
             self._fed.append(self._engine.place(blocks))
+            return
+        if name in PHASES:
+            self._phases.append(self._engine.place(blocks))
             return
         if name in FIELD_ROWS:
             self._fields[FIELD_ROWS.index(name)] = blocks
@@ -207,6 +211,14 @@ class System:
         """The `ChunkMatrix` of every chunk of the parts of a complex matrix, or of a mass matrix; else ()."""
         parts = self._coefficients.parts if isinstance(self._coefficients, LoadedRows) else ()
         return tuple(self._engine.per_chunk(chunk_matrix, part).at(0) for part in parts)
+
+    def phases(self, layout: PerChunk) -> tuple[Field, ...]:
+        """Both parts of d, of a Hermitian matrix that is solved as Dᴴ A D where M is made; () for ones."""
+        made = tuple(self._engine.field(layout) for _ in self._phases)
+        for blocks, field in zip(self._phases, made, strict=True):
+            self._engine.run(LOAD, layout, blocks, field)
+        self._phases = []
+        return made
 
     @property
     def part_rows(self) -> tuple[PerChunk, ...]:

@@ -59,6 +59,7 @@ class MatrixProblem(Problem):
             problem its mass matrix, if it has one; else ().
         quadrant: of a complex symmetric matrix (s, t), each 1 or -1, where s Re A and t Im A have no negative number on
             their diagonals and no row that adds up to less than zero; else None.
+        phases: complex128 (rows,), d with |d_i| = 1, of a Hermitian matrix: `matrix` stands for Dᴴ A D; None for ones.
         of_grid: the problem on a grid whose rows these are, in the order of ``numpy.ravel``; None where there is none.
         fed: of such a grid, by name, float64 (rows,): volumes, and the parts of what its faces add to right-hand sides.
         part_senders: as `senders`, of each.
@@ -95,6 +96,7 @@ class MatrixProblem(Problem):
     given_counts: tuple[ChunkCounts, ...] = field(repr=False, default=())
     parts: tuple[Any, ...] = field(repr=False, compare=False, default=())
     quadrant: tuple[float, float] | None = field(repr=False, default=None)
+    phases: npt.NDArray[np.complex128] | None = field(repr=False, compare=False, default=None)
     of_grid: Problem | None = field(repr=False, compare=False, default=None)
     fed: Mapping[str, npt.NDArray[np.float64]] = field(repr=False, compare=False, default_factory=dict)
     part_senders: tuple[tuple[tuple[int, ...], ...] | None, ...] = field(repr=False, default=())
@@ -220,6 +222,7 @@ class MatrixProblem(Problem):
             parts=(),
             numbers=None,
             nullspace=None,
+            phases=None,
             near=None,
             elimination=None,
             diagonal=(),

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, final
 
 from dsolver.distributed.forecast import MatrixForecast, Part
 from dsolver.distributed.matrix import Matrix
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.grid.partition import Partition
 from dsolver.krylov.cg import ConjugateGradient
 from dsolver.krylov.method import ApproximateInverse, KrylovMethod
@@ -60,6 +60,7 @@ class Site:
     given: PerChunk | None = None  # the same, of the matrix whose residuals count, where that is another one; else None
     parts: tuple[PerChunk, ...] = ()  # the same, of both parts of a complex A, for which `chunks` stands then; else ()
     part_senders: tuple[Any, ...] = ()  # as of `Matrix`, of each of them
+    phases: tuple[Field, ...] = ()  # of a Hermitian A both parts of d, where `chunks` stand for Dᴴ A D; else ()
     levels: Sequence[Any]  # of the preconditioner, as it has built them
     matrix: Matrix  # A on the engine of float64
     symmetric: bool  # whether A is

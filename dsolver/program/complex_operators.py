@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dsolver.distributed.complex_matrix import ComplexMatrix, OnBothParts
+from dsolver.distributed.gauge import InGauge
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.complex import ComplexEngine
 from dsolver.krylov.method import ApproximateInverse
@@ -25,9 +26,19 @@ def complex_inverse(engine: ComplexEngine, site: Site, spec: SolveSpec) -> Appro
     site = replace(site, method=None)
     if m.can.complex or any(getattr(level, "complex_part", None) is not None for level in site.levels):
         return make(m, replace(site, engine=engine), dtype)
-    made = site.single.inner if isinstance(site.single, OnBothParts) else make(m, site, dtype)
-    if made is None or engine.wide is None or not m.can.batched:
-        return made and OnBothParts(made, wide=False)
+    single = site.single.inner if isinstance(site.single, InGauge) else site.single
+    made = single.inner if isinstance(single, OnBothParts) else make(m, site, dtype)
+    if made is None:
+        return None
+    both = _on_both_parts(engine, site, spec, made)
+    return InGauge(both, engine, site.engine, site.matrix.layout, site.phases) if site.phases else both
+
+
+def _on_both_parts(engine: ComplexEngine, site: Site, spec: SolveSpec, made: ApproximateInverse) -> OnBothParts:
+    """A real M, which is made for one vector, on both parts."""
+    m = spec.preconditioner
+    if engine.wide is None or not m.can.batched:
+        return OnBothParts(made, wide=False)
     matrix = Matrix(engine.wide, site.chunks, spec.problem.senders)
-    both = make(m, replace(site, engine=engine.wide, matrix=matrix, single=made), dtype)
+    both = make(m, replace(site, engine=engine.wide, matrix=matrix, single=made), spec.precond_dtype)
     return OnBothParts(both, wide=True)

@@ -185,6 +185,7 @@ class PreparedProgram(ABC):
             given=self.system.given_matrix(),
             parts=parts if whole else (),
             part_senders=spec.problem.part_senders if isinstance(spec.problem, MatrixProblem) and whole else (),
+            phases=self.system.phases(layout),
             levels=levels,
             matrix=Matrix(engine, chunks, spec.problem.senders),
             symmetric=not spec.problem.asymmetry,

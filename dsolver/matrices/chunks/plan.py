@@ -19,7 +19,17 @@ from dsolver.kernels.general.selection import MEASURE, chosen
 from dsolver.matrices.checked import on_host
 from dsolver.matrices.chunks.cut import CutMatrix
 from dsolver.matrices.chunks.graph import parts_of_rows
-from dsolver.matrices.chunks.row_block import FIELD_ROWS, GIVEN, MASS, PARTS, ROWS, ChunkCounts, CutRows, RowsOfField
+from dsolver.matrices.chunks.row_block import (
+    FIELD_ROWS,
+    GIVEN,
+    MASS,
+    PARTS,
+    PHASES,
+    ROWS,
+    ChunkCounts,
+    CutRows,
+    RowsOfField,
+)
 from dsolver.matrices.null_vectors import to_host
 
 if TYPE_CHECKING:
@@ -111,9 +121,11 @@ def _block_sizes(problem: MatrixProblem, cuda: bool | None) -> tuple[int, ...]:
 
 
 def _vectors(problem: MatrixProblem) -> dict[str, npt.NDArray[np.float64]]:
-    """Null vectors and `fed` as they are brought to the owners of the chunks."""
+    """Null vectors, phases and `fed` as they are brought to the owners of the chunks."""
     null = () if problem.nullspace is None else problem.nullspace.T
     named = {f"null vector {number}": vector for number, vector in enumerate(null)} | dict(problem.fed)
+    if problem.phases is not None:
+        named |= zip(PHASES, map(np.ascontiguousarray, (problem.phases.real, problem.phases.imag)), strict=True)
     return {name: problem.to_grid(vector) for name, vector in named.items()}
 
 

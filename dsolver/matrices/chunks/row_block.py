@@ -27,6 +27,8 @@ PARTS: Final = ("rows of the real part", "rows of the imaginary part")
 """Names of the parts of a complex matrix."""
 MASS: Final = "rows of the mass matrix"
 """Name of B in A x = λ B x."""
+PHASES: Final = ("real part of phases", "imaginary part of phases")
+"""Names of the parts of d of a Hermitian matrix; see `dsolver.matrices.problem.MatrixProblem`."""
 FED: Final = ("volumes", "real part that faces add", "imaginary part that faces add")
 """Names of what makes right-hand sides of a source on a grid."""
 

@@ -37,6 +37,7 @@ def problem_of_complex(A: Any, name: str, words: str = "A", *, gpu: bool = False
         real_valued=found.real_valued,
         parts=found.parts,
         quadrant=found.quadrant,
+        phases=found.phases,
         asymmetry=found.asymmetry,
         indefinite=made.indefinite or found.waves,
     )

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, Final, final
 
 from dsolver.distributed.complex_matrix import ComplexMatrix
+from dsolver.distributed.gauge import in_columns
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.complex import ComplexEngine
@@ -62,7 +63,7 @@ class ComplexJacobi:
         self._y = engine.field(level.layout)
         assert level.complex_part is not None
         one, each = level.engine, level.complex_part.weights
-        self._weights = [_in_columns(one, engine.real, level.layout, one.field_of(each.at(n))) for n in range(2)]
+        self._weights = [in_columns(one, engine.real, level.layout, one.field_of(each.at(n))) for n in range(2)]
 
     def before(self, r: Any, x: Any) -> ComplexField:
         """Sweeps from x = 0. Returns r - A x."""
@@ -203,13 +204,3 @@ def _on(level: Level, engine: Engine) -> Level:
 def _field(engine: ComplexEngine, parts: Sequence[Field]) -> ComplexField:
     """A complex vector of the field that has both its parts, or of two."""
     return engine.of_wide(parts[0]) if len(parts) == 1 else ComplexField(parts[0], parts[1], None)
-
-
-def _in_columns(one: Engine, view: Engine, layout: PerChunk, x: Field) -> Field:
-    """A vector in each column of a field."""
-    if view.width == 1:
-        return x
-    found = view.field(layout)
-    for number in range(view.width):
-        one.copy(x, view.column(found, number))
-    return found

@@ -43,7 +43,7 @@ class RowParts:
 
 def mirrors(start: Any, columns: Any, values: Any, team: Team = ALONE) -> MirrorImages:
     """The entries beside those of the transpose; rows are sorted, values complex128."""
-    given = _writable(start, columns, values)
+    given = writable(start, columns, values)
     found = team.run(_mirrors, 0, len(given[0]) - 1, *given, worth=ROWS_WORTH_A_THREAD)
     largest, difference, _, _, conjugate = map(max, zip(*found, strict=True))
     i, j = next(part[2:4] for part in found if part[1] == difference)
@@ -60,7 +60,7 @@ def row_parts(start: Any, columns: Any, values: Any) -> RowParts:
         around=np.empty(rows),
         mixed=np.empty(rows, dtype=np.bool_),
     )
-    given = _writable(start, columns, values)
+    given = writable(start, columns, values)
     own = np.empty((rows, 2))
     _diagonals(*given, out.diagonal, own)
     _row_parts(*given, own, out.values, out.sums, out.around, out.mixed)
@@ -69,7 +69,7 @@ def row_parts(start: Any, columns: Any, values: Any) -> RowParts:
 
 def real_part(start: Any, columns: Any, values: Any, *, imaginary: bool) -> tuple[Any, Any, Any]:
     """Real or imaginary parts without zeros, but for the first entry of each row: starts, columns and values."""
-    begin, places, entries = _writable(start, columns, values)
+    begin, places, entries = writable(start, columns, values)
     kept = np.zeros(len(begin), dtype=np.int64)
     _count(begin, entries, imaginary, kept)
     out_places, out = np.empty(kept[-1], dtype=np.int32), np.empty(kept[-1])
@@ -77,7 +77,7 @@ def real_part(start: Any, columns: Any, values: Any, *, imaginary: bool) -> tupl
     return kept, out_places, out
 
 
-def _writable(start: Any, columns: Any, values: Any) -> tuple[Any, Any, Any]:
+def writable(start: Any, columns: Any, values: Any) -> tuple[Any, Any, Any]:
     """Rows in the types that loops are compiled for."""
     kinds = zip((start, columns, values), (np.int64, np.int32, np.complex128), strict=True)
     begin, places, entries = (np.require(part, dtype=kind, requirements=("C", "W")) for part, kind in kinds)

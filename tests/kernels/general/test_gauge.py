@@ -1,0 +1,78 @@
+"""Phases in which a Hermitian matrix couples by negative numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dsolver.kernels.cpu.csr.gauge import in_gauge
+from dsolver.kernels.cpu.loops.team import Team
+
+N = 12
+FLUX = 0.2
+
+
+def lattice(flux: float, *, open_sides: bool = True) -> Any:
+    """The Laplacian of a square with a magnetic flux through each face, and Dirichlet values where sides are open."""
+    numbers = np.arange(N * N).reshape(N, N)
+    here = np.concatenate([numbers[:-1].ravel(), numbers[:, :-1].ravel()])
+    there = np.concatenate([numbers[1:].ravel(), numbers[:, 1:].ravel()])
+    turned = np.exp(1j * flux * np.where(there == here + 1, here // N, 0))
+    couplings = sparse.coo_array((-turned, (here, there)), (N * N, N * N)).tocsr()
+    couplings = couplings + couplings.conj().T
+    around = np.full(N * N, 4.0) if open_sides else abs(couplings).sum(axis=1)
+    return sparse.csr_array(couplings + sparse.diags_array(around))
+
+
+def turned(a: Any) -> Any:
+    """The same matrix in a random gauge."""
+    d = sparse.diags_array(np.exp(2j * np.pi * np.random.default_rng(4).uniform(size=a.shape[0])))
+    made = sparse.csr_array(d @ a @ d.conj())
+    made.sort_indices()
+    return made
+
+
+def found(a: Any, team: Team | None = None) -> Any:
+    return in_gauge(a.indptr, a.indices, a.data, *(() if team is None else (team,)))
+
+
+def test_without_flux_the_matrix_becomes_real() -> None:
+    plain = lattice(0.0)
+    a = turned(plain)
+    d, values = found(a)
+    np.testing.assert_allclose(abs(d), 1.0, rtol=1e-14)
+    np.testing.assert_allclose((d.conj()[:, None] * a.toarray() * d), plain.toarray(), atol=1e-13)
+    np.testing.assert_allclose(values, plain.data.real, atol=1e-13)
+
+
+def test_with_flux_couplings_are_nearly_what_their_magnitudes_are() -> None:
+    """In whatever gauge the matrix came; the one that it was assembled in has far smaller ones."""
+    a = lattice(FLUX)
+    sums = [-(found(each)[1].sum() - 4 * N * N) / (abs(each.data).sum() - 4 * N * N) for each in (a, turned(a))]
+    assert min(sums) > 0.93
+    assert -(a.data.real.sum() - 4 * N * N) / (abs(a.data).sum() - 4 * N * N) < 0.8
+
+
+def test_threads_give_the_same_bits() -> None:
+    a = turned(lattice(FLUX))
+    one, several = found(a), found(a, Team(3, worth=1))
+    for alone, together in zip(one, several, strict=True):
+        assert (alone == together).all()
+
+
+def test_rows_without_couplings_stay() -> None:
+    a = turned(lattice(FLUX))
+    whole = sparse.block_array([[a, None], [None, sparse.eye_array(3)]], format="csr")
+    d, values = found(whole)
+    assert (d[-3:] == 1.0).all()
+    assert (values[-3:] == 1.0).all()
+    assert (d[:-3] == found(a)[0]).all()
+
+
+def test_there_is_none_where_it_gains_nothing_or_would_leave_a_null_vector() -> None:
+    for a in (lattice(0.0), turned(lattice(0.0, open_sides=False))):
+        d, values = found(a)
+        assert d is None
+        assert (values == a.data.real).all()
