@@ -84,13 +84,17 @@ class LayoutSetup(ABC):
 
         As `opened` makes it of the box's plain order, but without a sort.
         """
-        xp, plain, count = self.xp, self.plain(shape), len(kept)
-        color_slices = np.array([1, 1 - -count // SLICE], dtype=np.int64)
+        plain, color_slices = self.plain(shape), np.array([1, 1 - -len(kept) // SLICE], dtype=np.int64)
         size = int(color_slices[-1] + 1) * SLICE
-        position, row = xp.full(plain.rows, size - SLICE, dtype=np.int32), xp.full(size, -1, dtype=np.int32)
-        position[kept] = xp.arange(SLICE, SLICE + count, dtype=np.int32)
-        row[SLICE : SLICE + count] = kept
+        position, row = self._places_of(kept, plain.rows, size)
         return replace(plain, size=size, color_slices=color_slices, position=position, row=row, in_order=False)
+
+    def _places_of(self, kept: Array, rows: int, size: int) -> tuple[Array, Array]:
+        """Positions of all rows, of which those that are kept are stored in their order, and the row at each."""
+        position, row = np.full(rows, size - SLICE, dtype=np.int32), np.full(size, -1, dtype=np.int32)
+        position[kept] = np.arange(SLICE, SLICE + len(kept), dtype=np.int32)
+        row[SLICE : SLICE + len(kept)] = kept
+        return position, row
 
     def route(self, source: Array, target: Array) -> Route:
         """Items that go from places of one vector to places of another; see `Route`."""

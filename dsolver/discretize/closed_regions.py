@@ -69,14 +69,19 @@ class ClosedRegions:
         """Factors for a preconditioner's diagonal, a block for each chunk: see `_raising`. None for ones."""
         if self.count == self.alone or self._lattice is None:
             return None
-        return self._engine.per_chunk(_raising, self._members, self.cells, self._lattice)
+        return self._engine.per_chunk(_raising, self._members, self._begun, self._lattice)
 
     @property
     def raised_cells(self) -> PerChunk | None:
         """`factors` of the cells in regions alone, a `RaisedCells` for each chunk; None for ones."""
         if self.count == self.alone:
             return None
-        return self._engine.per_chunk(_raised_cells, self._members, self.cells)
+        return self._engine.per_chunk(_raised_cells, self._members, self._begun)
+
+    @property
+    def endless_alone(self) -> PerChunk:
+        """`cells`, infinite for regions of one."""
+        return self._engine.per_chunk(_endless_alone, self._begun)
 
     def placed(self, layout: PerChunk) -> tuple[PerChunk, PerChunk]:
         """The `GroupedPlaces` of every chunk in vectors of a layout: without weights, and with the cells' volumes."""
@@ -176,12 +181,12 @@ def _sums(backend: Backend, _: int, placed: GroupedPlaces, x: Any) -> Any:
     return backend.vectors.group_sums(placed, x)
 
 
-def endless_alone(backend: Backend, _: int, counts: Any) -> Any:
+def _endless_alone(backend: Backend, _: int, begun: BegunRegions) -> Any:
     """float64 (regions,): the counts, infinite for a region of one cell."""
-    return backend.xp.where(counts > 1.0, counts, np.inf)
+    return backend.asarray(np.where(begun.counts > 1.0, begun.counts, np.inf))
 
 
-def _raising(backend: Backend, number: int, members: RegionCells, counts: Any, layout: Layout) -> Any:
+def _raising(backend: Backend, number: int, members: RegionCells, begun: BegunRegions, layout: Layout) -> Any:
     """Factors for a chunk's diagonal with which, for a preconditioner, no region is closed: a block (nx, ny, nz).
 
     A row's diagonal d becomes d (1 + δ) with δ = 1 / n² for a region of n cells. The smallest eigenvalue of D⁻¹A in it
@@ -189,15 +194,14 @@ def _raising(backend: Backend, number: int, members: RegionCells, counts: Any, l
     sixths or more. Without it, Gauss-Seidel side by side in two chunks leaves (1, -1) as it is in a region of one cell
     in each, and coarse levels have rows of zeros and rounding.
     """
-    raised, out = _raised_cells(backend, number, members, counts), backend.xp.ones(layout.shape[::-1])
+    raised, out = _raised_cells(backend, number, members, begun), backend.xp.ones(layout.shape[::-1])
     out.reshape(-1)[raised.cells] = raised.factors
     return out.T
 
 
-def _raised_cells(backend: Backend, _: int, members: RegionCells, counts: Any) -> RaisedCells:
-    xp = backend.xp
-    by = xp.where(counts > 1.0, xp.maximum(LEAST, 1.0 / counts**2), 0.0)  # one cell alone has a row of its own
-    return RaisedCells(cells=members.cells, factors=(1.0 + by)[members.groups.of])
+def _raised_cells(backend: Backend, _: int, members: RegionCells, begun: BegunRegions) -> RaisedCells:
+    by = np.where(begun.counts > 1.0, np.maximum(LEAST, 1.0 / begun.counts**2), 0.0)  # one alone has a row of its own
+    return RaisedCells(cells=members.cells, factors=backend.asarray(1.0 + by)[members.groups.of])
 
 
 # -- regions that go on in other chunks: labels and sums of all chunks, on every owner ---------------------------------

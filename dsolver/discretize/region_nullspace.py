@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-from dsolver.discretize.closed_regions import ClosedRegions, endless_alone
+from dsolver.discretize.closed_regions import ClosedRegions
 from dsolver.distributed.nullspace import CONSISTENT, Inconsistency, NullSpace, dots, share
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.grid.box import Triple
@@ -21,7 +21,7 @@ class RegionConstants(NullSpace):
         self._engine, self._regions = engine, regions
         self._parts, self._work = engine.partial_sums(), engine.field(layout)
         self._cells, self._volumes = regions.placed(layout)
-        self._sizes = engine.per_chunk(endless_alone, regions.cells)
+        self._sizes = regions.endless_alone
 
     def project(self, b: Field) -> Inconsistency:
         """As in `NullSpace`."""

@@ -39,7 +39,9 @@ class OpenBox(NamedTuple):
     # int32 (nz + 2, ny + 2, nx + 2), the numbers of its cells, x fastest, and behind them those of the cells around it
     # that other boxes have; -1 for none.
     numbering: Any
-    names: Any  # int32, the column of each of these numbers; -1 for cells that are left out
+    position: Any  # int32, where vectors of the box have its cells: see `LayoutSetup.some`
+    left_out: int  # the position of cells that are left out
+    beyond: Any  # int32, the columns of the cells around it; -1 for those that are left out
     cells: Any  # int32 (rows,), the numbers of its open cells, ascending
 
     def steps(self, offsets: Sequence[Triple]) -> tuple[Any, Any, int]:

@@ -57,6 +57,11 @@ class CudaLayoutSetup(LayoutSetup):
         key = of_axes, of_classes
         return kept("lattice order", math.prod(shape), key, lambda: _lattice(of_axes, of_classes, len(colors), shape))
 
+    def _places_of(self, kept: Array, rows: int, size: int) -> tuple[Array, Array]:
+        position, row = cupy.full(rows, size - SLICE, dtype=np.int32), none_of(size)
+        for_each(FILE, "some_order", len(kept), kept, np.int32(len(kept)), position, row)
+        return position, row
+
 
 def _plain(shape: tuple[int, int, int]) -> Layout:
     rows = math.prod(shape)

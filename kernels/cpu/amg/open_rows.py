@@ -12,6 +12,7 @@ from dsolver.kernels.amg import OpenBox, Triple
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import SLICE
 
 ONE: Final = uint64(1)
 
@@ -23,7 +24,8 @@ def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Any, team: Team)
         weights: float64 (K rows,), offset after offset.
     """
     rows = len(box.cells)
-    where = (box.shape[0], box.shape[1], box.numbering.reshape(-1), box.names, box.cells)
+    columns = box.position, box.left_out, box.beyond
+    where = (box.shape[0], box.shape[1], box.numbering.reshape(-1), columns, box.cells)
     given = (*where, *box.steps(offsets), np.ascontiguousarray(weights).reshape(len(offsets), -1))
     start = np.zeros(rows + 1, dtype=np.int64)
     team.run(_count, 0, rows, *given, start[1:], worth=ROWS_WORTH_A_THREAD)
@@ -53,10 +55,22 @@ def _to_place(line: Any, nx: Any, ny: Any) -> Any:
     return 1 - line * nx + (nx + 2) * (1 + line % ny + (ny + 2) * (1 + line // ny))
 
 
+@njit(inline="always")
+def _column(seen: Any, of: Any) -> Any:
+    """The column of a cell by its number, -1 for none."""
+    position, left_out, beyond = of
+    if seen < 0:
+        return np.int32(-1)
+    if seen >= len(position):
+        return beyond[uint64(seen - len(position))]
+    place = position[uint64(seen)]
+    return np.int32(-1) if place == left_out else np.int32(place - SLICE)
+
+
 @compiled()
 def _count(first: Any, last: Any, *given: Any) -> None:
     """Entries of each row."""
-    nx, ny, numbering, names, cells, ahead, slots, center, weights, lengths = given
+    nx, ny, numbering, of, cells, ahead, slots, center, weights, lengths = given
     end, to_place, count = np.int64(-1), np.int64(0), uint64(len(ahead))
     for row in range(uint64(first), uint64(last)):
         cell, n = np.int64(cells[row]), 0
@@ -64,15 +78,14 @@ def _count(first: Any, last: Any, *given: Any) -> None:
             line = cell // nx
             end, to_place = (line + 1) * nx, _to_place(line, nx, ny)
         for q in range(count):
-            seen = numbering[uint64(cell + to_place + ahead[q])]
-            if seen >= 0 and names[uint64(seen)] >= 0:
+            if _column(numbering[uint64(cell + to_place + ahead[q])], of) >= 0:
                 n += int(q == uint64(center) or weights[uint64(slots[q]), row] != 0.0)
         lengths[row] = n
 
 
 @compiled()
 def _fill(first: Any, last: Any, *given: Any) -> None:
-    nx, ny, numbering, names, cells, ahead, slots, center, weights, rows = given
+    nx, ny, numbering, of, cells, ahead, slots, center, weights, rows = given
     start, columns, values = rows
     end, to_place, k = np.int64(-1), np.int64(0), uint64(start[first])
     for row in range(uint64(first), uint64(last)):
@@ -81,10 +94,10 @@ def _fill(first: Any, last: Any, *given: Any) -> None:
             line = cell // nx
             end, to_place = (line + 1) * nx, _to_place(line, nx, ny)
         for q in range(uint64(len(ahead))):
-            seen = numbering[uint64(cell + to_place + ahead[q])]
-            if seen < 0 or names[uint64(seen)] < 0:
+            column = _column(numbering[uint64(cell + to_place + ahead[q])], of)
+            if column < 0:
                 continue
             weight = weights[uint64(slots[q]), row]
             if q == uint64(center) or weight != 0.0:
-                columns[k], values[k] = names[uint64(seen)], weight
+                columns[k], values[k] = column, weight
                 k += ONE

@@ -19,6 +19,7 @@ from dsolver.kernels.cpu.amg.extended_interpolation import coarse_couplings
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import SLICE
 from tests.kernels.amg.test_loops import graph, rows_of
 
 TEAM = Team(1)
@@ -212,8 +213,16 @@ def test_rows_of_open_cells_are_those_of_the_box_among_them(offsets: tuple[Any, 
     names = np.full(245, -1, dtype=np.int32)
     names[cells] = np.arange(len(cells))
     names[210::2] = len(cells) + np.arange(18)
-    there = (backend.asarray(each) for each in (numbering, names, cells))
-    found = backend.amg.open_rows(OpenBox(shape, *there), offsets, backend.asarray(weights[:, cells]))
+    layout = backend.layouts.some(shape, backend.asarray(cells))
+    box = OpenBox(
+        shape=shape,
+        numbering=backend.asarray(numbering),
+        position=layout.position,
+        left_out=layout.size - SLICE,
+        beyond=backend.asarray(names[210:]),
+        cells=backend.asarray(cells),
+    )
+    found = backend.amg.open_rows(box, offsets, backend.asarray(weights[:, cells]))
     start, columns, values = (backend.to_host(part) for part in found)
     ordered = sorted(range(len(offsets)), key=lambda k: offsets[k][::-1])
     for row, cell in enumerate(cells):

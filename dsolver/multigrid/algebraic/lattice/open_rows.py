@@ -73,13 +73,14 @@ def open_rows(
     """
     ghosts = _ghost_numbers(engine, partition, offsets, cells, bounds)
     make = partial(_brought, partition=partition, offsets=offsets, bounds=bounds)
-    made = engine.per_chunk(make, weights, cells, ghosts)
+    layouts = engine.per_chunk(partial(_layouts, partition=partition), cells)
+    made = engine.per_chunk(make, weights, cells, ghosts, layouts.at("box"))
     reach = mutual_senders(_read_boxes(partition, offsets))
     rows = symmetric_rows(engine, made, reach, bounds, ascending=True)
     return OpenRows(
         rows=rows,
         blocks=engine.per_chunk(_block, rows),
-        layouts=engine.per_chunk(partial(_layouts, partition=partition), cells),
+        layouts=layouts,
         bounds=bounds,
         senders=engine.partners(rows.at("neighbors")),
         reach=reach,
@@ -164,6 +165,7 @@ def _brought(
     weights: Any,
     cells: Any,
     ghosts: Any,
+    layout: Layout,
     *,
     partition: Partition,
     offsets: Offsets,
@@ -172,13 +174,18 @@ def _brought(
     """A chunk's rows, with columns by number."""
     number = own_number(partition, number)
     box, (first, _) = partition[number].box, own_bounds(bounds, number)
-    count = len(cells)
-    names = np.full_like(cells, -1, shape=box.points + (0 if ghosts is None else len(ghosts)))
-    names[cells] = np.arange(count, like=cells)
+    count, beyond = len(cells), cells[:0]
     if ghosts is not None:
         slots = np.arange(count, count + len(ghosts), like=cells)
-        names[box.points :] = np.where(ghosts >= 0.0, slots, -1)
-    where = OpenBox(box.shape, chunk_numbering(backend, partition, number, offsets), names, cells)
+        beyond = np.where(ghosts >= 0.0, slots, -1).astype(np.int32)
+    where = OpenBox(
+        shape=box.shape,
+        numbering=chunk_numbering(backend, partition, number, offsets),
+        position=layout.position,
+        left_out=layout.size - SLICE,
+        beyond=beyond,
+        cells=cells,
+    )
     start, columns, values = backend.amg.open_rows(where, offsets, weights)
     if ghosts is not None:
         own = np.arange(first, first + count, dtype=np.int64, like=cells)

@@ -1,23 +1,33 @@
 // Rows of the open cells of a box of a lattice (dsolver/kernels/cuda/amg/boxes/open_rows.py), a thread a row.
 
-// As `dsolver.kernels.amg.OpenBox`: its cells along x and y, open ones, offsets, and which of these is (0, 0, 0).
+// As `dsolver.kernels.amg.OpenBox`: its cells along x and y, open ones, offsets, and which of these is (0, 0, 0); all cells, and the
+// position of those that are left out.
 struct Open {
-    int nx, ny, rows, offsets, center;
+    int nx, ny, rows, offsets, center, cells, left_out;
 };
+
+constexpr int SLICE = 32;
+
+// The column of a cell by its number, -1 for none.
+__device__ __forceinline__ int column_of(const Open& open, const int* position, const int* beyond, int seen) {
+    if (seen < 0) return -1;
+    if (seen >= open.cells) return beyond[seen - open.cells];
+    const int place = position[seen];
+    return place == open.left_out ? -1 : place - SLICE;
+}
 
 // Calls use(column, weight) for the entries of a row, in the order of the offsets.
 // steps: how far each offset leads in `numbering`, and where its weights are.
 template <typename Use>
 __device__ __forceinline__ void for_entries(
-    const Open& open, const int* numbering, const int* names, const int* cells, const int2* steps, const double* weights,
-    int row, Use use
+    const Open& open, const int* numbering, const int* position, const int* beyond, const int* cells, const int2* steps,
+    const double* weights, int row, Use use
 ) {
     const int cell = cells[row], line = cell / open.nx;
     const int place = 1 + cell % open.nx + (open.nx + 2) * (1 + line % open.ny + (open.ny + 2) * (1 + line / open.ny));
     for (int q = 0; q < open.offsets; ++q) {
         const int2 step = steps[q];
-        const int seen = numbering[place + step.x];
-        const int column = seen < 0 ? -1 : names[seen];
+        const int column = column_of(open, position, beyond, numbering[place + step.x]);
         if (column < 0) continue;
         const double weight = weights[step.y * static_cast<long long>(open.rows) + row];
         if (q == open.center || weight != 0.0) use(column, weight);
@@ -25,25 +35,25 @@ __device__ __forceinline__ void for_entries(
 }
 
 extern "C" __global__ void count_open(
-    const Open open, const int* __restrict__ numbering, const int* __restrict__ names, const int* __restrict__ cells,
-    const int2* __restrict__ steps, const double* __restrict__ weights, long long* __restrict__ lengths
+    const Open open, const int* __restrict__ numbering, const int* __restrict__ position, const int* __restrict__ beyond,
+    const int* __restrict__ cells, const int2* __restrict__ steps, const double* __restrict__ weights, long long* __restrict__ lengths
 ) {
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= open.rows) return;
     int n = 0;
-    for_entries(open, numbering, names, cells, steps, weights, row, [&](int, double) { ++n; });
+    for_entries(open, numbering, position, beyond, cells, steps, weights, row, [&](int, double) { ++n; });
     lengths[row] = n;
 }
 
 extern "C" __global__ void fill_open(
-    const Open open, const int* __restrict__ numbering, const int* __restrict__ names, const int* __restrict__ cells,
-    const int2* __restrict__ steps, const double* __restrict__ weights, const long long* __restrict__ start,
+    const Open open, const int* __restrict__ numbering, const int* __restrict__ position, const int* __restrict__ beyond,
+    const int* __restrict__ cells, const int2* __restrict__ steps, const double* __restrict__ weights, const long long* __restrict__ start,
     int* __restrict__ columns, double* __restrict__ values
 ) {
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= open.rows) return;
     long long k = start[row];
-    for_entries(open, numbering, names, cells, steps, weights, row, [&](int column, double weight) {
+    for_entries(open, numbering, position, beyond, cells, steps, weights, row, [&](int column, double weight) {
         columns[k] = column;
         values[k++] = weight;
     });

@@ -19,7 +19,7 @@ from dsolver.kernels.formats.layout import Array
 
 FILE: Final = "amg/boxes/open_rows.cu"
 
-_OPEN = np.dtype([(name, np.int32) for name in ("nx", "ny", "rows", "offsets", "center")])
+_OPEN = np.dtype([(name, np.int32) for name in ("nx", "ny", "rows", "offsets", "center", "cells", "left_out")])
 
 
 def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Array) -> Csr:
@@ -27,8 +27,9 @@ def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Array) -> Csr:
     rows, weights = len(box.cells), cupy.ascontiguousarray(weights).reshape(len(offsets), -1)
     ahead, slots, center = box.steps(offsets)
     steps = table(np.stack([ahead, slots], axis=1).astype(np.int32))
-    sizes = np.array([(*box.shape[:2], rows, len(offsets), center)], dtype=_OPEN)
-    given = (sizes, cupy.ascontiguousarray(box.numbering), box.names, box.cells, steps, weights)
+    numbers = (*box.shape[:2], rows, len(offsets), center, len(box.position), box.left_out)
+    columns = cupy.ascontiguousarray(box.numbering), box.position, box.beyond
+    given = (np.array([numbers], dtype=_OPEN), *columns, box.cells, steps, weights)
     start, found = cupy.empty(rows + 1, dtype=np.int64), counters(1)
     for_each(FILE, "count_open", rows, *given, start[1:])
     add_up(start, found)

@@ -106,6 +106,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         lattice/look.cu float64 unfit outweighed leanings couplings totals turns alike
         lattice/fluxes.cu float64 star_rows
         vectors/vectors.cu float64 assemble
+        sell/assembly/assembly.cu float64 some_order
         lattice/transfers.cu float64 jumps numbers restriction prolongation
         amg/boxes/box_rows.cu float64 count_entries fill_entries
     """),

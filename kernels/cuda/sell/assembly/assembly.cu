@@ -153,6 +153,14 @@ extern "C" __global__ void plain_order(int rows, int size, int* __restrict__ pos
     if (i >= 0 && i < rows) position[i] = p;
 }
 
+// The same of some rows in their order, where all positions were set to one behind them, and all rows to -1.
+extern "C" __global__ void some_order(const int* __restrict__ kept, int count, int* __restrict__ position, int* __restrict__ row) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    row[SLICE + i] = kept[i];
+    position[kept[i]] = SLICE + i;
+}
+
 // slab[s] = which of `slabs` equal parts of the lattice, counted from the end going back, holds the first row of slice s.
 extern "C" __global__ void lattice_slabs(
     const int* __restrict__ row, int* __restrict__ slab, int count, long long rows, int slabs, int back
