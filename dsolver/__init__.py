@@ -38,10 +38,10 @@ if _TYPE_CHECKING:
     from dsolver.matrices.matrix import matrix
     from dsolver.matrices.null_vectors import rigid_body_modes
     from dsolver.monitor.pages.notebook import Live
+    from dsolver.monitor.state import State
     from dsolver.problems import Problem
     from dsolver.problems.functions import by_chunk
     from dsolver.session.checkpoints.checkpoint import Checkpoint
-    from dsolver.session.follower import State
     from dsolver.solution import LeastSquaresSolution, LeastSquaresSolutions, Solution, Solutions
     from dsolver.solver import Solver
     from dsolver.status import Status
@@ -75,10 +75,10 @@ _HOMES = {
     "matrices.composed.blocks": ("block",),
     "matrices.composed.operators": ("operator",),
     "monitor.pages.notebook": ("Live",),
+    "monitor.state": ("State",),
     "problems": ("Problem",),
     "problems.functions": ("by_chunk",),
     "session.checkpoints.checkpoint": ("Checkpoint",),
-    "session.follower": ("State",),
     "solution": ("LeastSquaresSolution", "LeastSquaresSolutions", "Solution", "Solutions"),
     "solver": ("Solver",),
     "status": ("Status",),

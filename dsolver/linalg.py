@@ -12,10 +12,10 @@ from dsolver.errors import InputError, in_a_line
 from dsolver.krylov.methods import MethodName
 from dsolver.least_squares.options import LeastSquaresArguments, LeastSquaresOptions, Tolerances
 from dsolver.least_squares.solve import solve_least_squares
+from dsolver.monitor.state import State
 from dsolver.problems import Problem
 from dsolver.problems.problem import no_matrix
 from dsolver.session.arguments import client_of, on_gpu_here, prepared, problem_of
-from dsolver.session.follower import State
 from dsolver.session.options import Options, Setup
 from dsolver.session.session import Session
 from dsolver.session.signatures import spelled_out

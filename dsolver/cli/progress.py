@@ -8,16 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dsolver.monitor import events
-
-if TYPE_CHECKING:
-    from dsolver.session.follower import State
+from dsolver.monitor.state import State
 
 SILENCE: Final = 1.0
 """Seconds without a word that users do not take for a fault."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from dsolver.cluster.crew import ATTEMPTS
 from dsolver.cluster.gpu_claims import claim, release
+from dsolver.cluster.losses import on_workers_left
 from dsolver.cluster.runtime import Runtime
 from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.out_of_memory import clear_frames
@@ -18,7 +19,6 @@ from dsolver.errors import ClusterError, InputError
 from dsolver.least_squares.matrix import CutRectangular
 from dsolver.least_squares.program import Ends, LeastSquares, LeastSquaresSpec, Norms, Piece
 from dsolver.program.lifting import UNKNOWN, OutOfRangeError, exponent_for, lowered, times
-from dsolver.session.recovery import on_workers_left
 from dsolver.session.user_arrays import alike, vector_of
 from dsolver.solution import LeastSquaresSolution
 from dsolver.status import Status

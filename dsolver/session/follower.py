@@ -10,43 +10,14 @@ from typing import Final, TypeVar, final
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError, in_a_line
 from dsolver.krylov.control.control import Control
+from dsolver.monitor.state import Callback, Progress, State
 from dsolver.monitor.watch import Watch
 from dsolver.program.loop import Slice
 from dsolver.program.solve import Solve
 from dsolver.status import Status
 
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class State:
-    """State of a solve after an iteration, for callbacks.
-
-    Attributes:
-        iteration: how many iterations have been made.
-        residual: ‖b - A x‖₂ by the recursion.
-        limit: the residual at which the solve is finished.
-        b_norm: ‖b‖₂.
-    """
-
-    iteration: int
-    residual: float
-    limit: float
-    b_norm: float = 0.0
-
-    @property
-    def relative_residual(self) -> float:
-        """‖b - A x‖₂ / ‖b‖₂, or the absolute residual when b is zero."""
-        return self.residual / (self.b_norm or 1.0)
-
-
 ATTAINED: Final = "the residual is what rounding in float64 makes of b - A x, whatever the method"
 """Note where no other method can do better."""
-
-Callback = Callable[[State], bool | None]
-"""Called after each iteration; the solve stops when it returns True, or raises StopIteration."""
-
-Progress = Callable[[State], None]
-"""Called now and then with the newest state; it cannot stop the solve, and does not slow it."""
 
 
 @final

@@ -14,6 +14,7 @@ from dsolver.cluster.runtime import DeviceName, EngineName, KernelsName
 from dsolver.errors import InputError, check_tolerance, in_a_line
 from dsolver.grid.coloring import Order
 from dsolver.krylov.methods import MethodName, check_method
+from dsolver.monitor.state import Callback, Progress
 from dsolver.monitor.watch import Sink, check_sink
 from dsolver.preconditioners.registry import AUTO, PreconditionerLike, check_dtype, chosen_for
 from dsolver.problems import Problem
@@ -22,7 +23,6 @@ from dsolver.program.plan import Wishes, check_value_type
 from dsolver.program.spec import method_for
 from dsolver.program.terms import limit_of
 from dsolver.session.checkpoints.checkpoint import Checkpoint, checkpoint_of
-from dsolver.session.follower import Callback, Progress
 
 if TYPE_CHECKING:
     import distributed

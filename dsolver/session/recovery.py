@@ -1,4 +1,4 @@
-"""Recovery of a solve whose cluster has lost a worker: from a saved iterate, on the workers that are left.
+"""Iterates that a solve saves, from which it begins anew where its cluster has lost a worker.
 
 Conjugate gradients can begin at any x; what a loss costs is the iterations since the last save, and what CG had learnt
 of the system by then. The partition stays as it is, so the matrix of every chunk is the same; only owners change.
@@ -10,26 +10,20 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.cluster import crew, devices
-from dsolver.cluster.runtime import Runtime
 from dsolver.engines.dask.blocks import LazyBlocks, gather_blocks
-from dsolver.engines.dask.connection import unanswered
-from dsolver.errors import ClusterError, DeviceError, InputError, WorkerLostError, warn
+from dsolver.errors import InputError, warn
 from dsolver.grid.partition import Partition
+from dsolver.monitor.state import Progress, State
 from dsolver.problems import Problem
 from dsolver.program.solve import Solve
 from dsolver.session.checkpoints.checkpoint import EVERY, Checkpoint
 from dsolver.session.checkpoints.saves import Saved
-from dsolver.session.follower import Progress, State
+from dsolver.session.running import RunningSystem
 from dsolver.session.user_arrays import assembled
-
-if TYPE_CHECKING:
-    from dsolver.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -103,12 +97,12 @@ class Keeper:
             return self._kept[column]
         return x0 if self._resumed is None else self._resumed
 
-    def watching(self, session: Session, b_norm: float, progress: Progress | None) -> Progress:
-        """Progress function of a solve in a session: saves when it is time, then calls the one that is given."""
+    def watching(self, system: RunningSystem, b_norm: float, progress: Progress | None) -> Progress:
+        """Progress function of a solve by a system: saves when it is time, then calls the one that is given."""
 
         def tell(state: State) -> None:
             if math.isfinite(state.residual):
-                self._save(session, b_norm, state)
+                self._save(system, b_norm, state)
             if progress is not None:
                 progress(state)
 
@@ -122,15 +116,15 @@ class Keeper:
     def _due(self) -> bool:
         return self._in_memory and time.monotonic() - self._kept_at >= EVERY
 
-    def _save(self, session: Session, b_norm: float, state: State) -> None:
-        client, workers, partition = session.runtime.client, session.runtime.workers, session.partition
+    def _save(self, system: RunningSystem, b_norm: float, state: State) -> None:
+        client, workers, partition = system.runtime.client, system.runtime.workers, system.plan.spec.partition
         if self._due:
-            columns = (session.program.unload(Solve.solution, column, host=True) for column in range(self._columns))
+            columns = (system.program.unload(Solve.solution, column, host=True) for column in range(self._columns))
             self._kept = [self._whole(partition, gather_blocks(client, each, workers)) for each in columns]
             self._kept_at = time.monotonic()
         if self._checkpoint is None or not self._checkpoint.due:
             return
-        x = session.program.unload(Solve.solution, 0, host=True)
+        x = system.program.unload(Solve.solution, 0, host=True)
         blocks: Mapping[int, Any] = LazyBlocks(client, x, workers)
         if self._problem.reordered:  # a save does not depend on how rows were cut
             whole = self._whole(partition, gather_blocks(client, x, workers))
@@ -145,41 +139,3 @@ class Keeper:
                     RuntimeWarning,
                 )
             self._warned = True
-
-
-def on_workers_left(runtime: Runtime, error: ClusterError) -> Runtime:
-    """The runtime on the workers that answer, when the error came of losing some.
-
-    Waits a while for others to take the place of those that were lost. A worker that was silent may answer again, and
-    ranks may have lost a connection while their workers are well: then it is the runtime as it was. ClusterError: the
-    error itself, when no worker was lost, or none is left, or the scheduler is gone. DeviceError: the workers that are
-    left have not all got a GPU.
-    """
-    client = runtime.client
-    if client is None or client.status != "running" or unanswered(error):
-        raise error
-    wanted = len(runtime.workers)
-    try:
-        alive, silent = crew.answering(client, wanted)
-    except Exception as problem:  # the scheduler, too, is gone: the first error tells more
-        raise error from problem
-    well = set(runtime.workers) <= set(alive)
-    if not alive or (well and not isinstance(error, WorkerLostError)):
-        raise error
-    if well:
-        logger.warning("%s; all workers answer: the solve begins anew on them", error)
-        return runtime
-    try:
-        found = devices.of_cluster(client, runtime.device, workers=alive)
-    except (ClusterError, DeviceError) as problem:
-        raise problem from error
-    without = f", without {', '.join(silent)}" if silent else ""
-    logger.warning("%s; %s%s", error, left_of(len(found.workers), wanted), without)
-    return replace(runtime, workers=found.workers, device=found.device, free=found.free)
-
-
-def left_of(left: int, before: int) -> str:
-    """Number of workers on which a solve goes on after a loss, in words."""
-    if left < before:
-        return f"the solve goes on with {left} of {before} workers"
-    return f"others have taken the place of what was lost: the solve goes on with {left} worker{'s' * (left > 1)}"

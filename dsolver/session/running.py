@@ -8,6 +8,7 @@ from typing import final
 
 from dsolver.cluster.crew import ATTEMPTS
 from dsolver.cluster.gpu_claims import claim, release
+from dsolver.cluster.losses import on_workers_left
 from dsolver.cluster.rows.sent_rows import SentMatrix
 from dsolver.cluster.runtime import Runtime
 from dsolver.cost.room import check_memory
@@ -22,7 +23,6 @@ from dsolver.problems import Problem
 from dsolver.problems.coefficient_names import HELD
 from dsolver.program.plan import Plan, Wishes
 from dsolver.program.solve import Solve
-from dsolver.session.recovery import on_workers_left
 from dsolver.session.user_arrays import container_of
 
 

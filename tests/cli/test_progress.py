@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from dsolver.cli import main, progress
 from dsolver.cli.progress import ProgressText
-from dsolver.session.follower import State
+from dsolver.monitor.state import State
 
 GRID = ("--grid", "16", "16", "16")
 

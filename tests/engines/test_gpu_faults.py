@@ -15,7 +15,7 @@ import pytest
 
 import dsolver
 from dsolver.errors import DeviceMemoryError
-from dsolver.session.follower import State
+from dsolver.monitor.state import State
 from tests.engines.test_gpu import gpu_cluster
 
 pytestmark = pytest.mark.gpu(alone=True)

@@ -16,7 +16,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dsolver
-from dsolver.session.follower import State
+from dsolver.monitor.state import State
 from tests.support.clusters import forked
 from tests.support.waiting import PATIENCE, eventually
 

@@ -13,7 +13,7 @@ import dsolver
 from dsolver.monitor.pages import notebook
 from dsolver.monitor.pages.curve import curve
 from dsolver.monitor.pages.notebook import Live
-from dsolver.session.follower import State
+from dsolver.monitor.state import State
 from tests.support.commands import call
 
 

@@ -35,8 +35,8 @@ from dsolver.engines.spmd import blocks as rank_blocks
 from dsolver.engines.spmd import calls as rank_calls
 from dsolver.engines.spmd import worker as ranks
 from dsolver.errors import ClusterError, InputError, WorkerLostError
+from dsolver.monitor.state import State
 from dsolver.session.checkpoints.checkpoint import Checkpoint
-from dsolver.session.follower import State
 from tests.support.clusters import breakable, cluster, ended, process_of, scheduler_in_a_process
 from tests.support.leftovers import nothing_left
 from tests.support.waiting import PATIENCE, eventually, gone

@@ -19,8 +19,9 @@ from dsolver.krylov.control.giving_up import STAGNATION
 from dsolver.krylov.control.rounding import ATTAINABLE
 from dsolver.krylov.control.supersteps import GROWTH, OVERSHOOT, SUPERSTEP_ITERATIONS
 from dsolver.krylov.methods import METHODS
+from dsolver.monitor.state import State
 from dsolver.program.solve import Solve
-from dsolver.session.follower import Follower, State
+from dsolver.session.follower import Follower
 from dsolver.session.options import Options
 from dsolver.status import Status
 

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from distributed import Client
 
 import dsolver
-from dsolver.cluster import crew, devices
+from dsolver.cluster import crew, devices, losses
 from dsolver.engines.graph import results, task_graph
 from dsolver.engines.graph.results import Results
 from dsolver.engines.spmd import calls as rank_calls
@@ -28,10 +28,10 @@ from dsolver.engines.spmd import worker
 from dsolver.engines.spmd.client import SpmdProgram
 from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
 from dsolver.grid.partition import Partition
+from dsolver.monitor.state import State
 from dsolver.session import recovery
 from dsolver.session.checkpoints import checkpoint
 from dsolver.session.checkpoints.checkpoint import Checkpoint
-from dsolver.session.follower import State
 from tests.support.clusters import breakable, cluster, workers_without_nanny
 from tests.support.waiting import PATIENCE, gone
 
@@ -143,7 +143,7 @@ def test_timings_and_words_of_a_solve_that_lost_a_worker(client: Client, caplog:
     ],
 )
 def test_a_loss_is_told_with_the_workers_that_are_left(left: int, before: int, words: str) -> None:
-    assert recovery.left_of(left, before) == words
+    assert losses.left_of(left, before) == words
 
 
 @pytest.mark.parametrize("method", ["cg", "gmres"])
@@ -170,8 +170,8 @@ def test_several_right_hand_sides_go_on_together(client: Client, truth: Any, mon
     monkeypatch.setattr(SpmdProgram, "stride", 0.0)
     killer, save = Killer(client, 2, 1), recovery.Keeper._save
 
-    def saved(keeper: recovery.Keeper, session: Any, b_norm: float, state: State) -> None:
-        save(keeper, session, b_norm, state)
+    def saved(keeper: recovery.Keeper, system: Any, b_norm: float, state: State) -> None:
+        save(keeper, system, b_norm, state)
         killer(state)
 
     monkeypatch.setattr(recovery.Keeper, "_save", saved)

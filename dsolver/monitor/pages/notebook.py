@@ -5,12 +5,10 @@ from __future__ import annotations
 import html
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
 from dsolver.monitor.pages.curve import curve
-
-if TYPE_CHECKING:
-    from dsolver.session.follower import State
+from dsolver.monitor.state import State
 
 CELL: Final = "text-align:left;padding:1px 12px 1px 0;background:none;border:none"
 """Style of a table's cells, which notebooks would align and color by themselves."""

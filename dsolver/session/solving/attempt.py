@@ -49,7 +49,7 @@ def attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) ->
             [terms.control(session.spec, load.begun) for load in loads],
             slice_seconds,
             callback=options.callback,
-            progress=keeper.watching(session, loads[0].begun.b_norm, options.progress),
+            progress=keeper.watching(session.system, loads[0].begun.b_norm, options.progress),
             watch=watch,
         )
         notes = _followed(session, started, follower, keeper, options)
