@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -37,10 +38,11 @@ def test_workers_are_silent_only_while_somebody_listens(clock: Clock) -> None:
     async def looks() -> None:
         answer = asyncio.Event()
 
-        async def ask(worker: str) -> None:
-            await (answer.wait() if worker == "b" else asyncio.sleep(0.0))
+        async def run(_: object, workers: list[str]) -> None:
+            await (answer.wait() if workers == ["b"] else asyncio.sleep(0.0))
 
-        heartbeat = Heartbeat(ask, ["a", "b"], 10.0)
+        client: Any = SimpleNamespace(run=run)
+        heartbeat = Heartbeat(client, ["a", "b"], 10.0)
         found = []
         for seconds in (0.0, 2.0, 60.0, 2.0, 2.0, 2.0, 2.0):
             clock.now += seconds

@@ -31,6 +31,7 @@ from dsolver.cluster.runtime import connect
 from dsolver.engines.base import Engine
 from dsolver.engines.dask import direct
 from dsolver.engines.dask.blocks import register
+from dsolver.engines.dask.health import Heartbeat
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.running_program import RunningProgram
 from dsolver.engines.spmd import calls as rank_calls
@@ -314,12 +315,13 @@ def test_a_worker_that_hangs_ends_the_job_and_is_named_until_it_answers_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Others may be slow to answer on busy cores. Only what does not answer at all is to be named: only it is asked."""
-    ask, stopped = RankCalls._ping, threading.Event()
+    ask, stopped = Heartbeat._ping, threading.Event()
 
-    async def answered(calls: RankCalls, worker: str) -> object:
-        return await ask(calls, worker) if worker == address and stopped.is_set() else None
+    async def answered(heartbeat: Heartbeat, worker: str) -> None:
+        if worker == address and stopped.is_set():
+            await ask(heartbeat, worker)
 
-    monkeypatch.setattr(RankCalls, "_ping", answered)
+    monkeypatch.setattr(Heartbeat, "_ping", answered)
     monkeypatch.setattr(rank_calls, "PING_TIMEOUT", 1.0)
     with workers_without_nanny(3) as (client, _):
         address = worker_of(client, 7)

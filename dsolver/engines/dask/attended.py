@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dsolver.engines.dask.connection import ANSWER, Awake, wait_for
-from dsolver.engines.dask.health import Heartbeat, ping
+from dsolver.engines.dask.health import Heartbeat
 from dsolver.errors import ClusterError, WorkerLostError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def attended(client: Client, request: Awaitable[T], *, silence: float = ma
     try:
         while not (await asyncio.wait([asked], timeout=LOOK))[0]:
             there = await wait_for(client, scheduler.ncores(), ANSWER)
-            heartbeat = heartbeat or Heartbeat(lambda worker: client.run(ping, workers=[worker]), list(there), silence)
+            heartbeat = heartbeat or Heartbeat(client, list(there), silence)
             empty = None if there else empty or Awake(2 * LOOK)
             if empty is not None and empty.read() > WITHOUT_WORKERS:
                 raise ClusterError(f"the cluster has had no workers for {WITHOUT_WORKERS:g} s")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Final, final
@@ -31,18 +32,17 @@ async def ping() -> None:
 
 @final
 class Heartbeat:
-    """Pings workers again and again, `AT_ONCE` of them at each look. A worker that hangs stays in the cluster's list.
+    """Pings of workers, `AT_ONCE` of them at each look: one that hangs stays in the cluster's list.
 
-    `ask`: a coroutine that ends when the worker has answered, or raises. `timeout`: seconds that an answer may take, in
-    which this process runs.
+    `timeout`: seconds of this process that an answer may take.
     """
 
-    def __init__(self, ask: Callable[[str], Awaitable[object]], workers: Sequence[str], timeout: float) -> None:
-        self._ask = ask
+    def __init__(self, client: Client, workers: Sequence[str], timeout: float) -> None:
+        self._client = client
         self._workers = tuple(workers)
         self._turns = cycle(self._workers)
         self._timeout = timeout
-        self._open: dict[str, tuple[float, asyncio.Future[object]]] = {}
+        self._open: dict[str, tuple[float, asyncio.Future[None]]] = {}
         self._awake = Awake(BETWEEN)
 
     def silent(self) -> list[str]:
@@ -50,7 +50,7 @@ class Heartbeat:
         now = self._awake.read()
         for worker in islice(self._turns, min(AT_ONCE, len(self._workers))):
             if worker not in self._open or self._open[worker][1].done():
-                self._open[worker] = now, asyncio.ensure_future(self._quietly(worker))
+                self._open[worker] = now, asyncio.ensure_future(self._ping(worker))
         overdue = [worker for worker, (asked, _) in self._open.items() if now - asked > self._timeout]
         return [worker for worker in overdue if not self._open[worker][1].done()]
 
@@ -59,11 +59,9 @@ class Heartbeat:
         for _, question in self._open.values():
             question.cancel()
 
-    async def _quietly(self, worker: str) -> object:
-        try:
-            return await self._ask(worker)
-        except Exception:  # a worker that cannot be reached is found missing from the cluster's list
-            return None
+    async def _ping(self, worker: str) -> None:
+        with suppress(Exception):  # a worker that cannot be reached is found missing from the cluster's list
+            await self._client.run(ping, workers=[worker])
 
 
 @final

@@ -17,7 +17,7 @@ from distributed.client import _wait
 
 from dsolver.engines.dask.blocks import register, scatter, wait_for_blocks
 from dsolver.engines.dask.connection import ANSWER, secede_if_task, wait_for
-from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
+from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat
 from dsolver.engines.graph.handles import Key
 from dsolver.engines.graph.task_span import GRACE, SPAN, forget_groups
 from dsolver.engines.graph.tasks import Path, adopt
@@ -42,7 +42,7 @@ class Results:
         self._retired: list[Future[Any]] = []
         self.closed = False
         self._answers = True  # the scheduler does
-        self._heartbeat = Heartbeat(self._ping, tuple(dict.fromkeys(owners)), PING_TIMEOUT)
+        self._heartbeat = Heartbeat(client, tuple(dict.fromkeys(owners)), PING_TIMEOUT)
 
     def submit(self, tasks: Mapping[Key, Task], wanted: set[Key]) -> None:
         """Compute the wanted keys that are among the tasks, and retire the results that are not wanted."""
@@ -219,9 +219,6 @@ class Results:
 
     async def _stop_pings(self) -> None:
         self._heartbeat.stop()
-
-    async def _ping(self, worker: str) -> object:
-        return await self._client.run(ping, workers=[worker])
 
     def _ask_workers(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """The answer of owners to a request that takes no computing. One that hangs meanwhile is lost."""

@@ -14,7 +14,7 @@ from distributed import Future
 
 from dsolver.engines.dask.connection import ANSWER, wait_for
 from dsolver.engines.dask.direct import reached, reaches
-from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
+from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat
 from dsolver.engines.spmd.rank_spec import Failure
 from dsolver.engines.spmd.relay import Call, Replies, branches, failures_of, lost, packed, relay, straight
 from dsolver.errors import ClusterError, DsolverError, WorkerLostError
@@ -78,7 +78,7 @@ class RankCalls:
     async def gather(self, what: bytes, calls: Sequence[Call]) -> list[Any]:
         """Replies to calls, or the failure of one raised."""
         asked = [asyncio.ensure_future(self._branch(what, part)) for part in branches(calls)]
-        heartbeat = Heartbeat(self._ping, [call.worker for call in calls], PING_TIMEOUT)
+        heartbeat = Heartbeat(self._client, [call.worker for call in calls], PING_TIMEOUT)
         replies: Replies = {}
         try:
             loss = await self._finished(asked, heartbeat, replies)
@@ -90,9 +90,6 @@ class RankCalls:
         if failed or loss:
             raise _cause(failed, loss)
         return [replies[call.rank] for call in calls]
-
-    async def _ping(self, worker: str) -> object:
-        return await self._client.run(ping, workers=[worker])
 
     async def _branch(self, what: bytes, calls: Sequence[Call]) -> Replies:
         worker = calls[0].worker
@@ -156,7 +153,7 @@ def answered() -> Iterator[None]:
         yield
     except KeyError as error:
         raise WorkerLostError(f"worker {error.args[0]} left the cluster before it got its data") from error
-    except (OSError, TimeoutError) as error:
+    except OSError as error:
         raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
 
 
