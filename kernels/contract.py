@@ -51,7 +51,8 @@ class Kernel:
 
 
 KERNELS: Final[dict[str, Kernel]] = {}
-"""All kernels by name, but for those of a format alone, which are described beside it (`formats.hpcg`)."""
+"""All kernels by name, but for those of a format alone, which are described beside it (`formats.hpcg`,
+`general.complex_pair`)."""
 
 
 def described(name: str, reads: str = "", updates: str = "", writes: str = "", **shown: Any) -> Kernel:
@@ -176,6 +177,8 @@ What follows from a NaN by further quotients is NaN, too: so an iteration that h
 
 DOT_PLUS = _kernel("dot_plus", reads="x y sign u v", writes="dot")
 """dot = x . y + sign u . v with a float sign: of complex vectors, kept as two real ones, a part of a product."""
+COMPLEX_DOT = _kernel("complex_dot", reads="x xi sign y yi", writes="dot doti")
+"""The `DOT_PLUS` x . y + sign xi . yi and x . yi - sign xi . y: both parts of xᴴy, or with the sign -1 of xᵀy."""
 COMPLEX_AXPBY = _kernel("complex_axpby", reads="sign a ai x xi b bi", updates="y yi")
 """`AXPBY` of complex numbers, each in two parts: y + i yi = sign (a + i ai) (x + i xi) + (b + i bi) (y + i yi)."""
 COMPLEX_STEP = _kernel("complex_step", reads="keep w wi r ri", updates="x xi")

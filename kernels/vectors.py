@@ -47,6 +47,15 @@ class Vectors(Kernels, ABC):
         """The contract's `ASSEMBLE`."""
         self.load(layout, source.assembled(self.unload(layout, x).T.astype(np.float64, copy=False)).T, x)
 
+    @abstractmethod
+    def dot_plus(self, x: Array, y: Array, sign: float, u: Array, v: Array, dot: Array) -> None:
+        """The contract's `DOT_PLUS`."""
+
+    def complex_dot(self, x: Array, xi: Array, sign: float, y: Array, yi: Array, dot: Array, doti: Array) -> None:
+        """The contract's `COMPLEX_DOT`."""
+        self.dot_plus(x, y, sign, xi, yi, dot)
+        self.dot_plus(x, yi, -sign, xi, y, doti)
+
     # -- steps of formats that have nothing faster ---------------------------------------------------------------------
 
     @abstractmethod

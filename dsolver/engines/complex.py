@@ -19,6 +19,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import (
     AXPBY,
     COMPLEX_AXPBY,
+    COMPLEX_DOT,
     COMPLEX_QUOTIENT,
     DOT,
     DOT_PLUS,
@@ -129,7 +130,8 @@ class ComplexEngine(Engine):
         return self.real.column_of(x, number)
 
     def coefficient(self) -> ComplexScalar:
-        return ComplexScalar(self.real.scalar(0.0), self.real.scalar(0.0))
+        re, im = self.real.scalar(0.0), self.real.scalar(0.0)
+        return ComplexScalar(re, im, (self.real.partial_sums_of(re), self.real.partial_sums_of(im)))
 
     @property
     def is_complex(self) -> bool:
@@ -238,13 +240,14 @@ class ComplexEngine(Engine):
 
     def _product(self, x: Any, y: Any, parts: PartialSums, out: Scalar, sign: float) -> None:
         """out = xᴴy or xᵀy, as the sign says, or the real part of it where out is real."""
-        self._dot_plus(x, y, sign, parts)
         if not isinstance(out, ComplexScalar):
+            self._dot_plus(x, y, sign, parts)
             self.real.total(parts, out)
             return
-        self.real.total(parts, out.re)
-        self.real.run(DOT_PLUS, x.re, y.im, -sign, x.im, y.re, parts)
-        self.real.total(parts, out.im)
+        assert out.sums is not None
+        self.real.run(COMPLEX_DOT, x.re, x.im, sign, y.re, y.im, *out.sums)
+        for own, part in zip(out.sums, (out.re, out.im), strict=True):
+            self.real.total(own, part)
 
     def _dot_plus(self, x: Any, y: Any, sign: float, parts: Any) -> None:
         """Parts of Re xᴴy or Re xᵀy."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal, final
 
-from dsolver.engines.base import Field, PerChunk, Scalar
+from dsolver.engines.base import Field, PartialSums, PerChunk, Scalar
 
 Part = Literal["re", "im"]
 PARTS: Final[tuple[Part, Part]] = ("re", "im")
@@ -21,10 +21,10 @@ class ComplexField(Field):
 
 @final
 class ComplexScalar(Scalar):
-    """A complex number that every owner knows, in two parts."""
+    """A complex number that every owner knows, in two parts; sums: room for those of products that it may become."""
 
-    def __init__(self, re: Scalar, im: Scalar) -> None:
-        self.re, self.im = re, im
+    def __init__(self, re: Scalar, im: Scalar, sums: tuple[PartialSums, PartialSums] | None = None) -> None:
+        self.re, self.im, self.sums = re, im, sums
 
 
 @final

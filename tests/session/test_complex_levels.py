@@ -154,8 +154,13 @@ def test_on_a_gpu_a_matrix_is_looked_at_there() -> None:
         assert all(isinstance(part, RowsOnGpu) for part in there.parts)
         assert there.quadrant == here.quadrant
         assert (there.to_scipy() != a).nnz == 0
-        for one, other in zip((here.matrix, *here.parts), (there.matrix, *there.parts), strict=True):
-            same(on_host(other), one)
+        same(on_host(there.matrix), here.matrix)
+        for one, other in zip(here.parts, there.parts, strict=True):  # on the GPU in A's places, zeros too
+            found = on_host(other)
+            assert np.array_equal(found.indptr, on_host(there.matrix).indptr)
+            for each in (one, found):
+                each.eliminate_zeros()
+            same(found, one)
     for a in (sp.csr_array(L + 0j * unit), sp.csr_array(A + sp.diags_array([0.1], offsets=[1], shape=A.shape))):
         assert not isinstance(problem_of(a, "cuda").matrix, RowsOnGpu)
     moved = problem_of(A, "cpu").on_gpu()

@@ -70,7 +70,7 @@ class TaskGraph:
         owners = self.results.owners
         if not path or owners[chunk] == owners[place]:
             return key, path
-        picked = f"{PARTIAL}-{self.name}", key[1], chunk
+        picked = f"{PARTIAL}-{self.name}-{'-'.join(map(str, path))}", key[1], chunk  # one task may make several
         self.add(picked, pick, path, needs=[key])
         return picked, ()
 

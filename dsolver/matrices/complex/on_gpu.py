@@ -10,7 +10,6 @@ import numpy as np
 
 from dsolver.engines.out_of_memory import if_memory_suffices
 from dsolver.kernels.formats.choice import Choice
-from dsolver.kernels.reductions import some
 from dsolver.matrices.canonical import check_form
 from dsolver.matrices.checked import ASYMMETRY, RowsOnGpu, backend_of, compressed_rows
 from dsolver.matrices.complex.parts import ComplexParts, quadrant_of
@@ -52,11 +51,12 @@ def _parts(A: Any) -> ComplexParts | None:
         return None
     stand_in = quadrant[0] * re.values + quadrant[1] * im.values
     return ComplexParts(
-        parts=(_without_zeros(re), _without_zeros(im)),
+        # in the same places, zeros too, so that products read both in one pass
+        parts=(_rows(re, re.values), _rows(re, im.values)),
         symmetric=True,
         hermitian=False,
         real_valued=False,
-        stand_in=RowsOnGpu(indptr=re.start, indices=re.columns, data=stand_in),
+        stand_in=_rows(re, stand_in),
         quadrant=quadrant,
         waves=False,
     )
@@ -75,11 +75,5 @@ def _sums(general: Any, rows: Any) -> Any:
     return out
 
 
-def _without_zeros(rows: Any) -> RowsOnGpu:
-    """A part without its zeros, but for the first entry of each row: formats know no empty rows."""
-    kept = rows.values != 0.0
-    if some(~kept):
-        kept[rows.start[:-1]] = True
-        before = np.concatenate([np.zeros_like(rows.start[:1]), np.cumsum(kept, dtype=np.int64)])
-        rows = type(rows)(before[rows.start], rows.columns[kept], rows.values[kept])
-    return RowsOnGpu(indptr=rows.start, indices=rows.columns, data=rows.values)
+def _rows(places: Any, values: Any) -> RowsOnGpu:
+    return RowsOnGpu(indptr=places.start, indices=places.columns, data=values)

@@ -62,24 +62,38 @@ class ComplexJacobi:
         self._engine, self._a, self._sweeps = engine.real, matrix, sweeps
         self._y = engine.field(level.layout)
         assert level.complex_part is not None
-        one, each = level.engine, level.complex_part.weights
-        self._weights = [in_columns(one, engine.real, level.layout, one.field_of(each.at(n))) for n in range(2)]
+        one, self._each = level.engine, [level.complex_part.weights.at(n) for n in range(2)]
+        self._weights = [in_columns(one, engine.real, level.layout, one.field_of(each)) for each in self._each]
 
     def before(self, r: Any, x: Any) -> ComplexField:
         """Sweeps from x = 0. Returns r - A x."""
+        if self._a.one_pass and self._sweeps == 1:
+            self._a.first(self._each, r, x, self._y)
+            return self._y
         self._step(FIRST, r, x)
-        self._sweep(r, x, self._sweeps - 1)
+        for _ in range(self._sweeps - 1):
+            self._sweep(r, x)
         self._a.residual(r, x, self._y)
         return self._y
 
-    def after(self, r: Any, x: Any) -> None:
-        """Sweeps from x."""
-        self._sweep(r, x, self._sweeps)
+    def corrected(self, x: Any) -> Any:
+        """Where `after` finds x."""
+        return self._y if self._a.one_pass and self._sweeps % 2 else x
 
-    def _sweep(self, r: Any, x: Any, times: int) -> None:
-        for _ in range(times):
-            self._a.residual(r, x, self._y)
-            self._step(1.0, self._y, x)
+    def after(self, r: Any, x: Any) -> None:
+        """Sweeps from what is in `corrected(x)`, to x."""
+        if not self._a.one_pass:
+            for _ in range(self._sweeps):
+                self._sweep(r, x)
+            return
+        here, there = self.corrected(x), x if self.corrected(x) is not x else self._y
+        for _ in range(self._sweeps):
+            self._a.sweep(self._each, r, here, there)
+            here, there = there, here
+
+    def _sweep(self, r: Any, x: Any) -> None:
+        self._a.residual(r, x, self._y)
+        self._step(1.0, self._y, x)
 
     def _step(self, keep: float, r: Any, x: Any) -> None:
         self._engine.run(COMPLEX_STEP, keep, *self._weights, r.re, r.im, x.re, x.im)
@@ -125,8 +139,9 @@ class ComplexStep(Step):
 
     def ascend(self, r: Field, x: Field) -> None:
         """As of `Step`."""
-        for correction, part in zip(self._corrections, self._parts(x), strict=True):
-            correction.correct(part, part)
+        parts = self._parts(x), self._parts(self._smoother.corrected(x))
+        for correction, *part in zip(self._corrections, *parts, strict=True):
+            correction.correct(*part)
         self._smoother.after(r, x)
 
     def _parts(self, x: Any) -> Sequence[Field]:
@@ -159,12 +174,14 @@ class ComplexSolve(Coarsest):
 class ComplexSweeps(Coarsest):
     """Smoothing in place of a solution, on a last level that has no inverse."""
 
-    def __init__(self, smoother: ComplexJacobi) -> None:
-        self._smoother = smoother
+    def __init__(self, engine: ComplexEngine, smoother: ComplexJacobi) -> None:
+        self._engine, self._smoother = engine, smoother
 
     def apply(self, r: Field, x: Field) -> None:
         """x = S r, and Sᵀ after it."""
         self._smoother.before(r, x)
+        if (start := self._smoother.corrected(x)) is not x:
+            self._engine.copy(x, start)
         self._smoother.after(r, x)
 
 
@@ -172,7 +189,7 @@ def _coarsest(engine: ComplexEngine, level: Level, parts: Sequence[tuple[PerChun
     part = level.complex_part
     assert part is not None
     if part.inverse is None:
-        return ComplexSweeps(ComplexJacobi(engine, level, _matrix(engine, level, parts)))
+        return ComplexSweeps(engine, ComplexJacobi(engine, level, _matrix(engine, level, parts)))
     return ComplexSolve(engine, level, part.inverse)
 
 

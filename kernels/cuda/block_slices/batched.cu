@@ -6,59 +6,61 @@
 #include "sparse/finish.cuh"
 #include "sparse/columns.cuh"
 
+#define EACH_PART _Pragma("unroll") for (int p = 0; p < PARTS; ++p)
+
 constexpr int WARPS = 4;   // of a block
 constexpr int FLIGHT = WIDTH > 4 ? 2 : 4;   // entries that a thread requests at a time, each with WIDTH items
 
-// Entry columns 0 .. width - 1 in order; column(k) is of this lane.
-template <int KIND, typename Column>
+// Entry columns 0 .. width - 1 in order, of matrices in the same places: one, or both parts of a complex one; column(k) is of
+// this lane.
+template <int KIND, int PARTS, typename Vectors, typename Column>
 __device__ __forceinline__ void add_columns(
-    real (&sums)[WIDTH], const real* values, int width, const Finishes& finish, const Column& column
+    real (&sums)[PARTS][WIDTH], const real* const (&values)[PARTS], int width, const Vectors& finish, const Column& column
 ) {
     int k = 0;
     for (; k + FLIGHT <= width; k += FLIGHT) {
         int c[FLIGHT];
-        real a[FLIGHT], b[FLIGHT][WIDTH];
+        real a[PARTS][FLIGHT], b[FLIGHT][WIDTH];
 #pragma unroll
         for (int f = 0; f < FLIGHT; ++f) c[f] = column(k + f);
 #pragma unroll
-        for (int f = 0; f < FLIGHT; ++f) a[f] = __ldcs(values + (k + f) * SLICE);
+        for (int f = 0; f < FLIGHT; ++f) EACH_PART a[p][f] = __ldcs(values[p] + (k + f) * SLICE);
 #pragma unroll
-        for (int f = 0; f < FLIGHT; ++f) finish.load<KIND>(b[f], c[f]);
+        for (int f = 0; f < FLIGHT; ++f) finish.template load<KIND>(b[f], c[f]);
 #pragma unroll
-        for (int f = 0; f < FLIGHT; ++f) EACH_COLUMN sums[n] = fma(a[f], b[f][n], sums[n]);
+        for (int f = 0; f < FLIGHT; ++f) EACH_PART EACH_COLUMN sums[p][n] = fma(a[p][f], b[f][n], sums[p][n]);
     }
     for (; k < width; ++k) {
         const int c = column(k);
-        const real a = __ldcs(values + k * SLICE);
-        real b[WIDTH];
-        finish.load<KIND>(b, c);
-        EACH_COLUMN sums[n] = fma(a, b[n], sums[n]);
+        real a[PARTS], b[WIDTH];
+        EACH_PART a[p] = __ldcs(values[p] + k * SLICE);
+        finish.template load<KIND>(b, c);
+        EACH_PART EACH_COLUMN sums[p][n] = fma(a[p], b[n], sums[p][n]);
     }
 }
 
-// WITH_DOT: x . y of each column and slice in `partials` (WIDTH, slices).
-template <int KIND, bool WITH_DOT>
-__device__ __forceinline__ void multiply(
-    const BlockSlice* slices, const unsigned short* indices, const real* values, const int* row, const Finishes finish,
-    double* partials, int count, int rows
+// The row of this lane, -1 for none, and its sums of each matrix in each column; values are of the first matrix' slices.
+template <int KIND, int PARTS, typename Vectors>
+__device__ __forceinline__ int add_slice(
+    real (&sums)[PARTS][WIDTH], const BlockSlice* slices, const unsigned short* indices, const real* const (&values)[PARTS],
+    const int* row, const Vectors& finish, int s, int rows
 ) {
-    next_may_start();
-    const int s = warp_number(), lane = lane_number();
-    if (s >= count) return;
+    const int lane = lane_number();
     const uint4 packed = __ldg(reinterpret_cast<const uint4*>(slices + s));
     const int width = static_cast<int>(packed.z) >> 2, kind = packed.z & 3u, base = static_cast<int>(packed.w);
     const int own = row ? __ldg(row + s * SLICE + lane) : s * SLICE + lane;
-    const real* from = values + static_cast<long long>(packed.x) * SLICE + lane;
+    const real* from[PARTS];
+    EACH_PART from[p] = values[p] + static_cast<long long>(packed.x) * SLICE + lane;
     const unsigned short* at = indices + static_cast<long long>(packed.y) * UNIT;
     wait_for_last_launch();
-    real sums[WIDTH] = {};
     if (kind == RUN) {
         const int* bases = reinterpret_cast<const int*>(at);
         for (int begin = 0; begin < width; begin += SLICE) {
             const int end = min(width - begin, SLICE);
             const int mine = lane < end ? __ldg(bases + begin + lane) : 0;
             add_columns<KIND>(
-                sums, from + begin * SLICE, end, finish, [&](int k) { return __shfl_sync(ALL_LANES, mine, k) + lane; });
+                sums, from, end, finish, [&](int k) { return __shfl_sync(ALL_LANES, mine, k) + lane; });
+            EACH_PART from[p] += SLICE * SLICE;
         }
     } else if (kind == NEAR) {
         at += lane;
@@ -68,15 +70,45 @@ __device__ __forceinline__ void multiply(
         const int* columns = reinterpret_cast<const int*>(at) + lane;
         add_columns<KIND>(sums, from, width, finish, [&](int k) { return __ldcs(columns + k * SLICE); });
     }
-    const bool there = row ? own >= 0 : own < rows;
-    if (there) { EACH_COLUMN sums[n] = finish.of(n).write<KIND>(own, sums[n]); }
+    return own < rows ? own : -1;
+}
+
+// WITH_DOT: x . y of each column and slice in `partials` (WIDTH, slices).
+template <int KIND, bool WITH_DOT>
+__device__ __forceinline__ void multiply(
+    const BlockSlice* slices, const unsigned short* indices, const real* values, const int* row, const Finishes finish,
+    double* partials, int count, int rows
+) {
+    next_may_start();
+    const int s = warp_number();
+    if (s >= count) return;
+    const real* const parts[1] = {values};
+    real found[1][WIDTH] = {};
+    const int own = add_slice<KIND>(found, slices, indices, parts, row, finish, s, rows);
+    real (&sums)[WIDTH] = found[0];
+    if (own >= 0) { EACH_COLUMN sums[n] = finish.of(n).write<KIND>(own, sums[n]); }
     if constexpr (WITH_DOT) {
         EACH_COLUMN {
             const double part =
-                warp_sum(there ? fma(finish.of(n).beside<KIND>(own), static_cast<double>(sums[n]), 0.0) : 0.0);
-            if (lane == 0) partials[static_cast<long long>(n) * count + s] = part;
+                warp_sum(own >= 0 ? fma(finish.of(n).beside<KIND>(own), static_cast<double>(sums[n]), 0.0) : 0.0);
+            if (lane_number() == 0) partials[static_cast<long long>(n) * count + s] = part;
         }
     }
+}
+
+// Of a complex matrix, whose imaginary parts lie in the places of the real ones: 16 to 20 bytes an entry, of floats 8 to 12.
+template <int KIND>
+__device__ __forceinline__ void multiply_complex(
+    const BlockSlice* slices, const unsigned short* indices, const real* values, const int* row, const real* imaginary,
+    const ComplexFinishes finish, int count, int rows
+) {
+    next_may_start();
+    const int s = warp_number();
+    if (s >= count) return;
+    const real* const parts[2] = {values, imaginary};
+    real sums[2][WIDTH] = {};
+    const int own = add_slice<KIND>(sums, slices, indices, parts, row, finish, s, rows);
+    if (own >= 0) finish.write<KIND>(own, sums);
 }
 
 #define SLICES                                                                                                        \
@@ -101,3 +133,16 @@ FINISHED_BY(sweep, SWEEP)
 FINISHED_BY(first, FIRST)
 WITH_DOT(spmv_dot, PRODUCT)
 WITH_DOT(sweep_dot, SWEEP)
+
+#if WIDTH % 2 == 0
+#define COMPLEX(NAME, KIND)                                                                                           \
+    KERNEL(NAME)(SLICES, const real* __restrict__ imaginary, const real* wi, COLUMNS, int count, int rows) {          \
+        const ComplexFinishes finish{ALL_COLUMNS, wi};                                                                \
+        multiply_complex<KIND>(slices, indices, values, row, imaginary, finish, count, rows);                         \
+    }
+
+COMPLEX(complex_spmv, PRODUCT)
+COMPLEX(complex_residual, RESIDUAL)
+COMPLEX(complex_sweep, SWEEP)
+COMPLEX(complex_first, FIRST)
+#endif

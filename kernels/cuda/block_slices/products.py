@@ -78,6 +78,10 @@ class CudaBlockSlices(Finished, BlockSlices):
     def prepare_dots(self) -> None:
         _ = self._partials
 
+    @property
+    def _stored(self) -> tuple[tuple[Array | None, ...], Array] | None:
+        return ((self.slices, self.indices, self.row), self.values) if self.block == 1 else None
+
     @cached_property
     def _partials(self) -> Array:
         return cupy.empty(len(self.slices)) if len(self.slices) else cupy.zeros(1)

@@ -111,6 +111,11 @@ class CudaRows(Finished, CompressedRows):
     def prepare_dots(self) -> None:
         _ = self._partials
 
+    @property
+    def _stored(self) -> tuple[tuple[Array | None, ...], Array] | None:
+        start, columns, values = self.entries
+        return ((start, columns), values) if self.threads >= FEWEST else None
+
     @cached_property
     def _partials(self) -> Array:
         return cupy.empty(self._grid[0])

@@ -15,6 +15,7 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors.vectors import vectors
 from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.reductions import some
 
 NOTHING: Final = np.uint64(0)
 """The address of an array that is not there."""
@@ -63,6 +64,18 @@ class Finished(Finishing):
     def finishes(self) -> bool:
         """Whether its kernels see whole rows."""
         return True
+
+    def paired(self, other: Any) -> Array | None:
+        """The values of another matrix, where they lie in the places of this one's; None where kernels take no two."""
+        mine, theirs = self._stored, other._stored if type(other) is type(self) else None
+        if mine is None or theirs is None or not all(map(_alike, mine[0], theirs[0])):
+            return None
+        return theirs[1]
+
+    @property
+    def _stored(self) -> tuple[tuple[Array | None, ...], Array] | None:
+        """Places and values, of formats with kernels for complex matrices; None of others."""
+        return None
 
     def prepare_dots(self) -> None:
         """Make now what the first dot product would make, so that it may be recorded before one has run."""
@@ -115,13 +128,38 @@ class TogetherColumns(Finishing, BatchedLaunches):
         """y = r + A x; y may be r."""
         self._finish("sum", (x, r, NOTHING, y, NOTHING))
 
-    def _finish(self, name: str, given: tuple[Any, ...], dot: Array | None = None) -> None:
+    def complex_spmv(self, imaginary: Array, x: Array, y: Array) -> None:
+        """See `general.complex_pair`; imaginary: values in the places of those of the real part."""
+        self._finish("complex_spmv", (x, NOTHING, NOTHING, y, NOTHING), beside=(imaginary, NOTHING))
+
+    def complex_residual(self, imaginary: Array, r: Array, x: Array, y: Array) -> None:
+        """See `complex_spmv`."""
+        self._finish("complex_residual", (x, r, NOTHING, y, NOTHING), beside=(imaginary, NOTHING))
+
+    def complex_sweep(self, imaginary: Array, w: Array, wi: Array, r: Array, x: Array, z: Array) -> None:
+        """See `complex_spmv`."""
+        self._finish("complex_sweep", (x, r, w, z, NOTHING), beside=(imaginary, wi))
+
+    def complex_first(self, imaginary: Array, w: Array, wi: Array, r: Array, x: Array, y: Array) -> None:
+        """See `complex_spmv`."""
+        self._finish("complex_first", (NOTHING, r, w, y, x), beside=(imaginary, wi))
+
+    def _finish(
+        self, name: str, given: tuple[Any, ...], dot: Array | None = None, beside: tuple[Any, ...] = ()
+    ) -> None:
         launch = self._launch
         apart = (np.int64(0 if a is NOTHING else a.strides[0] // a.itemsize) for a in (given[0], given[3]))
         parts: Any = None if dot is None else self.kept("partials", lambda: cupy.zeros((self.width, launch.parts)))
         function = kernel(launch.file, name + launch.end, launch.dtype, self.width)
-        arguments = (*launch.head, *given, *apart, *(() if parts is None else (parts,)), *launch.tail)
+        arguments = (*launch.head, *beside, *given, *apart, *(() if parts is None else (parts,)), *launch.tail)
         launch_early(function, launch.grid, (launch.threads,), arguments)
         if dot is not None:
             for number, own in enumerate(parts):
                 vectors(launch.dtype).sum(own, launch.parts, dot[number])
+
+
+def _alike(mine: Array | None, theirs: Array | None) -> bool:
+    """Whether arrays have the same numbers. It waits, unless their lengths differ or they are one."""
+    if mine is theirs or mine is None or theirs is None:
+        return mine is theirs
+    return mine.shape == theirs.shape and not some(mine != theirs)

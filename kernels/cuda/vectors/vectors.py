@@ -56,7 +56,7 @@ class CudaVectors(Vectors):
 
     def __init__(self, dtype: str) -> None:
         super().__init__(dtype)
-        self.scratch = Scratch(MOST_BLOCKS)
+        self.scratch = Scratch(2 * MOST_BLOCKS)  # of both parts of a complex one
 
     def __reduce__(self) -> Any:
         return vectors, (self.type_name,)
@@ -117,6 +117,10 @@ class CudaVectors(Vectors):
 
     def dot_plus(self, x: Array, y: Array, sign: float, u: Array, v: Array, dot: Array) -> None:
         self._summed("dot_plus", len(x), x, y, np.float64(sign), u, v, dot)
+
+    def complex_dot(self, x: Array, xi: Array, sign: float, y: Array, yi: Array, dot: Array, doti: Array) -> None:
+        arguments = (x, xi, np.float64(sign), y, yi, np.int64(len(x)), *self.scratch.here(), dot, doti)
+        launch_early(self._function("complex_dot"), *grid_of(len(x)), arguments)
 
     def total(self, parts: Array, total: Array) -> None:
         launch_early(self._function("total"), (1,), (1,), (parts, total, np.int32(len(parts))))

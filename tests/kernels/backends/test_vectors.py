@@ -73,8 +73,11 @@ def test_steps_on_two_parts_are_those_on_complex_numbers(pair: tuple[Box, Box]) 
     def run(b: Box) -> Any:
         x, xi, y, yi = (b.vector(seed) for seed in (1, 2, 3, 4))
         dot, other = b.scalar(NAN), b.scalar(NAN)
-        b.kernel("dot_plus")(x, y, 1.0, xi, yi, dot)
-        b.kernel("dot_plus")(x, yi, -1.0, xi, y, other)
+        b.kernel("complex_dot")(x, xi, 1.0, y, yi, dot, other)
+        one = b.scalar(NAN)
+        for given, want in (((x, y, 1.0, xi, yi), dot), ((x, yi, -1.0, xi, y), other)):
+            b.kernel("dot_plus")(*given, one)
+            assert (one == want).all()
         numbers = [b.scalar(value) for value in (0.5, -2.0, 3.0, 0.25)]
         b.kernel("complex_axpby")(-1.0, *numbers[:2], x, xi, *numbers[2:], y, yi)
         made = b.block(y).copy(), b.block(yi).copy()

@@ -13,6 +13,7 @@ from dsolver import kernels
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.general.complex_pair import complex_pair
 
 BACKENDS = ("numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu))
 LIMIT = {"float64": 1e-14, "float32": 1e-5}
@@ -119,3 +120,56 @@ def test_prolongations(name: str, width: int) -> None:
         back.restrict_full(vector(backend, order, x), rc)
         found = backend.to_host(backend.vectors.unload(coarse, rc)).ravel()
         np.testing.assert_allclose(found, p.T @ x, rtol=1e-12, atol=1e-13)
+
+
+def less_turned(y: Any, sign: float, t: Any) -> Any:
+    """y - sign i t, whose columns are real parts and then imaginary ones, in the place of y."""
+    half = len(y) // 2
+    y[:half] += sign * t[half:]
+    y[half:] -= sign * t[:half]
+    return y
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", LIMIT)
+@pytest.mark.parametrize("width", [4, 60])
+@pytest.mark.parametrize("vectors", [1, 2])
+def test_complex_rows_in_one_pass_have_the_bits_of_several(width: int, vectors: int, dtype: str) -> None:
+    backend, re = kernels.load("cuda", 1, dtype), matrix(width)
+    im = re.copy()
+    im.data = np.random.default_rng(5).standard_normal(len(im.data))
+    layout, random = backend.layouts.plain((ROWS, 1, 1)), np.random.default_rng(0)
+    r, x, start = (
+        backend.xp.stack([vector(backend, layout, v) for v in random.standard_normal((2 * vectors, ROWS))])
+        for _ in range(3)
+    )
+    weights = [vector(backend, layout, each) for each in random.standard_normal((2, ROWS))]
+    step, paired = backend.kernel("complex_step"), 0
+    for one, other in zip(formats(backend, re, layout), formats(backend, im, layout), strict=True):
+        made = complex_pair(one, other)
+        if made is None:
+            continue
+        paired += 1
+        pair, one, other = (each.batched(2 * vectors) for each in (made, one, other))
+        found, by_parts, turned = (backend.xp.zeros_like(x) for _ in range(3))
+        one.spmv(x, by_parts)
+        other.spmv(x, turned)
+        pair.complex_spmv(x, found)
+        assert (found == less_turned(by_parts, -1.0, turned)).all()
+        one.residual(r, x, by_parts)
+        pair.complex_residual(r, x, found)
+        assert (found == less_turned(by_parts, 1.0, turned)).all()
+        swept, first = x.copy(), backend.xp.zeros_like(x)
+        pair.complex_sweep(*weights, r, x, found)
+        pair.complex_first(*weights, r, start, first)
+        for n in range(vectors):
+            m = n + vectors
+            step(1.0, *weights, by_parts[n], by_parts[m], swept[n], swept[m])
+            step(0.0, *weights, r[n], r[m], x[n], x[m])
+        assert (found == swept).all()
+        assert (start == x).all()
+        one.residual(r, x, by_parts)
+        other.spmv(x, turned)
+        assert (first == less_turned(by_parts, 1.0, turned)).all()
+    assert paired
+    assert complex_pair(*(next(formats(backend, a, layout)) for a in (re, matrix(width + 1)))) is None
