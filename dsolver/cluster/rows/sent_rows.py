@@ -7,8 +7,7 @@ rest: a matrix of 28 million entries took it 1.2 s to cut for two owners.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, final
@@ -17,8 +16,8 @@ from dsolver.cluster.rows.placed_rows import GivenRows, PlacedPiece, cut_piece, 
 from dsolver.cluster.rows.row_blocks import results_of
 from dsolver.cluster.runtime import Runtime
 from dsolver.engines.dask.blocks import scatter
+from dsolver.engines.dask.connection import answering
 from dsolver.engines.dask.lending import Loans, reach_of
-from dsolver.errors import ClusterError
 from dsolver.grid.cut import owners_of
 from dsolver.grid.halo import HaloPlan
 from dsolver.grid.partition import Partition
@@ -82,7 +81,7 @@ class SentMatrix(CutRows):
     def _send(self) -> tuple[ChunkCounts, ...]:
         """Have every owner take its rows and cut them; counts of each chunk."""
         client, kernels, loans = self._client, self._kernels, Loans()
-        with _heard():
+        with answering():
             readers = client.sync(reach_of, client, self._owners).readers
         spans = zip(pairwise(self._partition.bounds), self._owners, strict=True)
         given = [self._given(span, owner, loans if owner in readers else None) for span, owner in spans]
@@ -110,19 +109,10 @@ class SentMatrix(CutRows):
             lent = [array if array is None or array.nbytes < WORTH else loans.of(array) for array in arrays]
             if all(found is not None for found, array in zip(lent, arrays, strict=True) if array is not None):
                 return GivenRows(span, *lent)
-        with _heard():
+        with answering():
             return self._client.sync(scatter, self._client, GivenRows(span, *arrays), [owner])
 
     def _planned(self, pieces: Sequence[Future[PlacedPiece]]) -> tuple[HaloPlan, ...]:
         """Halo exchange of each chunk."""
         asked = [self._client.submit(ghosts_of, piece, pure=False) for piece in pieces]
         return self._partition.halo_plans(results_of(self._client, asked))
-
-
-@contextmanager
-def _heard() -> Iterator[None]:
-    """Errors of connections as errors of this package."""
-    try:
-        yield
-    except OSError as error:
-        raise ClusterError(f"the cluster does not answer any more: {error!r}") from error

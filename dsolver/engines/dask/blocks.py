@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
 from dsolver.engines.dask.attended import attended
-from dsolver.engines.dask.connection import ANSWER, POLL, secede_if_task, wait_for
+from dsolver.engines.dask.connection import ANSWER, POLL, answering, secede_if_task, wait_for
 from dsolver.engines.dask.health import PING_TIMEOUT, ask_each_async, ping
 from dsolver.errors import ClusterError, WorkerLostError
 
@@ -114,11 +114,8 @@ def wait_for_blocks(client: Client, name: str, blocks: Mapping[int, Any]) -> dic
 
     if not all(future.done() for future in futures.values()):
         secede_if_task()
-        with suppress(CancelledError):  # raised below, with its number
-            try:
-                client.sync(wait)
-            except OSError as error:
-                raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
+        with suppress(CancelledError), answering():  # a cancellation is raised below, with its number
+            client.sync(wait)
     for number, future in futures.items():
         if future.status != "finished":
             raise future.exception() or ClusterError(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
-from contextlib import suppress
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, TypeVar, final
 
 from dsolver.errors import ClusterError
@@ -69,6 +69,15 @@ async def wait_for(client: Client, request: Awaitable[T], seconds: float) -> T:
         return asked.result()
     finally:
         asked.cancel()  # does nothing to what is done
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Context of requests: ClusterError where the connection broke, or no answer came in time."""
+    try:
+        yield
+    except OSError as error:
+        raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
 
 
 def unanswered(error: BaseException) -> bool:

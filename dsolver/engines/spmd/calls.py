@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from distributed import Future
 
-from dsolver.engines.dask.connection import ANSWER, wait_for
+from dsolver.engines.dask.connection import ANSWER, answering, wait_for
 from dsolver.engines.dask.direct import reached, reaches
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat
 from dsolver.engines.spmd.rank_spec import Failure
 from dsolver.engines.spmd.relay import Call, Replies, branches, failures_of, lost, packed, relay, straight
-from dsolver.errors import ClusterError, DsolverError, WorkerLostError
+from dsolver.errors import DsolverError, WorkerLostError
 from dsolver.kernels.lending.arrays import LentArray
 
 if TYPE_CHECKING:
@@ -148,13 +148,12 @@ class RankCalls:
 
 @contextmanager
 def answered() -> Iterator[None]:
-    """Errors of connections, and of the scheduler about a worker that it knows no more, as errors of this package."""
+    """`answering`, and WorkerLostError for the scheduler's KeyError of a worker that it knows no more."""
     try:
-        yield
+        with answering():
+            yield
     except KeyError as error:
         raise WorkerLostError(f"worker {error.args[0]} left the cluster before it got its data") from error
-    except OSError as error:
-        raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
 
 
 def _cause(failures: Sequence[Failure], loss: str | None) -> DsolverError:
