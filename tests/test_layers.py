@@ -77,6 +77,7 @@ FLAT = {
     "errors",
     "folders",
     "foreign_arrays",
+    "lifting",
     "linalg",
     "solution",
     "solver",

@@ -13,6 +13,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import ASSEMBLE, LOAD
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.lattice.sources import Source
+from dsolver.lifting import times
 from dsolver.problems.coefficient_names import HELD
 from dsolver.problems.discretization import Patch
 from dsolver.problems.finite_volumes import Diffusion
@@ -45,19 +46,20 @@ class CellSides:
         self._held_values = coefficients.per_chunk(make, operands=(self._held_cells,))
         self._source = self._engine.per_chunk(_with_feeds, self._source, self._held_values)
 
-    def assemble(self, b: Field) -> None:
-        """b, which holds the source, becomes the right-hand side."""
-        self._engine.run(ASSEMBLE, self._layout, self._source, b)
+    def assemble(self, b: Field, lift: int) -> None:
+        """b, which holds the source, becomes the right-hand side; both are lifted by this exponent of two."""
+        source = self._engine.per_chunk(partial(_lifted, lift=lift), self._source) if lift else self._source
+        self._engine.run(ASSEMBLE, self._layout, source, b)
 
     def clear(self, x: Field) -> None:
         """x = 0 at cells that are left out, or held."""
         self._engine.run(LOAD, self._layout, self._engine.per_chunk(_cleared, self._layout, x, self._source), x)
 
-    def filled(self, x: Field) -> PerChunk | None:
-        """Blocks of x with the values of held cells; None where there are none."""
+    def filled(self, x: Field, lift: int) -> PerChunk | None:
+        """Blocks of x with the values of held cells, both lifted by this exponent of two; None where there are none."""
         if self._held_values is None:
             return None
-        return self._engine.per_chunk(_filled, self._layout, x, self._held_values)
+        return self._engine.per_chunk(partial(_filled, lift=lift), self._layout, x, self._held_values)
 
     def times_volumes(self, ones: PerChunk) -> PerChunk:
         """Blocks times the volumes of their cells."""
@@ -96,15 +98,21 @@ def _with_feeds(_: Backend, __: int, source: Source, held: HeldValues) -> Source
     return replace(source, feeds=held.feeds)
 
 
+def _lifted(_: Backend, __: int, source: Source, *, lift: int) -> Source:
+    """The `Source` of a chunk for sources times two to this power."""
+    faces = {end: times(value, lift) for end, value in source.faces.items()}
+    return replace(source, faces=faces, feeds=tuple((at, times(values, lift)) for at, values in source.feeds))
+
+
 def _cleared(backend: Backend, _: int, layout: Layout, x: Any, source: Source) -> Any:
     """A block of x with zeros at cells that are no unknowns."""
     return source.cleared(cells(backend, layout, x)).T
 
 
-def _filled(backend: Backend, _: int, layout: Layout, x: Any, held: HeldValues) -> Any:
-    """A block of x with the values of held cells."""
+def _filled(backend: Backend, _: int, layout: Layout, x: Any, held: HeldValues, *, lift: int) -> Any:
+    """A block of the lifted x with the lifted values of held cells."""
     values = cells(backend, layout, x)
-    held.fill(values)
+    replace(held, values=times(held.values, lift)).fill(values)
     return values.T
 
 
@@ -114,3 +122,10 @@ def _volumes(_: Backend, __: int, source: Source, ones: Any) -> Any:
 
 def _volumes_of(backend: Backend, _: int, layout: Layout, source: Source) -> Any:
     return (source.volumes() * backend.xp.ones(layout.shape[::-1])).T
+
+
+def with_added(backend: Backend, _: int, layout: Layout, source: Any, volumes: Any, *added: Any, lift: int) -> Any:
+    """A block of the lifted source times the volumes, where these are not zero, and what is added."""
+    volumes = backend.asarray(volumes)
+    found = backend.xp.where(volumes > 0.0, backend.vectors.unload(layout, source) * volumes, 0.0)
+    return found + times(backend.asarray(added[0]), lift) if added else found

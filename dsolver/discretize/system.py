@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, final
 
-from dsolver.discretize.cell_sides import CellSides
+from dsolver.discretize.cell_sides import CellSides, with_added
 from dsolver.discretize.closed_regions import ClosedRegions
 from dsolver.discretize.coefficients import Coefficients
 from dsolver.discretize.lone_rows import inverses_of, with_known
@@ -16,9 +17,7 @@ from dsolver.distributed.loaded_rows import LoadedRows, chunk_matrix
 from dsolver.distributed.nullspace import Constants, Inconsistency, NullSpace, NullVectors
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.grid.partition import Partition
-from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, WAXPBY
-from dsolver.kernels.formats.layout import Layout
 from dsolver.matrices.chunks.row_block import FED, FIELD_ROWS, GIVEN, MASS, PARTS, PHASES, ROWS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
@@ -32,12 +31,16 @@ class System:
 
     First its coefficients are loaded, then `prepare`d; `per_chunk` builds what needs them; once vectors have a layout,
     `settle` finds what right-hand sides and solutions need, and the coefficients are let go.
+
+    Attributes:
+        lift: exponent of two by which right-hand sides, and so solutions, are multiplied.
     """
 
     def __init__(self, engine: Engine, problem: Problem, partition: Partition) -> None:
         self._engine = engine
         self._problem = problem
         self._partition = partition
+        self.lift = 0
         rule = problem.rule
         self._coefficients: Coefficients | LoadedRows | None = None
         if rule is not None:
@@ -175,14 +178,15 @@ class System:
         if self._fed:
             assert self._layout is not None
             volumes, *added = self._fed
-            blocks = self._engine.per_chunk(_with_feeds, self._layout, b, volumes, *added[part : part + 1])
+            make = partial(with_added, lift=self.lift)
+            blocks = self._engine.per_chunk(make, self._layout, b, volumes, *added[part : part + 1])
             self._engine.run(LOAD, self._layout, blocks, b)
 
     def balanced(self, b: Field) -> Inconsistency:
         """`assemble` of a right-hand side that is fed already."""
         self.turn(b)
         if self._cells is not None and self._problem.operator is None:
-            self._cells.assemble(b)
+            self._cells.assemble(b, self.lift)
         found = Inconsistency() if self._null_space is None else self._null_space.project(b)
         return replace(found, sealed=self._sealed)
 
@@ -271,7 +275,7 @@ class System:
 
     def filled(self, x: Field) -> PerChunk | None:
         """Blocks of x with the values of held cells; None where there are none."""
-        return None if self._cells is None else self._cells.filled(x)
+        return None if self._cells is None else self._cells.filled(x, self.lift)
 
     def _space(self, ones: PerChunk, volumes: PerChunk) -> Constants:
         assert self._layout is not None
@@ -286,13 +290,3 @@ class System:
         for blocks, vector in zip(given, vectors, strict=True):
             self._engine.load(blocks, layout, vector)
         return NullVectors(self._engine, vectors, (self._engine.field(layout), self._engine.field(layout)))
-
-
-# -- what is made on the owners: blocks (nx, ny, nz) -------------------------------------------------------------------
-
-
-def _with_feeds(backend: Backend, _: int, layout: Layout, source: Any, volumes: Any, *added: Any) -> Any:
-    """A block of the source times the volumes, where these are not zero, and what is added."""
-    volumes = backend.asarray(volumes)
-    found = backend.xp.where(volumes > 0.0, backend.vectors.unload(layout, source) * volumes, 0.0)
-    return found + backend.asarray(added[0]) if added else found

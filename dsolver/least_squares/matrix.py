@@ -14,11 +14,11 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.kernels.formats.csr import Csr
+from dsolver.lifting import exponent_for, times
 from dsolver.matrices.canonical import compressed
 from dsolver.matrices.checked import RowsOnGpu, csr_of, rows_on_gpu
 from dsolver.matrices.chunks.cut import CutMatrix
 from dsolver.matrices.chunks.row_block import RowBlock
-from dsolver.program.lifting import exponent_for, times
 
 Senders = tuple[tuple[int, ...], ...]
 ALONE = HaloPlan(sends=(), receives=())

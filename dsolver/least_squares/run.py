@@ -18,7 +18,7 @@ from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.least_squares.matrix import CutRectangular
 from dsolver.least_squares.program import Ends, LeastSquares, LeastSquaresSpec, Norms, Piece
-from dsolver.program.lifting import UNKNOWN, OutOfRangeError, exponent_for, lowered, times
+from dsolver.lifting import OutOfRangeError, exponent_for, lowered, times
 from dsolver.session.user_arrays import alike, vector_of
 from dsolver.solution import LeastSquaresSolution
 from dsolver.status import Status
@@ -202,7 +202,7 @@ class LeastSquaresRun:
                 raise OutOfRangeError(lost, exponent_for(b_norm))
             raise InputError("b or x0 has values that are NaN, infinite or too large")
         if b_norm == 0.0 and not column.b.is_zero():
-            raise OutOfRangeError(lost, UNKNOWN)
+            raise OutOfRangeError(lost, exponent_for(b_norm))
         if b_norm and (exponent := exponent_for(b_norm)):
             raise OutOfRangeError(lost, exponent)
 

@@ -11,8 +11,8 @@ from dsolver.errors import InputError, in_a_line
 from dsolver.least_squares.matrix import rectangular
 from dsolver.least_squares.options import LeastSquaresOptions, Tolerances
 from dsolver.least_squares.run import LeastSquaresRun
+from dsolver.lifting import times
 from dsolver.matrices.matrix import is_matrix
-from dsolver.program.lifting import times
 from dsolver.session.arguments import client_of
 from dsolver.session.options import Setup
 from dsolver.session.user_arrays import array_of

@@ -14,3 +14,5 @@ FIXED: Final = "fixed"
 HELD: Final = "fixed values"
 VELOCITY: Final = ("velocity_x", "velocity_y", "velocity_z")
 """Velocities along x, y, z: of the grid's shape at the cells' centers, or with one more along the axis at faces."""
+LEAST_KAPPA: Final = 1e-250
+"""Smallest κ: with cells of 1e-50 to 1e50 neither h / κ is infinite nor κ h zero, which would decouple them."""

@@ -20,7 +20,7 @@ from dsolver.kernels.views import layer, without_base
 from dsolver.problems.boundaries.boundary import Boundary
 from dsolver.problems.boundaries.conditions import FACES
 from dsolver.problems.cell_arrays import Sizes, centers_in, check_values, face_values, sizes_around, sizes_in, sizes_of
-from dsolver.problems.coefficient_names import FIXED, HELD, MASK, SIGMA
+from dsolver.problems.coefficient_names import FIXED, HELD, LEAST_KAPPA, MASK, SIGMA
 from dsolver.problems.coordinates import F64, Cells
 from dsolver.problems.discretization import Patch, Rule
 from dsolver.problems.held_cells import HeldCells, Link
@@ -121,9 +121,10 @@ class Diffusion(Rule):
         values = patch.own[name] if number is None else xp.full(patch.shape, number)
         solid = patch.own[MASK] != 0.0 if self.mask else None
         held = patch.own[FIXED] != 0.0 if self.fixed else None
-        if patch.backend.lattice.unfit(values, 0.0, left_out=True):  # in solid cells anything may be
+        if patch.backend.lattice.unfit(values, LEAST_KAPPA, left_out=False):  # in solid cells anything may be
             finite = xp.isfinite(values) if held is None else xp.isfinite(values) | held
-            check_values(patch, "kappa", "must be positive and finite", (values > 0.0) & finite, solid)
+            must = f"must be positive and finite, {LEAST_KAPPA:g} or more"
+            check_values(patch, "kappa", must, (values >= LEAST_KAPPA) & finite, solid)
         values = values if held is None else xp.where(held, -values, values)
         return values if solid is None else xp.where(solid, 0.0, values)
 

@@ -65,7 +65,16 @@ class Solve(PreparedProgram):
     # -- solving -------------------------------------------------------------------------------------------------------
 
     def load_and_solve(
-        self, blocks: Blocks, guess: Guess, column: int, width: int, terms: Terms, seconds: float, *, host: bool
+        self,
+        blocks: Blocks,
+        guess: Guess,
+        column: int,
+        width: int,
+        lift: int,
+        terms: Terms,
+        seconds: float,
+        *,
+        host: bool,
     ) -> tuple[Started, Blocks | None]:
         """`begin` with the last column, and run a first time slice of all of them, in one call.
 
@@ -73,11 +82,11 @@ class Solve(PreparedProgram):
         numbers that are not finite nothing is run: the right-hand side will be refused.
 
         Args:
-            blocks, guess, column, width: as of `begin`.
+            blocks, guess, column, width, lift: as of `begin`.
             seconds: of iterations, as of `Loop.run`.
             host: NumPy arrays are wanted of the solution.
         """
-        begun = self.begin(blocks, guess, column, width)
+        begun = self.begin(blocks, guess, column, width, lift)
         if not (math.isfinite(begun.b_norm) and math.isfinite(begun.x_norm)):
             return Started(begun=begun), None
         if host and width == 1:
@@ -108,9 +117,12 @@ class Solve(PreparedProgram):
 
     # -- data ----------------------------------------------------------------------------------------------------------
 
-    def set_b(self, blocks: Blocks, column: int = 0, width: int = 1) -> Inconsistency:
-        """Set b of a column, or the source that it is made from; what no x can reach is taken from it."""
-        b = self._column(column, width).b
+    def set_b(self, blocks: Blocks, column: int = 0, width: int = 1, lift: int = 0) -> Inconsistency:
+        """Set b of a column, or the source that it is made from; what no x can reach is taken from it.
+
+        `lift`: exponent of two by which the blocks were multiplied, and what is added to them will be.
+        """
+        b, self.system.lift = self._column(column, width).b, lift
         self.vectors.load(blocks, self.layout, b)
         return self.prepared.sides.assemble(b)
 
@@ -120,12 +132,12 @@ class Solve(PreparedProgram):
         self.vectors.load(blocks, self.layout, x)
         self.prepared.sides.clear(x)
 
-    def begin(self, blocks: Blocks, guess: Guess, column: int = 0, width: int = 1) -> Begun:
+    def begin(self, blocks: Blocks, guess: Guess, column: int = 0, width: int = 1, lift: int = 0) -> Begun:
         """Set b and the first guess of a column, and look at them. Where b is zero, x becomes so.
 
-        `guess`: "x" for the x that is there. `width`: number of columns that are solved together.
+        `guess`: "x" for the x that is there. `width`: number of columns that are solved together. `lift`: of `set_b`.
         """
-        excess = self.set_b(blocks, column, width)
+        excess = self.set_b(blocks, column, width, lift)
         if guess != "x":
             self.guess(guess, column)
         method = self.columns.each[column].method

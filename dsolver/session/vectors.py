@@ -7,10 +7,10 @@ from typing import Any
 from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.running_program import Blocks
 from dsolver.errors import InputError
+from dsolver.lifting import lowered, times
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems.functions import UserFunction
 from dsolver.program import commands
-from dsolver.program.lifting import lowered, times
 from dsolver.program.solve import Solve
 from dsolver.session.session import Session
 from dsolver.session.user_arrays import Container, container_of, is_complex

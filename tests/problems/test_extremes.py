@@ -9,7 +9,7 @@ import pytest
 
 import dsolver
 from dsolver.errors import DeviceMemoryError, InputError
-from dsolver.problems import diffusion, poisson7, stencil
+from dsolver.problems import Dirichlet, diffusion, poisson7, stencil
 
 LONG = "x" * 10**6
 
@@ -34,6 +34,68 @@ def test_cells_of_which_float64_holds_no_volume_are_refused(spacing: Any) -> Non
     with pytest.raises(InputError, match=r"spacing along . must be between 1e-50 and 1e\+50"):
         diffusion((3, 3, 2), spacing=spacing)
     assert dsolver.solve(diffusion((3, 3, 2), spacing=1e-50), np.ones((3, 3, 2)), device="cpu").converged
+
+
+def ends(size: float) -> dict[str, Dirichlet]:
+    return {"x-": Dirichlet(size), "x+": Dirichlet(0.0)}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("size", [1e-200, 1e-30, 1e30, 1e200])
+def test_sizes_of_all_that_makes_b_do_not_matter(size: float, dtype: Any) -> None:
+    """Values at faces and in held cells beside sources, of sizes whose squares are no numbers."""
+    if dtype == "float32" and not 1e-38 < size < 1e38:
+        pytest.skip("x is no number in float32")
+    shape, rtol = (6, 5, 4), 1e-5 if dtype == "float32" else 1e-10
+    f, held = np.random.default_rng(0).standard_normal(shape), np.zeros(shape, dtype=bool)
+    held[3, 2] = True
+    for fixed in (None, held):
+        found, expected = (
+            dsolver.solve(
+                diffusion(shape, bc=ends(unit), fixed=None if fixed is None else (fixed, unit)),
+                unit * f,
+                dtype=dtype,
+                rtol=rtol,
+                device="cpu",
+            )
+            for unit in (size, 1.0)
+        )
+        assert found.converged
+        np.testing.assert_allclose(found.x / size, expected.x, atol=100 * rtol)
+        np.testing.assert_allclose(found.b_norm / size, expected.b_norm)
+
+
+@pytest.mark.parametrize("engine", ["resident", "reference"])
+@pytest.mark.parametrize("kappa", [1e-200, 1e200, 1e-200 * np.array([[2.0, 0.5], [0.5, 1.0]]), 1e-200 + 1e-200j])
+def test_sizes_of_kappa_do_not_matter(kappa: Any, engine: Any) -> None:
+    shape, none = (6, 5), np.zeros((6, 5))
+    found, expected = (
+        dsolver.solve(diffusion(shape, kappa * unit, bc=ends(1.0)), none, rtol=1e-10, engine=engine, device="cpu")
+        for unit in (1.0, 1.0 / np.abs(kappa).max())
+    )
+    assert found.converged
+    np.testing.assert_allclose(found.x, expected.x, rtol=1e-8)
+    np.testing.assert_allclose(dsolver.effective_conductivity(np.full((4, 4), 1e-200), "x").conductivity, 1e-200)
+
+
+@pytest.mark.parametrize("flow", [{}, {"velocity": (1.0, 0.0)}])
+@pytest.mark.parametrize("kappa", [1e-300, 5e-324])
+def test_a_kappa_that_would_decouple_cells_is_refused(kappa: float, flow: Any) -> None:
+    for values in (kappa, np.full((4, 3), kappa)):
+        with pytest.raises(InputError, match=r"kappa must be .*, 1e-250 or more"):
+            dsolver.solve(diffusion((4, 3), values, **flow), np.ones((4, 3)), device="cpu")
+
+
+@pytest.mark.parametrize(("shape", "around"), [((6,), {}), ((6, 5), {"y": "periodic"})])
+def test_cells_whose_flow_cancels_on_the_diagonal_are_not_closed(shape: tuple[int, ...], around: Any) -> None:
+    velocity, bc = (1.0, 1.0)[: len(shape)], {"x-": Dirichlet(1.0), **around}
+    problem = diffusion(shape, 1e-200, velocity=velocity, scheme="central", bc=bc)
+    a, b = problem.to_scipy(), np.random.default_rng(0).standard_normal(shape)
+    assert not a.diagonal().reshape(shape)[1:-1].any()
+    found = dsolver.solve(problem, b, device="cpu")
+    right = b + 0.0
+    right[0] += 1.0  # that flows in
+    np.testing.assert_allclose(a @ found.x.ravel(), right.ravel(), atol=1e-10)
 
 
 def test_a_number_is_a_line() -> None:

@@ -271,6 +271,13 @@ def test_null_vectors_of_both_parts() -> None:
     assert dsolver.solve(a, tiny).converged
 
 
+def test_a_complex_source_beside_real_values_is_refused() -> None:
+    """Each part of b would have the values at the faces."""
+    problem = dsolver.problems.diffusion((4, 4), bc={"x-": dsolver.problems.Dirichlet(1.0)})
+    with pytest.raises(InputError, match=r"values at faces or in cells are real: solve with b\.real"):
+        dsolver.solve(problem, np.ones((4, 4)) * 1j)
+
+
 def test_a_solver_takes_another_complex_matrix_and_saves_iterates(tmp_path: Any) -> None:
     with dsolver.Solver(MATRICES["shifted"], M="amg") as solver:
         check(MATRICES["shifted"], solver.solve(B, rtol=1e-10).x)

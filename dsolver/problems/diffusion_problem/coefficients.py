@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError, check_computed, float_of, in_a_line
 from dsolver.foreign_arrays import without_package
-from dsolver.problems.coefficient_names import CROSS, FIXED, HELD, KAPPA, MASK, SIGMA, VELOCITY
+from dsolver.problems.coefficient_names import CROSS, FIXED, HELD, KAPPA, LEAST_KAPPA, MASK, SIGMA, VELOCITY
 from dsolver.problems.coordinates import Cells, check_order
 from dsolver.problems.discretization import evaluated
 from dsolver.problems.embedding import WORDS, Embedding
@@ -34,8 +34,9 @@ def check_numbers(numbers: Mapping[str, Any]) -> None:
         if isinstance(value, complex):
             if not (np.isfinite(value) and (value != 0.0 or called == SIGMA)):
                 raise InputError(f"{called} must be finite{'' if called == SIGMA else ' and not 0'}, not {value}")
-        elif not (np.isfinite(value) and (value >= 0.0 if called == SIGMA else value > 0.0)):
-            raise InputError(f"{called} must be finite and {'not negative' if called == SIGMA else '> 0'}, not {value}")
+        elif not (np.isfinite(value) and value >= (0.0 if called == SIGMA else LEAST_KAPPA)):
+            least = "not negative" if called == SIGMA else f"> 0, {LEAST_KAPPA:g} or more"
+            raise InputError(f"{called} must be finite and {least}, not {value}")
 
 
 def holds_complex(value: Any) -> bool:

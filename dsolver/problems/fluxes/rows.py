@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError
 from dsolver.kernels.general.look import CANCELED
-from dsolver.problems.coefficient_names import HELD, MASK, SIGMA
+from dsolver.problems.coefficient_names import HELD, LEAST_KAPPA, MASK, SIGMA
 from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.fluxes.coefficients import field_of, kappa_of
 from dsolver.problems.fluxes.form import FluxForm
@@ -126,12 +126,13 @@ def flux_rows(problem: Problem) -> FluxRows:
 @final
 @dataclass(frozen=True, kw_only=True)
 class _Couplings:
-    """Entries of rows beside the diagonal, which is of the grid's shape, 0 in cells left out or closed all around."""
+    """Entries of rows beside the diagonal, which is of the grid's shape, as are cells left out or closed all around."""
 
     rows: npt.NDArray[np.int64]
     columns: npt.NDArray[np.int64]
     entries: npt.NDArray[Any]
     diagonal: npt.NDArray[Any]
+    closed: npt.NDArray[np.bool_]
 
     def beside(self, held: Any) -> npt.NDArray[np.bool_]:
         """Cells with a neighbor where u is held."""
@@ -154,7 +155,9 @@ def _of_faces(form: FluxForm, kappa: Any, diagonal: Any) -> _Couplings:
             there.append(numbers[other].ravel())
             values.append(-np.broadcast_to(coupling, numbers[one].shape).ravel())
     rows, columns, entries = (np.concatenate(parts) for parts in (here, there, values))
-    return _Couplings(rows=rows, columns=columns, entries=entries, diagonal=diagonal)
+    closed = diagonal == 0.0
+    closed.reshape(-1)[rows[entries != 0.0]] = False  # couplings of a flow may cancel on a diagonal
+    return _Couplings(rows=rows, columns=columns, entries=entries, diagonal=diagonal, closed=closed)
 
 
 def _is_star(problem: Problem) -> bool:
@@ -179,7 +182,7 @@ def _star_rows(form: FluxForm, kappa: Any, diagonal: Any) -> tuple[Any, npt.NDAr
         diagonal[high] += b
         entries[-1 - axis][low] = -b
         entries[axis][high] = -a
-    closed = diagonal == 0.0
+    closed = (diagonal == 0.0) & ~entries.any(axis=0)  # as in `_of_faces`
     diagonal[closed] = 1.0
     entries[3] = diagonal
     entries = entries.reshape(len(offsets), size).T
@@ -204,7 +207,8 @@ def _of_tensors(problem: Problem, added: Any) -> tuple[_Couplings, npt.NDArray[n
             kept = weights != 0.0
             parts.append((numbers[kept], there[kept], weights[kept]))
     rows, columns, entries = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return _Couplings(rows=rows, columns=columns, entries=entries, diagonal=diagonal), found.right
+    closed = diagonal == 0.0
+    return _Couplings(rows=rows, columns=columns, entries=entries, diagonal=diagonal, closed=closed), found.right
 
 
 def _rows(problem: Problem, held_at: Any, couplings: _Couplings, right: Any) -> tuple[Any, Any, npt.NDArray[np.bool_]]:
@@ -213,10 +217,10 @@ def _rows(problem: Problem, held_at: Any, couplings: _Couplings, right: Any) -> 
     Cells that are left out, held or closed all around have a row of their diagonal alone.
     """
     numbers, diagonal = np.arange(math.prod(problem.grid)).reshape(problem.grid), couplings.diagonal
-    closed = diagonal == 0.0
+    closed = couplings.closed
+    diagonal[closed] = 1.0
     if held_at is not None:
         closed &= ~held_at
-    diagonal[diagonal == 0.0] = 1.0
     rows, columns, entries = couplings.rows, couplings.columns, couplings.entries
     if held_at is not None:
         right = np.zeros_like(diagonal) if right is None else right
@@ -249,7 +253,7 @@ def _check_signs(problem: Problem, kappa: Any, sigma: Any) -> None:
     assert isinstance(problem.rule, Diffusion)
     solid = field_of(problem, MASK) != 0.0 if problem.rule.mask else np.zeros(1, dtype=np.bool_)
     for what, good in (
-        ("kappa must be positive", [np.asarray(along) > 0.0 for along in kappa]),
+        (f"kappa must be positive, {LEAST_KAPPA:g} or more", [np.asarray(along) >= LEAST_KAPPA for along in kappa]),
         ("sigma must not be negative", [np.asarray(sigma) >= 0.0]),
     ):
         if not all((each | solid).all() for each in good):

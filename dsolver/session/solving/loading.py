@@ -13,9 +13,10 @@ from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
 from dsolver.engines.running_program import Blocks
 from dsolver.errors import InconsistentWarning, InputError, warn
 from dsolver.grid.box import Triple
+from dsolver.lifting import LARGEST, OutOfRangeError, exponent_for, times
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
-from dsolver.program.lifting import UNKNOWN, OutOfRangeError, exponent_for, times
+from dsolver.problems.finite_volumes import Diffusion
 from dsolver.program.loop import Slice
 from dsolver.program.solve import Guess, Solve
 from dsolver.program.terms import Begun, Terms
@@ -79,11 +80,11 @@ def start(session: Session, given: Sequence[GivenColumn], terms: Terms, seconds:
     program, width, loads = session.program, len(given), []
     for column, each in enumerate(before):
         name = _guessed(session, each.guess, column, width)
-        begun = program.load("b", each.right.boxes(), Solve.begin, name, column, width)
+        begun = program.load("b", each.right.boxes(), Solve.begin, name, column, width, session.lift)
         _loaded(session, width)
         loads.append(_looked_at(session, each, begun))
     right, name = last.right, _guessed(session, last.guess, width - 1, width)
-    more = name, width - 1, width, terms, seconds
+    more = name, width - 1, width, session.lift, terms, seconds
     started, x = program.exchange("b", right.boxes(), right.here, Solve.load_and_solve, *more, host=right.host)
     _loaded(session, width)
     loads.append(_looked_at(session, last, started.begun))
@@ -119,23 +120,24 @@ def _looked_at(session: Session, given: GivenColumn, begun: Begun) -> LoadedColu
                     "x is so large, in rows that have a diagonal alone, that its norm is infinite: divide b, or "
                     "multiply these rows, by a power of ten"
                 )
-            if name == "b" and math.isinf(norm) and _is_linear(session.problem):
+            if name == "b" and math.isinf(norm) and session.lift > -LARGEST:
                 raise OutOfRangeError(message, exponent_for(norm, session.spec.dtype))
             raise InputError(message)
     _warn_inconsistent(begun.excess, session.given)
-    if _is_linear(session.problem):
-        message = "b is so small that its norm has lost its digits: scale it, and x in return"
-        if begun.b_norm == 0.0 and begun.excess.part == 0.0 and not right.is_zero():
-            raise OutOfRangeError(message, UNKNOWN)
-        if begun.b_norm and (exponent := exponent_for(begun.b_norm, session.spec.dtype)):
-            raise OutOfRangeError(message, exponent)
+    if begun.b_norm or (
+        begun.excess.part == 0.0 and session.lift < LARGEST and (is_fed(session.problem) or not right.is_zero())
+    ):
+        exponent = exponent_for(begun.b_norm, session.spec.dtype)
+        if exponent:
+            raise OutOfRangeError("b is so small, or so large, that its norm has lost its digits", exponent)
     return LoadedColumn(right=right, guess=guess, begun=begun)
 
 
-def _is_linear(problem: Problem) -> bool:
-    """Whether nothing is added to b, such as values at faces."""
-    fed = problem.loaded if problem.lattice else isinstance(problem, MatrixProblem) and problem.of_grid is not None
-    return not fed
+def is_fed(problem: Problem) -> bool:
+    """Whether something is added to b, such as values at faces."""
+    grid = problem.of_grid if isinstance(problem, MatrixProblem) else problem
+    rule = grid and grid.rule
+    return isinstance(rule, Diffusion) and (rule.held != 0.0 or any(each.feeds for each in rule.boundary.conditions))
 
 
 def _warn_inconsistent(excess: Inconsistency, problem: Problem) -> None:

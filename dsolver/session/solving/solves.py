@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from dsolver.program.lifting import OutOfRangeError, times
+from dsolver.errors import InputError
+from dsolver.lifting import OutOfRangeError, times
 from dsolver.session.checkpoints.checkpoint import checkpoint_of
 from dsolver.session.operator import Residual
 from dsolver.session.options import Options
@@ -23,6 +24,7 @@ from dsolver.session.solving.last_attempts import (
     take_least_squares,
     why_factors,
 )
+from dsolver.session.solving.loading import is_fed
 from dsolver.session.solving.second_attempts import find_pieces
 from dsolver.session.user_arrays import is_complex
 from dsolver.session.user_arrays.several import Pairs, RightHandSides, together
@@ -59,6 +61,11 @@ def solve_all(session: Session, pairs: Pairs, options: Options) -> list[Solution
 def _solved_all(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
     """As `solve_all`, of solutions that cannot make their residuals."""
     if not session.problem.complex and any(is_complex(values) for pair in pairs for values in pair):
+        if is_fed(session.problem):
+            raise InputError(
+                "b is complex, and values at faces or in cells are real: solve with b.real, and with b.imag for a "
+                "problem whose values are zero"
+            )
         return solved_in_parts(lambda parts, each: _solved_all(session, parts, each), pairs, options)
     groups, note = grouped(session, pairs, options)
     several = len(pairs) > 1
@@ -78,19 +85,19 @@ def _with_own_saves(options: Options, number: int) -> Options:
 
 def _in_range(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
     """Solve for right-hand sides, of which any that are too small or too large are multiplied by a power of two."""
+    lift = session.lift
+    lifted = [(times(b, lift), x0) for b, x0 in pairs] if lift else pairs
     try:
-        return _solved(session, pairs, options)
+        return _lowered(_solved(session, lifted, replace(options, atol=times(options.atol, lift))), lift)
     except OutOfRangeError as error:
         exponent = error.exponent
     if len(pairs) > 1:
         return [solution for pair in pairs for solution in _in_range(session, [pair], options)]
-    ((b, x0),) = pairs
-    session.lift = exponent
+    session.lift += exponent
     try:
-        found = _solved(session, [(times(b, exponent), x0)], replace(options, atol=times(options.atol, exponent)))
+        return _in_range(session, pairs, options)
     finally:
         session.lift = 0
-    return _lowered(found, exponent)
 
 
 def _lowered(solutions: Sequence[Solution], exponent: int) -> list[Solution]:

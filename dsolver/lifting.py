@@ -16,8 +16,8 @@ from dsolver.errors import InputError
 FAR: Final = 400
 """Exponents of two beyond which, up or down, a right-hand side is lifted."""
 FAR_IN_FLOAT32: Final = 60
-UNKNOWN: Final = 700
-"""The exponent of a lift where b's norm is no number."""
+LARGEST: Final = 1100
+"""Exponent of two by which any number there is, times it, is at least 1."""
 
 
 @final
@@ -30,23 +30,27 @@ class OutOfRangeError(InputError):
 
 
 def exponent_for(norm: float, dtype: str = "float64") -> int:
-    """Exponent of two by which b comes into range of the vectors' dtype, from its norm; 0 where it is in range."""
-    if math.isinf(norm):
-        return -UNKNOWN
+    """Exponent of two by which b comes into range of the vectors' dtype, from its norm; 0 where it is in range.
+
+    Of a norm that is no number, 0 or infinite, a step towards it.
+    """
+    far, step = (FAR, 700) if dtype == "float64" else (FAR_IN_FLOAT32, 150)
+    if norm == 0.0 or math.isinf(norm):
+        return step if norm == 0.0 else -step
     exponent = math.frexp(norm)[1]
-    return -exponent if abs(exponent) > (FAR if dtype == "float64" else FAR_IN_FLOAT32) else 0
+    return -exponent if abs(exponent) > far else 0
 
 
 def times(values: Any, exponent: int) -> Any:
     """Values of any kind of array times a power of two, of any size."""
     half = exponent // 2
-    return values if exponent == 0 else values * math.ldexp(1.0, half) * math.ldexp(1.0, exponent - half)
+    with np.errstate(over="ignore"):
+        return values if exponent == 0 else values * math.ldexp(1.0, half) * math.ldexp(1.0, exponent - half)
 
 
 def lowered(x: Any, exponent: int, *, here: bool) -> Any:
     """x times a power of two; here: its numbers are in this process. InputError: some of them are none then."""
-    with np.errstate(over="ignore"):
-        made = times(x, exponent)
+    made = times(x, exponent)
     if exponent > 0 and here and not abs(made).max() < math.inf:
         raise InputError("x has values beyond the largest number there is: multiply A, or divide b, by a power of ten")
     return made
