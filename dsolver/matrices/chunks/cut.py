@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any, final
 
 import numpy as np
@@ -37,6 +37,7 @@ class CutMatrix(CutRows):
         self._read = partition if columns is None else columns
         self._matrix, self._partition, self._formats, self._near = matrix, partition, formats, near
         self._blocks = blocks
+        self._cut: list[RowBlock] = []  # as they were counted, until they are handed out
 
     @cached_property
     def _ghosts(self) -> list[npt.NDArray[np.int64]]:
@@ -59,19 +60,24 @@ class CutMatrix(CutRows):
     def blocks(self, partition: Partition, *, host: bool, owners: Sequence[str] = ()) -> dict[int, RowBlock]:
         """The rows of every chunk of this partition, by number: for owners elsewhere in memory of the host."""
         assert partition.sizes == self._partition.sizes
-        found = {number: replace(self._block(number), known=count.local) for number, count in enumerate(self.counts)}
+        counts = self.counts  # which leaves the blocks that it was found of
+        cut, self._cut = self._cut or self._all(), []
+        found = {n: replace(block, known=count.local) for n, (block, count) in enumerate(zip(cut, counts, strict=True))}
         return {number: block.here for number, block in found.items()} if host or owners else found
 
     @cached_property
     def counts(self) -> tuple[ChunkCounts, ...]:
         """Counts of each chunk."""
-        columns = self._read.sizes[0]
-        return tuple(counts_of(self._block(number), self._blocks, own) for number, own in enumerate(columns))
+        self._cut = self._all()
+        return tuple(counts_of(*each) for each in zip(self._cut, repeat(self._blocks), self._read.sizes[0]))
 
     def _columns(self, first: int, last: int) -> npt.NDArray[np.integer]:
         pointers = self._matrix.indptr
         columns: npt.NDArray[np.integer] = self._matrix.indices[pointers[first] : pointers[last]]
         return columns
+
+    def _all(self) -> list[RowBlock]:
+        return [self._block(number) for number in range(self._partition.chunks)]
 
     def _block(self, number: int) -> RowBlock:
         block = self._whole() if self._partition.chunks == 1 else self._part(number)

@@ -188,17 +188,15 @@ def _name(begin: int, end: int, places: Any, first: int, rows: int, ghosts: Any,
                 names[i] = ghosts[place if place < below else place - rows]
 
 
+@compiled()
 def _table(ghosts: Any, first: int, rows: int, below: int, size: int, gap: int) -> Any:
     """Places of ghosts, int32, by their number less the first one's, and behind own points less the gap, too.
 
     All places may be behind own points'.
     """
     table = np.zeros(size, dtype=np.int32)
-    place = np.arange(len(ghosts), dtype=np.int32)
-    place[below:] += np.int32(rows)
-    behind = int(np.searchsorted(ghosts, first))
-    table[ghosts[:behind] - ghosts[:1]] = place[:behind]
-    table[ghosts[behind:] - (ghosts[:1] + gap)] = place[behind:]
+    for i in range(len(ghosts)):
+        table[ghosts[i] - ghosts[0] - (gap if ghosts[i] >= first else 0)] = i + (rows if i >= below else 0)
     return table
 
 

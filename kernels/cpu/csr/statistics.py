@@ -30,34 +30,33 @@ def statistics(
         longest=int(lengths.max(initial=0)),
         variance=(rows * squares - entries**2) / max(1, rows) ** 2,
         stored={
-            b: _stored(matrix, columns, b, team, samples_of(rows // b, samples))
+            b: _stored(matrix, lengths, columns, b, team, samples_of(rows // b, samples))
             for b in blocks
             if rows and not (rows % b or columns % b)
         },
     )
 
 
-def _stored(matrix: Csr, columns: int, block: int, team: Team, samples: Samples) -> Stored:
+def _stored(
+    matrix: Csr, lengths: npt.NDArray[np.int64], columns: int, block: int, team: Team, samples: Samples
+) -> Stored:
+    """Storage of sampled rows of blocks; lengths: of all rows."""
     rows = matrix.size // block
     found = np.zeros((-(-rows // SLICE), 3), dtype=np.int64)
-    length, order = np.zeros(rows, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    length = lengths if block == 1 else np.zeros(rows, dtype=np.int64)
+    order, firsts = np.zeros(0, dtype=np.int32), samples.stride * np.arange(samples.count)
     lines, entry_bytes = (matrix.start, matrix.columns), block * block * matrix.values.dtype.itemsize
 
-    def take(sample: int, end: int) -> list[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        return [taken(sample * samples.stride) for sample in range(sample, end)]
+    def take(sample: int, end: int) -> None:
+        for first in firsts[sample:end].tolist():
+            of = first // SLICE, first // SLICE + samples.slices
+            if block == 1:
+                loops.measure_rows(*of, *lines, rows, columns, order, entry_bytes, found)
+            else:
+                loops.count_blocks(first, first + samples.stretch, *lines, block, length)
+                loops.measure(*of, *lines, block, rows, columns // block, order, length, entry_bytes, found)
 
-    def taken(first: int) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        last, begin = first + samples.stretch, first // SLICE
-        end = begin + samples.slices
-        if block == 1:
-            length[first:last] = np.diff(matrix.start[first : last + 1])
-            loops.measure_rows(begin, end, *lines, rows, columns, order, entry_bytes, found)
-        else:
-            loops.count_blocks(first, last, *lines, block, length)
-            loops.measure(begin, end, *lines, block, rows, columns // block, order, length, entry_bytes, found)
-        return int(matrix.start[last * block] - matrix.start[first * block]), found[begin:end], length[first:last]
-
-    every = [sample for part in team.run(take, 0, samples.count, worth=SAMPLES_WORTH_A_THREAD) for sample in part]
-    entries, slices, sampled = zip(*every, strict=True)
-    width, kind, _ = np.concatenate(slices).T
-    return stored(block, sum(entries), np.stack(sampled), width, kind)
+    team.run(take, 0, samples.count, worth=SAMPLES_WORTH_A_THREAD)
+    entries = matrix.start[block * (firsts + samples.stretch)] - matrix.start[block * firsts]
+    width, kind, _ = found[firsts[:, None] // SLICE + np.arange(samples.slices)].reshape(-1, 3).T
+    return stored(block, int(entries.sum()), length[firsts[:, None] + np.arange(samples.stretch)], width, kind)
