@@ -19,10 +19,9 @@ class SplitRows(NamedTuple):
     longest: int | None = None  # entries of the longest row of `ghost`, where that is known
 
 
-def whole(xp: Any, rows: Csr) -> SplitRows:
+def whole(rows: Csr) -> SplitRows:
     """A chunk's rows that read no slots, in the memory of the rows."""
-    none, start = xp.zeros(0, dtype=np.int64), xp.zeros(1, dtype=np.int64)
-    return SplitRows(rows, none, Csr(start, rows.columns[:0], rows.values[:0]))
+    return SplitRows(rows, rows.start[:0], Csr(rows.start[:1], rows.columns[:0], rows.values[:0]))
 
 
 def split(xp: Any, rows: Csr, own_columns: int | None = None) -> SplitRows:
@@ -39,7 +38,7 @@ def split(xp: Any, rows: Csr, own_columns: int | None = None) -> SplitRows:
     own = columns < count
     outside = xp.flatnonzero(~own)
     if not len(outside):
-        return whole(xp, rows)
+        return whole(rows)
     before = xp.searchsorted(outside, start)  # entries in slots before each row
     boundary = xp.flatnonzero(before[1:] > before[:-1])
     ends = xp.append(before[boundary], before[-1:]).astype(np.int64)

@@ -59,15 +59,15 @@ def test_rows_keep_their_entries_in_any_window(example: tuple[Any, tuple[int, ..
         assert np.array_equal(dense(own.rows(AMG, some), n), a[first:last][some].toarray())
         assert own.window.before(bounds) == np.searchsorted(own.window.numbers, bounds).tolist()
         left = a[first:last].toarray()
-        inside, others = own.parted(AMG, bounds)()
-        assert np.array_equal(inside.dense()[:, : last - first], left[:, first:last])
-        for other, rows, part in others:
+        parts = own.split(AMG)()
+        assert np.array_equal(parts.local.dense()[:, : last - first], left[:, first:last])
+        for other, rows, part in own.by_owners(AMG, bounds, parts):
             columns = slice(bounds[other], bounds[other + 1])
             expected = np.zeros_like(left)
             expected[:, columns] = left[:, columns]
             assert other != number
             assert rows.tolist() == np.flatnonzero(expected.any(axis=1)).tolist()
-            assert np.array_equal(dense(Rows.at(AMG, part, own.window), n), expected[rows])
+            assert np.array_equal(dense(Rows.of(part, own.window.ghosts), n), expected[rows])
             left[:, columns] = 0.0
         left[:, first:last] = 0.0
         assert not left.any()

@@ -9,7 +9,9 @@ from typing import Any, final
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Message, PerChunk
 from dsolver.grid.halo import HaloPlan
+from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.general.rows import SplitRows
 from dsolver.multigrid.algebraic.galerkin_numeric import Products
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.half_rows import HalfRows
@@ -22,11 +24,13 @@ from dsolver.multigrid.algebraic.rows.window import I64, Window
 class Coarsened:
     """A chunk's rows of the coarser level, and of R and P."""
 
-    restriction: Csr  # R, own coarse rows; columns are own fine rows from 0, then halo slots
+    restriction: Deferred[Csr]  # R, own coarse rows; columns are own fine rows from 0, then halo slots
     restriction_plan: HaloPlan  # the exchange of a fine vector for it
     prolongation: DistributedRows
     prolongation_plan: HaloPlan  # the exchange of a coarse vector for it
     coarse: BroughtRows | HalfRows  # own rows of the coarser level; in a single chunk their columns do not ascend
+    restriction_parts: Deferred[SplitRows] | None = None  # R by own fine rows and slots, where it is split already
+    prolongation_parts: SplitRows | None = None  # the same of P
     products: Products | None = None  # what makes them again of other values; None where that is not wanted
 
     @property
@@ -53,7 +57,7 @@ class ApRows:
 
     window: Window
     made: Any  # the rows; where halves are made of them, what `AmgKernels.begun_galerkin` has made
-    own: Csr  # entries of Rᵀ in own coarse points, which are numbered from 0
+    parts: SplitRows  # of Rᵀ, by own coarse points and those of other chunks
     # for each owner of coarse points that own rows are restricted to a message: these rows of Rᵀ, of A P, and their
     # diagonal.
     lists: Mapping[int, Message]

@@ -99,7 +99,7 @@ def _alone(
         amg.fill_lost(found, 0, r, diagonal)
     coarse = DistributedRows(window=p.rows.window, matrix=found)
     return Coarsened(
-        restriction=r,
+        restriction=Deferred(lambda: r),
         restriction_plan=plan,
         prolongation=p.rows,
         prolongation_plan=plan,
@@ -126,7 +126,7 @@ def _ap(
     """
     amg = backend.amg
     restricted = p.rows if restriction is None else restriction
-    parts = restricted.parted(amg, bounds)  # whose sizes come with those of the window
+    split = restricted.split(amg)  # whose sizes come with those of the window
     whole = p.rows.among(amg, *around_it(number, around))
     window, columns = whole.window, whole.window.size
     if halves:
@@ -135,16 +135,16 @@ def _ap(
         made = amg.product(rows.a, whole.matrix, columns, ascending=False, blocks=blocks)
     least = window.before(bounds)
     lists, sent = {}, {}
-    own, others = parts()
-    for other, wanted, taken in others:
+    parts = split()
+    for other, wanted, taken in restricted.by_owners(amg, bounds, parts):
         sent[other] = wanted
         part = amg.rows_of_ap(made, wanted, least[other]) if halves else amg.selected(made, wanted)
-        messages = Rows.at(amg, taken, restricted.window).message, Rows.at(amg, part, window).message
+        messages = Rows.of(taken, restricted.window.ghosts).message, Rows.at(amg, part, window).message
         lists[other] = *messages[0], *messages[1], diagonal[wanted]
     return ApRows(
         window=window,
         made=made,
-        own=own,
+        parts=parts,
         lists=lists,
         sent=sent,
         factor=whole.matrix,
@@ -183,7 +183,7 @@ def _coarsened(
         wanted = {c: amg.named(message[1], first, last - first) for c, message in around.items()}
     else:
         wanted = {c: Deferred(partial(np.subtract, numbers, first)) for c, (numbers,) in readers.items()}
-    fine = ap.own
+    fine = ap.parts.local
     if around:
         fine = amg.stacked([part.csr for part in before], fine, [part.csr for part in after], own, own)
     sums = around_it(number, {sender: message[3:] for sender, message in around.items()})
@@ -196,13 +196,13 @@ def _coarsened(
     else:
         r = amg.transposed(fine, last - first)
         coarse, products = _whole(amg, bounds, ap, r, sums, diagonal, origin, near, counts, keep=keep, blocks=blocks)
-    if around:
-        lower = sum(part.size for part in before)
-        r = r._replace(columns=amg.slots(r.columns, rows.rows, lower))
+    lower = sum(part.size for part in before)
     return Coarsened(
-        restriction=r,
+        restriction=Deferred(lambda: r._replace(columns=amg.slots(r.columns, rows.rows, lower)) if around else r),
+        restriction_parts=amg.parted(r, lower, lower + rows.rows) if around else None,
         restriction_plan=HaloPlan(sends=tuple(sorted(ap.sent.items())), receives=tuple(counts.items())),
         prolongation=p.rows,
+        prolongation_parts=ap.parts if readers is None else None,
         prolongation_plan=HaloPlan(
             sends=tuple((reader, wanted[reader]()) for reader in sorted(wanted)),
             receives=received(bounds, p.rows.window),

@@ -24,6 +24,7 @@ from dsolver.kernels.formats.choice import Choice, blocks_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.formats.statistics import Statistics
+from dsolver.kernels.general.rows import SplitRows
 from dsolver.multigrid.algebraic.coarser_level import Coarsened
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
@@ -193,20 +194,36 @@ def stored_transfer(
     plan = made.restriction_plan
     of_nodes = (UNKNOWNS, made.coarse.near.shape[1])
     local, ghost = _product(
-        backend, made.restriction, coarse, fine, plan if several else None, in_order=True, blocks=of_nodes[::-1]
+        backend,
+        made.restriction,
+        coarse,
+        fine,
+        plan if several else None,
+        in_order=True,
+        blocks=of_nodes[::-1],
+        parts=made.restriction_parts,
     )
     halo = plan_layout(backend, fine, plan) if several else None
     restriction = ChunkMatrix(layout=coarse, local=local, ghost=ghost, halo=halo)
     first, last = (0, bounds[-1]) if replicated else own_bounds(bounds, number)
-    p, plan = made.prolongation.matrix, made.prolongation_plan
-    if replicated:
-        whole = window_of(backend.amg, (first, last), number, made.coarse.origin[:0])
-        p = made.prolongation.rows(backend.amg).within(backend.amg, whole)
-    else:
-        p = p._replace(columns=made.prolongation.window.slots(backend.amg, p.columns))
+    amg, p, plan, parts = backend.amg, made.prolongation, made.prolongation_plan, made.prolongation_parts
+
+    def rows() -> Csr:
+        if replicated:
+            return p.rows(amg).within(amg, window_of(amg, (first, last), number, made.coarse.origin[:0]))
+        return p.matrix._replace(columns=p.window.slots(amg, p.matrix.columns))
+
     columns = backend.layouts.plain((last - first, 1, 1)) if replicated else coarse
     local, ghost = _product(
-        backend, p, fine, columns, plan if distributed else None, in_order=False, blocks=of_nodes, measured=measured
+        backend,
+        rows,
+        fine,
+        columns,
+        plan if distributed else None,
+        in_order=False,
+        blocks=of_nodes,
+        measured=measured,
+        parts=None if parts is None else lambda: parts,
     )
     halo = plan_layout(backend, coarse, plan) if distributed else None
     prolongation = ChunkMatrix(layout=fine, local=local, ghost=ghost, halo=halo)
@@ -215,7 +232,7 @@ def stored_transfer(
 
 def _product(
     backend: Backend,
-    rows: Csr,
+    made: Callable[[], Csr],
     written: Layout,
     read: Layout,
     plan: HaloPlan | None,
@@ -223,24 +240,30 @@ def _product(
     in_order: bool,
     blocks: tuple[int, int],
     measured: Any = None,
+    parts: Callable[[], SplitRows] | None = None,
 ) -> tuple[Any, Any]:
-    """The local and the ghost part of rows between two levels; plan: of the exchange, None where all columns are own.
+    """The local and the ghost part of rows between two levels.
 
-    in_order: as of `FormatBuilder.product`; blocks and measured: as of `GeneralSetup.transfer`.
+    Args:
+        made: the rows.
+        plan: of the exchange, None where all columns are own.
+        in_order: as of `FormatBuilder.product`.
+        blocks: as of `GeneralSetup.transfer`, like `measured`.
+        parts: the rows in two parts, where they are split already.
     """
     general, several = backend.general, plan is not None
     colored = written.colors > 1 or read.colors > 1  # as on the finest level of a grid
     if colored and not general.colored:
+        rows = made()
         table = replace(backend.amg.table(rows, rows.width), halo=several)
         sell = backend.format("sell")
         local = sell.product(written, read, table, in_order=in_order)
         return local, sell.halo_product(written, read, table) if several else None
-    rows = Csr(*(backend.asarray(part) for part in rows))
     if plan is None:
-        return general.transfer(rows, written, read, wait=False, blocks=blocks, measured=measured), None
-    parts = general.split(rows, read.rows)
-    local = general.transfer(parts.local, written, read, wait=False, blocks=blocks)
-    return local, general.ghost(parts.boundary, parts.ghost, plan.slots, written, parts.longest)
+        return general.transfer(made(), written, read, wait=False, blocks=blocks, measured=measured), None
+    found = parts() if parts is not None else general.split(made(), read.rows)
+    local = general.transfer(found.local, written, read, wait=False, blocks=blocks)
+    return local, general.ghost(found.boundary, found.ghost, plan.slots, written, found.longest)
 
 
 def tidied(backend: Backend, _: int, *, rows: int) -> None:

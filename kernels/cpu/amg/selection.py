@@ -8,7 +8,6 @@ import numpy as np
 from numba import uint64
 
 from dsolver.kernels.amg import EVERY
-from dsolver.kernels.cpu.csr.rows import parted as split_rows
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
@@ -34,12 +33,6 @@ def selected(a: Csr, rows: Any = None, columns: tuple[int, int] = EVERY, *, team
     out = Csr(start, np.empty(start[-1], dtype=a.columns.dtype), np.empty(start[-1]))
     team.run(_take, 0, count, *where, a.values, *out, worth=ROWS_WORTH_A_THREAD)
     return out
-
-
-def parted(a: Csr, low: int, high: int, team: Team) -> tuple[Csr, Any, Csr]:
-    """Entries in columns low .. high, numbered from there on; int64, the rows that have others; and these entries."""
-    found = split_rows(a, low, high, 0, team)
-    return found.local, found.boundary, found.ghost
 
 
 def nonempty(start: Any) -> tuple[Any, Any]:

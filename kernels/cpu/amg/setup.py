@@ -24,11 +24,12 @@ from dsolver.kernels.cpu.amg import (
 )
 from dsolver.kernels.cpu.amg.aggregation.setup import AggregationSetup
 from dsolver.kernels.cpu.csr import ranges
-from dsolver.kernels.cpu.csr.rows import tabulated
+from dsolver.kernels.cpu.csr.rows import parted, tabulated
 from dsolver.kernels.cpu.loops.team import Team, of_team
 from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
+from dsolver.kernels.general.rows import SplitRows
 
 
 class AmgKernels:
@@ -110,9 +111,9 @@ class AmgKernels:
         """`selected` rows; a device is waited for when it is called."""
         return Deferred(partial(self.selected, a, rows))
 
-    def parted(self, a: Csr, low: int, high: int) -> Deferred[tuple[Csr, Any, Csr]]:
-        """See `selection.parted`; a device is waited for when it is called."""
-        return Deferred(partial(selection.parted, a, low, high, self.team))
+    def parted(self, a: Csr, low: int, high: int) -> Deferred[SplitRows]:
+        """See `dsolver.kernels.cpu.csr.rows.parted`; a device is waited for when it is called."""
+        return Deferred(partial(parted, a, low, high, self.team))
 
     nonempty = staticmethod(selection.nonempty)
 

@@ -67,11 +67,11 @@ def written(team: Team, rows: int, most: Callable[[int, int], int], write: Calla
 
 def split(rows: Csr, own_columns: int, team: Team) -> SplitRows:
     """A chunk's rows in two parts: see `dsolver.kernels.general.rows.split`."""
-    return parted(rows, 0, own_columns, own_columns, team)
+    return parted(rows, 0, own_columns, team)
 
 
-def parted(rows: Csr, low: int, high: int, shift: int, team: Team) -> SplitRows:
-    """Rows by their entries in columns low .. high, numbered from there on, and in others, numbered from `shift` on."""
+def parted(rows: Csr, low: int, high: int, team: Team) -> SplitRows:
+    """Rows by their entries in columns low .. high, numbered from there on, and in others, numbered without these."""
     start, columns, values = rows
     own = np.zeros(rows.size + 1, dtype=np.int64)
     team.run(_count_own, 0, rows.size, start, columns, low, high, own[1:], worth=ROWS_WORTH_A_THREAD)
@@ -79,7 +79,7 @@ def parted(rows: Csr, low: int, high: int, shift: int, team: Team) -> SplitRows:
     before = start - own  # entries in slots before each row
     ghosts = int(before[-1])
     if not ghosts and not low:
-        return whole(np, rows)
+        return whole(rows)
     local = Csr(own, np.empty(own[-1], np.int32), np.empty(own[-1], values.dtype))
     slots, ghost_values = np.empty(ghosts, np.int32), np.empty(ghosts, values.dtype)
     team.run(
@@ -91,7 +91,6 @@ def parted(rows: Csr, low: int, high: int, shift: int, team: Team) -> SplitRows:
         values,
         low,
         high,
-        shift,
         *local,
         before,
         slots,
@@ -121,7 +120,7 @@ def _count_own(first: Any, last: Any, start: Any, columns: Any, low: Any, high: 
 
 @compiled()
 def _split(first: Any, last: Any, *given: Any) -> None:
-    start, columns, values, low, high, shift, own, own_out, own_values, before, slots, ghost_values = given
+    start, columns, values, low, high, own, own_out, own_values, before, slots, ghost_values = given
     for begin in range(first, last, TOGETHER):
         end = min(begin + TOGETHER, last)
         at, ghost, one = uint64(own[begin]), uint64(before[begin]), uint64(start[begin])
@@ -134,7 +133,7 @@ def _split(first: Any, last: Any, *given: Any) -> None:
                 own_out[at], own_values[at] = columns[i] - low, values[i]
                 at += ONE
             else:
-                slots[ghost], ghost_values[ghost] = columns[i] - shift, values[i]
+                slots[ghost], ghost_values[ghost] = columns[i] - (columns[i] >= high) * (high - low), values[i]
                 ghost += ONE
 
 

@@ -69,10 +69,10 @@ extern "C" __global__ void count_parts(
     }
 }
 
-// sums: of these numbers up to each row, number after number. Own columns are numbered from low on, and others from `base` on.
+// sums: of these numbers up to each row, number after number. Own columns are numbered from low on, and others without these.
 extern "C" __global__ void fill_parts(
     const i64* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values, int rows, int low, int high,
-    int base, const i64* __restrict__ sums, i64* __restrict__ local_start, int* __restrict__ local_columns, real* __restrict__ local_values,
+    const i64* __restrict__ sums, i64* __restrict__ local_start, int* __restrict__ local_columns, real* __restrict__ local_values,
     i64* __restrict__ boundary, i64* __restrict__ ghost_start, int* __restrict__ slots, real* __restrict__ ghost_values
 ) {
     const Group<LANES> group;
@@ -105,7 +105,7 @@ extern "C" __global__ void fill_parts(
             local_values[to] = values[k];
         } else if (there) {
             const i64 to = ghost + __popc(ghosts & group.before());
-            slots[to] = column - base;
+            slots[to] = column < low ? column : column - (high - low);
             ghost_values[to] = values[k];
         }
         own += __popc(owns);

@@ -59,12 +59,6 @@ def bordered(a: Csr, width: int, before: int, after: int) -> Csr:
     return out
 
 
-def parted(a: Csr, low: int, high: int) -> Deferred[tuple[Csr, Array, Csr]]:
-    """See `dsolver.kernels.cpu.amg.selection.parted`. It waits once, when it is called."""
-    made = _split(a, low, high, 0)
-    return Deferred(lambda: made()[:3])
-
-
 def nonempty(start: Array) -> tuple[Array, Array]:
     """See `dsolver.kernels.cpu.amg.selection.nonempty`. It waits, for how many there are."""
     total = counters(1)
@@ -89,11 +83,11 @@ def nonempty_rooms(start: Array, total: Array) -> tuple[Array, Array]:
 
 def split(rows: Csr, own_columns: int) -> SplitRows:
     """See `dsolver.kernels.general.rows.split`. It waits once, for the numbers of entries and of rows."""
-    return _split(rows, 0, own_columns, own_columns)()
+    return parted(rows, 0, own_columns)()
 
 
-def _split(rows: Csr, low: int, high: int, shift: int) -> Deferred[SplitRows]:
-    """Rows by their entries in columns low .. high, numbered from there on, and in others, numbered from `shift` on.
+def parted(rows: Csr, low: int, high: int) -> Deferred[SplitRows]:
+    """See `dsolver.kernels.cpu.csr.rows.parted`. It waits once, when it is called.
 
     Entries are read twice, and nothing is made for each of them beside the parts.
     """
@@ -103,19 +97,19 @@ def _split(rows: Csr, low: int, high: int, shift: int) -> Deferred[SplitRows]:
     for_each(FILE, "count_parts", count, *rows[:2], *sizes, counts, totals[3:], lanes=LANES, dtype=type_of(rows.values))
     sums, _ = running_sums(counts, totals[:3])
     known = Asked(totals)
-    return Deferred(lambda: _filled_parts(rows, low, high, shift, sums, *known().tolist()))
+    return Deferred(lambda: _filled_parts(rows, low, high, sums, *known().tolist()))
 
 
 def _filled_parts(
-    rows: Csr, low: int, high: int, shift: int, sums: Array, own: int, ghosts: int, boundary: int, longest: int
+    rows: Csr, low: int, high: int, sums: Array, own: int, ghosts: int, boundary: int, longest: int
 ) -> SplitRows:
-    """The parts of `_split`, whose sizes are known; sums: of entries and rows of each before every row."""
+    """The parts of `parted`, whose sizes are known; sums: of entries and rows of each before every row."""
     if not ghosts and not low:
-        return whole(cupy, rows)
+        return whole(rows)
     count, kind = rows.size, rows.values.dtype
     local = unfilled(cupy.empty(count + 1, dtype=np.int64), own, kind)
     numbers = cupy.empty(boundary, dtype=np.int64)
     ghost = unfilled(cupy.empty(boundary + 1, dtype=np.int64), ghosts, kind)
-    arguments = (*rows, *map(np.int32, (count, low, high, shift)), sums, *local, numbers, *ghost)
+    arguments = (*rows, *map(np.int32, (count, low, high)), sums, *local, numbers, *ghost)
     for_each(FILE, "fill_parts", count, *arguments, lanes=LANES, dtype=type_of(rows.values))
     return SplitRows(local, numbers, ghost, longest)

@@ -23,6 +23,7 @@ from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import LatticeBox
+from dsolver.kernels.deferred import Deferred
 from dsolver.multigrid.algebraic.coarser_level import Coarsened, CoarserLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows, elsewhere
@@ -235,10 +236,13 @@ def _between(
     fine = Rows.joined(parts).selected(backend.amg, ascending)
     own = Window(first=first, rows=last - first, ghosts=ascending[:0])
     r = backend.amg.transposed(fine.within(backend.amg, own), last - first)
+    of_slots = r._replace(columns=ascending.astype(np.int32)[r.columns])  # which are in the order of the messages
     prolongation = DistributedRows.of(backend.amg, bounds, number, p.rows)
     return replace(
         made,
-        restriction=r._replace(columns=ascending.astype(np.int32)[r.columns]),  # slots are in the order of the messages
+        restriction_parts=None,
+        prolongation_parts=None,
+        restriction=Deferred(lambda: of_slots),
         restriction_plan=HaloPlan(sends=tuple(sorted(p.sent.items())), receives=tuple(receives)),
         prolongation=prolongation,
         prolongation_plan=HaloPlan(sends=tuple(sends), receives=received(bounds, prolongation.window)),

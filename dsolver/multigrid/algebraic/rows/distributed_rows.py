@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -18,8 +19,9 @@ import numpy as np
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.general.rows import SplitRows, whole
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
-from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, owners_of, received, window_of
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, owners_in, owners_of, window_of
 
 
 @final
@@ -54,35 +56,32 @@ class DistributedRows:
 
     def own_columns(self, amg: AmgKernels) -> Csr:
         """The entries in own columns, which are numbered from 0."""
+        return self.split(amg)().local
+
+    def split(self, amg: AmgKernels) -> Deferred[SplitRows]:
+        """The rows by their entries in own columns, which are numbered from 0, and in ghosts', numbered as these are.
+
+        A device is waited for when it is called.
+        """
         window = self.window
         if not len(window.ghosts):
-            return self.matrix
-        own, _, _ = amg.parted(self.matrix, window.below, window.below + window.rows)()
-        return own
+            return Deferred(partial(whole, self.matrix))
+        return amg.parted(self.matrix, window.below, window.below + window.rows)
 
-    def parted(self, amg: AmgKernels, bounds: Bounds) -> Deferred[tuple[Csr, list[tuple[int, I64, Csr]]]]:
-        """The entries in own columns, which are numbered from 0, and those in others'; bounds: of the columns.
+    def by_owners(self, amg: AmgKernels, bounds: Bounds, parts: SplitRows) -> list[tuple[int, I64, Csr]]:
+        """The chunks that own ghosts, ascending, the rows with entries in columns of theirs, and of them these entries.
 
-        The latter by the chunks that own these columns, ascending: the rows that have some, and of them these entries.
+        `bounds`: of the columns. `parts`: of `split`.
         """
-        window, owners = self.window, received(bounds, self.window)
-        if not owners:
-            return Deferred(lambda: (self.matrix, []))
-        both = amg.parted(self.matrix, window.below, window.below + window.rows)
-        return Deferred(lambda: self._by_owners(amg, bounds, [owner for owner, _ in owners], *both()))
-
-    def _by_owners(
-        self, amg: AmgKernels, bounds: Bounds, owners: Sequence[int], own: Csr, rows: I64, others: Csr
-    ) -> tuple[Csr, list[tuple[int, I64, Csr]]]:
-        """`parted`, of rows in two parts."""
+        owners, found = owners_in(bounds, self.window), []
         if len(owners) == 1:
-            return own, [(owners[0], rows, others)]
-        ends, parts = self.window.before(bounds), []
+            return [(owners[0], parts.boundary, parts.ghost)]
+        ends = self.window.ghosts_before(bounds)
         for other in owners:
-            part = amg.selected(others, None, (ends[other], ends[other + 1]))
+            part = amg.selected(parts.ghost, None, (ends[other], ends[other + 1]))
             places, start = amg.nonempty(part.start)
-            parts.append((other, rows[places], part._replace(start=start)))
-        return own, parts
+            found.append((other, parts.boundary[places], part._replace(start=start)))
+        return found
 
     def elsewhere(self, amg: AmgKernels, bounds: Bounds) -> tuple[I64, I64]:
         """The entries in ghosts' columns, int64, ascending, and the chunks that own these; bounds: of the columns."""
