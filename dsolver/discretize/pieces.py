@@ -21,7 +21,6 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.general.look import CANCELED
 from dsolver.kernels.lattice.components import GROUNDED
-from dsolver.kernels.reductions import grouped
 from dsolver.matrices.canonical import imported
 from dsolver.matrices.chunks.row_block import RowBlock
 
@@ -108,7 +107,7 @@ def _members(backend: Backend, _: int, graph: _Graph, labels: Any) -> RegionCell
     known, across = backend.to_host(labels)[:-1], np.zeros(graph.rows, dtype=np.bool_)
     across[graph.across] = True
     found = np.flatnonzero(known > GROUNDED)
-    order, groups = grouped(xp, asarray(known[found]))
+    order, groups = backend.lattice.grouped(asarray(known[found]))
     places = asarray(found)[order]
     shared = xp.zeros(len(groups.keys), dtype=np.bool_)
     shared[groups.of[asarray(across)[places]]] = True

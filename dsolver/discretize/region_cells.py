@@ -11,7 +11,7 @@ import numpy as np
 from dsolver.discretize.components import ClosedCells, numbering
 from dsolver.kernels import Backend
 from dsolver.kernels.lattice.components import Links
-from dsolver.kernels.reductions import Groups, grouped
+from dsolver.kernels.reductions import Groups
 from dsolver.kernels.views import layer
 from dsolver.problems.cell_arrays import sizes_of
 from dsolver.problems.discretization import Patch
@@ -43,7 +43,7 @@ def members_of(
 ) -> RegionCells:
     """A chunk's cells in closed regions, by their labels (nz, ny, nx); several: whether there are other chunks."""
     xp, closed = patch.xp, backend.lattice.places(found.closed, found.among)
-    order, groups = grouped(xp, labels.reshape(-1)[closed])
+    order, groups = backend.lattice.grouped(labels.reshape(-1)[closed])
     places = closed[order]
     begun, beyond = xp.ones(len(groups.keys)), xp.zeros(0, dtype=np.int64)
     if several:

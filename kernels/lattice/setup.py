@@ -19,6 +19,7 @@ from dsolver.kernels.formats.stencil.rows import StencilRows
 from dsolver.kernels.lattice import components, galerkin, statistics, transfers
 from dsolver.kernels.lattice import fluxes as finite_volumes
 from dsolver.kernels.lattice.coarsening import Coarsening
+from dsolver.kernels.reductions import Groups, grouped
 
 T = TypeVar("T")
 
@@ -128,6 +129,10 @@ class LatticeSetup:
     def labels_seen(self, labels: Array) -> tuple[Array, Array]:
         """Cells in components that nothing fixes, and how many there are: see `components`."""
         return components.labels_seen(labels)
+
+    def grouped(self, labels: Array) -> tuple[Array, Groups]:
+        """Items with equal labels, float64 (items,), as groups: see `reductions.grouped`."""
+        return grouped(self.xp, labels)
 
     def places(self, flags: Array, count: int) -> Array:
         """The places of flags, bool, that are set, ascending: int32 (count,); count: how many there are."""

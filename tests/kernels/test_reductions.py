@@ -42,7 +42,12 @@ def test_items_of_a_vector_less_the_means_of_their_groups(name: str, groups: int
     backend, rng = load(name), np.random.default_rng(groups)
     x, weights = rng.standard_normal(12000), rng.uniform(0.5, 2.0, 2 * groups) if weighted else None
     places, keys = rng.permutation(12000)[: 2 * groups], rng.integers(groups, size=2 * groups).astype(np.float64)
-    order, made = grouped(backend.xp, backend.asarray(keys))
+    order, made = backend.lattice.grouped(backend.asarray(keys))
+    its_order, its = grouped(np, keys)
+    assert np.array_equal(backend.to_host(order), its_order)
+    assert made.longest == its.longest
+    for name_of in ("keys", "of", "starts", "counts"):
+        np.testing.assert_array_equal(backend.to_host(getattr(made, name_of)), getattr(its, name_of))
     by_group = backend.to_host(order)
     members = GroupedPlaces(
         places=backend.asarray(places[by_group].astype(np.int32)),

@@ -10,10 +10,10 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel, type_of
+from dsolver.kernels.cuda.launch.loader import NOTHING, THREADS, for_each, kernel, type_of
 from dsolver.kernels.cuda.launch.readback import Sent
 from dsolver.kernels.cuda.launch.streams import launch_early
-from dsolver.kernels.cuda.sparse.finish import NOTHING, Finished, Launch, TogetherColumns
+from dsolver.kernels.cuda.sparse.finish import Finished, Launch, TogetherColumns
 from dsolver.kernels.cuda.sparse.starts import running_sums
 from dsolver.kernels.cuda.vectors.vectors import vectors
 from dsolver.kernels.formats.block_slices import BlockSlices, require

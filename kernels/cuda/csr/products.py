@@ -10,10 +10,10 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel, type_of
+from dsolver.kernels.cuda.launch.loader import NOTHING, THREADS, for_each, kernel, type_of
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.sparse.blocks.rows import in_blocks
-from dsolver.kernels.cuda.sparse.finish import NOTHING, Finished, Launch, TogetherColumns
+from dsolver.kernels.cuda.sparse.finish import Finished, Launch, TogetherColumns
 from dsolver.kernels.cuda.vectors.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.compressed import LONGEST, Chunks, CompressedRows, count_of
 from dsolver.kernels.formats.csr import Csr

@@ -150,3 +150,35 @@ extern "C" __global__ void look_at_labels(
     if (threadIdx.x % WARP == 0 && own) atomicAdd(counts, static_cast<double>(own));   // integers: exact in any order
     if (threadIdx.x % WARP == 0 && fixed) atomicAdd(counts + 1, static_cast<double>(fixed));
 }
+
+// Whether an item begins a group, of items in the order of their keys. 20 bytes an item.
+extern "C" __global__ void begin_groups(
+    const double* __restrict__ keys, const long long* __restrict__ order, int items, signed char* __restrict__ begins
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < items) begins[i] = i == 0 || keys[order[i]] != keys[order[i - 1]];
+}
+
+// The group of each item, and of each group its key and first item; before: groups that begin before an item. 12 bytes an item.
+extern "C" __global__ void number_groups(
+    const double* __restrict__ keys, const long long* __restrict__ order, const long long* __restrict__ before, int items,
+    int* __restrict__ of, long long* __restrict__ starts, double* __restrict__ group_keys
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= items) return;
+    const long long group = before[i + 1] - 1;
+    of[i] = static_cast<int>(group);
+    if (before[i] > group) return;
+    starts[group] = i;
+    group_keys[group] = keys[order[i]];
+}
+
+// How many items each group has, and the largest.
+extern "C" __global__ void count_items(
+    const long long* __restrict__ starts, int groups, int items, long long* __restrict__ counts, unsigned long long* longest
+) {
+    const int group = blockIdx.x * blockDim.x + threadIdx.x;
+    if (group >= groups) return;
+    counts[group] = (group + 1 < groups ? starts[group + 1] : items) - starts[group];
+    atomicMax(longest, static_cast<unsigned long long>(counts[group]));
+}

@@ -7,9 +7,13 @@ from collections.abc import Sequence
 import cupy
 import numpy as np
 
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import for_each
+from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.components import Links, Numbering
+from dsolver.kernels.reductions import Groups
 
 FILE = "lattice/components.cu"
 MOST_BLOCKS = 2048
@@ -53,6 +57,19 @@ def labels_seen(labels: Array) -> tuple[Array, Array]:
     closed, counts = cupy.empty(labels.shape, dtype=np.bool_), cupy.zeros(2)
     for_each(FILE, "look_at_labels", labels.size, np.int32(labels.size), labels, closed, counts, most=MOST_BLOCKS)
     return closed, counts
+
+
+def grouped(keys: Array) -> tuple[Array, Groups]:
+    """See `reductions.grouped`. It waits for the number of groups, and for the items of the largest one."""
+    items, order, found = len(keys), cupy.argsort(keys, kind="stable"), counters(2)
+    begins, of = cupy.empty(items, dtype=np.int8), cupy.empty(items, dtype=np.int32)
+    for_each(FILE, "begin_groups", items, keys, order, np.int32(items), begins)
+    before = starts_of(begins, found)
+    count = int(read_back(found)[0])
+    starts, counts, group_keys = cupy.empty(count, np.int64), cupy.empty(count, np.int64), cupy.empty(count)
+    for_each(FILE, "number_groups", items, keys, order, before, np.int32(items), of, starts, group_keys)
+    for_each(FILE, "count_items", count, starts, np.int32(count), np.int32(items), counts, found[1:])
+    return order, Groups(keys=group_keys, of=of, starts=starts, counts=counts, longest=int(read_back(found)[1]))
 
 
 def _joined(links: Links, shape: tuple[int, ...]) -> Array:

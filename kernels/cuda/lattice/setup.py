@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from dsolver.kernels.cuda.lattice import components, galerkin, look, semicoarsening
 from dsolver.kernels.cuda.lattice.halving import halving
-from dsolver.kernels.cuda.launch.loader import for_each, kernel
+from dsolver.kernels.cuda.launch.loader import NOTHING, for_each, kernel
 from dsolver.kernels.cuda.launch.tables import kept, table
-from dsolver.kernels.cuda.sparse.finish import NOTHING
 from dsolver.kernels.cuda.sparse.starts import places_of
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import Array
@@ -133,6 +132,7 @@ class CudaLattice(LatticeSetup):
     first_labels = staticmethod(components.first_labels)
     least_of_connected = staticmethod(components.least_of_connected)
     labels_seen = staticmethod(components.labels_seen)
+    grouped = staticmethod(components.grouped)
     places = staticmethod(places_of)
 
 

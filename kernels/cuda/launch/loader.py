@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from dsolver.kernels.cuda.launch.compiling import cubins, first_use, kinds
 from dsolver.kernels.cuda.launch.compiling.kinds import Program
 
@@ -38,6 +40,9 @@ _CHOICE: Final = """\
 """A kernel that is not wanted becomes a template without instances. A macro chooses, since macros make kernels, too."""
 
 FOLDER: Final = Path(__file__).resolve().parents[1]
+
+NOTHING: Final = np.uint64(0)
+"""The address of an array that is not there."""
 
 THREADS: Final = 256
 """Threads of a block in `for_each`."""

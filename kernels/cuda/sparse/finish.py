@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, final
 
 import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.batched import BatchedLaunches
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import NOTHING, kernel
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors.vectors import vectors
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.reductions import some
-
-NOTHING: Final = np.uint64(0)
-"""The address of an array that is not there."""
 
 
 class Finishing(ABC):

@@ -10,8 +10,7 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel
-from dsolver.kernels.cuda.sparse.finish import NOTHING
+from dsolver.kernels.cuda.launch.loader import NOTHING, THREADS, for_each, kernel
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 

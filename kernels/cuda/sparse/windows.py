@@ -13,10 +13,9 @@ import numpy as np
 
 from dsolver.kernels.amg import WindowNumbers
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import for_each
+from dsolver.kernels.cuda.launch.loader import NOTHING, for_each
 from dsolver.kernels.cuda.launch.readback import Asked, read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
-from dsolver.kernels.cuda.sparse.finish import NOTHING
 from dsolver.kernels.cuda.sparse.starts import starts_of, taken, unfilled
 from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr

@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.contract import FAN_IN
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import NOTHING, kernel
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.reductions import GroupedPlaces
@@ -20,21 +20,20 @@ STEPS: Final = 3
 SPAN: Final = FAN_IN**STEPS
 """Items that a block adds up."""
 BLOCK: Final = (FAN_IN ** (STEPS - 1),)
-NONE: Final = np.uintp(0)
 
 
 def group_sums(members: GroupedPlaces, x: Array) -> Array:
     """See `Vectors.group_sums`: the bits of additions of whole arrays."""
     groups, depth = members.groups, members.groups.depth
     count = len(groups.keys)
-    places, weights = (NONE if each is None else each for each in (members.places, members.weights))
+    places, weights = (NOTHING if each is None else each for each in (members.places, members.weights))
     sums = groups.starts, np.int32(len(groups.of)), np.int32(count)
     run, values, room, before = kernel(FILE, "sum_groups", DTYPE), x, len(groups.of), 0
     while depth > STEPS:
         room = room // SPAN + count
         out = cupy.empty(room)
         launch_early(run, (room,), BLOCK, (values, places, weights, *sums, *map(np.int32, (before, STEPS, 0)), out))
-        values, places, weights, before, depth = out, NONE, NONE, before + 1, depth - STEPS
+        values, places, weights, before, depth = out, NOTHING, NOTHING, before + 1, depth - STEPS
     out = cupy.empty(count)
     if count:
         launch_early(run, (count,), BLOCK, (values, places, weights, *sums, *map(np.int32, (before, depth, 1)), out))
@@ -43,7 +42,7 @@ def group_sums(members: GroupedPlaces, x: Array) -> Array:
 
 def less_means(members: GroupedPlaces, totals: Array, sizes: Array, x: Array) -> None:
     """See `dsolver.kernels.contract.LESS_MEANS`."""
-    places, weights = (NONE if each is None else each for each in (members.places, members.weights))
+    places, weights = (NOTHING if each is None else each for each in (members.places, members.weights))
     if items := len(members.groups.of):
         arguments = (places, members.groups.of, totals, sizes, weights, np.int32(items), x)
         launch_early(kernel(FILE, "less_means", DTYPE), (-(-items // THREADS),), (THREADS,), arguments)
@@ -61,7 +60,7 @@ def less_means_going_on(
     x: Array,
 ) -> None:
     """See `dsolver.kernels.contract.LESS_MEANS_GOING_ON`."""
-    places, weights = (NONE if each is None else each for each in (members.places, members.weights))
+    places, weights = (NOTHING if each is None else each for each in (members.places, members.weights))
     if items := len(members.groups.of):
         arguments = (places, members.groups.of, totals, sizes, weights, np.int32(items), rz, pap, rr, limit, ceiling, x)
         launch_early(kernel(FILE, "less_means_going_on", DTYPE), (-(-items // THREADS),), (THREADS,), arguments)

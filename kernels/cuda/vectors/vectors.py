@@ -16,11 +16,11 @@ import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
-from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel, type_of
+from dsolver.kernels.cuda.launch.loader import NOTHING, THREADS, for_each, kernel, type_of
 from dsolver.kernels.cuda.launch.scratch import Scratch
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors.columns import combine, gram, squares, times
-from dsolver.kernels.cuda.vectors.groups import NONE, group_sums, less_means, less_means_going_on
+from dsolver.kernels.cuda.vectors.groups import group_sums, less_means, less_means_going_on
 from dsolver.kernels.formats.layout import SLICE, Array, HaloLayout, Layout, Route
 from dsolver.kernels.lattice.sources import Source
 from dsolver.kernels.vectors import Vectors
@@ -97,8 +97,8 @@ class CudaVectors(Vectors):
         return block
 
     def assemble(self, layout: Layout, source: Source, x: Array) -> None:
-        solid, ends = NONE if source.solid is None else source.solid, product(range(3), (0, 1))
-        faces, sizes = (source.faces.get(end, NONE) for end in ends), map(np.int32, layout.shape)
+        solid, ends = NOTHING if source.solid is None else source.solid, product(range(3), (0, 1))
+        faces, sizes = (source.faces.get(end, NOTHING) for end in ends), map(np.int32, layout.shape)
         self.items("assemble", layout.size, layout.row, *source.sizes, solid, *faces, *sizes, x)
         for cells, values in source.feeds:
             self.scatter_add(layout.position[cells], 1.0, values.astype(self.dtype, copy=False), x)
@@ -195,7 +195,7 @@ class CudaVectors(Vectors):
     def scaled_late(self, layout: Layout, diagonal: Array, factors: Array) -> Array:
         """The diagonal of `scaled`, as products in float64 that are rounded; of any rows."""
         out = cupy.empty_like(diagonal)
-        self._scale(layout, diagonal, factors, np.int32(0), out, np.uintp(0))
+        self._scale(layout, diagonal, factors, np.int32(0), out, NOTHING)
         return out
 
     def _scale(self, layout: Layout, *arguments: Any) -> None:

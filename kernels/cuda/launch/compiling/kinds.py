@@ -81,6 +81,8 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         csr/chunks.cu float64 find_chunks fill_chunks spmv_close spmv_dot_close
         lattice/components.cu float64 link_cells first_roots join_linked mark_grounded name_components look_at_labels
         vectors/groups.cu float64 sum_groups less_means less_means_going_on
+        lattice/components.cu float64 begin_groups number_groups count_items
+        sell/assembly/assembly.cu float64 some_order
     """),
     "grids": _programs("""
         lattice/halving/star.cu float64 galerkin_star
@@ -106,7 +108,6 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         lattice/look.cu float64 unfit outweighed leanings couplings totals turns alike
         lattice/fluxes.cu float64 star_rows
         vectors/vectors.cu float64 assemble
-        sell/assembly/assembly.cu float64 some_order
         lattice/transfers.cu float64 jumps numbers restriction prolongation
         amg/boxes/box_rows.cu float64 count_entries fill_entries
     """),

@@ -13,8 +13,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg import Places
-from dsolver.kernels.cuda.launch.loader import for_each, kernel
-from dsolver.kernels.cuda.sparse.finish import NOTHING
+from dsolver.kernels.cuda.launch.loader import NOTHING, for_each, kernel
 from dsolver.kernels.cuda.sparse.products import long_rows
 from dsolver.kernels.cuda.sparse.products import product as scalar
 from dsolver.kernels.cuda.sparse.products.tables import LONGEST

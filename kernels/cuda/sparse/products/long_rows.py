@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.loader import for_each, kernel
-from dsolver.kernels.cuda.sparse.finish import NOTHING
+from dsolver.kernels.cuda.launch.loader import NOTHING, for_each, kernel
 from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
