@@ -77,7 +77,7 @@ class ComplexJacobi:
         return self._y
 
     def corrected(self, x: Any) -> Any:
-        """Where `after` finds x."""
+        """The vector in which `after` finds x."""
         return self._y if self._a.one_pass and self._sweeps % 2 else x
 
     def after(self, r: Any, x: Any) -> None:

@@ -86,7 +86,7 @@ def attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) ->
 
 
 def _terms(session: Session, options: Options, *, closely: bool) -> Terms:
-    """What a solve has to reach, and how closely it is followed."""
+    """Terms of a solve: tolerances, iterations, and how closely it is followed."""
     return Terms(
         rtol=options.rtol,
         atol=options.atol,
