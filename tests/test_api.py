@@ -318,7 +318,7 @@ def test_what_the_arguments_show_is_refused_before_a_cluster_is_asked(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def asked(*_: Any, **__: Any) -> Any:
-        raise AssertionError("somebody looked for devices")
+        raise AssertionError("devices were looked for")
 
     monkeypatch.setattr("dsolver.session.session.connect", asked)
     arguments, message = BAD[case]

@@ -108,7 +108,7 @@ def test_the_metadata_names_the_extras(metadata: Message, pyproject: dict[str, A
 
 
 def test_the_distribution_s_name_is_free_and_messages_use_it(repository: Path, metadata: Message) -> None:
-    """On the Python Package Index `dsolver` resolves dependencies: nobody is to be sent there."""
+    """On the Python Package Index `dsolver` resolves dependencies: no text may send a user there."""
     assert metadata["Name"] == errors.DISTRIBUTION
     assert metadata["Name"] != "dsolver"
     assert FOREIGN.search("error: pip install 'dsolver[zarr]'")

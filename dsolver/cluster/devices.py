@@ -209,7 +209,7 @@ def workers_of(client: Client) -> tuple[str, ...]:
     try:
         # Not scheduler_info: it reads its answer from a cache that the client's own periodic question overwrites.
         found = present(client)
-    except (OSError, TimeoutError) as error:
+    except OSError as error:
         raise ClusterError(f"the cluster of {client} does not answer: {error}") from error
     if not found:
         raise ClusterError("the cluster has no workers: start some, or call client.wait_for_workers(n) first")
@@ -230,7 +230,7 @@ def ask_all(client: Client, question: Callable[[], Any], workers: Sequence[str])
     """The answer of each worker, by address. WorkerLostError: one left; ClusterError: one cannot answer."""
     try:
         heard = ask_each(client, question, workers, TIMEOUT)
-    except (OSError, TimeoutError) as error:
+    except OSError as error:
         raise ClusterError(f"the cluster of {client} does not answer: {error}") from error
     except Exception as error:  # whatever a worker without this package makes of the call
         raise ClusterError(

@@ -122,7 +122,7 @@ def _connected(address: str) -> Client:
     try:
         with _silent(*OF_A_CLIENT):
             return Client(written, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, TimeoutError) as error:
+    except OSError as error:
         raise ClusterError(
             f"no scheduler answers at {address} within {CONNECT_SECONDS} s: check the address and that "
             f"`dask scheduler` runs there ({type(error).__name__})"

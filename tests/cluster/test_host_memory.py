@@ -127,7 +127,7 @@ def test_a_command_refuses_before_it_makes_anything(command: str) -> None:
 
 
 def test_nobody_is_asked_for_the_sake_of_a_small_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_memory, "supplies_of", lambda *_: pytest.fail("somebody was asked"))
+    monkeypatch.setattr(host_memory, "supplies_of", lambda *_: pytest.fail("a worker was asked"))
     row = scipy.sparse.diags([[-1.0] * 99, [2.0] * 100, [-1.0] * 99], [-1, 0, 1])
     for system in (problems.hpcg((8, 8, 8)), dsolver.matrix(row).planned(1)):
         check_memory(SolveSpec.plan(system, system.chunks or (1, 1, 1), m=Jacobi()), connect(device="cpu"))

@@ -229,7 +229,7 @@ def test_a_job_whose_worker_dies_goes_on_from_its_saves_beside_another_one(folde
 
 
 def running(pid: int) -> bool:
-    """Whether a process has not ended; the system may keep the record of one that nobody has waited for."""
+    """Whether a process has not ended; the system may keep the record of one that no parent has waited for."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -265,7 +265,7 @@ def test_files_that_travel_with_a_command(folder: Path) -> None:
 
 
 def heard(address: str, ca: str, certificate: str, key: str) -> bytes:
-    """The scheduler's first words to whoever calls with a certificate, or without one ("")."""
+    """The scheduler's first words to a caller with a certificate, or without one ("")."""
     host, port = address.removeprefix("tls://").split(":")
     context = ssl.create_default_context(cafile=ca)
     context.check_hostname = False

@@ -42,7 +42,7 @@ def test_a_plan_for_workers_that_are_not_there(monkeypatch: pytest.MonkeyPatch) 
     assert 14 << 30 < found.bytes < 20 << 30
     assert found.seconds is not None
     assert repr(found).startswith("8 GPUs, ")
-    assert estimate(problem, workers=8, device="cuda").seconds is None, "nobody knows how fast they are"
+    assert estimate(problem, workers=8, device="cuda").seconds is None, "their speed is not known"
 
 
 def test_a_plan_for_many_workers_looks_at_each_kind_of_chunk_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +220,7 @@ def test_an_update_that_no_gpu_holds_leaves_the_old_system(monkeypatch: pytest.M
         solver.update(kappa=np.full(grid, 2.0))
         assert not there
         assert of_spec(solver._session.spec, solver._session.runtime).bytes > few.total
-        for kappa in (1.0, 3.0):  # nobody looks for what is there
+        for kappa in (1.0, 3.0):  # what is there is not looked at
             solver.update(kappa=kappa)
         np.testing.assert_allclose(3.0 * solver.solve(np.ones(grid)).x, expected.x, rtol=1e-6)
 

@@ -1,4 +1,4 @@
-"""Who was stopped itself finds nobody silent."""
+"""Silence of workers, as a process counts it that was stopped itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_time_of_a_stop_does_not_count(clock: Clock) -> None:
     assert read == [0.0, 2.0, 5.0, 6.0]
 
 
-def test_workers_are_silent_only_while_somebody_listens(clock: Clock) -> None:
+def test_workers_are_silent_only_while_the_client_listens(clock: Clock) -> None:
     async def looks() -> None:
         answer = asyncio.Event()
 

@@ -26,7 +26,7 @@ class Watching(EagerEngine):
     def __init__(self, spec: SolveSpec) -> None:
         super().__init__(spec.partition, load("numpy"))
         self.clock, self.looked = count(), [0]
-        self.made: dict[int, tuple[int, Any]] = {}  # by identity, with what it is: nobody else gets its identity then
+        self.made: dict[int, tuple[int, Any]] = {}  # by identity, with what it is: nothing else gets its identity then
         self.sent: dict[int, tuple[int, Any]] = {}
 
     def field(self, layout: PerChunk) -> Any:

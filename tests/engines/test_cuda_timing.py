@@ -114,7 +114,7 @@ class TwoStreams(PackedTransport):
         raise NotImplementedError
 
     def check(self) -> None:
-        """Nobody fails."""
+        """No rank fails."""
 
     def abort(self, reason: str) -> None:
         raise NotImplementedError

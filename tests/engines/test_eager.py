@@ -1,4 +1,4 @@
-"""What is run behind an exchange: as soon as the halo has come where that can be, else when somebody needs it."""
+"""Work behind an exchange: run as soon as the halo has come where that can be, else when a result is needed."""
 
 from __future__ import annotations
 

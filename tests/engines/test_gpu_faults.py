@@ -66,7 +66,7 @@ def pooled() -> int:
 
 
 def used() -> int:
-    """Bytes of CuPy's pool that somebody uses, once what nobody can reach is collected."""
+    """Bytes of CuPy's pool in use, once unreachable arrays are collected."""
     import cupy
 
     gc.collect()
@@ -126,7 +126,7 @@ def test_memory_that_runs_out_during_set_up_is_one_error(client: Any, engine: st
 
 
 def test_memory_that_runs_out_during_a_solve_is_one_error(client: Any) -> None:
-    """The prediction was right, and then somebody else took what was left."""
+    """A right prediction, and another process that takes what was left."""
     when: list[float] = []
     await_release(client)
 

@@ -67,7 +67,7 @@ def test_what_is_written_at_told_places_is_the_halo(chunks: tuple[int, int, int]
     for rank, received in enumerate(layouts):
         assert written[rank].max(initial=0) <= 1
         assert all(memory[rank][received.flag(peer) // WORD] == -1.0 for peer in received.flags)
-        # Whoever is sent to is heard of: that is what makes two slots enough.
+        # A rank hears of each one that it sends to: so two slots are enough.
         assert all(segments.receives or peer in received.flags for peer, segments in peers[rank].items())
         for number, plan in mine[rank].items():
             words = memory[rank][received.offset(number, 0) // WORD :][: plan.size]

@@ -70,7 +70,7 @@ class Fickle:
         start(self._solve)
 
     def spin(self, steps: int = 10**9) -> None:
-        """Iterate for as long as nobody says stop."""
+        """Iterate until told to stop."""
         self._engine.repeat(self.step, steps, ())
 
     def step(self) -> None:

@@ -363,7 +363,7 @@ def test_a_guess_of_full_multigrid_is_better_than_a_cycle_and_saves_iterations(c
         several = solver.solve([b, 2.0 * b], x0="fmg")
         assert solver.solve(b).residuals == without.residuals  # the preconditioner is what it was
 
-    # Conjugate gradients scale a cycle so that its error is smallest, which a guess has nobody to do for it.
+    # Conjugate gradients scale a cycle so that its error is smallest, and no method scales a guess.
     assert kind == "variable" or np.linalg.norm(guess.x - exact) < np.linalg.norm(cycle.x - exact)
     assert several.converged
     assert several[0].iterations < without.iterations

@@ -664,7 +664,7 @@ def test_a_wall_cuts_the_grid_in_two(chunks: Triple) -> None:
     """Each side is what a grid of its size with no flux through the wall would be."""
     rng = np.random.default_rng(8)
     k, f = rng.uniform(1.0, 3.0, (9, 6, 5)), rng.standard_normal((9, 6, 5))
-    k[5] = f[5] = np.nan  # nobody looks at it
+    k[5] = f[5] = np.nan  # not looked at
     x = solve(diffusion((9, 6, 5), k, mask=wall((9, 6, 5), 5), chunks=chunks), f)
     assert not x[5].any()
     for part, face in ((slice(0, 5), "x+"), (slice(6, 9), "x-")):

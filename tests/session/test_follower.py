@@ -85,7 +85,7 @@ class Script:
         return [[self._next(self.samples)] for _ in range(steps)]
 
     def freeze(self) -> None:
-        raise NotImplementedError("a single column has nobody to wait for")
+        raise NotImplementedError("a single column waits for no other")
 
     def balance(self) -> None:
         self.calls.append(("balance",))
@@ -541,7 +541,7 @@ def test_a_long_solve_takes_the_true_residual_before_it_drifts() -> None:
     assert bound / replaced > 2.0**-26.5
     assert bound / (replaced / job.rate**DRIFT_INTERVAL) < 2.0**-26.5
     assert final <= 1e-13
-    assert count % DRIFT_INTERVAL == 0, "nobody's speed decides"
+    assert count % DRIFT_INTERVAL == 0, "no speed decides"
     assert [method for method, *_ in job.calls].count("start") == 1, "the search directions are kept"
 
 

@@ -112,7 +112,7 @@ breakable = partial(cluster, processes=True, dashboard=True, quiet=True)
 
 @contextmanager
 def workers_without_nanny(count: int) -> Iterator[tuple[Client, list[BaseProcess]]]:
-    """A client of workers, each a process, that nobody replaces, and these processes."""
+    """A client of workers, each a process without a nanny, and these processes."""
     with ExitStack() as stack:
         made = stack.enter_context(LocalCluster(n_workers=0, protocol="tcp://", dashboard_address=":0"))
         command = ["distributed.cli.dask_worker", made.scheduler_address, "--no-nanny", "--nthreads", "1"]

@@ -127,7 +127,7 @@ class _Record:
 def _watch(process: subprocess.Popen[bytes], folder: JobFolder, record: _Record) -> None:
     sent = -1
     while process.poll() is None:
-        with suppress(OSError, TimeoutError):  # a scheduler that is slow to answer ends no job
+        with suppress(OSError):  # a scheduler that is slow to answer ends no job
             if record.cancelled:
                 return
             if (size := os.fstat(folder.log.fileno()).st_size) != sent:

@@ -212,7 +212,7 @@ async def _watch(lease: str, worker: Worker) -> None:
                 kwargs=dumps_function({}),
                 wait=True,
             )
-        except (OSError, TimeoutError, RuntimeError):  # as in `_why_end`
+        except (OSError, RuntimeError):  # as in `_why_end`
             continue
         found = told["status"] == "OK" and told["result"]
 
@@ -238,7 +238,7 @@ async def _why_end(spec: RankSpec, worker: Worker) -> str | None:
         return f"worker {worker.address} was closed"
     try:
         holders = await worker.scheduler.who_has(keys=[spec.lease])
-    except (OSError, TimeoutError):
+    except OSError:
         return None  # the worker itself decides how long it lives without a scheduler
     except RuntimeError as error:  # of a worker that closes its connections meanwhile, which must not end the looking
         return f"worker {worker.address} asks no rank any more: {error}"

@@ -140,7 +140,7 @@ def _join(start: Any, columns: Any, values: Any, before: Any, aggregate: Any, tu
 def _count(
     first: Any, last: Any, start: Any, columns: Any, aggregate: Any, begin: Any, order: Any, out_start: Any
 ) -> None:
-    """How many others each aggregate is coupled to, behind its place."""
+    """Numbers of others that each aggregate is coupled to, behind its place."""
     seen = np.full(len(begin) - 1, NOWHERE, dtype=np.int32)
     for number in range(first, last):
         found = 0

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 POISON: Final = np.uint64(0x7FF75A5AFFF75A5A)
-"""Content of memory that nobody has written: NaN as float64 and float32, a far-off integer."""
+"""Content of memory that was never written: NaN as float64 and float32, a far-off integer."""
 MARGIN: Final = 512  # bytes, on both sides of an array; arrays begin at multiples of it
 REFUSED: Final = frozenset({"where", "initial", "like"})
 """Keyword arguments of NumPy's functions that CuPy's do not have."""

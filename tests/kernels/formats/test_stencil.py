@@ -397,7 +397,7 @@ def test_an_entry_of_its_own_is_no_constant_stencil() -> None:
         weights[offsets.index((0, 0, 0)), 17] *= 1.0 + 1e-12
 
     def outside(weights: F64, offsets: Any) -> None:
-        weights[offsets.index((1, 0, 0)), 7] = 5.0  # leaves the domain: nobody reads it
+        weights[offsets.index((1, 0, 0)), 7] = 5.0  # leaves the domain: no row reads it
 
     assert found_in(case, inside) is None
     assert found_in(case, center) is None

@@ -143,7 +143,7 @@ def test_what_rows_have_in_common(backend: Backend, shape: tuple[int, int, int])
         assert expected is not None
         assert alike(backend, rows) == expected
         unread = rows.weights.copy()
-        unread[STAR.index((0, 0, -1)), 0] = 7.0  # leads out of the box, where nobody is
+        unread[STAR.index((0, 0, -1)), 0] = 7.0  # leads out of the box, where no row is
         assert alike(backend, replace(rows, weights=unread)) == expected
 
 
