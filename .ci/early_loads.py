@@ -1,6 +1,6 @@
 """Finds loads that the assembler has moved in front of a kernel's wait for the launch before it.
 
-A load of constant memory (ld.global.nc) may be moved across `griddepcontrol.wait`, for it promises that no thread writes
+A load of constant memory (ld.global.nc) may move across `griddepcontrol.wait`, for it promises no writes to
 what it reads. So a kernel that reads a vector in this way right behind its wait may get what was there before. There is
 no disassembler among the wheels; what is looked for in the machine code are the two instructions alone.
 """
