@@ -18,7 +18,7 @@ from dsolver.problems.problem import no_matrix
 from dsolver.session.arguments import client_of, on_gpu_here, prepared, problem_of
 from dsolver.session.options import Options, Setup
 from dsolver.session.session import Session
-from dsolver.session.signatures import spelled_out
+from dsolver.session.signatures import refusing, spelled_out
 from dsolver.session.solving.solves import solved
 from dsolver.session.user_arrays import RightHandSides
 from dsolver.session.vectors import iterate
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 BREAKDOWNS: Final = {Status.INDEFINITE: -1, Status.DIVERGED: -2, Status.NOT_FINITE: -3, Status.BREAKDOWN: -4}
 """Values of info where a method broke down."""
 SCIPYS_RESTART: Final = 20
+GOING_ON: Final = {
+    "checkpoint": "save x of a solve that maxiter= has ended, as numpy.save does, and give it as x0= to go on",
+    "resume": "give x of a solve that maxiter= has ended as x0=",
+}
+"""What methods for least squares have in place of arguments of `dsolver.solve`."""
 CALLBACKS: Final = ("x", "pr_norm", "legacy")
 """Arguments of GMRES that say what its callback gets."""
 
@@ -226,6 +231,7 @@ def fgmres(
     return _solved("fgmres", A, b, x0, Linalg(**arguments), SCIPYS_RESTART if restart is None else restart)
 
 
+@refusing(**GOING_ON)
 @spelled_out(LeastSquaresOptions)
 def lsmr(
     A: Any,
@@ -263,6 +269,7 @@ def lsmr(
     return cast(LeastSquaresSolution, found)  # no type of an array tells whether it is several
 
 
+@refusing(**GOING_ON)
 @spelled_out(LeastSquaresOptions)
 def cgls(
     A: Any,

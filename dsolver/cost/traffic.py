@@ -22,6 +22,7 @@ from dsolver.distributed.forecast import F64
 from dsolver.errors import DsolverError
 from dsolver.grid.box import three
 from dsolver.grid.cut import owners_of
+from dsolver.grid.partition import Partition
 from dsolver.kernels import usable_cpus
 from dsolver.monitor.events import has_subscribers
 from dsolver.program.spec import SolveSpec
@@ -67,24 +68,24 @@ def description(runtime: Runtime, spec: SolveSpec, moved: Callable[[SolveSpec], 
     The copy bandwidth is measured where it is not known, so no device should work meanwhile. Without listeners
     it is not, nor are bytes counted.
     """
-    partition = spec.partition
-    owners = owners_of(partition, runtime.workers, spec.problem.places) or ("",) * len(partition)
-    ranks = list(dict.fromkeys(owners))
-    workers = [worker for worker in ranks if worker]
-    counted, copies = None, None
+    about = place(runtime, spec.partition, spec.problem.places)
     if runtime.client is not None or has_subscribers():
-        counted = moved(spec)
-        copies = _bandwidth(runtime, workers)
+        about |= {"iteration_bytes": moved(spec), "copy_bandwidth": _bandwidth(runtime, about["workers"])}
+    return about
+
+
+def place(runtime: Runtime, partition: Partition, places: Sequence[str] = ()) -> dict[str, Any]:
+    """The part of `description` that says where chunks are; places: as of `owners_of`."""
+    owners = owners_of(partition, runtime.workers, places) or ("",) * len(partition)
+    ranks = list(dict.fromkeys(owners))
     return {
         "grid": partition.grid,
         "chunks": partition.counts,
         "engine": runtime.engine,
         "device": runtime.device,
         "kernels": runtime.kernels,
-        "workers": workers,
+        "workers": [worker for worker in ranks if worker],
         "owners": [ranks.index(owner) for owner in owners],
-        "iteration_bytes": counted,
-        "copy_bandwidth": copies,
     }
 
 

@@ -28,6 +28,7 @@ from dsolver.session.facts import chosen
 from dsolver.session.notes import notes_of
 from dsolver.session.options import PrecondDtype, Setup
 from dsolver.session.session import Session
+from dsolver.session.signatures import refusing
 from dsolver.session.user_arrays.several import columns, stacked
 from dsolver.status import Status
 
@@ -42,6 +43,10 @@ PROBED: Final = 10
 """Iterations in which negative values show, if there are any of the magnitude of the highest ones."""
 
 
+@refusing(
+    checkpoint="save vectors of a search that maxiter= has ended, as numpy.save does, and give them as v0= to go on",
+    resume="give the vectors of a search that maxiter= has ended as v0=",
+)
 def eigsh(
     A: Any,
     k: int = 6,

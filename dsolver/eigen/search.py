@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.krylov.blocks.block import WIDTH
+from dsolver.monitor.watch import Watch
 from dsolver.program.eigen import EigenProgram, EigenTerms, Found
 from dsolver.session.session import Session
 from dsolver.session.solving.batching import SPARE, bytes_of
@@ -73,11 +75,15 @@ def search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any, 
     `mass`: the diagonal of B, like a right-hand side; None where B is none, or a matrix beside A. `like`: an array of
     the kind that vectors are wanted in.
     """
-    with session.in_use():
-        return session.with_recovery(lambda: _search(session, wanted, guesses, mass, like))
+    with session.in_use(), Watch(session.runtime.client, None, session.feed.begin()) as watch:
+        end = session.with_recovery(lambda: _search(session, wanted, guesses, mass, like, watch))
+        watch.end(str(end.status), end.iterations, float(max(end.residuals)))
+        return end
 
 
-def _search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any, like: Any) -> SpectrumEnd:
+def _search(
+    session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any, like: Any, watch: Watch
+) -> SpectrumEnd:
     program = program_of(session)
     partition, client = session.partition, session.runtime.client
     kind = container_of("v0", like, partition, client, session.given)
@@ -103,13 +109,25 @@ def _search(session: Session, wanted: Wanted, guesses: Sequence[Any], mass: Any,
     found = program.call(EigenProgram.search, terms)
     steps = 1
     while found.status is None:
-        began = time.perf_counter()
-        found = program.call(EigenProgram.advance, steps)
+        began, before, measured = time.perf_counter(), found.iterations, watch.measures
+        found = program.call(EigenProgram.advance, 1 if measured else steps, measured)
+        if found.iterations > before:
+            _tell(watch, found, count, wanted.maxiter)
+        if measured:  # which takes longer than others
+            watch.record(program.spans(), found.iterations)
+            continue
         pace = (time.perf_counter() - began) / steps
         steps = max(1, min(MOST_STEPS, int(CALL_SECONDS / max(pace, 1e-6))))
     end = _end(session, found, known, count, kind)
     program.call(EigenProgram.end)
     return end
+
+
+def _tell(watch: Watch, found: Found, count: int, most: int) -> None:
+    """Tell those who watch of the residual that is farthest from what it should become."""
+    pairs = zip(found.residuals[:count], found.limits[:count], strict=True)
+    residual, limit = max(pairs, key=lambda pair: pair[0] / max(pair[1], sys.float_info.min), default=(0.0, 0.0))
+    watch.advance(found.iterations, residual, limit, most, "LOBPCG")
 
 
 def _end(session: Session, found: Found, known: int, count: int, kind: Container) -> SpectrumEnd:

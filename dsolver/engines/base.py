@@ -328,6 +328,10 @@ class Engine(ABC):
         """Run a step as `repeat` does, once, and wait for nothing."""
         step()
 
+    def measured(self, step: Callable[[], None]) -> None:
+        """Run a step of any operations, which need not be the same each time, and measure it; see `spans`."""
+        step()
+
     def forget(self) -> None:  # noqa: B027  # most engines record nothing
         """Drop the recordings of repeated steps, and the objects that they keep alive."""
 

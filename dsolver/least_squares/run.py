@@ -12,6 +12,7 @@ from dsolver.cluster.crew import ATTEMPTS
 from dsolver.cluster.gpu_claims import claim, release
 from dsolver.cluster.losses import on_workers_left
 from dsolver.cluster.runtime import Runtime
+from dsolver.cost.traffic import place
 from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running_program import RunningProgram
@@ -19,6 +20,8 @@ from dsolver.errors import ClusterError, InputError
 from dsolver.least_squares.matrix import CutRectangular
 from dsolver.least_squares.program import Ends, LeastSquares, LeastSquaresSpec, Norms, Piece
 from dsolver.lifting import OutOfRangeError, exponent_for, lowered, times
+from dsolver.monitor.events import SolveEvents
+from dsolver.monitor.watch import Watch, open_page
 from dsolver.session.user_arrays import alike, vector_of
 from dsolver.solution import LeastSquaresSolution
 from dsolver.status import Status
@@ -117,6 +120,7 @@ class LeastSquaresRun:
 
     def solutions(self) -> list[LeastSquaresSolution]:
         """The solutions, on the workers that are left where some are lost."""
+        open_page(self._runtime.client)
         for attempt in range(ATTEMPTS + 1):
             if self._runtime.client is not None:
                 claim(self, self._runtime)
@@ -142,22 +146,36 @@ class LeastSquaresRun:
             while (number := len(self._found)) < len(self._columns):
                 given, of_b = self._columns[number], 0
                 try:
-                    found = self._solved(program, given, setup)
+                    found = self._watched(program, given, setup)
                 except OutOfRangeError as error:
                     of_b = error.exponent
                     given = self._column(number, of_b)
-                    found = self._solved(program, given, setup)
+                    found = self._watched(program, given, setup)
                 self._found.append(_in_units(found, self._of_a, of_b, here=given.x.here))
                 self._began, setup = time.perf_counter(), 0.0
             return self._found
 
-    def _solved(self, program: RunningProgram[LeastSquares], given: _Column, setup: float) -> LeastSquaresSolution:
+    def _watched(self, program: RunningProgram[LeastSquares], given: _Column, setup: float) -> LeastSquaresSolution:
+        """The solution for one right-hand side, of which those who watch are told."""
+        client, cut = self._runtime.client, self._cut
+        events, rows = SolveEvents(client), cut.row_partition.grid[0]
+        about = place(self._runtime, cut.column_partition)
+        events.start(what="least squares", problem=f"{rows} equations", **about)
+        with Watch(client, None, events) as watch:
+            found = self._solved(program, given, setup, watch)
+            watch.end(str(found.status), found.iterations, found.true_residual)
+        events.flush()
+        return found
+
+    def _solved(
+        self, program: RunningProgram[LeastSquares], given: _Column, setup: float, watch: Watch
+    ) -> LeastSquaresSolution:
         """The solution for one right-hand side."""
         if given.x0 is not None:
             program.load("x0", given.x0.blocks(), LeastSquares.set_x)
         b_norm, first = program.load("b", given.b.blocks(), LeastSquares.begin, self._ends, given.x0 is not None)
         self._check(given, b_norm, first)
-        norms, stop = self._followed(program, b_norm, first)
+        norms, stop = self._followed(program, b_norm, first, watch)
         notes: tuple[str, ...] = ()
         true = program.call(LeastSquares.true_norms)
         if not true[0] <= b_norm and not (self._spec.damp and given.x0 is not None):
@@ -206,7 +224,9 @@ class LeastSquaresRun:
         if b_norm and (exponent := exponent_for(b_norm)):
             raise OutOfRangeError(lost, exponent)
 
-    def _followed(self, program: RunningProgram[LeastSquares], b_norm: float, first: Norms) -> tuple[list[Norms], int]:
+    def _followed(
+        self, program: RunningProgram[LeastSquares], b_norm: float, first: Norms, watch: Watch
+    ) -> tuple[list[Norms], int]:
         """Norms of all iterations, and the reason of the end."""
         norms = [first]
         if b_norm == 0.0:
@@ -217,7 +237,10 @@ class LeastSquaresRun:
             return norms, 7
         stop: int | None = None
         while stop is None:
-            piece: Piece = program.call(LeastSquares.go_on, program.stride)
-            norms += piece.norms
-            stop = piece.stop
+            measured = watch.measures
+            piece: Piece = program.call(LeastSquares.go_on, 0.0 if measured else program.stride, measured)
+            norms, stop = [*norms, *piece.norms], piece.stop
+            watch.advance(len(norms) - 1, norms[-1].residual, None, self._ends.maxiter, self._spec.method.upper())
+            if measured:
+                watch.record(program.spans(), len(norms) - 1)
         return norms, stop

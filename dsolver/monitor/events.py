@@ -10,7 +10,7 @@ key                            in                 what
 `solve`                        all                the id, unique: several solves at once can be told apart
 `event`                        all                "start", "state", "spans" or "end"
 `time`                         all                seconds since 1970, by the clock of the process that solves
-`what`                         start              "solve" or "hpcg"
+`what`                         start              "solve", "eigenvalues", "least squares" or "hpcg"
 `grid`, `chunks`               start              points and chunks along x, y, z
 `problem`                      start              the stencil in words, such as "27-point"
 `engine`, `device`, `kernels`  start              as in `dsolver.cluster.runtime.Runtime`
@@ -21,7 +21,8 @@ key                            in                 what
                                                   (`cost.traffic`), or null
 `copy_bandwidth`               start              bytes a second that copies on all devices at once read and write, or
                                                   null where not known
-`phase`                        state              what it does: "CG", or a phase of the benchmark
+`phase`                        state              what it does: "CG", "LOBPCG", "LSMR", "CGLS", or a phase of the
+                                                  benchmark
 `iteration`                    state, spans, end  iterations made so far; for spans, the one that was measured
 `residual`                     state, end         ‖b - A x‖ by the recursion, at the end the true one; of "hpcg" as a
                                                   part of the first

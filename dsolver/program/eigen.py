@@ -73,6 +73,7 @@ class Found:
 class EigenProgram(Solve):
     """Eigenvalues of the matrix that is set up."""
 
+    what = "eigenvalues"
     _terms: EigenTerms
 
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
@@ -126,12 +127,15 @@ class EigenProgram(Solve):
             self._status = Status.NOT_FINITE
         return self.found()
 
-    def advance(self, steps: int) -> Found:
-        """Make so many iterations, or fewer."""
-        for _ in range(steps):
+    def advance(self, steps: int, measured: bool = False) -> Found:
+        """Make so many iterations, or fewer; measured: whether the last one is to have spans."""
+        for left in reversed(range(steps)):
             if self._status is not None:
                 break
-            self._iterate()
+            if measured and not left:
+                self.engine.measured(self._iterate)
+            else:
+                self._iterate()
         return self.found()
 
     def found(self) -> Found:

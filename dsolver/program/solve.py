@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, cast, final
+from typing import ClassVar, Final, Literal, cast, final
 
 from dsolver.distributed.nullspace import Inconsistency
 from dsolver.engines.base import Engine, Field
@@ -43,6 +43,9 @@ class Started:
 
 class Solve(PreparedProgram):
     """A Krylov method on one matrix, set up once and started as often as wanted."""
+
+    what: ClassVar[str] = "solve"
+    """What it does, as of a `start` of `dsolver.monitor.events`."""
 
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
         self._loop: Loop | None = None

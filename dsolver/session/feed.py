@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 from weakref import ref
 
-from dsolver.cost.traffic import description, of_iteration
+from dsolver.cost.traffic import description, of_iteration, place
 from dsolver.monitor.events import SolveEvents
 from dsolver.monitor.watch import open_page
 from dsolver.program.spec import SolveSpec
@@ -14,10 +14,13 @@ from dsolver.session.running import RunningSystem
 
 @final
 class Feed:
-    """Events of the solves of a system, on its cluster and in this process; no solve waits for them."""
+    """Events of the solves of a system, on its cluster and in this process; no solve waits for them.
 
-    def __init__(self, system: RunningSystem) -> None:
-        self._system = system
+    what: as of a `start`; bytes of iterations are counted of a "solve" alone.
+    """
+
+    def __init__(self, system: RunningSystem, what: str) -> None:
+        self._system, self._what = system, what
         self._set_up: SolveEvents | None = None
         self._newest: SolveEvents | None = None
         self._counted: tuple[ref[SolveSpec], int] | None = None
@@ -50,8 +53,11 @@ class Feed:
     def _started(self) -> SolveEvents:
         runtime, spec = self._system.runtime, self._system.plan.spec
         events = SolveEvents(runtime.client)
-        about = description(runtime, spec, self._iteration_bytes)
-        events.start(what="solve", problem=spec.problem.name, **about)
+        if self._what == "solve":
+            about = description(runtime, spec, self._iteration_bytes)
+        else:
+            about = place(runtime, spec.partition, spec.problem.places)
+        events.start(what=self._what, problem=spec.problem.name, **about)
         return events
 
     def _iteration_bytes(self, spec: SolveSpec) -> int:

@@ -73,7 +73,7 @@ class Session:
         elif kind := self.first.m.kernel_kind:
             kernels.compile_kind(runtime.kernels, kind)
         self.system = RunningSystem(program, runtime)
-        self.feed = Feed(self.system)
+        self.feed = Feed(self.system, program.what)
         self.solving: Container | None = None
         self._lock = threading.Lock()
         self._user: int | None = None

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import fields
 from difflib import get_close_matches
 from types import SimpleNamespace
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, TypeVar, cast, get_type_hints
 
-from dsolver.errors import SHORT, in_a_line
+from dsolver.errors import SHORT, InputError, in_a_line
 
 T = TypeVar("T")
 DESCRIBED: Final = "Attributes:\n"
@@ -54,6 +54,25 @@ def spelled_out(*by: type) -> Callable[[T], T]:
         return whole
 
     return spell
+
+
+def refusing(**arguments: str) -> Callable[[T], T]:
+    """Refuse keyword arguments that other functions take, by an `InputError` that says what to do in their place."""
+
+    def decorate(called: T) -> T:
+        function: Any = called
+
+        @functools.wraps(function)
+        def checked(*args: Any, **given: Any) -> Any:
+            for name, instead in arguments.items():
+                if name in given:
+                    raise InputError(f"{function.__name__}() takes no {name}=: {instead}")
+            return function(*args, **given)
+
+        made: Any = checked
+        return cast(T, made)
+
+    return decorate
 
 
 def _checked(called: Any, name: str, by: tuple[type, ...]) -> Any:

@@ -263,9 +263,6 @@ def test_bad_input(change: dict[str, Any], message: str) -> None:
 def test_solve_tells_of_least_squares() -> None:
     with pytest.raises(InputError, match=r"A has shape \(4, 3\): .* use dsolver\.lsmr\(A, b\)"):
         dsolver.solve(sp.csr_array(np.ones((4, 3))), np.ones(4))
-    options: dict[str, Any] = {"checkpoint": "folder"}
-    with pytest.raises(TypeError, match="checkpoint"):
-        dsolver.lsmr(sp.csr_array(np.ones((4, 3))), np.ones(4), **options)
 
 
 @pytest.mark.gpu

@@ -337,7 +337,7 @@ class EagerEngine(Engine):
         for index in range(times):
             self.transport.check()
             if measured and index == times - 1:
-                self._timer_slot.spans = self._measured(step)
+                self.measured(step)
             else:
                 step()
             samples.append(self.read(*watch))
@@ -358,12 +358,11 @@ class EagerEngine(Engine):
         spans, self._timer_slot.spans = self._timer_slot.spans, []
         return spans
 
-    def _measured(self, step: Callable[[], None]) -> list[Span]:
-        """The spans of a step, which is run."""
+    def measured(self, step: Callable[[], None]) -> None:
         timer = HostTimer(self.backend.synchronize)
         with self._timed_by(timer):
             step()
-        return timer.spans
+        self._timer_slot.spans = timer.spans
 
     @property
     def timer(self) -> Timer:

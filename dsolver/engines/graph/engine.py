@@ -255,6 +255,11 @@ class GraphEngine(Engine):
                 self._spans = self._recorded(seen, range(before, next(self._graph.serials)))
         return samples
 
+    def measured(self, step: Callable[[], None]) -> None:
+        seen, before = self._graph.results.seen(), next(self._graph.serials)
+        step()
+        self._spans = self._recorded(seen, range(before, next(self._graph.serials)))
+
     def spans(self) -> list[Span]:
         spans, self._spans = self._spans, []
         return spans

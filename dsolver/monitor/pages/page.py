@@ -22,6 +22,8 @@ MILLISECONDS: Final = 500
 """Milliseconds between two updates of a page."""
 TOP_HEIGHT: Final = 260
 """Pixels of the figures above the lanes, at least."""
+RESIDUALS: Final = {"hpcg": "‖r‖ / ‖r₀‖", "eigenvalues": "‖Ax − λBx‖"}
+"""Label of the curve, where it is of no system Ax = b."""
 NEWEST: Final = ""
 """The choice of the newest solve that runs."""
 
@@ -76,7 +78,7 @@ class Page:
         ends = [0, max(solve.iterations, default=0)] if limit else []
         self.limit.data = {"iteration": ends, "residual": [limit for _ in ends]}
         self._residual.title.text = "Residual" + "; dashed: the tolerance" * bool(limit)
-        self._residual.yaxis.axis_label = "‖r‖ / ‖r₀‖" if solve.start.get("what") == "hpcg" else "‖r‖ = ‖b − Ax‖"
+        self._residual.yaxis.axis_label = RESIDUALS.get(solve.start.get("what", ""), "‖r‖ = ‖b − Ax‖")
         self._show_spans(solve)
 
     def _options(self) -> list[Any]:
