@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError, installing
-from dsolver.matrices.checked import on_host
-
-if TYPE_CHECKING:
-    from dsolver.matrices.problem import MatrixProblem
 
 
-def parts_of_rows(problem: MatrixProblem, parts: int) -> npt.NDArray[np.int64]:
-    """The part of each row, int64 (rows,), numbers from 0; nodes stay whole. InputError: pymetis is not installed."""
-    graph = _node_pattern(_graph(problem), problem.block) if problem.block > 1 else _graph(problem)
-    return np.repeat(_parts(graph, parts), problem.block)
+def parts_of_rows(rows: Any, parts: int, *, block: int, symmetric: bool) -> npt.NDArray[np.int64]:
+    """The part of each row of a CSR array of SciPy, int64 (rows,), numbers from 0; nodes of `block` rows stay whole.
 
-
-def _graph(problem: MatrixProblem) -> Any:
-    """A matrix with symmetric columns: an entry couples both its rows."""
-    rows = on_host(problem.matrix)
-    return (abs(rows) + abs(rows.T)).tocsr() if problem.asymmetry else rows
+    InputError: pymetis is not installed.
+    """
+    graph = rows if symmetric else (abs(rows) + abs(rows.T)).tocsr()  # an entry couples both its rows
+    graph = _node_pattern(graph, block) if block > 1 else graph
+    return np.repeat(_parts(graph, parts), block)
 
 
 def _node_pattern(rows: Any, size: int) -> Any:

@@ -44,7 +44,8 @@ BLOCKED: Final = ("blocks", MEASURE)
 
 def in_parts(problem: MatrixProblem, chunks: int) -> MatrixProblem:
     """The matrix with so many chunks of rows that METIS puts together; nodes stay whole."""
-    return grouped(problem, parts_of_rows(problem, chunks))
+    rows, symmetric = on_host(problem.matrix), not problem.asymmetry
+    return grouped(problem, parts_of_rows(rows, chunks, block=problem.block, symmetric=symmetric))
 
 
 def grouped(problem: MatrixProblem, parts: Any) -> MatrixProblem:

@@ -33,14 +33,7 @@ def product(a: Csr, b: Csr, columns: int, team: Team, *, ascending: bool = True)
 
     `ascending`: whether columns ascend in each row; to sort them takes as long as all else.
     """
-
-    def most(first: int, last: int) -> Any:
-        return _most(first, last, a, b)
-
-    def write(first: int, last: int, *room: Any) -> Any:
-        return _product(first, last, a, b, columns, ascending, EVERY, *room)
-
-    return written(team, a.size, most, write)
+    return _entries(a, b, columns, team, ascending, EVERY)
 
 
 def upper_product(a: Csr, b: Csr, columns: int, below: int, team: Team) -> Csr:
@@ -48,12 +41,17 @@ def upper_product(a: Csr, b: Csr, columns: int, below: int, team: Team) -> Csr:
 
     They are in the order in which they are found; all else is as of `product`.
     """
+    return _entries(a, b, columns, team, False, below)
+
+
+def _entries(a: Csr, b: Csr, columns: int, team: Team, *kind: int) -> Csr:
+    """A B; kind: whether columns ascend, and the number of columns before those of the rows, or `EVERY`."""
 
     def most(first: int, last: int) -> Any:
         return _most(first, last, a, b)
 
     def write(first: int, last: int, *room: Any) -> Any:
-        return _product(first, last, a, b, columns, False, below, *room)
+        return _product(first, last, a, b, columns, *kind, *room)
 
     return written(team, a.size, most, write)
 

@@ -4,10 +4,15 @@
 #include "slices.cuh"
 #include "sparse/finish.cuh"
 #include "sparse/columns.cuh"
+#include "csr/kinds.cuh"
+
+#define VECTORS COLUMNS
+#define OF_VECTORS ALL_COLUMNS
 
 constexpr int THREADS = 256;
 constexpr int FLIGHT = WIDTH > 4 ? 2 : 4;   // entries that a lane requests at a time, each with WIDTH items
 
+<<<<<<< HEAD
 #define CSR const long long* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values
 
 #define EACH_PART _Pragma("unroll") for (int p = 0; p < PARTS; ++p)
@@ -44,6 +49,10 @@ __device__ __forceinline__ void add_row(
 }
 
 // Rows with T threads each. WITH_DOT: x . y of each column and block in `partials` (WIDTH, blocks).
+=======
+// Rows with T threads each, their parts added in a fixed tree. WITH_DOT: x . y of each column and block in `partials` (WIDTH,
+// blocks).
+>>>>>>> 4b93af2c (Kernels of rows have their list of kinds once; products of a triangle and of all columns one way; parts of a graph are of rows, not of a problem)
 template <int T, int KIND, bool WITH_DOT>
 __device__ __forceinline__ void multiply(CSR, const Finishes finish, double* partials, int rows) {
     next_may_start();
@@ -71,6 +80,7 @@ __device__ __forceinline__ void multiply(CSR, const Finishes finish, double* par
     }
 }
 
+<<<<<<< HEAD
 // Of a complex matrix, whose imaginary parts lie in the places of the real ones: 20 bytes an entry, of floats 12.
 template <int T, int KIND>
 __device__ __forceinline__ void multiply_complex(CSR, const real* imaginary, const ComplexFinishes finish, int rows) {
@@ -120,6 +130,8 @@ __device__ __forceinline__ void multiply_complex(CSR, const real* imaginary, con
     COMPLEX(T, complex_sweep, SWEEP)                                                                                  \
     COMPLEX(T, complex_first, FIRST)
 
+=======
+>>>>>>> 4b93af2c (Kernels of rows have their list of kinds once; products of a triangle and of all columns one way; parts of a graph are of rows, not of a problem)
 THREADS_OF_ROW(4)
 THREADS_OF_ROW(8)
 THREADS_OF_ROW(16)

@@ -4,10 +4,12 @@
 #include "sums.cuh"
 #include "range.cuh"
 #include "sparse/finish.cuh"
+#include "csr/kinds.cuh"
+
+#define VECTORS FINISH
+#define OF_VECTORS FINISHED
 
 constexpr int THREADS = 256;
-
-#define CSR const long long* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values
 
 // The sum of row `row` over the entries of this lane of T. All of a round's columns are requested before the first is used,
 // and then all of its x: a row costs two latencies of memory for each round, and most rows have one round. Five of a lane in
@@ -50,25 +52,6 @@ __device__ __forceinline__ void multiply(CSR, const Finish finish, double* parti
         if (threadIdx.x == 0) partials[blockIdx.x] = total;
     }
 }
-
-#define FINISHED_BY(T, NAME, KIND)                                                                                    \
-    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T(CSR, FINISH, int rows) {                         \
-        multiply<T, KIND, false>(start, columns, values, FINISHED, nullptr, rows);                                    \
-    }
-
-#define WITH_DOT(T, NAME, KIND)                                                                                       \
-    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T(CSR, FINISH, double* partials, int rows) {       \
-        multiply<T, KIND, true>(start, columns, values, FINISHED, partials, rows);                                    \
-    }
-
-#define THREADS_OF_ROW(T)                                                                                             \
-    FINISHED_BY(T, spmv, PRODUCT)                                                                                     \
-    FINISHED_BY(T, sum, SUM)                                                                                          \
-    FINISHED_BY(T, residual, RESIDUAL)                                                                                \
-    FINISHED_BY(T, sweep, SWEEP)                                                                                      \
-    FINISHED_BY(T, first, FIRST)                                                                                      \
-    WITH_DOT(T, spmv_dot, PRODUCT)                                                                                    \
-    WITH_DOT(T, sweep_dot, SWEEP)
 
 THREADS_OF_ROW(1)
 THREADS_OF_ROW(2)

@@ -1,0 +1,26 @@
+// Kernels of every kind for compressed rows, by the `multiply` of a file, for its VECTORS, which are OF_VECTORS as an argument.
+#ifndef DSOLVER_CSR_KINDS_CUH
+#define DSOLVER_CSR_KINDS_CUH
+
+#define CSR const long long* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values
+
+#define FINISHED_BY(T, NAME, KIND)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T(CSR, VECTORS, int rows) {                        \
+        multiply<T, KIND, false>(start, columns, values, OF_VECTORS, nullptr, rows);                                  \
+    }
+
+#define WITH_DOT(T, NAME, KIND)                                                                                       \
+    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T(CSR, VECTORS, double* partials, int rows) {      \
+        multiply<T, KIND, true>(start, columns, values, OF_VECTORS, partials, rows);                                  \
+    }
+
+#define THREADS_OF_ROW(T)                                                                                             \
+    FINISHED_BY(T, spmv, PRODUCT)                                                                                     \
+    FINISHED_BY(T, sum, SUM)                                                                                          \
+    FINISHED_BY(T, residual, RESIDUAL)                                                                                \
+    FINISHED_BY(T, sweep, SWEEP)                                                                                      \
+    FINISHED_BY(T, first, FIRST)                                                                                      \
+    WITH_DOT(T, spmv_dot, PRODUCT)                                                                                    \
+    WITH_DOT(T, sweep_dot, SWEEP)
+
+#endif
