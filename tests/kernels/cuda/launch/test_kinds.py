@@ -14,7 +14,7 @@ from dsolver.kernels.cuda.launch.compiling import kinds
 from dsolver.kernels.cuda.launch.compiling.kinds import Program
 from dsolver.problems import Dirichlet, diffusion
 
-N: Final = 14
+N: Final = 10
 RANDOM: Final = np.random.default_rng(0)
 
 

@@ -156,17 +156,14 @@ def test_sums_of_wide_rows_begin_at_eight_bytes() -> None:
         assert bits + 8 * room.sums == room.shared
 
 
-@pytest.mark.parametrize("ascending", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_some_rows_of_large_products_are_counted_first(
-    cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str, ascending: bool
-) -> None:
+def test_some_rows_of_large_products_are_counted_first(cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     from dsolver.kernels.cuda.sparse.products import expected_columns
     from dsolver.kernels.cuda.sparse.products import product as gpu
 
     monkeypatch.setattr(expected_columns, "LARGE", 0)
     a, b, columns = CASES[case]
-    for terms in (gpu.MANY_TERMS, 200):
+    for terms, ascending in ((gpu.MANY_TERMS, False), (200, True)):
         monkeypatch.setattr(gpu, "MANY_TERMS", terms)
         found = gpu.product(on(cupy, a), on(cupy, b), columns, ascending=ascending)
         same(found, hosts.product(a, b, columns, TEAM, ascending=ascending))
