@@ -24,8 +24,10 @@ def records(device: str) -> dict[str, list[History]]:
     return recorded.read(device)
 
 
-@pytest.mark.parametrize("engine", ["resident", "reference"])
-@pytest.mark.parametrize("name", ON_CPU)
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [*((name, "resident") for name in ON_CPU), *((name, "reference") for name in ON_CPU if name.endswith("2x2x2"))],
+)
 def test_every_history_is_as_recorded(name: str, engine: str) -> None:
     assert difference(ON_CPU[name](engine=engine, device="cpu"), records("cpu")[name]) == ""
 

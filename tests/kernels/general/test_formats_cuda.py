@@ -1,12 +1,10 @@
-"""CUDA kernels for any sparse matrix: their texts run on the host, and on a GPU the formats themselves."""
+"""Formats of any sparse matrix on a GPU, against the text-book and SciPy."""
 
 from __future__ import annotations
 
-import ctypes
 import math
 import time
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,70 +13,15 @@ from scipy import sparse
 
 import dsolver
 from dsolver import kernels
-from dsolver.kernels.cuda.launch import loader
 from dsolver.kernels.formats.block_slices import NEAR, RUN, WIDE
 from dsolver.kernels.formats.choice import gpu_choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.operations import Between
 from dsolver.kernels.general.setup import OtherValues
 from dsolver.monitor import watch
-from tests.kernels.general.test_formats import LIMIT, NAMES, check, compressed, lattice, long_tail, matrices, same
+from tests.kernels.general.test_formats import NAMES, check, compressed, lattice, long_tail, matrices, same
 from tests.kernels.general.text import block_slices as numpy_slices
 from tests.kernels.general.text import chunks as numpy_chunks
-from tests.support.on_host import FIBERS, compiled, without_assembly
-
-CALLS = """
-#define fma std::fma
-#include <utility>
-struct int4 { int x, y, z, w; };
-static int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
-static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
-static int __reduce_min_sync(unsigned lanes, int value) { return -__reduce_max_sync(lanes, -value); }
-static void** arguments;
-template <typename... A, size_t... I> void unpack(void (*f)(A...), std::index_sequence<I...>) {
-    f(*static_cast<A*>(arguments[I])...);
-}
-template <typename... A> void apply(void (*f)(A...)) { unpack(f, std::make_index_sequence<sizeof...(A)>()); }
-#define HOST(NAME)                                                             \\
-    static void call_##NAME() { apply(NAME); }                                 \\
-    extern "C" void host_##NAME(int blocks, int threads, void** given) {       \\
-        arguments = given;                                                     \\
-        run(call_##NAME, blocks, threads);                                     \\
-    }
-"""
-KERNELS = {
-    "csr/rows.cu": ("spmv_1", "spmv_8", "spmv_32", "diagonal"),
-    "csr/chunks.cu": ("spmv", "spmv_close", "spmv_carry", "add_carries", "find_chunks", "fill_chunks"),
-    "block_slices/spmv.cu": ("spmv_1", "sum_1", "sum_1_short"),
-    "block_slices/spmv_blocks.cu": ("spmv_3",),
-    "block_slices/build.cu": ("measure_1", "fill_1", "fill_twice_1", "measure_3", "fill_3", "fill_full_3"),
-}
-
-
-class Host:
-    """Kernels of a source file as calls with NumPy arrays and numbers."""
-
-    def __init__(self, library: ctypes.CDLL) -> None:
-        self._library = library
-
-    def __call__(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
-        kept = [
-            ctypes.c_uint64(a.ctypes.data) if isinstance(a, np.ndarray) else ctypes.c_int64(0 if a is None else int(a))
-            for a in arguments
-        ]
-        places = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(argument) for argument in kept))
-        getattr(self._library, f"host_{name}")(blocks, threads, places)
-
-
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Host]:
-    made = {}
-    for file, names in KERNELS.items():
-        host = FIBERS + CALLS + without_assembly(loader.source(file)) + "".join(f"HOST({name})\n" for name in names)
-        options = ("-O1", "-ffp-contract=off")
-        made[file] = Host(compiled(tmp_path_factory.mktemp("host"), host, *options, sources=()))
-    return made
-
 
 LARGEST, HALF_WAY = float(np.finfo(np.float32).max), 2.0**128 - 2.0**103
 EDGES = (
@@ -88,103 +31,14 @@ EDGES = (
 )
 """Values at which rounding to float32 is decided: overflow, denormals, and ties to even."""
 
-SMALL = ("random", "lattice", "long tail", "columns far apart")
 
-
-def product_of(matrix: Any, call: Any) -> None:
-    """Product that call(x, y) writes, against SciPy's."""
-    x, y = np.random.default_rng(5).standard_normal(matrix.shape[1]), np.full(matrix.shape[0], np.nan)
-    call(x, y)
-    assert (abs(y - matrix @ x) <= LIMIT["float64"] * (abs(matrix) @ abs(x))).all()
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_products_of_rows(hosts: dict[str, Host], name: str) -> None:
-    rows, matrix = compressed(name, "float64")
-    for threads in (1, 8, 32):
-        blocks = -(-rows.size * threads // 256)
-        product_of(
-            matrix,
-            lambda x, y, t=threads, n=blocks: hosts["csr/rows.cu"](
-                f"spmv_{t}", n, 256, *rows, x, None, None, y, None, rows.size
-            ),
-        )
-
-
-def test_diagonal(hosts: dict[str, Host]) -> None:
-    rows, matrix = compressed("random", "float64")
-    found = np.full(rows.size + 5, np.nan)
-    hosts["csr/rows.cu"]("diagonal", -(-len(found) // 256), 256, *rows, found, rows.size, 2, len(found))
-    assert (found == [1.0, 1.0, *matrix.diagonal(), 1.0, 1.0, 1.0]).all()
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_chunks(hosts: dict[str, Host], name: str) -> None:
-    host = hosts["csr/chunks.cu"]
-    rows, matrix = compressed(name, "float64")
-    text = numpy_chunks.chunks(rows, matrix.shape[1])
-    table = np.zeros_like(text.chunks)
-    ends, near = np.zeros(rows.size, dtype=np.uint16), np.zeros(len(rows.columns), dtype=np.uint16)
-    found = np.zeros(3, dtype=np.uint32)
-    host("find_chunks", text.count // 256 + 1, 256, rows.start, rows.size, text.count, int(text.whole), table)
-    host("fill_chunks", text.count, 256, rows.start, rows.columns, table, ends, near, found)
-    assert (table == text.chunks).all()
-    assert (ends == text.ends).all()
-    assert (found > 0).tolist() == [text.near is not None, text.columns is not None, True]
-    assert found[2] == found[0] + found[1]  # none of these matrices has 524,288 columns
-    if text.columns is None:
-        assert (near == text.near).all()
-    parts = np.full(text.count, np.nan)
-
-    def call(x: Any, y: Any, product: str) -> None:
-        given = (table, ends, near, rows.columns, rows.values, x, None, None, y, None)
-        host(product, text.count, 256, *given, *(() if text.whole else (parts,)))
-        if not text.whole:
-            host("add_carries", text.count // 256 + 1, 256, table, rows.start, parts, y, rows.size, text.count)
-
-    for product in ("spmv", "spmv_close") if text.whole else ("spmv_carry",):
-        product_of(matrix, lambda x, y, p=product: call(x, y, p))
-
-
-@pytest.mark.parametrize(
-    ("name", "block"),
-    [("random", 1), ("lattice", 1), ("long runs", 1), ("lattice of blocks", 3), ("columns far apart", 3)],
-)
-def test_slices_of_blocks(hosts: dict[str, Host], name: str, block: int) -> None:
-    rows, matrix = compressed(name, "float64")
-    for window in (1, 64):
-        text = numpy_slices.made(rows, matrix.shape[1], block=block, window=window)
-        count, size, wide = len(text.slices), rows.size // block, matrix.shape[1] // block
-        sizes, found = np.zeros((count, 2), dtype=np.int32), np.zeros((count, 2), dtype=np.int32)
-        build, blocks = hosts["block_slices/build.cu"], -(-count // 4)
-        full = np.full(count, 2, dtype=np.uint8)
-        head = (rows.start, rows.columns, text.row, sizes, found, full, count, size, wide)
-        build(f"measure_{block}", blocks, 128, *head)
-        assert (found == text.slices[:, 2:].astype(np.int32)).all()
-        assert (np.cumsum(sizes, axis=0)[:-1] == text.slices[1:, :2]).all()
-        indices, values = np.zeros_like(text.indices), np.full_like(text.values, np.nan)
-        arrays = (rows.start, rows.columns, rows.values, text.row, text.slices, indices, values)
-        for fill in ("fill",) if block == 1 else ("fill", "fill_full"):
-            build(f"{fill}_{block}", blocks, 128, *arrays, count, size, full)
-        assert block == 1 or (full[text.slices[:, 2] > 3] == (name == "lattice of blocks")).all()
-        assert (indices == text.indices).all()
-        assert (values == text.values).all()
-        if block == 1:
-            twice, rounded = np.full_like(values, np.nan), np.full(values.shape, np.nan, dtype=np.float32)
-            indices[:] = 0
-            build("fill_twice_1", blocks, 128, *arrays[:-1], twice, count, size, 3.0 * rows.values, rounded)
-            assert (indices == text.indices).all()
-            assert (twice == values).all()
-            assert (rounded == (3.0 * values).astype(np.float32)).all()
-        first = (f"spmv_{block}", blocks, 128, text.slices, text.indices, text.values, text.row)
-        product_of(
-            matrix,
-            partial(multiply, hosts[f"block_slices/spmv{'' if block == 1 else '_blocks'}.cu"], first, (count, size)),
-        )
-
-
+@pytest.mark.gpu
 @pytest.mark.parametrize("rows", [1, 33, 500, 64 * 7])
-def test_pairs_of_short_slices_have_the_bits_of_single_ones(hosts: dict[str, Host], rows: int) -> None:
+def test_pairs_of_short_slices_have_the_bits_of_single_ones(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.block_slices import products as slices
+
     rng = np.random.default_rng(rows)
     columns = np.sort((np.arange(rows) // 8)[:, None] + rng.integers(0, 40, (rows, 4)), axis=1)
     columns[0, 0], columns[rows // 2, 3] = 0, 90_000  # columns of a slice that are far apart
@@ -193,17 +47,16 @@ def test_pairs_of_short_slices_have_the_bits_of_single_ones(hosts: dict[str, Hos
     wide = sparse.lil_array(matrix)
     wide[rows // 3, :9] = 1.0  # a slice with more entry columns
     for one in (matrix, sparse.csr_array(wide)):
-        text = numpy_slices.made(Csr(one.indptr.astype(np.int64), one.indices.astype(np.int32), one.data), 90_001)
-        head, count = (text.slices, text.indices, text.values, None), len(text.slices)
-        x, r, found = rng.standard_normal(90_001), rng.standard_normal(rows), np.full((2, rows), np.nan)
-        for name, warps, y in zip(("sum_1", "sum_1_short"), (4, 8), found, strict=True):
-            hosts["block_slices/spmv.cu"](name, -(-count // warps), 128, *head, x, r, None, y, None, count, rows)
+        there = Csr(*map(cupy.asarray, (one.indptr.astype(np.int64), one.indices.astype(np.int32), one.data)))
+        made = slices.made(there, 90_001, "float64", block=1, window=1)
+        x, r, found = rng.standard_normal(90_001), rng.standard_normal(rows), []
+        for short in (0, 10):
+            monkeypatch.setattr(slices, "SHORT", short)
+            y = cupy.empty(rows)
+            made.add(cupy.asarray(x), cupy.asarray(r), y)
+            found.append(y.get())
         assert (found[0] == found[1]).all()
         assert np.allclose(found[0], r + one @ x)
-
-
-def multiply(host: Host, head: tuple[Any, ...], tail: tuple[int, int], x: Any, y: Any) -> None:
-    host(*head, x, None, None, y, None, *tail)
 
 
 @pytest.mark.gpu
@@ -233,6 +86,9 @@ def test_formats_on_a_gpu(name: str, dtype: str) -> None:
             made.append(sliced)
     for one in made:
         check(OnHost(one), matrix)
+    if matrix.shape[0] == matrix.shape[1]:
+        found = made[0].diagonal(2, rows.size + 5).get()
+        assert (found == [1.0, 1.0, *matrix.diagonal(), 1.0, 1.0, 1.0]).all()
 
 
 @pytest.mark.gpu

@@ -45,7 +45,7 @@ extern "C" void launch(const char* name, int blocks, int wide, const long long* 
 )
 CASES = [
     Case(shape=(7, 5, 3), points=27, order="parity", neighbors=SOME_NEIGHBORS, per_row=True),
-    Case(shape=(16, 8, 4), points=27, order="parity", neighbors=AROUND),
+    Case(shape=(16, 4, 4), points=27, order="parity", neighbors=AROUND),
     Case(shape=(1, 9, 4), points=7, order="natural", neighbors=SOME_NEIGHBORS),
     Case(shape=(33, 5, 4), points=7, order="parity"),
 ]
