@@ -44,9 +44,11 @@ def test_pairs_of_short_slices_have_the_bits_of_single_ones(rows: int, monkeypat
     columns[0, 0], columns[rows // 2, 3] = 0, 90_000  # columns of a slice that are far apart
     matrix = sparse.csr_array((rng.standard_normal(4 * rows), columns.ravel(), np.arange(rows + 1) * 4), (rows, 90_001))
     matrix.sum_duplicates()
-    wide = sparse.lil_array(matrix)
-    wide[rows // 3, :9] = 1.0  # a slice with more entry columns
-    for one in (matrix, sparse.csr_array(wide)):
+    for entries in (0, 5, 9):  # of one row, in a slice that has no more columns of entries, one more, and many
+        wide = sparse.lil_array(matrix)
+        wide[[rows // 3]] = 0.0
+        wide[rows // 3, :entries] = 1.0
+        one = sparse.csr_array(wide)
         there = Csr(*map(cupy.asarray, (one.indptr.astype(np.int64), one.indices.astype(np.int32), one.data)))
         made = slices.made(there, 90_001, "float64", block=1, window=1)
         x, r, found = rng.standard_normal(90_001), rng.standard_normal(rows), []
@@ -133,6 +135,12 @@ def without_one(matrix: Any, row: int) -> Any:
     return sparse.csr_matrix((matrix.data[kept], (rows[kept], matrix.indices[kept])), matrix.shape)
 
 
+def with_one_more(matrix: Any, row: int) -> Any:
+    """A matrix with an entry in the last column of a row, behind its others."""
+    assert matrix.indices[matrix.indptr[row + 1] - 1] < matrix.shape[1] - 1
+    return sparse.csr_matrix(matrix + sparse.csr_matrix(([1.0], ([row], [matrix.shape[1] - 1])), matrix.shape))
+
+
 def all_but_full(pattern: Any, block: int) -> Any:
     """Full blocks with entries moved in some slices, and rows as long as before: blocks of other or more columns."""
     made = full_blocks(pattern, block)
@@ -176,6 +184,7 @@ def test_slices_of_full_blocks_are_those_of_any(block: int, dtype: str) -> None:
     made_of = {name: full_blocks(pattern, block) for name, pattern in found.items()}
     for name in ("lattice", "far"):
         made_of[f"{name} without one"] = without_one(made_of[name], 40 * block + block - 1)
+        made_of[f"{name} with one more"] = with_one_more(made_of[name], 40 * block + block - 1)
     made_of["others"] = all_but_full(found["apart"], block)
     for name, matrix in made_of.items():
         columns = matrix.shape[1]

@@ -40,10 +40,6 @@ TEXTS = [(FOLDER / "halving" / f"{part}.cu").read_text() for part in ("interpola
 HOST = (
     FIBERS
     + """
-struct int3 { int x, y, z; };
-static int3 make_int3(int x, int y, int z) { return {x, y, z}; }
-struct double2 { double x, y; };
-static double2 make_double2(double x, double y) { return {x, y}; }
 #include "lattice/lattice.cuh"
 #include "lattice/halving/halving.cuh"
 #include "lattice/halving/cells.cuh"

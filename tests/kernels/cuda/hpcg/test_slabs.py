@@ -31,7 +31,6 @@ Offsets = list[tuple[int, int, int]]
 HOST = (
     FIBERS
     + """
-#define fma std::fma
 #include "sell/assembly/assembly.cu"
 #include "hpcg/assembly.cu"
 static void* given[8];

@@ -37,9 +37,10 @@ WARPS = 2
 HOST = (
     FIBERS
     + """
-#define fma std::fma
+namespace {
 #include "sell/batched.cu"
 #include "hpcg/batched.cu"
+}
 static void* given[16];
 static long long numbers[16];
 #define P(type, i) static_cast<type*>(given[i])
