@@ -304,6 +304,21 @@ def test_another_thread_may_close_it_while_it_solves(b: F64) -> None:
 # -- on a cluster ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("engine", ["resident", "graph"])
+def test_a_client_that_a_callback_closes_is_told(engine: Any, client: Client, b: F64) -> None:
+    mine = Client(client.scheduler.address)
+    with pytest.raises(ClusterError, match="the client was closed while it was in use"):
+        dsolver.solve(
+            problems.poisson7(GRID),
+            b,
+            client=mine,
+            engine=engine,
+            M=None,
+            device="cpu",
+            callback=lambda _: mine.close(),
+        )
+
+
 def test_a_client_that_was_closed_is_told(client: Client, b: F64) -> None:
     with Client(client.cluster) as other:
         solver = Solver(problems.poisson7(GRID), client=other, device="cpu")
@@ -465,6 +480,7 @@ def test_blocks_that_are_complex_whatever_their_array_says_are_refused(engine: A
     [
         (lambda block: np.ma.masked_array(block, block > 0.0), "a block of an array is masked"),
         (lambda block: block.astype(np.float32), "a block of b has dtype float32, where the Dask array says float64"),
+        (lambda block: block.T, r"a block of b has shape .*, where the Dask array says \(8, 8, 24\)"),
     ],
 )
 def test_blocks_that_are_not_what_their_array_says_are_refused(

@@ -247,6 +247,8 @@ def test_harwell_and_rutherford_boeing(tmp_path: Path, text: str, ending: str, e
 def test_what_scipy_writes_as_harwell_boeing_is_read(tmp_path: Path, matrix: scipy.sparse.csr_array) -> None:
     scipy.io.hb_write(tmp_path / "a.rua", matrix)
     assert abs(read_matrix(tmp_path / "a.rua") - scipy.io.hb_read(tmp_path / "a.rua")).max() == 0.0
+    scipy.io.hb_write(tmp_path / "b.rua", diagonals := scipy.sparse.csc_array(2.5 * np.eye(40) - np.eye(40, k=1)))
+    assert abs(read_matrix(tmp_path / "b.rua") - diagonals).max() == 0.0  # fields of 25 characters that have 24
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from dsolver.engines.dask.direct import reached, reaches
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat
 from dsolver.engines.spmd.rank_spec import Failure
 from dsolver.engines.spmd.relay import Call, Replies, branches, failures_of, lost, packed, relay, straight
-from dsolver.errors import DsolverError, WorkerLostError
+from dsolver.errors import ClusterError, DsolverError, WorkerLostError
 from dsolver.kernels.lending.arrays import LentArray
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class RankCalls:
 
         gather: makes something else of the calls than `gather`.
         """
+        if self._client.status == "closed":
+            raise ClusterError("the client was closed while it was in use: open a new one")
         calls = [Call(rank, self.workers[rank], own) for rank, own in each.items()]
         return self._client.sync(gather or self.gather, packed(function, shared), calls)
 

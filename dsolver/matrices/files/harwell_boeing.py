@@ -43,6 +43,8 @@ class Fields:
         """The numbers of a line, without the blanks about them. ValueError: one is none."""
         line = line.rstrip()
         found = [line[k : k + self.width].strip() for k in range(0, len(line), self.width)]
+        if len(parted := line.split()) == len(found):  # some files of SciPy have narrower fields than they say
+            found = parted
         text, lines = checked_lines(b"\n".join(found), (self.kind,), 0)
         if lines != len(found) or lines > self.count:
             raise ValueError(f"{self.count} numbers of {self.width} characters must be there, not {line[:80]!r}")

@@ -113,9 +113,12 @@ def as_promised(name: str, values: Any) -> Any:
     return values.map_blocks(_block_as_promised, name, values.dtype, dtype=values.dtype, meta=values._meta)
 
 
-def _block_as_promised(block: Any, name: str, dtype: Any) -> Any:
-    """A block as it is. InputError: it is masked, or in less than the array's precision."""
+def _block_as_promised(block: Any, name: str, dtype: Any, *, block_info: Any = None) -> Any:
+    """A block as it is. InputError: it is masked, of another shape, or in less than the array's precision."""
     check_block(block, "fiubc" if np.dtype(dtype).kind == "c" else "fiub")
+    shape = tuple(high - low for low, high in block_info[0]["array-location"])
+    if tuple(block.shape) != shape:
+        raise InputError(f"a block of {name} has shape {tuple(block.shape)}, where the Dask array says {shape}")
     if block.dtype.kind in "fc" and block.dtype.itemsize < np.dtype(dtype).itemsize:
         raise InputError(
             f"a block of {name} has dtype {block.dtype}, where the Dask array says {dtype}, and less digits: have it "
