@@ -166,10 +166,13 @@ def test_whether_mirrored_entries_of_a_grid_are_equal(offsets: tuple[Any, ...], 
 
     assert equal(whole, weights)
     assert equal(whole, 1.0 * sizes)
-    assert not equal(whole._replace(grid=(7, 5, 7)), weights)
+    assert not equal(whole._replace(grid=(8, 5, 6)), weights)
     assert not equal(whole, rng.random(len(offsets)))
-    weights[np.flatnonzero(sizes)[-1], 87] += 1e-9  # inside
+    slabs = [(LatticeBox(grid, whole.periodic, (0, 0, k), (7, 5, 3)), slice(35 * k, 35 * k + 105)) for k in (0, 3)]
+    assert all(equal(slab, weights[:, rows].copy()) for slab, rows in slabs)
+    weights[np.flatnonzero(sizes)[-1], 157] += 1e-9  # inside, and in the second slab
     assert not equal(whole, weights)
+    assert [equal(slab, weights[:, rows].copy()) for slab, rows in slabs] == [True, False]
 
 
 def test_threads_share_lines_of_a_box(monkeypatch: pytest.MonkeyPatch) -> None:

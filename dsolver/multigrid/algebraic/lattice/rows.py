@@ -54,7 +54,7 @@ class BoxRows:
     numbers: I64
     share: F64
     lists: Mapping[int, Message]
-    mirrored: bool = False  # whether the rows are those of the only chunk, and mirrored entries are known to be equal
+    mirrored: bool = False  # whether mirrored entries within the rows are known to be equal
 
 
 @final

@@ -25,7 +25,7 @@ class BroughtRows:
     origin: I64
     near: F64
     named: tuple[int, ...] = ()
-    mirrored: bool = False  # whether columns ascend, and mirrored entries are equal
+    mirrored: bool = False  # whether columns ascend, and mirrored entries are equal where both are own rows'
 
     def rows_to_send(self, amg: AmgKernels) -> Rows:
         """The rows with global columns."""

@@ -31,6 +31,7 @@ class HalfMirrored:
     """A chunk's rows of a level, before entries have met their mirror images."""
 
     rows: LevelRows  # of the level; of the only chunk they are symmetric already
+    mirrored: bool = False  # whether own entries are the mirror images of own ones
     entries: Mapping[int, I64]  # for each neighbor the entries in its columns, int64, ascending
     lists: Mapping[int, Message]  # for each neighbor the values of these, column after column
 
@@ -73,6 +74,7 @@ def _half_mirrored(backend: Backend, _: int, made: BroughtRows, *, bounds: Bound
             ),
             bounds=bounds,
         ),
+        mirrored=made.mirrored,
         entries=inside,
         lists={other: (matrix.values[of[_by_columns(matrix.columns[of])]],) for other, of in inside.items()},
     )
@@ -83,8 +85,10 @@ def _mirrored(backend: Backend, number: int, half: HalfMirrored, around: Mapping
     rows = half.rows
     if around.keys() != half.entries.keys():
         raise InputError(ONE_SIDED)
-    matrix = rows.matrix._replace(values=rows.matrix.values.copy())
-    backend.amg.symmetrize(matrix, rows.window.below)
+    matrix = rows.matrix
+    if not half.mirrored:
+        matrix = matrix._replace(values=matrix.values.copy())
+        backend.amg.symmetrize(matrix, rows.window.below)
     for other, (theirs,) in around.items():
         mine = half.entries[other]
         if len(mine) != len(theirs):

@@ -77,8 +77,8 @@ __device__ __forceinline__ int kept_column(const Box& box, const Point& p, const
 }
 
 // Entries of each row: 8 bytes an offset. Where offset q and the one as far from the end are opposite to each other
-// (`compared`), and the box is the grid, `unequal` is set if a weight is not that of the mirrored entry: half of the weights
-// are read twice, from L2 as a rule.
+// (`compared`), and the box has whole planes of the grid, `unequal` is set if a weight is not that of the mirrored entry, where
+// the box has both: half of the weights are read twice, from L2 as a rule.
 extern "C" __global__ void count_entries(
     const Box box, const Step* __restrict__ steps, const double* __restrict__ weights, int rows, int compared,
     long long* __restrict__ lengths, long long* unequal
@@ -88,9 +88,10 @@ extern "C" __global__ void count_entries(
     const Point p = point_of(box, i);
     int n = 0;
     bool equal = true;
+    const int before = box.grid[0] * box.grid[1] * box.lower[2];  // points
     for (int q = (box.offsets + 1) / 2; compared && q < box.offsets; ++q) {
-        const int j = column_of(box, p, steps[q]), own = steps[q].slot, other = steps[box.offsets - 1 - q].slot;
-        if (j < 0) continue;
+        const int j = column_of(box, p, steps[q]) - before, own = steps[q].slot, other = steps[box.offsets - 1 - q].slot;
+        if (j < 0 || j >= rows) continue;
         equal &= box.constant ? weights[own] == weights[other]
                               : weights[own * static_cast<long long>(rows) + i] == weights[other * static_cast<long long>(rows) + j];
     }

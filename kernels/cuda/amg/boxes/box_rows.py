@@ -38,7 +38,7 @@ def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tupl
     start, share = cupy.empty(rows + 1, dtype=np.int64), cupy.empty(rows)
     arguments = (_packed(box, offsets, constant=weights.shape[1] == 1), steps, weights, np.int32(rows))
     grid = (-(-rows // threads),)
-    compared = box.shape == box.grid and mirrored(box, [offsets[k] for k in order])
+    compared = mirrored(box, [offsets[k] for k in order])
     found = counters(2)  # entries, and whether mirrored ones differ
     if rows:
         numbers = (np.int32(compared), start[1:], found[1:])
