@@ -12,9 +12,6 @@
 constexpr int THREADS = 256;
 constexpr int FLIGHT = WIDTH > 4 ? 2 : 4;   // entries that a lane requests at a time, each with WIDTH items
 
-<<<<<<< HEAD
-#define CSR const long long* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values
-
 #define EACH_PART _Pragma("unroll") for (int p = 0; p < PARTS; ++p)
 
 // The sums of a row of matrices in the same places, one, or both parts of a complex one, in each column: of T threads, whose
@@ -49,10 +46,6 @@ __device__ __forceinline__ void add_row(
 }
 
 // Rows with T threads each. WITH_DOT: x . y of each column and block in `partials` (WIDTH, blocks).
-=======
-// Rows with T threads each, their parts added in a fixed tree. WITH_DOT: x . y of each column and block in `partials` (WIDTH,
-// blocks).
->>>>>>> 4b93af2c (Kernels of rows have their list of kinds once; products of a triangle and of all columns one way; parts of a graph are of rows, not of a problem)
 template <int T, int KIND, bool WITH_DOT>
 __device__ __forceinline__ void multiply(CSR, const Finishes finish, double* partials, int rows) {
     next_may_start();
@@ -80,7 +73,6 @@ __device__ __forceinline__ void multiply(CSR, const Finishes finish, double* par
     }
 }
 
-<<<<<<< HEAD
 // Of a complex matrix, whose imaginary parts lie in the places of the real ones: 20 bytes an entry, of floats 12.
 template <int T, int KIND>
 __device__ __forceinline__ void multiply_complex(CSR, const real* imaginary, const ComplexFinishes finish, int rows) {
@@ -95,16 +87,6 @@ __device__ __forceinline__ void multiply_complex(CSR, const real* imaginary, con
     if (mine && lane == 0) finish.write<KIND>(row, sums);
 }
 
-#define FINISHED_BY(T, NAME, KIND)                                                                                    \
-    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T(CSR, COLUMNS, int rows) {                        \
-        multiply<T, KIND, false>(start, columns, values, ALL_COLUMNS, nullptr, rows);                                 \
-    }
-
-#define WITH_DOT(T, NAME, KIND)                                                                                       \
-    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T(CSR, COLUMNS, double* partials, int rows) {      \
-        multiply<T, KIND, true>(start, columns, values, ALL_COLUMNS, partials, rows);                                 \
-    }
-
 #if WIDTH % 2 == 0
 #define COMPLEX(T, NAME, KIND)                                                                                        \
     extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T(                                                 \
@@ -117,22 +99,14 @@ __device__ __forceinline__ void multiply_complex(CSR, const real* imaginary, con
 #define COMPLEX(T, NAME, KIND)
 #endif
 
-#define THREADS_OF_ROW(T)                                                                                             \
-    FINISHED_BY(T, spmv, PRODUCT)                                                                                     \
-    FINISHED_BY(T, sum, SUM)                                                                                          \
-    FINISHED_BY(T, residual, RESIDUAL)                                                                                \
-    FINISHED_BY(T, sweep, SWEEP)                                                                                      \
-    FINISHED_BY(T, first, FIRST)                                                                                      \
-    WITH_DOT(T, spmv_dot, PRODUCT)                                                                                    \
-    WITH_DOT(T, sweep_dot, SWEEP)                                                                                     \
+#define REAL_AND_COMPLEX(T)                                                                                           \
+    THREADS_OF_ROW(T)                                                                                                 \
     COMPLEX(T, complex_spmv, PRODUCT)                                                                                 \
     COMPLEX(T, complex_residual, RESIDUAL)                                                                            \
     COMPLEX(T, complex_sweep, SWEEP)                                                                                  \
     COMPLEX(T, complex_first, FIRST)
 
-=======
->>>>>>> 4b93af2c (Kernels of rows have their list of kinds once; products of a triangle and of all columns one way; parts of a graph are of rows, not of a problem)
-THREADS_OF_ROW(4)
-THREADS_OF_ROW(8)
-THREADS_OF_ROW(16)
-THREADS_OF_ROW(32)
+REAL_AND_COMPLEX(4)
+REAL_AND_COMPLEX(8)
+REAL_AND_COMPLEX(16)
+REAL_AND_COMPLEX(32)
