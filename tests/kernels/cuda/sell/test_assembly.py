@@ -51,12 +51,12 @@ def on_gpu(rows: Ell) -> Ell:
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("table", [False, True])
 def test_rows_of_a_stencil_and_of_a_table(case: Case, *, table: bool) -> None:
-    from dsolver.kernels.cuda.sell.assembly import assembly
+    from dsolver.kernels.cuda.sell.assembly import assembly, slices
 
     here, there = box(case, "cpu"), box(case, "cuda")
     rows = on_gpu(tables_of(here)) if table else there.stencil
     wanted = load("cpu").format("sell").matrix(here.layout, here.stencil)
-    found, ends = assembly.square(assembly.slices.LOCAL, there.layout, rows, np.dtype(np.float64))
+    found, ends = assembly.square(slices.LOCAL, there.layout, rows, np.dtype(np.float64))
     equal(found.local, wanted.local)
     assert np.array_equal(found.diagonal.get(), wanted.diagonal)
     assert np.array_equal(ends[:, 0].get(), wanted.local.upper)
@@ -71,7 +71,7 @@ def test_entries_at_coarse_points_come_last(case: Case) -> None:
     import cupy
 
     from dsolver.kernels.cuda.hpcg import matrix
-    from dsolver.kernels.cuda.sell.assembly import assembly
+    from dsolver.kernels.cuda.sell.assembly import assembly, slices
 
     here, there = box(case, "cpu"), box(case, "cuda")
     late = np.zeros(case.rows, dtype=np.uint8)
@@ -80,7 +80,7 @@ def test_entries_at_coarse_points_come_last(case: Case) -> None:
     found, ends = assembly.square(matrix.SMOOTHED, there.layout, there.stencil, dtype, cupy.asarray(late))
     equal(found.local, here.matrix.local)
     assert np.array_equal(ends[:, 1].get(), here.matrix.coarse)
-    headers = matrix._packed(assembly.slices.packed(found.local), cupy.asarray(here.matrix.coarse))
+    headers = matrix._packed(slices.packed(found.local), cupy.asarray(here.matrix.coarse))
     assert np.array_equal(headers.get().reshape(-1), packed(here.matrix.local, coarse=here.matrix.coarse))
 
 
