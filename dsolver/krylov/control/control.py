@@ -140,8 +140,9 @@ class Control:
             column.recall()
             self.true_residual, self.at = self.b_norm, 0
         status = self._reached() or status
-        self.attained = status is Status.STAGNATED and is_rounding(self.true_residual, self.b_norm, column)
-        return status
+        ended = status in (Status.STAGNATED, Status.BREAKDOWN)
+        self.attained = ended and is_rounding(self.true_residual, self.b_norm, column)
+        return Status.STAGNATED if self.attained else status
 
     def _repeat(self, column: ColumnIterations) -> Steps[None]:
         """Make the iterations up to the best one again, with the same bits, and keep the better of both ends.
