@@ -286,7 +286,7 @@ def test_a_callback_may_close_it(b: F64) -> None:
 
 
 def test_another_thread_may_close_it_while_it_solves(b: F64) -> None:
-    """It came back with "RankError: this program has ended", and the Solver was open again."""
+    """A close in a solve that came back with "RankError: this program has ended", and the Solver open again."""
     solver = Solver(PROBLEM, device="cpu")
 
     def close_it(_: dsolver.State) -> None:

@@ -37,7 +37,7 @@ def labels_seen(labels: Array) -> tuple[Array, Array]:
 
 
 def least_of_connected(labels: Array) -> Array:
-    """For each cell the smallest label of all that it hangs together with, by any path inside the box.
+    """The smallest label of all that each cell hangs together with, by any path inside the box.
 
     Cells hang together through faces, but for those that are left out. Sets have a root, to which each of their cells
     points. Where cells on both sides of a face point to two, the later root points to the earlier one, until there are

@@ -117,7 +117,7 @@ class LatticeSetup:
         return self.least_of_connected(components.cell_labels(ground, solid, numbers))
 
     def least_of_connected(self, labels: Array) -> Array:
-        """For each cell of a box the smallest label that it hangs together with: see `components`."""
+        """The smallest label that each cell of a box hangs together with: see `components`."""
         return components.least_of_connected(labels)
 
     def labels_seen(self, labels: Array) -> tuple[Array, Array]:

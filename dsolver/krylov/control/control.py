@@ -123,7 +123,7 @@ class Control:
         return (yield from self._with_best(column))
 
     def _with_best(self, column: ColumnIterations) -> Steps[Status]:
-        """To the end, and back to a better iterate than the last one."""
+        """The end of a solve, and the way back to a better iterate than the last one."""
         status = yield from self._until_ended(column)
         self.at = self._norms.done
         if self._reached():
@@ -263,7 +263,7 @@ class Control:
         return int(look if self._balancing is None else min(look, self._balancing.to_look(column, self._norms)))
 
     def _drifted(self, column: ColumnIterations) -> bool:
-        """In a long solve, take the true residual where the recursion is about to drift from it.
+        """Take the true residual in a long solve where the recursion is about to drift from it.
 
         The search direction is kept, so the convergence is. Returns whether that ends the solve.
         """

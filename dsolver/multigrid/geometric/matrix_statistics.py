@@ -90,7 +90,7 @@ def _part(found: float, among: float) -> float:
 
 
 def _leanings(backend: Backend, _: int, weights: Any, *, offsets: Offsets) -> tuple[Any, ...]:
-    """By how much a chunk's rows lean and how many do, for each pair of axes: float64 (1,) six times, and (6,)."""
+    """The lean of a chunk's rows, and how many lean, for each pair of axes: float64 (1,) six times, and (6,)."""
     found = backend.lattice.leanings(offsets, weights.reshape(len(offsets), -1))
     return (*(found[i : i + 1] for i in range(6)), found)
 
