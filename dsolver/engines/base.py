@@ -290,7 +290,7 @@ class Engine(ABC):
         return nullcontext(Foresight())
 
     def deferring(self) -> AbstractContextManager[None]:
-        """Context in which `defer` may put work off: see `Backend.deferring`; of several chunks `Backend.in_order`."""
+        """Context in which `defer` may put work off: see `Backend.deferring`; of several chunks `in_order`, too."""
         return nullcontext()
 
     def defer(self, work: Callable[[], object]) -> None:

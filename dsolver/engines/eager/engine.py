@@ -8,7 +8,7 @@ again: an iteration allocates nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from typing import Any, Final, Self, TypeVar, final
 
@@ -287,11 +287,17 @@ class EagerEngine(Engine):
             return self.backend.foreseeing(key, self.owned, self.transport.known)
         return self.backend.foreseeing(key)
 
-    def deferring(self) -> AbstractContextManager[None]:
-        return self.backend.in_order() if len(self.partition) > 1 else self.backend.deferring()
+    @contextmanager
+    def deferring(self) -> Iterator[None]:
+        with self.backend.in_order() if self.coupled else nullcontext(), self.backend.deferring():
+            yield
 
     def defer(self, work: Callable[[], object]) -> None:
-        self.backend.defer(work)
+        """As everywhere; of several chunks now: all ranks exchange values in one order, which waits would change."""
+        if self.coupled:
+            work()
+        else:
+            self.backend.defer(work)
 
     def confirming(self) -> AbstractContextManager[Callable[[], bool]]:
         return self.backend.confirming()
