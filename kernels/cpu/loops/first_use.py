@@ -43,7 +43,7 @@ class FirstUse(event.Listener):
         self._helpers: list[subprocess.Popen[bytes]] = []
 
     def on_start(self, event: Any) -> None:
-        """A function begins to be compiled, perhaps within another one."""
+        """Start of a compilation, perhaps within another one."""
         module = _module(event)
         if not (self._open or module.startswith(OURS)):
             return

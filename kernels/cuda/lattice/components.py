@@ -47,15 +47,15 @@ def labels_seen(labels: Array) -> tuple[Array, Array]:
     return closed, counts
 
 
-def grouped(labels: Array) -> tuple[Array, Groups]:
+def grouped(keys: Array) -> tuple[Array, Groups]:
     """See `reductions.grouped`. It waits for the number of groups, and for the items of the largest one."""
-    items, order, found = len(labels), cupy.argsort(labels, kind="stable"), counters(2)
+    items, order, found = len(keys), cupy.argsort(keys, kind="stable"), counters(2)
     begins, of = cupy.empty(items, dtype=np.int8), cupy.empty(items, dtype=np.int32)
-    for_each(FILE, "begin_groups", items, labels, order, np.int32(items), begins)
+    for_each(FILE, "begin_groups", items, keys, order, np.int32(items), begins)
     before = starts_of(begins, found)
     count = int(read_back(found)[0])
     starts, counts, group_keys = cupy.empty(count, np.int64), cupy.empty(count, np.int64), cupy.empty(count)
-    for_each(FILE, "number_groups", items, labels, order, before, np.int32(items), of, starts, group_keys)
+    for_each(FILE, "number_groups", items, keys, order, before, np.int32(items), of, starts, group_keys)
     for_each(FILE, "count_items", count, starts, np.int32(count), np.int32(items), counts, found[1:])
     return order, Groups(keys=group_keys, of=of, starts=starts, counts=counts, longest=int(read_back(found)[1]))
 
