@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from dsolver.discretize.closed_regions import ClosedRegions
-from dsolver.distributed.nullspace import CONSISTENT, Inconsistency, NullSpace, dots, share
+from dsolver.distributed.nullspace import CONSISTENT, Inconsistency, NullSpace, share
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.grid.box import Triple
 from dsolver.kernels.contract import LESS_MEANS, LESS_MEANS_GOING_ON
@@ -25,11 +25,12 @@ class RegionConstants(NullSpace):
 
     def project(self, b: Field) -> Inconsistency:
         """As in `NullSpace`."""
-        (square,) = dots(self._engine, self._parts, (b, b))
+        square = self._engine.scalar(0.0)
+        self._engine.dot(b, b, self._parts, square)
         sums = self._regions.sums(self._cells, b)
-        norm = float(np.sqrt(square))
-        missed, beyond, worst, label = self._regions.missed(sums, CONSISTENT * norm)
         self._engine.run(LESS_MEANS, self._volumes, sums, self._regions.volumes, b)
+        norm = float(np.sqrt(self._engine.read(square)[0]))  # once all is under way
+        missed, beyond, worst, label = self._regions.missed(sums, CONSISTENT * norm)
         if not norm > 0.0:
             return Inconsistency(closed=self._regions.count)
         return Inconsistency(
