@@ -162,7 +162,9 @@ def test_on_a_gpu_a_matrix_is_looked_at_there() -> None:
                 each.eliminate_zeros()
             same(found, one)
     for a in (sp.csr_array(L + 0j * unit), sp.csr_array(A + sp.diags_array([0.1], offsets=[1], shape=A.shape))):
-        assert not isinstance(problem_of(a, "cuda").matrix, RowsOnGpu)
+        here, there = (problem_of(a, device) for device in ("cpu", "cuda"))  # that the host looks at
+        assert there.quadrant is here.quadrant is None
+        same(on_host(there.matrix), here.matrix)
     moved = problem_of(A, "cpu").on_gpu()
     assert solved(moved, device="cuda").residuals == solved(A, device="cuda").residuals
 

@@ -6,7 +6,7 @@ Algebraic multigrid takes coarse points and P from the real matrix, and products
 Of Hermitian A it is Re Dᴴ A D with phases D that turn couplings to negative real numbers, and M = D M(Re Dᴴ A D) Dᴴ. As
 A = D B Dᴴ and its conjugate are semidefinite together, B <= 2 Re B; and where A is small, x is near d. The magnetic
 Laplacian of `bench/complex_systems.py` is a Laplacian in that gauge and takes its iterations at any size, in place of
-46 (64³) and 85 (128³) by Re A. Phases of 0.1 around each face take 34 (40³) in place of 52, and 23 by products of
+46 (64³) and 85 (128³) by Re A. Phases of 0.1 around each face take 33 (40³) in place of 52, and 23 by products of
 Dᴴ A D on all levels, whose cycle takes 1.7 times as long.
 
 Else it is Re A + |Im A|, entry by entry where both parts couple as an elliptic equation does: a V-cycle on it
@@ -45,7 +45,7 @@ CANCELED: Final = 1e-10
 class ComplexParts:
     """A complex matrix in canonical form."""
 
-    parts: tuple[Any, Any]  # Re A and Im A of `checked`, without zeros, but for one in each row
+    parts: tuple[Any, Any]  # Re A and Im A of `checked`; on hosts without zeros, but for one in each row
     symmetric: bool  # whether A = Aᵀ
     hermitian: bool  # whether A = Aᴴ, and not Aᵀ
     real_valued: bool  # whether it is both, so that entries are complex by their type alone
@@ -62,8 +62,11 @@ def is_complex(A: Any) -> bool:
     return bool(np.dtype(A.dtype).kind == "c")
 
 
-def complex_parts(name: str, A: Any) -> ComplexParts:
-    """Parts of a complex matrix in any format of `scipy.sparse`; raises as `dsolver.matrices.canonical.canonical`."""
+def complex_parts(name: str, A: Any, *, in_place: bool = False) -> ComplexParts:
+    """Parts of a complex matrix in any format of `scipy.sparse`; raises as `dsolver.matrices.canonical.canonical`.
+
+    `in_place`: keep their zeros, as GPUs want them, which read two parts in the same places at once.
+    """
     whole = canonical(name, A, complex_too=True)
     check_compiler()
     team, turned = Team(usable_cpus()), None
@@ -81,7 +84,7 @@ def complex_parts(name: str, A: Any) -> ComplexParts:
     else:
         stand_in, waves = _stand_in(whole)
     return ComplexParts(
-        parts=(_part(whole, imaginary=False), _part(whole, imaginary=True)),
+        parts=(_part(whole, imaginary=False, in_place=in_place), _part(whole, imaginary=True, in_place=in_place)),
         symmetric=symmetric,
         hermitian=hermitian,
         real_valued=symmetric and conjugate,
@@ -131,8 +134,10 @@ def _stand_in(whole: Any) -> tuple[Any, bool]:
     return _with(whole, parts.values), waves
 
 
-def _part(whole: Any, *, imaginary: bool) -> Any:
+def _part(whole: Any, *, imaginary: bool, in_place: bool) -> Any:
     """A part of a matrix without its zeros, but for the first entry of each row: formats know no empty rows."""
+    if in_place:
+        return _with(whole, np.ascontiguousarray(whole.data.imag if imaginary else whole.data.real))
     start, columns, values = real_part(whole.indptr, whole.indices, whole.data, imaginary=imaginary)
     made = imported("sparse").csr_array((values, columns, start), shape=whole.shape)
     made.has_canonical_format = True

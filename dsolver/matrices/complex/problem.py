@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dsolver.matrices.checked import look_at
+from dsolver.matrices.checked import look_at, to_gpu
 from dsolver.matrices.complex.on_gpu import parts_on_gpu
 from dsolver.matrices.complex.parts import ComplexParts, complex_parts
 from dsolver.matrices.problem import MatrixProblem
@@ -26,7 +26,10 @@ def problem_of_complex(A: Any, name: str, words: str = "A", *, gpu: bool = False
     """
     on_gpu = type(A).__module__.startswith("cupyx")
     parts = parts_on_gpu(words, A) if gpu or on_gpu else None
-    found: ComplexParts = parts or complex_parts(words, A.get() if on_gpu else A)
+    found: ComplexParts = parts or complex_parts(words, A.get() if on_gpu else A, in_place=gpu or on_gpu)
+    if (gpu or on_gpu) and parts is None:
+        stand_in, *both = map(to_gpu, (found.stand_in, *found.parts))
+        found = replace(found, stand_in=stand_in, parts=(both[0], both[1]))
     look = look_at(found.stand_in)
     check_rows(look)
     made = problem_of(SolvedMatrix(rows=found.stand_in, look=look), name, **options)

@@ -57,7 +57,7 @@ class FirstUse(event.Listener):
             self._begin_ahead(kind)
 
     def on_end(self, event: Any) -> None:
-        """End of the compilation."""
+        """It is compiled."""
         if not self._open:
             return
         self._open -= 1
