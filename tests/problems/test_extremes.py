@@ -98,6 +98,13 @@ def test_cells_whose_flow_cancels_on_the_diagonal_are_not_closed(shape: tuple[in
     np.testing.assert_allclose(a @ found.x.ravel(), right.ravel(), atol=1e-10)
 
 
+@pytest.mark.parametrize("of", [{"velocity": (1.0, 1.0)}, {"kappa": 1.0 + 1.0j}])
+def test_a_single_cell_beside_itself(of: Any) -> None:
+    """Rows of a periodic grid, which has no couplings."""
+    found = dsolver.solve(diffusion((1, 1), sigma=2.0, bc={"x": "periodic"}, **of), np.ones((1, 1)), device="cpu")
+    np.testing.assert_allclose(found.x, 0.5)
+
+
 def test_a_number_is_a_line() -> None:
     line = diffusion(1000)
     assert line.shape == stencil(1000, [-1, 2, -1]).shape == (1000,)

@@ -144,9 +144,8 @@ class _Couplings:
 def _of_faces(form: FluxForm, kappa: Any, diagonal: Any) -> _Couplings:
     """Couplings through faces; diagonal: what σ and faces of the grid have added to it, which becomes the whole."""
     numbers = np.arange(diagonal.size).reshape(diagonal.shape)
-    here: list[npt.NDArray[Any]] = []
-    there: list[npt.NDArray[Any]] = []
-    values: list[npt.NDArray[Any]] = []
+    none = np.zeros(0, dtype=np.int64)  # all that a single cell has
+    here, there, values = [none], [none], [none.astype(diagonal.dtype)]
     for low, high, a, b in form.couplings(kappa):
         diagonal[low] += a
         diagonal[high] += b
