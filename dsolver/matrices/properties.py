@@ -20,6 +20,8 @@ POSITIVE: Final = 0.2
 0.23, with elastic bodies 0.27, and algebraic multigrid gains little there."""
 ONE_WAY: Final = 0.05
 """Part of the entries that may have no mirror image there: more are no coefficients of an equation in space."""
+DOWNSTREAM: Final = 0.25
+"""The same where no coupling is positive, as of time steps solved at once (0.17) or upwind rays that scatter (0.2)."""
 HUBS: Final = 4.0
 """Mean square of the rows' lengths over the square of their mean, from which on few long rows have most of the entries
 of the products that algebraic multigrid makes. In lattices and meshes it is 1.0 to 1.3."""
@@ -81,7 +83,8 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
 def _is_elliptic(rows: Any, look: Look) -> bool:
     """As `Problem.elliptic`. A row without a positive diagonal counts as dominant; one without couplings not at all."""
     count = rows.shape[0]
-    one_way = 0.0 if look.place is None else ONE_WAY * rows.nnz
+    most = ONE_WAY if look.positive > ROUNDING * count else DOWNSTREAM
+    one_way = 0.0 if look.place is None else most * rows.nnz
     if look.unmatched > one_way or look.positive > POSITIVE * count:
         return False
     if look.dominance <= DOMINANT * count:

@@ -201,6 +201,21 @@ def with_hubs(rows: int) -> sp.csr_array:
     return sp.csr_array(sp.diags_array(np.asarray(links.sum(axis=1)).ravel() + 0.01) - links)
 
 
+def test_time_steps_solved_at_once_are_elliptic() -> None:
+    """Couplings to the step before have no mirror images; of both signs they are no transport."""
+    lines = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(30, 30))
+    step = sp.eye_array(900) + 5.0 * sp.kronsum(lines, lines)
+    steps = sp.csr_array(sp.kron(sp.eye_array(40), step) - sp.kron(sp.eye_array(40, k=-1), sp.eye_array(900)))
+    assert auto.usual_preconditioner(dsolver.matrix(steps), "gmres") == "amg"
+    b = np.random.default_rng(0).standard_normal(steps.shape[0])
+    solution = dsolver.solve(steps, b, device="cpu")
+    assert solution.converged
+    assert solution.iterations <= 25
+    signs = sp.diags_array(np.random.default_rng(1).choice([-1.0, 1.0], steps.shape[0] - 900), offsets=-900)
+    both = sp.csr_array(sp.kron(sp.eye_array(40), step) + signs)
+    assert auto.usual_preconditioner(dsolver.matrix(both), "gmres") == "jacobi"
+
+
 @pytest.mark.usefixtures("_costly")
 def test_an_elliptic_matrix_that_is_not_symmetric_gets_algebraic_multigrid() -> None:
     stray = laplacian(40).tolil()
