@@ -82,7 +82,7 @@ def complex_parts(name: str, A: Any, *, in_place: bool = False) -> ComplexParts:
     elif quadrant is not None:
         stand_in, waves = _with(whole, quadrant[0] * whole.data.real + quadrant[1] * whole.data.imag), False
     else:
-        stand_in, waves = _stand_in(whole)
+        stand_in, waves = _stand_in(whole, team)
     return ComplexParts(
         parts=(_part(whole, imaginary=False, in_place=in_place), _part(whole, imaginary=True, in_place=in_place)),
         symmetric=symmetric,
@@ -116,14 +116,14 @@ def _difference(whole: Any, i: int, j: int) -> str:
     return f"A[{i}, {j}] = {whole[i, j]:.6g}, but A[{j}, {i}] = {whole[j, i]:.6g}"
 
 
-def _stand_in(whole: Any) -> tuple[Any, bool]:
+def _stand_in(whole: Any, team: Team) -> tuple[Any, bool]:
     """Re A + |Im A| with the diagonal |Re a_ii| + |Im a_ii|, and whether that was raised for waves.
 
     Off the diagonal parts keep their signs where the diagonals of both rows are positive, and turn them where these are
     negative, as -L turns those of L. Between rows of different signs they count by the sum of both diagonals; such rows
     are made dominant, for what their diagonals have lost to each other is still in their couplings.
     """
-    parts, diagonal = row_parts(whole.indptr, whole.indices, whole.data), whole.diagonal()
+    parts, diagonal = row_parts(whole.indptr, whole.indices, whole.data, team), whole.diagonal()
     size = np.abs(diagonal.real) + np.abs(diagonal.imag)
     below = parts.sums < -CANCELED * size
     waves = bool(below.mean() > WAVES)

@@ -50,7 +50,7 @@ def mirrors(start: Any, columns: Any, values: Any, team: Team = ALONE) -> Mirror
     return MirrorImages(largest=largest, difference=difference, place=(int(i), int(j)), conjugate=conjugate)
 
 
-def row_parts(start: Any, columns: Any, values: Any) -> RowParts:
+def row_parts(start: Any, columns: Any, values: Any, team: Team = ALONE) -> RowParts:
     """Parts of rows, as of `RowParts`."""
     rows = len(start) - 1
     out = RowParts(
@@ -62,8 +62,9 @@ def row_parts(start: Any, columns: Any, values: Any) -> RowParts:
     )
     given = writable(start, columns, values)
     own = np.empty((rows, 2))
-    _diagonals(*given, out.diagonal, own)
-    _row_parts(*given, own, out.values, out.sums, out.around, out.mixed)
+    team.run(_diagonals, 0, rows, *given, out.diagonal, own, worth=ROWS_WORTH_A_THREAD)
+    made = out.values, out.sums, out.around, out.mixed
+    team.run(_row_parts, 0, rows, *given, own, *made, worth=ROWS_WORTH_A_THREAD)
     return out
 
 
@@ -131,9 +132,9 @@ def _mirrors(first: Any, last: Any, start: Any, columns: Any, values: Any) -> An
 
 
 @compiled()
-def _diagonals(start: Any, columns: Any, values: Any, places: Any, own: Any) -> None:
+def _diagonals(first: Any, last: Any, start: Any, columns: Any, values: Any, places: Any, own: Any) -> None:
     """Places and both parts of diagonals, zero where there is none."""
-    for row in range(len(start) - 1):
+    for row in range(first, last):
         places[row] = at = _find(start, columns, np.int64(row), np.int64(row))
         own[row, 0], own[row, 1] = (values[at].real, values[at].imag) if at >= 0 else (0.0, 0.0)
 
@@ -145,8 +146,9 @@ def _signed(part: Any, here: Any, there: Any) -> Any:
 
 
 @compiled()
-def _row_parts(start: Any, columns: Any, values: Any, own: Any, out: Any, sums: Any, around: Any, mixed: Any) -> None:
-    for row in range(len(start) - 1):
+def _row_parts(first: Any, last: Any, *arrays: Any) -> None:
+    start, columns, values, own, out, sums, around, mixed = arrays
+    for row in range(first, last):
         total, size, apart = 0.0, 0.0, False
         for k in range(uint64(start[row]), uint64(start[uint64(row) + ONE])):
             column, re, im = np.int64(columns[k]), values[k].real, values[k].imag
