@@ -144,7 +144,8 @@ class PackedChannel(Channel):
         self.vectors = {number: backend.zeros(plan.size) for number, plan in plans.items()}
         self.buffers = {number: backend.zeros(len(plan.send_rows)) for number, plan in plans.items()}
         self.plans = plans
-        backend.synchronize()  # kernels read plans before they wait for earlier launches
+        if any(plan.sends or plan.receives for plan in plans.values()):
+            backend.synchronize()  # kernels read plans before they wait for earlier launches
         self._pack = backend.kernel("pack")
         self._transport = transport
 
