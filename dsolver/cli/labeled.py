@@ -38,6 +38,8 @@ def read(path: Path) -> Any:
         # Axes without names get some: HDF5 files of other programs have none.
         with xarray.open_dataset(file, engine="h5netcdf", phony_dims="sort", decode_times=False) as data:
             array = _variable(file, data, found["variable"]).load()
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {file}: it is no NetCDF-4 or HDF5 file ({error})") from error
     named = [axis for axis in AXES if axis in array.dims]

@@ -97,7 +97,7 @@ def test_one_of_several_variables_is_named() -> None:
     xarray.Dataset({"other": right() * 2.0, "source": right()}).to_netcdf("b.nc", engine="h5netcdf")
     asked = call("solve", *GRID, "--rhs", "b.nc", "--out", "x.npy")
     assert asked.exit_code == 2
-    assert "holds the variables other, source: name one of them, as in b.nc:other" in asked.stderr
+    assert "error: b.nc holds the variables other, source: name one of them, as in b.nc:other" in asked.stderr
     solved("b.nc:source", "x.npy")
     np.testing.assert_array_equal(np.load("x.npy"), expected())
 
