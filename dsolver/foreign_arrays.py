@@ -38,26 +38,28 @@ def opened(name: str, values: Any) -> tuple[Any, Callable[[Any], Any]]:
         InputError: it cannot be shared.
         DeviceError: it lies on a GPU, and CuPy is not installed.
     """
+    kind = type(values).__name__
+    if kind.endswith("Tracer"):
+        raise InputError(f"{name} is a {kind} of JAX, which has no values yet: dsolver.jax.solve may be traced")
     if getattr(values, "requires_grad", False):
         raise InputError(
-            f"{name} is a {type(values).__name__} that needs gradients: dsolver.torch.solve has those in b, kappa, "
-            f"sigma and entries of A; pass it without, as .detach() makes it"
+            f"{name} is a {kind} that needs gradients: dsolver.torch.solve has those in b, kappa, sigma and entries "
+            f"of A; pass it without, as .detach() makes it"
         )
     shared = hasattr(values, "__dlpack__")
     try:
         device = int(values.__dlpack_device__()[0]) if shared else CUDA[0]
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(
-            f"{name} is a {type(values).__name__} without memory that can be shared ({error}): move it to a CPU or an "
-            f"NVIDIA GPU"
+            f"{name} is a {kind} without memory that can be shared ({error}): move it to a CPU or an NVIDIA GPU"
         ) from error
     if device not in CPU + CUDA:
-        raise InputError(f"{name} is a {type(values).__name__} on a device that is neither a CPU nor an NVIDIA GPU")
+        raise InputError(f"{name} is a {kind} on a device that is neither a CPU nor an NVIDIA GPU")
     package = np if device in CPU else _cupy(name)
     try:
         return (package.from_dlpack if shared else package.asarray)(values), _back(values)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise InputError(f"{name} is a {type(values).__name__} that cannot be read: {error}") from error
+        raise InputError(f"{name} is a {kind} that cannot be read: {error}") from error
 
 
 def without_package(name: str, values: Any) -> Any:

@@ -286,7 +286,7 @@ def test_a_callback_may_close_it(b: F64) -> None:
 
 
 def test_another_thread_may_close_it_while_it_solves(b: F64) -> None:
-    """It came back with "RankError: this program has ended", and the Solver was open again."""
+    """A close in a solve that came back with "RankError: this program has ended", and the Solver open again."""
     solver = Solver(PROBLEM, device="cpu")
 
     def close_it(_: dsolver.State) -> None:
@@ -306,7 +306,7 @@ def test_another_thread_may_close_it_while_it_solves(b: F64) -> None:
 
 @pytest.mark.parametrize("engine", ["resident", "graph"])
 def test_a_client_that_a_callback_closes_is_told(engine: Any, client: Client, b: F64) -> None:
-    mine = Client(client.scheduler.address)
+    mine = Client(client.scheduler_info()["address"])
     with pytest.raises(ClusterError, match="the client was closed while it was in use"):
         dsolver.solve(
             problems.poisson7(GRID),

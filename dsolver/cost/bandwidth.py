@@ -58,5 +58,5 @@ async def _of_gpu() -> float:
 
 
 async def _of_worker(dask_worker: Worker) -> float:
-    """In a thread of its own: a worker whose event loop stands still misses its heartbeats."""
+    """The measurement in a thread of its own: a worker whose event loop stands still misses its heartbeats."""
     return await asyncio.to_thread(of_cpu, int(dask_worker.state.nthreads))

@@ -94,19 +94,13 @@ def estimate(
     m, chosen = chosen_for(M, problem, method, "cpu"), Order.parse(order)  # refused here
     if client and workers is not None:
         raise InputError("workers plans for a cluster that is not there, and a client is one: give only one of them")
-    counts: dict[str, Any] = {"workers": 1 if workers is None else workers, "together": together}
-    if per_host is not None:
-        counts["per_host"] = per_host
-    for name, count in counts.items():
-        if not (isinstance(count, Integral) and int(count) >= 1):
-            raise InputError(f"{name} must be an integer >= 1, not {in_a_line(count)}")
+    _check_counts(
+        workers=1 if workers is None else workers, together=together, per_host=1 if per_host is None else per_host
+    )
     check_device(device)
     check_dtype(m, m.precision or precond_dtype)
     check_tolerance("rtol", rtol)
-    measured: object = bandwidth  # mypy believes the annotation
-    real = isinstance(measured, float | int | np.number)
-    if measured is not None and not (real and 0.0 < float_of(measured) < math.inf):
-        raise InputError(f"bandwidth must be bytes per second, more than 0, not {in_a_line(bandwidth)}")
+    _check_bandwidth(bandwidth)
     if per_host is not None and (workers is None or device != "cuda"):
         raise InputError("per_host is for plans of GPUs: give workers= and device='cuda', too")
     gpu = devices.find_gpu()
@@ -115,9 +109,6 @@ def estimate(
     m = chosen_for(M, problem, method, runtime.device)
     precond_dtype = m.precision or precond_dtype
     on_gpus, there = runtime.device == "cuda", workers is None
-    available: Sequence[int] = (gpu.memory,) * len(runtime.workers) if on_gpus and isinstance(gpu, devices.Gpu) else ()
-    if on_gpus and there:
-        available = devices.free_memory_of(client, runtime.workers)
     check_value_type(dtype, precond_dtype, problem)
     wishes = Wishes(m=m, method=method, restart=restart, order=chosen, dtype=dtype, precond_dtype=precond_dtype)
     spec = wishes.plan(problem, max(1, len(runtime.workers)), cuda=on_gpus).spec
@@ -130,7 +121,7 @@ def estimate(
     found = of_spec(
         spec,
         runtime,
-        available=available,
+        available=_memory(runtime, gpu, there=there) if on_gpus else (),
         supplies=host_memory.supplies_of(client, runtime.workers) if there and not on_gpus else (),
         together=at_once if at_once > 1 else 0,
         rtol=rtol,
@@ -140,6 +131,27 @@ def estimate(
         return found
     fabric = Fabric(per_host=int(per_host))
     return replace(found, scaling=scaling.of_spec(spec, len(runtime.workers), fabric, bandwidth))
+
+
+def _check_counts(**counts: object) -> None:
+    """Refuse what is no count from 1 on; raises InputError."""
+    for name, count in counts.items():
+        if not (isinstance(count, Integral) and int(count) >= 1):
+            raise InputError(f"{name} must be an integer >= 1, not {in_a_line(count)}")
+
+
+def _check_bandwidth(bandwidth: object) -> None:
+    """Refuse what is no bandwidth; None stands for that of this machine. Raises InputError."""
+    real = isinstance(bandwidth, float | int | np.number)
+    if bandwidth is not None and not (real and 0.0 < float_of(bandwidth) < math.inf):
+        raise InputError(f"bandwidth must be bytes per second, more than 0, not {in_a_line(bandwidth)}")
+
+
+def _memory(runtime: Runtime, gpu: devices.Gpu | str, *, there: bool) -> Sequence[int]:
+    """Bytes of each worker's GPU that are free; of those that are not there, as many as this machine's has."""
+    if there:
+        return devices.free_memory_of(runtime.client, runtime.workers)
+    return (gpu.memory,) * len(runtime.workers) if isinstance(gpu, devices.Gpu) else ()
 
 
 def _planned_runtime(device: DeviceName, workers: int, gpu: devices.Gpu | str) -> Runtime:

@@ -22,7 +22,7 @@ from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import RaisedCells
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.lattice.components import Links
+from dsolver.kernels.lattice.components import SOLID
 from dsolver.kernels.reductions import GroupedPlaces, Groups, grouped
 from dsolver.problems.finite_volumes import Diffusion
 
@@ -123,20 +123,19 @@ def closed_cells(
     engine: Engine,
     coefficients: Coefficients,
     rule: Diffusion,
-    links: PerChunk,
     labels: PerChunk,
     seen: PerChunk,
     free: int,
 ) -> ClosedRegions:
     """The closed regions of a grid.
 
-    `links`, `labels`, `seen`: of `components`. `free`: how many cells are neither in one of them nor left out.
+    `labels`, `seen`: of `components`. `free`: how many cells are neither in one of them nor left out.
     """
     make = partial(members_of, rule=rule, several=len(engine.partition) > 1)
-    members = coefficients.per_chunk(make, operands=(links, labels, seen))
+    members = coefficients.per_chunk(make, operands=(labels, seen))
 
     def inside() -> float:
-        return engine.global_sums(engine.per_chunk(_inside, links))[0]
+        return engine.global_sums(engine.per_chunk(_inside, labels))[0]
 
     return ClosedRegions(engine, members, free, inside, coefficients.lattice.at("layout"))
 
@@ -144,12 +143,12 @@ def closed_cells(
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _inside(backend: Backend, _: int, links: Links) -> Any:
+def _inside(backend: Backend, _: int, labels: Any) -> Any:
     """float64 (1,): couplings within a chunk."""
-    count = backend.xp.zeros(1)
-    for axis, linked in enumerate(links):
-        between = linked[tuple(slice(1, -1) if i == 2 - axis else slice(None) for i in range(3))]
-        count += between.astype(np.float64).sum()  # CuPy adds flags up in one block
+    count, opened = backend.xp.zeros(1), labels < SOLID
+    for axis in range(3):
+        flags = backend.xp.moveaxis(opened, axis, 0)
+        count += (flags[:-1] & flags[1:]).astype(np.float64).sum()  # CuPy adds flags up in one block
     return count
 
 

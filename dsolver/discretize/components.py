@@ -18,7 +18,7 @@ from dsolver.discretize.coefficients import Coefficients
 from dsolver.distributed.nullspace import dots
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.lattice.components import SOLID, Links, Numbering
+from dsolver.kernels.lattice.components import SOLID, Numbering
 from dsolver.kernels.views import layer
 from dsolver.problems.discretization import Patch, Rule
 from dsolver.problems.finite_volumes import Diffusion
@@ -43,21 +43,16 @@ def is_grounded(engine: Engine, coefficients: Coefficients, rule: Rule) -> bool:
     return dots(engine, engine.partial_sums(), (work, work))[0] > 0.0
 
 
-def links_of(coefficients: Coefficients, rule: Diffusion) -> PerChunk:
-    """The `Links` of every chunk; coefficients: prepared."""
-    return coefficients.per_chunk(partial(_links, rule=rule))
-
-
-def labelled(engine: Engine, coefficients: Coefficients, rule: Diffusion, links: PerChunk) -> PerChunk:
+def labelled(engine: Engine, coefficients: Coefficients, rule: Diffusion) -> PerChunk:
     """The labels of every chunk's cells, (nz, ny, nx): of closed regions, the number of their first cell plus one."""
-    labels = coefficients.per_chunk(partial(_first_labels, rule=rule), operands=(links,))
+    labels = coefficients.per_chunk(partial(_first_labels, rule=rule))
     alone = len(engine.partition) == 1 and not any(engine.partition.periodic)
     changed = not alone
     while changed:
         field = coefficients.field()
         coefficients.fill(field, engine.per_chunk(_as_block, labels))
         around = {LABELS: coefficients.exchanged(field)}
-        spread = coefficients.per_chunk(_spread, {LABELS: field}, around, operands=(labels, links))
+        spread = coefficients.per_chunk(_spread, {LABELS: field}, around, operands=(labels,))
         labels, changed = spread.at(0), engine.sums(spread.at(1))[0] > 0.0
     return labels
 
@@ -109,18 +104,14 @@ def _as_block(_: Backend, __: int, labels: Any) -> Any:
     return labels.T
 
 
-def _links(_: Backend, __: int, patch: Patch, *, rule: Diffusion) -> Links:
-    return rule.linked(patch)
-
-
-def _first_labels(backend: Backend, _: int, patch: Patch, links: Links, *, rule: Diffusion) -> Any:
+def _first_labels(backend: Backend, _: int, patch: Patch, *, rule: Diffusion) -> Any:
     """Labels after all cells of a chunk have looked at each other: float64 (nz, ny, nx)."""
     solid = rule.solid(patch)
     assert solid is not None
-    return backend.lattice.first_labels(links, rule.grounded(patch), solid, numbering(patch))
+    return backend.lattice.first_labels(rule.grounded(patch), solid, numbering(patch))
 
 
-def _spread(backend: Backend, _: int, patch: Patch, before: Any, links: Links) -> tuple[Any, tuple[float]]:
+def _spread(backend: Backend, _: int, patch: Patch, before: Any) -> tuple[Any, tuple[float]]:
     """Labels after all cells of a chunk have looked at the cells around them, and at each other; 1 if any has changed.
 
     `before`: what they are, as the patch has them, too.
@@ -131,7 +122,7 @@ def _spread(backend: Backend, _: int, patch: Patch, before: Any, links: Links) -
         end = layer(axis, side)
         here = labels[end]
         beyond = around[layer(axis, side, slice(1, -1))]
-        here[...] = xp.where(links[axis][end], xp.minimum(here, beyond), here)
+        here[...] = xp.where(here < SOLID, xp.minimum(here, beyond), here)
     if bool((labels == before).all()):
         return before, (0.0,)
-    return backend.lattice.least_of_connected(labels, links), (1.0,)
+    return backend.lattice.least_of_connected(labels), (1.0,)

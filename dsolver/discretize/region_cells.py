@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, final
 
 import numpy as np
 
 from dsolver.discretize.components import ClosedCells, numbering
 from dsolver.kernels import Backend
-from dsolver.kernels.lattice.components import Links
 from dsolver.kernels.reductions import Groups
-from dsolver.kernels.views import layer
 from dsolver.problems.cell_arrays import sizes_of
 from dsolver.problems.discretization import Patch
 from dsolver.problems.finite_volumes import Diffusion
@@ -34,7 +31,6 @@ def members_of(
     backend: Backend,
     _: int,
     patch: Patch,
-    links: Links,
     labels: Any,
     found: ClosedCells,
     *,
@@ -48,10 +44,8 @@ def members_of(
     begun, beyond = xp.ones(len(groups.keys)), xp.zeros(0, dtype=np.int64)
     if several:
         begun = (_numbers(patch, places[groups.starts]) + 1.0 == groups.keys).astype(np.float64)
-        across, shared = xp.zeros(patch.shape, dtype=np.bool_), xp.zeros(len(groups.keys), dtype=np.bool_)
-        for axis, side in product(range(3), (0, 1)):
-            across[layer(axis, side)] |= links[axis][layer(axis, side)]
-        shared[groups.of[across.reshape(-1)[places]]] = True
+        shared = xp.zeros(len(groups.keys), dtype=np.bool_)
+        shared[groups.of[rule.coupled_beyond(patch).reshape(-1)[places]]] = True
         beyond = xp.flatnonzero(shared)
     z, y, x = sizes_of(rule.cells, patch, places)
     return RegionCells(

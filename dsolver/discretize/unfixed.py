@@ -8,7 +8,7 @@ from typing import Any, final
 
 from dsolver.discretize.closed_regions import ClosedRegions, closed_cells
 from dsolver.discretize.coefficients import Coefficients
-from dsolver.discretize.components import is_grounded, kept, labelled, links_of, seen
+from dsolver.discretize.components import is_grounded, kept, labelled, seen
 from dsolver.discretize.pieces import closed_pieces
 from dsolver.distributed.loaded_rows import LoadedRows
 from dsolver.engines.base import Engine, PerChunk
@@ -56,15 +56,14 @@ def unfixed(
 
 def _in_regions(engine: Engine, coefficients: Coefficients, rule: Diffusion) -> Unfixed:
     """Constants of the regions that a mask leaves; raises InputError where it leaves no cell."""
-    links = links_of(coefficients, rule)
-    labels = labelled(engine, coefficients, rule, links)
+    labels = labelled(engine, coefficients, rule)
     cells, counts = seen(engine, labels)
     open_cells = tuple(int(closed + free) for closed, free in counts)
     _check_kept(rule, sum(open_cells))
     free = int(sum(each for _, each in counts))
     if free == sum(open_cells):
         return Unfixed(kept=open_cells)
-    found = closed_cells(engine, coefficients, rule, links, labels, cells, free)
+    found = closed_cells(engine, coefficients, rule, labels, cells, free)
     return Unfixed(
         kept=open_cells,
         ones=coefficients.per_chunk(partial(_unmasked, rule=rule)) if found.whole else None,

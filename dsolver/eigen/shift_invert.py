@@ -84,20 +84,7 @@ def _nearest(
     first = _on_host(guesses[0]) if guesses else np.random.default_rng(0).standard_normal(n)
     with Session(problem, setup, prepared(problem, RightHandSides.of(problem, first, None), setup)) as session:
         took, searching = session.took, time.perf_counter()
-
-        def solve(r: Any) -> Any:
-            (solution,) = solve_all(session, [(np.ravel(r), None)], Options(rtol=RTOL))
-            if solution.status is Status.INCOMPATIBLE_RHS:
-                raise _EigenvalueMetError
-            if not solution.true_residual <= WRONG * max(solution.b_norm, np.finfo(float).tiny):
-                raise InputError(
-                    f"A - sigma B with {told} cannot be solved with ({solution.status}): take another M, or a number "
-                    f"beside sigma"
-                )
-            return solution.x
-
-        inverse = LinearOperator((n, n), matvec=solve, dtype=np.float64)
-        status, options = Status.CONVERGED, {"sigma": shift * scale, "OPinv": inverse, "v0": first}
+        status, options = Status.CONVERGED, {"sigma": shift * scale, "OPinv": _inverse(session, n, told), "v0": first}
         try:
             values, vectors = arpack(a, wanted.count, M=b, tol=wanted.tol / 100, **options)
         except ArpackNoConvergence as error:
@@ -122,6 +109,23 @@ def _nearest(
                 f"{told} lies within the spectrum: ARPACK has found the values, with solves with A - sigma B",
             ),
         )
+
+
+def _inverse(session: Session, n: int, told: str) -> LinearOperator:
+    """The inverse of a session's matrix with so many rows, by its solves, which fail with an InputError."""
+
+    def solve(r: Any) -> Any:
+        (solution,) = solve_all(session, [(np.ravel(r), None)], Options(rtol=RTOL))
+        if solution.status is Status.INCOMPATIBLE_RHS:
+            raise _EigenvalueMetError
+        if not solution.true_residual <= WRONG * max(solution.b_norm, np.finfo(float).tiny):
+            raise InputError(
+                f"A - sigma B with {told} cannot be solved with ({solution.status}): take another M, or a number "
+                f"beside sigma"
+            )
+        return solution.x
+
+    return LinearOperator((n, n), matvec=solve, dtype=np.float64)
 
 
 def _size(a: Any) -> float:

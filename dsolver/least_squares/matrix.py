@@ -39,7 +39,7 @@ class RectangularMatrix:
         return exponent_for(largest) if largest else 0
 
     def times(self, exponent: int) -> RectangularMatrix:
-        """It times a power of two."""
+        """This matrix times a power of two."""
         if exponent == 0:
             return self
         data = times(self.rows.data, exponent)

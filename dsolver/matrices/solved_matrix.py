@@ -84,7 +84,7 @@ def with_all_rows(rows: Any, look: Look) -> tuple[Any, Look, tuple[str, ...]]:
 
 
 def _in_range(made: SolvedMatrix) -> SolvedMatrix:
-    """With entries whose squares are numbers, and so are those of their inverses."""
+    """This matrix with entries whose squares are numbers, and so are those of their inverses."""
     exponent = math.frexp(made.look.largest)[1]
     if abs(exponent) <= FAR or made.look.largest == 0.0:
         return made
@@ -99,7 +99,7 @@ def _in_range(made: SolvedMatrix) -> SolvedMatrix:
 
 
 def _signed(made: SolvedMatrix) -> SolvedMatrix:
-    """With a positive diagonal, where that can be had: of all rows that are coupled the signs must be the same."""
+    """This matrix with a positive diagonal, where that can be had: signs of all coupled rows must be the same."""
     rows, look = made.rows, made.look
     if look.negative == rows.shape[0] and not look.hollow[0]:
         rows = _negative(rows)
@@ -125,7 +125,7 @@ def _negative(rows: Any) -> Any:
 
 
 def _without_known(made: SolvedMatrix, symmetric: bool | None) -> SolvedMatrix | None:
-    """With the columns taken out of unknowns that one row tells alone, where the rest is symmetric then; else None."""
+    """This matrix without the columns of unknowns that one row tells alone, where the rest is symmetric; else None."""
     if not _has_single(made.rows):
         return None
     rows = on_host(made.rows)

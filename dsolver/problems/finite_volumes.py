@@ -13,7 +13,6 @@ import numpy as np
 from dsolver.grid.box import STAR_OFFSETS, Box, Offsets, Triple
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
-from dsolver.kernels.lattice.components import Links
 from dsolver.kernels.lattice.fluxes import Fluxes, conductances, lines, part
 from dsolver.kernels.lattice.sources import EndCells, Source
 from dsolver.kernels.views import layer, without_base
@@ -160,12 +159,9 @@ class Diffusion(Rule):
 
     def fed(self, backend: Backend, box: Box, source: Source) -> Source:
         """A chunk's right-hand side with this rule's boundary values in place of others; InputError for a bad one."""
-        faces = {}
-        for end in source.ends:
-            if self.boundary.at(end.axis, end.side).feeds:
-                value = self._terms(backend.xp, box, source.sizes, end)[1]
-                faces[end.axis, end.side] = backend.xp.ascontiguousarray(value)
-        return replace(source, faces=faces)
+        feeding = (end for end in source.ends if self.boundary.at(end.axis, end.side).feeds)
+        values = {(end.axis, end.side): self._terms(backend.xp, box, source.sizes, end)[1] for end in feeding}
+        return replace(source, faces={at: backend.xp.ascontiguousarray(value) for at, value in values.items()})
 
     def grounded(self, patch: Patch) -> Array:
         ground, sizes = patch.xp.zeros(patch.shape, dtype=np.bool_), sizes_in(self.cells, patch)
@@ -202,10 +198,14 @@ class Diffusion(Rule):
             )
         return HeldCells(cells=xp.flatnonzero(patch.own[self.fields[0]] < 0.0), links=tuple(links))
 
-    def linked(self, patch: Patch) -> Links:
-        """Whether cells are coupled through their faces, of problems some of whose cells are left out."""
-        ends = [(axis, side) for axis, side in product(range(3), (0, 1)) if self._at_edge(patch, axis, side)]
-        return patch.backend.lattice.linked(patch.padded(self.exchanged[0], 1.0), ends)  # all κ have the same signs
+    def coupled_beyond(self, patch: Patch) -> Array:
+        """Cells that are coupled through the chunk's outer faces, where some are left out: bool (nz, ny, nx)."""
+        conducts = patch.padded(self.exchanged[0], 1.0) > 0.0  # all κ have the same signs
+        across = patch.xp.zeros(patch.shape, dtype=np.bool_)
+        for axis, side in product(range(3), (0, 1)):
+            if not self._at_edge(patch, axis, side):
+                across[layer(axis, side)] |= lines(conducts, axis)[layer(axis, side)]
+        return across & conducts[1:-1, 1:-1, 1:-1]
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 

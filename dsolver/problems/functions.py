@@ -75,7 +75,7 @@ class UserFunction:
         return tuple((i, j, k) for k in steps for j in steps for i in steps)
 
     def expect(self, *, host: bool) -> None:
-        """It is called with the kind of array that b is, unless it takes one kind alone."""
+        """Expect arrays of the kind that b is, unless the function takes one kind alone."""
         self.host = self.host if self.fixed else host
 
     def of_whole(self, values: Any) -> Any:

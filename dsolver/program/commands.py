@@ -57,7 +57,7 @@ def hierarchy(program: PreparedProgram) -> tuple[LevelSummary, ...]:
 
 
 def formats(program: PreparedProgram) -> Blocks:
-    """In which format each chunk's rows of a general matrix are stored, and why, by chunk number."""
+    """The format in which each chunk's rows of a general matrix are stored, and why, by chunk number."""
     return program.engine.fetch(program.engine.per_chunk(_format, program.prepared.site.chunks.at("local", "choice")))
 
 

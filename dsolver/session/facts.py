@@ -30,7 +30,7 @@ def hierarchy(session: Session) -> Hierarchy:
 
 
 def formats(session: Session) -> tuple[str, ...]:
-    """In which format each chunk's rows of a general matrix are stored, and why; empty for grids."""
+    """The format in which each chunk's rows of a general matrix are stored, and why; empty for grids."""
     if session.problem.lattice:
         return ()
 

@@ -63,7 +63,7 @@ class RunningSystem:
 
     @property
     def described(self) -> str:
-        """For people: the engine, the kernels, the workers and their link."""
+        """The engine, the kernels, the workers and their link, for people."""
         return self.runtime.describe(len(self.plan.spec.partition), self.program.link)
 
     def __repr__(self) -> str:  # people know it as the `Solver` that holds it

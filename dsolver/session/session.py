@@ -130,7 +130,7 @@ class Session:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """For one solve or update at a time. InputError: it is in use or closed; ClusterError: its client is closed."""
+        """Use for one solve or update at a time. InputError: in use or closed; ClusterError: its client is closed."""
         program = self.program  # raises if it is closed
         client = self.runtime.client
         if client is not None and client.status == "closed":

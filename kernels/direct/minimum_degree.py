@@ -41,33 +41,35 @@ separators is soon full, and the lists of its elements are long."""
 
 @compiled()
 def eliminated(
-    start: I64, columns: I64, weights: I64, most: float, most_squares: float, dense: float
+    start: I64, columns: I64, weights: I64, most: float, most_squares: float, dense: float, patience: float
 ) -> tuple[float, float, bool]:
     """Entries of L below the diagonal, the sum of the squares of each column's, and whether there are not too many.
 
     A row stands for as many as its weight says. Its list lies where its columns did: elements first, then variables.
+    Long rows, whose lists would be read in every step, are the last ones, and full there; in degrees they do not count.
+    Both are infinite where more parts of lists are read than `patience` times the entries.
     """
     n, rest = len(start) - 1, weights.sum()
     slots, elements, variables = columns.copy(), np.zeros(n, np.int64), np.zeros(n, np.int64)
     degree, lists, most_degree = np.zeros(n, np.int64), np.empty(n, np.int64), rest
     _leave_out_diagonal(start, columns, weights, slots, variables, degree)
+    light = np.where(degree > dense, 0, weights)
+    last, patience = rest - light.sum(), patience * len(columns)
     head, after, before = np.full(rest + 1, -1, np.int64), np.full(n, -1, np.int64), np.full(n, -1, np.int64)
-    for i in range(n - 1, -1, -1):
-        _put(i, most_degree if degree[i] > dense else degree[i], lists, head, after, before)
+    for i in np.flatnonzero(light)[::-1]:
+        _put(i, degree[i], lists, head, after, before)
     pool, used = np.empty(len(columns) + n, np.int64), 0
     first, size = np.zeros(n, np.int64), np.full(n, -1, np.int64)  # of each element; -1 for none
     mass = np.zeros(n, np.int64)  # of its rows
     mark, left, stamp = np.full(n, -1, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64)
     beyond = np.zeros(n, np.int64)
     below, squares, lowest = 0.0, 0.0, 0
-    while rest > 0:
+    while rest > last:
         while head[lowest] < 0:
             lowest += 1
         p = head[lowest]
-        if degree[p] >= NEARLY_ALL * (rest - weights[p]):  # so is that of all others
-            below += 0.5 * rest * (rest - 1)
-            squares += float(rest - 1) * rest * (2 * rest - 1) / 6.0
-            return below, squares, below <= most and squares <= most_squares
+        if degree[p] >= NEARLY_ALL * (rest - last - weights[p]):  # so is that of all others
+            break
         _take(p, lists, head, after, before)
         bound = _bound(slots[start[p] : start[p] + elements[p]], variables[p], size)
         if used + bound > len(pool):
@@ -75,18 +77,15 @@ def eliminated(
         first[p] = used
         used = _joined(p, slots, start[p], elements[p], variables[p], pool, used, first, size, mark)
         members = pool[first[p] : used]
-        size[p], mass[p] = len(members), weights[members].sum()
-        _count_outside(p, members, weights, slots, start, elements, size, mass, left, stamp)
-        pivots, kept = weights[p], 0
-        for i in members:
-            outside = _listed(i, p, slots, start[i], elements, variables, weights, size, left, mark)
-            _take(i, lists, head, after, before)
-            if outside == 0:  # it is eliminated with p, and makes no more entries
-                pivots += weights[i]
-                continue
-            members[kept], beyond[i] = i, outside
-            kept += 1
-        count = mass[p] = mass[p] - (pivots - weights[p])
+        size[p], mass[p] = len(members), light[members].sum()
+        beside = weights[members].sum() - mass[p]
+        _count_outside(p, members, light, slots, start, elements, size, mass, left, stamp)
+        pivots, kept, looked = _kept(
+            p, members, slots, start, elements, variables, light, size, left, mark, beyond, lists, head, after, before
+        )
+        pivots, patience = pivots + weights[p], patience - looked
+        mass[p] -= pivots - weights[p]
+        count = mass[p] + beside
         size[p], used = kept, first[p] + kept
         rest -= pivots
         below += float(pivots) * count + 0.5 * pivots * (pivots - 1)
@@ -94,13 +93,50 @@ def eliminated(
         squares += float(pivots - 1) * pivots * (2 * pivots - 1) / 6.0
         if below > most or squares > most_squares:
             return below, squares, False
+        if patience < 0:
+            return np.inf, np.inf, False
         for i in members[:kept]:
-            others = count - weights[i]
-            degree[i] = min(rest - weights[i], others + beyond[i], degree[i] + others)
-            far = degree[i] > dense and rest > dense
-            _put(i, most_degree if far else degree[i], lists, head, after, before)
-            lowest = min(lowest, lists[i])
-    return below, squares, True
+            if light[i] > 0:
+                degree[i] = min(rest - last, mass[p] + min(beyond[i], degree[i])) - weights[i]
+                late = degree[i] > dense and rest > dense
+                _put(i, most_degree if late else degree[i], lists, head, after, before)
+                lowest = min(lowest, lists[i])
+    below += 0.5 * rest * (rest - 1)
+    squares += float(rest - 1) * rest * (2 * rest - 1) / 6.0
+    return below, squares, below <= most and squares <= most_squares
+
+
+@compiled()
+def _kept(
+    p: int,
+    members: I64,
+    slots: I64,
+    start: I64,
+    elements: I64,
+    variables: I64,
+    weights: I64,
+    size: I64,
+    left: I64,
+    mark: I64,
+    beyond: I64,
+    lists: I64,
+    head: I64,
+    after: I64,
+    before: I64,
+) -> tuple[int, int, int]:
+    """Members that are not eliminated with p, first; the weight of the others, how many are kept, and parts read."""
+    pivots, kept, looked = 0, 0, 0
+    for i in members:
+        if weights[i] > 0:
+            looked += elements[i] + variables[i]
+            beyond[i] = _listed(i, p, slots, start[i], elements, variables, weights, size, left, mark)
+            _take(i, lists, head, after, before)
+            if beyond[i] == 0:  # it makes no more entries than p
+                pivots += weights[i]
+                continue
+        members[kept] = i
+        kept += 1
+    return pivots, kept, looked
 
 
 @compiled()
@@ -189,6 +225,8 @@ def _count_outside(
 ) -> None:
     """Count the rows that each element of the members has outside of them."""
     for i in members:
+        if weights[i] == 0:
+            continue
         for k in range(start[i], start[i] + elements[i]):
             e = slots[k]
             if size[e] < 0:

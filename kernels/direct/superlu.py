@@ -5,16 +5,19 @@ X. S. Li, An overview of SuperLU, ACM Trans. Math. Software 31, 2005.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, final
 
+import numpy as np
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
+from dsolver.kernels.direct.fill import DENSE
 from dsolver.kernels.direct.libraries import Factors, Kind, SingularError, Values
 
 DIAGONAL: Final = 0.01
-"""A diagonal pivot is taken down to this part of its column's largest entry, where rows and columns are in the same
-order: with off-diagonal ones the fill is more than was ordered for."""
+"""A diagonal pivot is taken down to this part of its column's largest entry, where entries have mirror images: with
+off-diagonal ones the fill is up to four times as much."""
 
 
 @final
@@ -35,8 +38,11 @@ def factors(a: Any, kind: Kind) -> SuperLU:
     """Factors of a SciPy CSR array. SingularError: a pivot vanishes; MemoryError."""
     transposed = csc_array((a.data, a.indices, a.indptr), shape=a.shape)
     options: dict[str, Any] = {"permc_spec": "COLAMD"}
-    if kind.mirrored and kind.positive:
-        options = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": DIAGONAL, "options": {"SymmetricMode": True}}
+    longest = np.diff(a.indptr).max(initial=0)  # minimum degree looks at it in every step, COLAMD leaves it out
+    if kind.mirrored:
+        options["diag_pivot_thresh"] = DIAGONAL
+    if kind.mirrored and kind.positive and longest <= DENSE * math.sqrt(a.shape[0]):
+        options |= {"permc_spec": "MMD_AT_PLUS_A", "options": {"SymmetricMode": True}}
     try:
         return SuperLU(splu(transposed, **options), a.data.dtype.itemsize)
     except RuntimeError as error:  # its own error for an exact zero

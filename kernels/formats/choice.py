@@ -66,7 +66,7 @@ class Choice:
     why: str
 
     def __str__(self) -> str:
-        """For people: the format, and why."""
+        """The format, and why, for people."""
         name = {"chunks": "chunks of compressed rows", "rows": "compressed rows"}.get(self.name, self.name)
         if self.block > 1:
             name += f" of {self.block} x {self.block} blocks"

@@ -5,46 +5,18 @@ Cells are lattices (nz, ny, nx). Components are named by labels: float64, of a c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from dsolver.kernels.formats.layout import Array
-from dsolver.kernels.views import layer
 
 GROUNDED: Final = 0.5
 """The label of components whose solution is fixed: smaller than every cell's."""
 SOLID: Final = 2.0**53
 """The label of cells that are left out: larger than every cell's."""
-Links = tuple[Array, Array, Array]
-"""For x, y and z, whether cells on both sides of a face are linked: bool (nz, ny, nx) with one more along the axis."""
 Numbering = tuple[int, int, int]
 """The number of a box's first cell in the whole grid, and the steps to the next one along y and along z."""
-
-
-def linked(around: Array, ends: Sequence[tuple[int, int]]) -> Links:
-    """Links between cells that both conduct.
-
-    Args:
-        around: float64 (nz + 2, ny + 2, nx + 2), κ of the cells and of a layer around them, positive where they
-            conduct.
-        ends: axes and sides (0 or 1) at whose faces no link leaves the box.
-    """
-    conducts, made = around > 0.0, []
-    for axis in range(3):
-        along = conducts[tuple(slice(None) if i == 2 - axis else slice(1, -1) for i in range(3))]
-        low, high = (
-            along[tuple(slice(side, side - 1 or None) if i == 2 - axis else slice(None) for i in range(3))]
-            for side in (0, 1)
-        )
-        faces = low & high
-        for end, side in ends:
-            if end == axis:
-                faces[layer(axis, side)] = False
-        made.append(faces)
-    x, y, z = made
-    return x, y, z
 
 
 def cell_labels(ground: Array, solid: Array, numbers: Numbering) -> Array:
@@ -64,20 +36,21 @@ def labels_seen(labels: Array) -> tuple[Array, Array]:
     return closed, np.array([np.count_nonzero(closed), np.count_nonzero(labels <= GROUNDED)], dtype=np.float64)
 
 
-def least_of_connected(labels: Array, links: Links) -> Array:
-    """For each cell the smallest label of all that it hangs together with, by any path inside the box.
+def least_of_connected(labels: Array) -> Array:
+    """The smallest label of all that each cell hangs together with, by any path inside the box.
 
-    Sets have a root, to which each of their cells points. Where linked cells point to two, the later root points to the
-    earlier one, until there are none.
+    Cells hang together through faces, but for those that are left out. Sets have a root, to which each of their cells
+    points. Where cells on both sides of a face point to two, the later root points to the earlier one, until there are
+    none.
 
-    `labels`: float64 (nz, ny, nx), none negative. `links`: what the outermost faces say is not read.
+    `labels`: float64 (nz, ny, nx), none negative.
     """
-    numbers = np.arange(labels.size).reshape(labels.shape)
+    numbers, opened = np.arange(labels.size).reshape(labels.shape), labels < SOLID
     root, pairs = numbers.reshape(-1), [np.zeros((2, 0), dtype=np.int64)]
-    for axis, linked in zip((2, 1, 0), links, strict=True):
-        inner = np.moveaxis(linked, axis, 0)[1:-1]
-        cells = np.moveaxis(numbers, axis, 0)
-        pairs.append(np.stack([cells[:-1][inner], cells[1:][inner]]))
+    for axis in range(3):
+        flags, cells = np.moveaxis(opened, axis, 0), np.moveaxis(numbers, axis, 0)
+        both = flags[:-1] & flags[1:]
+        pairs.append(np.stack([cells[:-1][both], cells[1:][both]]))
     one, other = np.concatenate(pairs, axis=1)
     while (root[one] != root[other]).any():
         ends: Any = root[one], root[other]

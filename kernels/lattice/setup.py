@@ -5,7 +5,7 @@ Arrays are lattices (..., z, y, x); those of coarser levels have `coarsening.GHO
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -112,19 +112,13 @@ class LatticeSetup:
     framed = _of_array_module(transfers.framed)
     spread = _of_array_module(transfers.spread)
 
-    def linked(self, around: Array, ends: Sequence[tuple[int, int]]) -> components.Links:
-        """Links between cells that both conduct: see `components`."""
-        return components.linked(around, ends)
-
-    def first_labels(
-        self, links: components.Links, ground: Array, solid: Array, numbers: components.Numbering
-    ) -> Array:
+    def first_labels(self, ground: Array, solid: Array, numbers: components.Numbering) -> Array:
         """The labels of a box's components, from those of its cells: see `components.cell_labels`."""
-        return self.least_of_connected(components.cell_labels(ground, solid, numbers), links)
+        return self.least_of_connected(components.cell_labels(ground, solid, numbers))
 
-    def least_of_connected(self, labels: Array, links: components.Links) -> Array:
-        """For each cell of a box the smallest label that it hangs together with: see `components`."""
-        return components.least_of_connected(labels, links)
+    def least_of_connected(self, labels: Array) -> Array:
+        """The smallest label that each cell of a box hangs together with: see `components`."""
+        return components.least_of_connected(labels)
 
     def labels_seen(self, labels: Array) -> tuple[Array, Array]:
         """Cells in components that nothing fixes, and how many there are: see `components`."""

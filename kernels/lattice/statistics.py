@@ -33,7 +33,7 @@ def couplings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
 
 
 def jumps(xp: Any, offsets: tuple[Triple, ...], weights: Array, ratio: float) -> Array:
-    """In how many rows and axes couplings jump from point to point, could jump, and end: float64 (3,).
+    """Numbers of rows and axes where couplings jump from point to point, could jump, and end: float64 (3,).
 
     Where a row is coupled to both neighbors along an axis they could, and do if one coupling is more than a ratio times
     the other. Where it is coupled to one of them alone they end.
@@ -73,7 +73,7 @@ def turns(xp: Any, offsets: tuple[Triple, ...], weights: Array, sums: Array, lim
 
 
 def _leanings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
-    """By how much rows lean: float64 (3, rows); NaN where a row has no coupling along one of the axes."""
+    """The lean of rows: float64 (3, rows); NaN where a row has no coupling along one of the axes."""
     size = xp.stack(
         [xp.maximum(xp.abs(without_base(weights[f])), xp.abs(without_base(weights[b]))) for f, b in pairs(offsets)]
     )

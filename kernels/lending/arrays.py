@@ -62,7 +62,7 @@ class LentArray:
         return self.shape[0]
 
     def transpose(self, axes: Sequence[int]) -> LentArray:
-        """With its axes in another order."""
+        """This array with its axes in another order."""
         shape, strides = (tuple(of[axis] for axis in axes) for of in (self.shape, self.strides))
         return replace(self, shape=shape, strides=strides)
 

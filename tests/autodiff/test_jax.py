@@ -118,6 +118,8 @@ def test_what_cannot_be_right_is_refused() -> None:
         dsolver.jax.solve(np.eye(4), array(4))
     with pytest.raises(dsolver.InputError, match=r"b has dtype int64: use b.astype"):
         dsolver.jax.solve(diffusion(GRID), np.ones(GRID, dtype=np.int64))
+    with pytest.raises(dsolver.InputError, match=r"b is a .*Tracer of JAX.*: dsolver.jax.solve may be traced"):
+        jax.jit(lambda b: dsolver.solve(diffusion(GRID), b).x)(array(*GRID))
 
 
 def refused() -> dict[str, tuple[Any, Any, dict[str, Any], str]]:

@@ -245,7 +245,7 @@ def test_a_set_up_that_has_foreseen_what_is_not_so_begins_again(dtype: Any, monk
 
 @pytest.mark.gpu
 def test_later_systems_have_the_streams_of_those_that_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With these they have their memory: CuPy's pool keeps it for arrays of the same stream."""
+    """Streams come with the memory of ended systems: CuPy's pool keeps it for arrays of the same stream."""
     from dsolver.engines.eager import cuda_graph
 
     monkeypatch.setattr(cuda_graph, "_IDLE", cuda_graph._IdleStreams())

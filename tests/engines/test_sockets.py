@@ -33,7 +33,7 @@ ConnectionsOf = Callable[..., Any]
 
 
 def encryption_of(folder: Path) -> Encryption:
-    """With certificates of an authority that is made there."""
+    """Settings with certificates of an authority that is made there."""
     paths = certificates(folder)
     security = Security(
         tls_ca_file=paths["ca-file"], tls_worker_cert=paths["worker.cert"], tls_worker_key=paths["worker.key"]

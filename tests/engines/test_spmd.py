@@ -489,7 +489,7 @@ def test_a_worker_whose_connection_breaks_is_called_by_the_scheduler_next() -> N
 
 
 def test_workers_that_were_reached_are_called_straight(two: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By way of the scheduler each call took a new connection to each worker."""
+    """Connections of calls: by way of the scheduler each took a new one to each worker."""
     with launch(two) as job:
         assert isinstance(job, SpmdProgram)
         assert job._calls.directly.result()

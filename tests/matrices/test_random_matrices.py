@@ -64,7 +64,7 @@ class Case:
 
     @property
     def solution(self) -> F64:
-        """By SciPy's direct solver: of a singular system the shortest solution, for the part of b that A reaches."""
+        """Solution by SciPy: of a singular system the shortest one, for the part of b that A reaches."""
         if self.null is None:
             found: F64 = np.atleast_1d(spsolve(self.a.tocsc(), self.b))
             return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +18,7 @@ import dsolver
 from dsolver import kernels, problems
 from dsolver.cost import room
 from dsolver.errors import InputError
-from dsolver.kernels.direct import factors, lapack, libraries, scaling
+from dsolver.kernels.direct import factors, fill, lapack, libraries, scaling
 from dsolver.kernels.direct.fill import Fill, fill_of, full_fill
 from dsolver.kernels.direct.libraries import LIBRARIES, fits
 from dsolver.kernels.direct.transversal import of_largest
@@ -321,6 +323,34 @@ def test_rows_that_were_put_in_another_order_have_the_fill_of_the_matrix() -> No
     for none in ([[0.0, 2.0], [0.0, 2.0]], [[1.0, 2.0], [0.0, 0.0]]):
         assert of_largest(sp.csr_array(np.array(none))) is None
     assert of_largest(sp.csr_array(([0.0, 1.0], [0, 1], [0, 1, 2]), shape=(2, 2))) is None
+
+
+def arrow(size: int) -> sp.csr_array:
+    """A diagonal with three full rows and columns, the last ones."""
+    rng = np.random.default_rng(0)
+    below = rng.uniform(-1.0, 1.0, (3, size))
+    return sp.csr_array(sp.block_array([[sp.diags_array(rng.uniform(1.0, 2.0, size)), -below.T], [below, np.eye(3)]]))
+
+
+def test_long_rows_are_the_last_ones() -> None:
+    """Arrow matrix: with a look at its long rows in each step count and factors took as long as the square of rows."""
+    a = arrow(100_000)
+    found = fill_of(a)
+    assert a.nnz <= found.entries <= 1.01 * a.nnz
+    began = time.process_time()
+    solution = dsolver.solve(a, a @ np.ones(a.shape[0]), device="cpu")
+    assert solution.solved_by == "fgmres with Direct()"
+    assert np.allclose(solution.x, 1.0)
+    assert time.process_time() - began < 30.0
+
+
+def test_counting_of_webs_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a web are in many elements, each of which would be read again and again."""
+    assert math.isfinite(fill_of(LAPLACE).entries)
+    monkeypatch.setattr(fill, "PATIENCE", 1.0)
+    found = fill_of(LAPLACE)
+    assert found.more
+    assert not found.within(Fill(entries=1e300, products=1e300))
 
 
 def test_fill_is_that_of_the_library() -> None:

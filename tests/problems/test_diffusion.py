@@ -740,6 +740,10 @@ def test_a_mask_may_be_a_function() -> None:
         ({"kappa": (1.0, 0.0, 2.0)}, "kappa_y must be finite and > 0"),
         ({"kappa": np.ones((3, 4, 5))}, r"kappa has shape \(3, 4, 5\), but the grid is \(4, 4, 4\)"),
         ({"kappa": np.ones((3, 4, 4, 4))}, r"they must be equal; pass list.kappa. for one along each axis"),
+        (
+            {"kappa": np.ones((4, 4, 4, 3))},
+            r"they must be equal; pass list.numpy.moveaxis.kappa, -1, 0.. for one along",
+        ),
         ({"kappa": np.ones((3, 3, 4, 4, 4))}, r"pass numpy.moveaxis.kappa, .0, 1., .-2, -1.. for a full tensor"),
         ({"fixed": ([(0, 0, 0), (1, 1, 1)], 1.0)}, "an array of the grid's shape, True at the cells where u is held"),
         ({"kappa": 0j}, "kappa must be finite and not 0"),

@@ -100,3 +100,10 @@ def test_a_solution_has_it() -> None:
     assert not short.converged
     assert "Leave restart=3 out" in short.advice
     assert dsolver.solve(a, b, device="cpu").advice == Status.CONVERGED.advice
+
+
+def test_a_breakdown_with_all_that_rounding_leaves_is_no_breakdown() -> None:
+    """A tolerance of zero: factors leave nothing that GMRES could divide by."""
+    found = dsolver.solve(lattice(12), np.ones(144), rtol=0.0, M="direct", device="cpu")
+    assert found.status is Status.STAGNATED
+    assert "all that rounding leaves to reach" in found.advice

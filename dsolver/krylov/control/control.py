@@ -123,7 +123,7 @@ class Control:
         return (yield from self._with_best(column))
 
     def _with_best(self, column: ColumnIterations) -> Steps[Status]:
-        """To the end, and back to a better iterate than the last one."""
+        """The end of a solve, and the way back to a better iterate than the last one."""
         status = yield from self._until_ended(column)
         self.at = self._norms.done
         if self._reached():
@@ -140,8 +140,9 @@ class Control:
             column.recall()
             self.true_residual, self.at = self.b_norm, 0
         status = self._reached() or status
-        self.attained = status is Status.STAGNATED and is_rounding(self.true_residual, self.b_norm, column)
-        return status
+        ended = status in (Status.STAGNATED, Status.BREAKDOWN)
+        self.attained = ended and is_rounding(self.true_residual, self.b_norm, column)
+        return Status.STAGNATED if self.attained else status
 
     def _repeat(self, column: ColumnIterations) -> Steps[None]:
         """Make the iterations up to the best one again, with the same bits, and keep the better of both ends.
@@ -262,7 +263,7 @@ class Control:
         return int(look if self._balancing is None else min(look, self._balancing.to_look(column, self._norms)))
 
     def _drifted(self, column: ColumnIterations) -> bool:
-        """In a long solve, take the true residual where the recursion is about to drift from it.
+        """Take the true residual in a long solve where the recursion is about to drift from it.
 
         The search direction is kept, so the convergence is. Returns whether that ends the solve.
         """

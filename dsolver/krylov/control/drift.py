@@ -56,7 +56,7 @@ def is_at_risk(scale: float, norm: float) -> bool:
 
 
 def has_parted(column: ColumnIterations, norms: ResidualNorms, kept: BestIterate) -> bool:
-    """In a long solve, whether the recursion has parted from the truth, where that cannot be mended on the way.
+    """Whether the recursion of a long solve has parted from the truth, where that cannot be mended on the way.
 
     Where A is singular, x may grow without bound while the recursion's residual stays: the x before is kept.
     """

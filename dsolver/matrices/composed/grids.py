@@ -76,7 +76,7 @@ def _of(rows: Any, problem: Problem, *, gpu: bool) -> MatrixProblem:
 
 
 def _on_grid(made: MatrixProblem, problem: Problem) -> MatrixProblem:
-    """With vectors of the grid's shape, in as many chunks."""
+    """The problem with vectors of the grid's shape, in as many chunks."""
     made = replace(made, of_grid=problem, dimensions=problem.dimensions)
     return made if problem.chunks is None else replace(made, chunks=_cut(made, problem.chunks))
 

@@ -109,7 +109,7 @@ class _Lines:
         return self.last
 
     def numbers(self, begin: int, count: int) -> list[int]:
-        """So many whole numbers of the header's width, of the next line from a column on."""
+        """Whole numbers of the header's width, of the next line from a column on."""
         line = self.next()
         found = [line[begin + k * WIDTH : begin + (k + 1) * WIDTH].strip() for k in range(count)]
         if not all(number.isdigit() for number in found):
@@ -117,7 +117,7 @@ class _Lines:
         return list(map(int, found))
 
     def section(self, lines: int, count: int, fields: Fields) -> npt.NDArray[Any]:
-        """So many numbers of so many lines, as bytes."""
+        """Numbers of the next lines, as bytes."""
         if lines != -(-count // fields.count):
             raise ValueError(f"it has {lines} lines for {count} numbers, {fields.count} in each")
         first, taken = self._number + 1, list(islice(self._file, lines))

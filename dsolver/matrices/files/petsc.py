@@ -132,7 +132,7 @@ def _ordinary(values: npt.NDArray[Any]) -> bool:
 
 
 def _words(file: IO[bytes], place: int, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
-    """So many numbers at a byte of a file that may be cut short."""
+    """Numbers at a byte of a file that may be cut short."""
     size = dtype.itemsize * count
     left = max(0, os.fstat(file.fileno()).st_size - place)
     if left < size:

@@ -9,9 +9,10 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.engines.base import Engine, Operand, PerChunk, Scalar
 from dsolver.grid.box import Offsets
 from dsolver.kernels import Backend
+from dsolver.kernels.contract import COPY
 
 T = TypeVar("T")
 
@@ -62,13 +63,19 @@ def turning(
     """
     made = engine.per_chunk(partial(_leanings, offsets=offsets), weights)
     turn = partial(_turns, offsets=offsets, limits=tuple(log(ratio) for ratio in ratios))
-    if len(engine.partition) == 1:  # what all have found is there, so there is no wait
-        counts = engine.per_chunk(turn, weights, made.at(6))
-    else:
-        sums = engine.global_sums(*(made.at(number) for number in range(6)))
-        counts = engine.per_chunk(partial(turn, found=sums), weights)
+    alone = len(engine.partition) == 1
+    sums: list[Operand] = [made.at(6)] if alone else [_sum(engine, made.at(number)) for number in range(6)]
+    counts = engine.per_chunk(turn, weights, *sums)
     numbers = [counts.at(number) for number in range(len(ratios) + 1)]
     return engine.decided(lambda rows, *turned: decide([number / rows for number in turned]), *numbers)
+
+
+def _sum(engine: Engine, numbers: PerChunk) -> Scalar:
+    """The sum over all chunks of float64 (1,) of every chunk, as of `Engine.sums`, on the devices: no host waits."""
+    parts, out = engine.partial_sums(), engine.scalar(0.0)
+    engine.run(COPY, numbers, parts)
+    engine.total(parts, out)
+    return out
 
 
 def _rough(found: float) -> bool:
@@ -83,7 +90,7 @@ def _part(found: float, among: float) -> float:
 
 
 def _leanings(backend: Backend, _: int, weights: Any, *, offsets: Offsets) -> tuple[Any, ...]:
-    """By how much a chunk's rows lean and how many do, for each pair of axes: float64 (1,) six times, and (6,)."""
+    """The lean of a chunk's rows, and how many lean, for each pair of axes: float64 (1,) six times, and (6,)."""
     found = backend.lattice.leanings(offsets, weights.reshape(len(offsets), -1))
     return (*(found[i : i + 1] for i in range(6)), found)
 
@@ -92,15 +99,15 @@ def _turns(
     backend: Backend,
     _: int,
     weights: Any,
-    sums: Any = None,
-    *,
+    *sums: Any,  # float64, (6,) or six times (1,)
     offsets: Offsets,
     limits: tuple[float, ...],
-    found: tuple[float, ...] = (),
 ) -> tuple[Any, ...]:
     """The number of a chunk's rows, and of those that lean in another way than most: float64 (1,) each."""
     weights = weights.reshape(len(offsets), -1)
-    turned = backend.lattice.turns(offsets, weights, backend.asarray(np.array(found)) if found else sums, limits)
+    turned = backend.lattice.turns(
+        offsets, weights, sums[0] if len(sums) == 1 else backend.xp.concatenate(sums), limits
+    )
     return (backend.asarray(np.full(1, float(weights.shape[1]))), *(turned[i : i + 1] for i in range(len(limits))))
 
 

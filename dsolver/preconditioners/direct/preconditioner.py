@@ -128,7 +128,7 @@ class Direct(Preconditioner):
         return ((FINE if self.fine else NEARBY),) if self.nearby else ()
 
     def informed(self, problem: Problem) -> Direct:
-        """With the fill, where the matrix is here."""
+        """This preconditioner with the fill, where the matrix is here."""
         return replace(self, fill=fill_of(problem))
 
     def beside(self, problem: Problem) -> int:

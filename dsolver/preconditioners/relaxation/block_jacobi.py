@@ -67,7 +67,7 @@ class BlockJacobi(Preconditioner):
         return _Blocks(site)
 
     def forecast(self, part: Part) -> Forecast:
-        """It reads r and the inverses and writes z."""
+        """Bytes of r and the inverses, which are read, and of z."""
         a, entries = replace(part, value=F64).stored(), self._size(part.problem) * (part.value + I32)
         return Forecast(levels=(a,), shared=entries * a.size, moved=(entries + 3 * part.value) * a.rows)
 

@@ -47,7 +47,7 @@ class Jacobi(Preconditioner):
         return DiagonalInverse(site.engine, site.matrix.local)
 
     def forecast(self, part: Part) -> Forecast:
-        """It reads r and the diagonal and writes z."""
+        """Bytes of r and the diagonal, which are read, and of z."""
         a = part.stored()
         return Forecast(levels=(a,), moved=3 * F64 * a.rows)
 

@@ -45,7 +45,7 @@ class L1Jacobi(Preconditioner):
         return DiagonalInverse(site.engine, site.levels[0])
 
     def forecast(self, part: Part) -> Forecast:
-        """It reads r and the sums and writes z."""
+        """Bytes of r and the sums, which are read, and of z."""
         a = replace(part, value=F64).stored()
         return Forecast(levels=(a,), shared=part.value * a.size, moved=3 * part.value * a.rows)
 

@@ -104,7 +104,7 @@ def on_axes(space: Embedding, name: str, value: Any) -> Any:
         if tuple(value.shape) not in ((), space.shape):
             raise InputError(
                 f"{name} has shape {tuple(value.shape)}, but the grid is {space.shape}: they must be equal"
-                f"{_axes_in_front(name, tuple(value.shape), space)}"
+                f"{_axes_beside(name, tuple(value.shape), space)}"
             )
         if np.dtype(value.dtype).kind not in ("fiu" if name in (MASK, FIXED, HELD) else "fiuc"):
             flags = ": an image of the cells to keep is active=" if value.dtype == bool else ": real numbers are needed"
@@ -120,9 +120,11 @@ def on_axes(space: Embedding, name: str, value: Any) -> Any:
     )
 
 
-def _axes_in_front(name: str, shape: tuple[int, ...], space: Embedding) -> str:
-    """Advice on an array of κ whose first axes count the grid's axes; nothing on others."""
+def _axes_beside(name: str, shape: tuple[int, ...], space: Embedding) -> str:
+    """Advice on an array of κ with axes that count the grid's axes; nothing on others."""
     count = space.dimensions
+    if name == "kappa" and shape == (*space.shape, count):
+        return "; pass list(numpy.moveaxis(kappa, -1, 0)) for one along each axis"
     if name != "kappa" or shape[-count:] != space.shape:
         return ""
     if shape[:-count] == (count,):

@@ -61,7 +61,7 @@ class Slab:
 
 
 def slabs(problem: Problem, count: int) -> list[Slab]:
-    """So many slabs, or as many as there are layers, with about as many layers each."""
+    """Slabs of about as many layers each: as many as wanted, or as there are layers."""
     rule, n = problem.rule, problem.grid[0]
     assert isinstance(rule, Diffusion)
     count = min(count, n)

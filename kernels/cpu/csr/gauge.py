@@ -4,7 +4,8 @@ With |d_i| = 1, Dᴴ A D is as Hermitian as A is, and couples by conj(d_i) a_ij 
 Where the phases of A around every loop add up to zero it becomes real, and what a Laplacian is to constants A is to d.
 Otherwise d is sought for which dᴴ A d is small: rows are put together with those that they are strongly coupled to,
 turned towards them, and what remains between such aggregates is a Hermitian matrix again, of fewer rows. On the way
-back each row is turned to what its neighbors ask for, one after the other: Gauss-Seidel for A v = 0 with |v_i| = 1.
+back each row is turned towards what its neighbors ask for: damped Jacobi for A v = 0 with |v_i| = 1. By three
+sweeps CG takes 36 iterations, by two of Gauss-Seidel, which threads cannot share, 35 (phases 0.02 around faces, 40³).
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ ROUNDING: Final = 1e-10
 """Part of the sum of the diagonal that counts as zero where all entries are summed up."""
 MORE: Final = 1.0 + 1e-10
 """Times a square that another one must exceed: rounding, which differs in every gauge, is to decide nothing."""
+SWEEPS: Final = 3
+"""Times that rows are turned on the way back, on each level."""
 NOWHERE: Final = -1
 """Aggregate of a row without couplings."""
 Phases = npt.NDArray[np.complex128]
@@ -39,14 +42,18 @@ def phases(start: Any, columns: Any, values: Any, team: Team = ALONE) -> Phases:
     count = _gather(start, columns, values, aggregate, turned)
     if count:
         _join(start, columns, values, aggregate.copy(), aggregate, turned)
-        members, begin = _members(aggregate, count), np.zeros(count + 1, dtype=np.int64)
+        members = np.zeros(count + 1, dtype=np.int64), np.empty(len(turned), dtype=np.int64)
+        begin = np.zeros(count + 1, dtype=np.int64)
+        _sort(aggregate, *members)
         team.run(_count, 0, count, start, columns, aggregate, *members, begin, worth=AGGREGATES_WORTH_A_THREAD)
         np.cumsum(begin, out=begin)
         between = np.empty(begin[-1], dtype=np.int32), np.empty(begin[-1], dtype=np.complex128)
         given = (start, columns, values, aggregate, turned, *members, begin, *between)
         team.run(_collapse, 0, count, *given, worth=AGGREGATES_WORTH_A_THREAD)
         turned *= np.append(phases(begin, *between, team), 1.0)[aggregate]  # the last is of those that are nowhere
-    _relax(start, columns, values, turned)
+    for _ in range(SWEEPS):
+        before = turned.copy()
+        team.run(_relax, 0, len(turned), start, columns, values, before, turned, worth=ROWS_WORTH_A_THREAD)
     return turned
 
 
@@ -63,12 +70,6 @@ def in_gauge(start: Any, columns: Any, values: Any, team: Team = ALONE) -> tuple
     if ROUNDING * size < made < plain:
         return turned, out
     return None, given[2].real.copy()
-
-
-def _members(aggregate: Any, count: int) -> tuple[Any, Any]:
-    """Rows of each aggregate, as starts and row numbers; those that are nowhere come first and have no start."""
-    order = np.argsort(aggregate, kind="stable")
-    return np.searchsorted(aggregate[order], np.arange(count + 1)), order
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
@@ -137,6 +138,20 @@ def _join(start: Any, columns: Any, values: Any, before: Any, aggregate: Any, tu
 
 
 @compiled()
+def _sort(aggregate: Any, begin: Any, order: Any) -> None:
+    """Rows of each aggregate, in their order, from `begin` on, which is zero before."""
+    for row in range(len(aggregate)):
+        if aggregate[row] != NOWHERE:
+            begin[aggregate[row]] += 1
+    for number in range(1, len(begin)):
+        begin[number] += begin[number - 1]
+    for row in range(len(aggregate) - 1, -1, -1):
+        if aggregate[row] != NOWHERE:
+            begin[aggregate[row]] -= 1
+            order[begin[aggregate[row]]] = row
+
+
+@compiled()
 def _count(
     first: Any, last: Any, start: Any, columns: Any, aggregate: Any, begin: Any, order: Any, out_start: Any
 ) -> None:
@@ -188,16 +203,15 @@ def _collapse(
 
 
 @compiled()
-def _relax(start: Any, columns: Any, values: Any, turned: Any) -> None:
-    """Turn each row to its neighbors, down and up again."""
-    rows = len(start) - 1
-    for step in range(2 * rows):
-        row, wanted = step if step < rows else 2 * rows - 1 - step, 0.0j
+def _relax(first: Any, last: Any, start: Any, columns: Any, values: Any, turned: Any, out: Any) -> None:
+    """Turn each row half the way to where its neighbors have it."""
+    for row in range(first, last):
+        wanted = 0.0j
         for k in range(start[row], start[row + 1]):
             if columns[k] != row:
                 wanted -= values[k] * turned[columns[k]]
-        if _square(wanted) > 0.0:
-            turned[row] = _direction(wanted)
+        middle = turned[row] + _direction(wanted) if _square(wanted) > 0.0 else turned[row]
+        out[row] = _direction(middle) if _square(middle) > 0.0 else turned[row]
 
 
 @compiled()

@@ -1,6 +1,6 @@
 """Connected cells of a box on a CPU, in time that does not depend on how their paths wind.
 
-Sets that are joined link by link (Tarjan, J. ACM 22, 1975): of each, the first cell in lattice order is the root.
+Sets that are joined face by face (Tarjan, J. ACM 22, 1975): of each, the first cell in lattice order is the root.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.lattice.components import Links
+from dsolver.kernels.lattice.components import SOLID
 
 
-def least_of_connected(labels: Any, links: Links) -> Any:
+def least_of_connected(labels: Any) -> Any:
     """As in `dsolver.kernels.lattice.components`."""
     out = np.array(labels, order="C")
     root = np.empty(out.size, dtype=np.int32 if out.size < 1 << 31 else np.int64)
-    x, y, z = links
-    _join_all(x, y, z, root)
+    _join_all(out, root)
     _take_least(root, out.reshape(-1))
     return out
 
@@ -41,19 +40,20 @@ def _join(root: Any, a: Any, b: Any) -> None:
 
 
 @compiled()
-def _join_all(x: Any, y: Any, z: Any, root: Any) -> None:
-    nz, ny, nx = x.shape[0], x.shape[1], y.shape[2]
+def _join_all(labels: Any, root: Any) -> None:
+    nz, ny, nx = labels.shape
     here = 0
     for k in range(nz):
         for j in range(ny):
             for i in range(nx):
                 root[here] = here
-                if i > 0 and x[k, j, i]:
-                    _join(root, here, here - 1)
-                if j > 0 and y[k, j, i]:
-                    _join(root, here, here - nx)
-                if k > 0 and z[k, j, i]:
-                    _join(root, here, here - nx * ny)
+                if labels[k, j, i] < SOLID:
+                    if i > 0 and labels[k, j, i - 1] < SOLID:
+                        _join(root, here, here - 1)
+                    if j > 0 and labels[k, j - 1, i] < SOLID:
+                        _join(root, here, here - nx)
+                    if k > 0 and labels[k - 1, j, i] < SOLID:
+                        _join(root, here, here - nx * ny)
                 here += 1
 
 

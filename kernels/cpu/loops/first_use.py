@@ -57,7 +57,7 @@ class FirstUse(event.Listener):
             self._begin_ahead(kind)
 
     def on_end(self, event: Any) -> None:
-        """It is compiled."""
+        """End of the compilation."""
         if not self._open:
             return
         self._open -= 1

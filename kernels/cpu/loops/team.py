@@ -116,7 +116,7 @@ class Team:
         self._end = finalize(self, _dismiss, self._free)
 
     def _taken(self, count: int) -> list[Helper]:
-        """So many helpers, or as many as there are; other threads may take some, too."""
+        """Helpers, as many as wanted or as there are; other threads may take some, too."""
         found: list[Helper] = []
         while len(found) < count:
             try:

@@ -152,7 +152,7 @@ class CudaGeneral(GeneralSetup):
         return made
 
     def measured_transfer(self, rows: Csr, written: Layout, read: Layout) -> slices.Measured | None:
-        """Only of rows that `transfer` leaves in their order."""
+        """Measured slices of rows that `transfer` leaves in their order; None for others."""
         return measured_transfer(rows, read.rows, self._vectors) if written.in_order and read.in_order else None
 
     def between(self, levels: Between) -> CudaTransferRows:

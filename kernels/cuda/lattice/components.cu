@@ -1,12 +1,12 @@
-// Connected cells of a box: sets that are joined link by link, by a thread a cell (kernels/cpu/lattice/components.py has the text).
+// Connected cells of a box: sets that are joined face by face, by a thread a cell (kernels/cpu/lattice/components.py has the text).
 //
 // A cell's root is a cell with a smaller number, or itself. Two sets become one when the larger of their roots takes the
 // smaller one for its own root (Jaiganesh, Burtscher, HPDC 2018). Threads do that in any order, but the last root of a set
 // is its first cell in every order, and so each result has the same bits. 4 bytes a cell are written and read again along
-// the ways to the roots, 3 bytes of links and 16 of labels once.
+// the ways to the roots, a byte of what is left out and 16 of labels once.
 //
-// Ways to the roots take the time, so few links are gone: cells of a line that a warp has beside each other begin with one root,
-// and of links between two such lines only the first of those beside each other joins them.
+// Ways to the roots take the time, so few are gone: cells of a line that a warp has beside each other begin with one root, and of
+// faces between two such lines only the first of those beside each other joins them.
 
 constexpr int WARP = 32;
 constexpr double GROUNDED = 0.5, SOLID = 9007199254740992.0;   // labels, as in kernels/lattice/components.py
@@ -36,52 +36,26 @@ __device__ __forceinline__ void join(int* root, int a, int b) {
     }
 }
 
-// Whether a cell is linked with the one before it along x. Links: one more than cells along their axis; what the outermost
-// faces say is not read.
-__device__ __forceinline__ bool follows(int nx, const bool* __restrict__ x, int here) {
-    const int line = here / nx;
-    return here - line * nx > 0 && x[here + line];
-}
-
-// Links between cells that both conduct, through the faces before each corner cell along x, y and z; shut: bit 2 a + s for the end
-// s of axis a, at which none leaves the box. A thread has a cell of a box that is larger by one along each axis.
-extern "C" __global__ void link_cells(
-    int nx, int ny, int nz, int shut, const double* __restrict__ around, bool* __restrict__ x, bool* __restrict__ y,
-    bool* __restrict__ z
-) {
-    const long long here = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, line = here / (nx + 1);
-    const int i = static_cast<int>(here - line * (nx + 1)), j = static_cast<int>(line % (ny + 1));
-    const int k = static_cast<int>(line / (ny + 1));
-    if (k > nz) return;
-    const long long row = nx + 2, plane = row * (ny + 2), at = i + 1 + row * (j + 1) + plane * (k + 1);
-    const bool conducts = around[at] > 0.0;
-    const auto link = [&](int place, int count, int axis, long long step) {
-        const bool ends = (place == 0 && (shut >> 2 * axis & 1)) || (place == count && (shut >> (2 * axis + 1) & 1));
-        return conducts && !ends && around[at - step] > 0.0;
-    };
-    if (j < ny && k < nz) x[i + (nx + 1LL) * (j + static_cast<long long>(ny) * k)] = link(i, nx, 0, 1);
-    if (i < nx && k < nz) y[i + static_cast<long long>(nx) * (j + (ny + 1LL) * k)] = link(j, ny, 1, row);
-    if (i < nx && j < ny) z[i + static_cast<long long>(nx) * (j + static_cast<long long>(ny) * k)] = link(k, nz, 2, plane);
+// Whether a cell hangs together with the one before it along x: neither is left out.
+__device__ __forceinline__ bool follows(int nx, const bool* __restrict__ solid, int here) {
+    return here % nx > 0 && !solid[here] && !solid[here - 1];
 }
 
 // Roots to begin with: of cells that a warp has, and that follow each other, the first one.
-extern "C" __global__ void first_roots(int nx, int cells, const bool* __restrict__ x, int* __restrict__ root) {
+extern "C" __global__ void first_roots(int nx, int cells, const bool* __restrict__ solid, int* __restrict__ root) {
     const int here = cell(), lane = threadIdx.x % WARP;
-    const unsigned begins = __ballot_sync(0xffffffffu, here >= cells || lane == 0 || !follows(nx, x, here));
+    const unsigned begins = __ballot_sync(0xffffffffu, here >= cells || lane == 0 || !follows(nx, solid, here));
     if (here < cells) root[here] = here - lane + (WARP - 1 - __clz(begins & (0xffffffffu >> (WARP - 1 - lane))));
 }
 
-extern "C" __global__ void join_linked(
-    int nx, int ny, int cells, const bool* __restrict__ x, const bool* __restrict__ y, const bool* __restrict__ z, int* root
-) {
+extern "C" __global__ void join_cells(int nx, int ny, int cells, const bool* __restrict__ solid, int* root) {
     const int here = cell();
-    if (here >= cells) return;
-    const int line = here / nx, j = line % ny, k = line / ny, left = here - 1, plane = nx * ny;
-    const bool follows_left = follows(nx, x, here);
-    if (follows_left && threadIdx.x % WARP == 0) join(root, here, left);
-    if (j > 0 && y[here + nx * k] && !(follows_left && y[left + nx * k] && follows(nx, x, here - nx)))
-        join(root, here, here - nx);
-    if (k > 0 && z[here] && !(follows_left && z[left] && follows(nx, x, here - plane))) join(root, here, here - plane);
+    if (here >= cells || solid[here]) return;
+    const int line = here / nx, before = here - nx, below = here - nx * ny;
+    const bool follows_left = follows(nx, solid, here);
+    if (follows_left && threadIdx.x % WARP == 0) join(root, here, here - 1);
+    if (line % ny > 0 && !solid[before] && !(follows_left && !solid[before - 1])) join(root, here, before);
+    if (line / ny > 0 && !solid[below] && !(follows_left && !solid[below - 1])) join(root, here, below);
 }
 
 // A root's label becomes the smallest of its set's. Labels are not negative: their bits ascend as they do.

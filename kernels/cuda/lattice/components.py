@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import cupy
 import numpy as np
 
@@ -12,7 +10,7 @@ from dsolver.kernels.cuda.launch.loader import for_each
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.sparse.starts import starts_of
 from dsolver.kernels.formats.layout import Array
-from dsolver.kernels.lattice.components import Links, Numbering
+from dsolver.kernels.lattice.components import SOLID, Numbering
 from dsolver.kernels.reductions import Groups
 
 FILE = "lattice/components.cu"
@@ -20,31 +18,21 @@ MOST_BLOCKS = 2048
 """Blocks of a kernel whose threads take several cells each."""
 
 
-def linked(around: Array, ends: Sequence[tuple[int, int]]) -> Links:
-    """See `components.linked`."""
-    nz, ny, nx = (n - 2 for n in around.shape)
-    x, y, z = (cupy.empty((nz + (axis == 2), ny + (axis == 1), nx + (axis == 0)), dtype=np.bool_) for axis in range(3))
-    shut = sum(1 << 2 * axis + side for axis, side in ends)
-    sizes, corners = (np.int32(n) for n in (nx, ny, nz, shut)), (nx + 1) * (ny + 1) * (nz + 1)
-    for_each(FILE, "link_cells", corners, *sizes, cupy.ascontiguousarray(around), x, y, z)
-    return x, y, z
-
-
-def first_labels(links: Links, ground: Array, solid: Array, numbers: Numbering) -> Array:
+def first_labels(ground: Array, solid: Array, numbers: Numbering) -> Array:
     """See `LatticeSetup.first_labels`; fewer than 2³¹ cells. A component's first cell has its smallest number."""
-    count, cells, (_, ny, nx) = solid.size, np.int32(solid.size), solid.shape
-    root = _joined(links, solid.shape)
+    count, cells, (_, ny, nx), solid = solid.size, np.int32(solid.size), solid.shape, cupy.ascontiguousarray(solid)
+    root = _joined(solid)
     grounded, out = cupy.zeros(solid.shape, dtype=np.uint8), cupy.empty(solid.shape)
     for_each(FILE, "mark_grounded", count, cells, cupy.ascontiguousarray(ground), root, grounded)
     sizes = np.int32(nx), np.int32(ny), cells, *map(np.int64, numbers)
-    for_each(FILE, "name_components", count, *sizes, root, grounded, cupy.ascontiguousarray(solid), out)
+    for_each(FILE, "name_components", count, *sizes, root, grounded, solid, out)
     return out
 
 
-def least_of_connected(labels: Array, links: Links) -> Array:
+def least_of_connected(labels: Array) -> Array:
     """See `dsolver.kernels.lattice.components.least_of_connected`; labels: fewer than 2³¹."""
     labels = cupy.ascontiguousarray(labels)
-    count, cells, root = labels.size, np.int32(labels.size), _joined(links, labels.shape)
+    count, cells, root = labels.size, np.int32(labels.size), _joined(labels >= SOLID)
     least, out = labels.copy(), cupy.empty_like(labels)
     for_each(FILE, "take_least", count, cells, labels, root, least)
     for_each(FILE, "spread_least", count, cells, root, least, out)
@@ -72,11 +60,10 @@ def grouped(keys: Array) -> tuple[Array, Groups]:
     return order, Groups(keys=group_keys, of=of, starts=starts, counts=counts, longest=int(read_back(found)[1]))
 
 
-def _joined(links: Links, shape: tuple[int, ...]) -> Array:
+def _joined(solid: Array) -> Array:
     """The root of every cell's component, some of which lead there by others: int32."""
-    x, y, z = (cupy.ascontiguousarray(link) for link in links)
-    (_, ny, nx), root = shape, cupy.empty(shape, dtype=np.int32)
+    (_, ny, nx), root = solid.shape, cupy.empty(solid.shape, dtype=np.int32)
     count, cells = root.size, np.int32(root.size)
-    for_each(FILE, "first_roots", count, np.int32(nx), cells, x, root)
-    for_each(FILE, "join_linked", count, np.int32(nx), np.int32(ny), cells, x, y, z, root)
+    for_each(FILE, "first_roots", count, np.int32(nx), cells, solid, root)
+    for_each(FILE, "join_cells", count, np.int32(nx), np.int32(ny), cells, solid, root)
     return root

@@ -128,7 +128,6 @@ class CudaLattice(LatticeSetup):
         for_each(FLUXES, "star_rows", rows, *axes, *sizes, NOTHING if cells is None else cells, np.int64(rows), out)
         return out
 
-    linked = staticmethod(components.linked)
     first_labels = staticmethod(components.first_labels)
     least_of_connected = staticmethod(components.least_of_connected)
     labels_seen = staticmethod(components.labels_seen)

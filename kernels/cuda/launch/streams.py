@@ -166,7 +166,7 @@ class Fork:
         self._events: list[Any] = []
 
     def sides(self, count: int) -> list[Any]:
-        """So many streams, the same ones in each sweep."""
+        """Streams, as many as asked for, the same ones in each sweep."""
         while len(self._sides) < count:
             self._sides.append(cupy.cuda.Stream(non_blocking=True))
         return self._sides[:count]

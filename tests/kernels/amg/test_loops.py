@@ -52,7 +52,7 @@ def rows_of(matrix: Any) -> Csr:
 
 
 def strong(a: F64) -> npt.NDArray[np.bool_]:
-    """By definition: [i, j] whether i depends on j."""
+    """Dependence by definition: [i, j] whether i depends on j."""
     off = -a + np.diag(np.diag(a))
     found: npt.NDArray[np.bool_] = (off > 0.0) & (off > THETA * off.max(axis=1, initial=0.0)[:, None])
     return found

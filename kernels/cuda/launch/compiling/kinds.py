@@ -79,7 +79,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
     "masks": _programs("""
         csr/chunks.cu float32 find_chunks fill_chunks first_close sweep_dot_close
         csr/chunks.cu float64 find_chunks fill_chunks spmv_close spmv_dot_close
-        lattice/components.cu float64 link_cells first_roots join_linked mark_grounded name_components look_at_labels
+        lattice/components.cu float64 first_roots join_cells mark_grounded name_components look_at_labels
         vectors/groups.cu float64 sum_groups less_means less_means_going_on
         lattice/components.cu float64 begin_groups number_groups count_items
         sell/assembly/assembly.cu float64 some_order
