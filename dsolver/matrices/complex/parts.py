@@ -6,7 +6,7 @@ Algebraic multigrid takes coarse points and P from the real matrix, and products
 Of Hermitian A it is Re Dᴴ A D with phases D that turn couplings to negative real numbers, and M = D M(Re Dᴴ A D) Dᴴ. As
 A = D B Dᴴ and its conjugate are semidefinite together, B <= 2 Re B; and where A is small, x is near d. The magnetic
 Laplacian of `bench/complex_systems.py` is a Laplacian in that gauge and takes its iterations at any size, in place of
-46 (64³) and 85 (128³) by Re A. Phases of 0.1 around each face take 33 (40³) in place of 52, and 23 by products of
+46 (64³) and 85 (128³) by Re A. Phases of 0.1 around each face take 34 (40³) in place of 52, and 23 by products of
 Dᴴ A D on all levels, whose cycle takes 1.7 times as long.
 
 Else it is Re A + |Im A|, entry by entry where both parts couple as an elliptic equation does: a V-cycle on it
