@@ -292,9 +292,9 @@ class EagerEngine(Engine):
         with self.backend.in_order() if self.coupled else nullcontext(), self.backend.deferring():
             yield
 
-    def defer(self, work: Callable[[], object]) -> None:
-        """As everywhere; of several chunks now: all ranks exchange values in one order, which waits would change."""
-        if self.coupled:
+    def defer(self, work: Callable[[], object], *, exchanges: bool = True) -> None:
+        """As everywhere; now where chunks exchange: all ranks do that in one order, which waits would change."""
+        if exchanges and self.coupled:
             work()
         else:
             self.backend.defer(work)

@@ -115,9 +115,10 @@ class HierarchySetup:
         late = self._late
         split = smoothing.splitting
         if split is None:
-            self._put_off(partial(self._add, NextLevel.smoothed, smoothing, measures.at("share"), options.smoother))
+            add = partial(self._add, NextLevel.smoothed, smoothing, measures.at("share"), options.smoother)
         else:
-            self._put_off(partial(self._add, NextLevel.swept_in_turns, split.coarse))
+            add = partial(self._add, NextLevel.swept_in_turns, split.coarse)
+        self._put_off(add, exchanges=True)
         self._later.put_off_last(self._waiting)
         if kept:
             self._catch_up()
@@ -180,9 +181,9 @@ class HierarchySetup:
         """Whether nothing of the level that is next is stored before its coarse rows are there."""
         return self._grid is None and self._bounds[-1] >= LATE * (len(self._bounds) - 1)
 
-    def _put_off(self, make: Callable[[], T], *, first: bool = False) -> Deferred[T]:
-        """Put work off: done in order, while a device is waited for or by `_catch_up`; first: before all others."""
-        return self._later.put_off(make, self._waiting, first=first)
+    def _put_off(self, make: Callable[[], T], *, first: bool = False, exchanges: bool = False) -> Deferred[T]:
+        """Put work off: done in order, while a device is waited for or by `_catch_up`; arguments as of `Postponed`."""
+        return self._later.put_off(make, self._waiting, first=first, exchanges=exchanges)
 
     def _catch_up(self) -> None:
         """Do what was put off."""

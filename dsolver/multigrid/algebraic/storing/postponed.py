@@ -24,12 +24,14 @@ class Postponed:
         self._later: deque[Deferred[Any]] = deque()
         self.last: Callable[[], None] | None = None
 
-    def put_off(self, make: Callable[[], T], engine: Engine | None, *, first: bool = False) -> Deferred[T]:
-        """Put work off; first: before all others."""
+    def put_off(
+        self, make: Callable[[], T], engine: Engine | None, *, first: bool = False, exchanges: bool = False
+    ) -> Deferred[T]:
+        """Put work off; first: before all others; exchanges: as of `Engine.defer`."""
         work = Deferred(make)
         (self._later.appendleft if first else self._later.append)(work)
         if engine is not None:
-            engine.defer(work)
+            engine.defer(work, exchanges=exchanges)
         return work
 
     def put_off_last(self, engine: Engine | None) -> None:
