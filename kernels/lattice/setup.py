@@ -124,9 +124,9 @@ class LatticeSetup:
         """Cells in components that nothing fixes, and how many there are: see `components`."""
         return components.labels_seen(labels)
 
-    def grouped(self, labels: Array) -> tuple[Array, Groups]:
-        """Items with equal labels, float64 (items,), as groups: see `reductions.grouped`."""
-        return grouped(self.xp, labels)
+    def grouped(self, keys: Array) -> tuple[Array, Groups]:
+        """Items with equal keys, float64 (items,), as groups: see `reductions.grouped`."""
+        return grouped(self.xp, keys)
 
     def places(self, flags: Array, count: int) -> Array:
         """The places of flags, bool, that are set, ascending: int32 (count,); count: how many there are."""
