@@ -107,7 +107,7 @@ def test_arrays_are_taken_as_they_lie(apart: Client, cuts: list[OtherCut]) -> No
 
 def test_a_dask_array_whose_blocks_lie_is_refused(apart: Client, cuts: list[OtherCut]) -> None:
     grid = (40, 30, 48)
-    lying = da.zeros(grid, chunks=(20, 30, 48)).map_blocks(lambda block: block[:-1], dtype=np.float64)
+    lying = apart.persist(da.zeros(grid, chunks=(20, 30, 48)).map_blocks(lambda block: block[:-1], dtype=np.float64))
     with (
         dsolver.Solver(diffusion(grid, 2.0, chunks=(1, 1, 2)), client=apart, device="cpu") as solver,
         pytest.raises(InputError, match=r"has shape \(19, 30, 48\), where the array says \(20, 30, 48\)"),
