@@ -35,7 +35,7 @@ GOING_ON: Final = {
     "checkpoint": "save x of a solve that maxiter= has ended, as numpy.save does, and give it as x0= to go on",
     "resume": "give x of a solve that maxiter= has ended as x0=",
 }
-"""What methods for least squares have in place of arguments of `dsolver.solve`."""
+"""Substitutes for arguments of `dsolver.solve` that methods for least squares do not take."""
 CALLBACKS: Final = ("x", "pr_norm", "legacy")
 """Arguments of GMRES that say what its callback gets."""
 

@@ -21,7 +21,7 @@ POSITIVE: Final = 0.2
 ONE_WAY: Final = 0.05
 """Part of the entries that may have no mirror image there: more are no coefficients of an equation in space."""
 DOWNSTREAM: Final = 0.25
-"""The same where no coupling is positive, as of time steps solved at once (0.17) or upwind rays that scatter (0.2)."""
+"""`ONE_WAY` where no coupling is positive, as of time steps solved at once (0.17) or upwind rays that scatter (0.2)."""
 HUBS: Final = 4.0
 """Mean square of the rows' lengths over the square of their mean, from which on few long rows have most of the entries
 of the products that algebraic multigrid makes. In lattices and meshes it is 1.0 to 1.3."""

@@ -45,7 +45,7 @@ class Solve(PreparedProgram):
     """A Krylov method on one matrix, set up once and started as often as wanted."""
 
     what: ClassVar[str] = "solve"
-    """What it does, as of a `start` of `dsolver.monitor.events`."""
+    """Name of its work, as of a `start` of `dsolver.monitor.events`."""
 
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
         self._loop: Loop | None = None
