@@ -8,7 +8,8 @@ AC conduction with both parts log-normal (σ = 2, four decades) in blocks of eig
 L + (0.01 + 0.2i) I; L + 5i I; I + 2i L; three damped waves along an edge (30 %); a magnetic Laplacian (Hermitian); and
 L + (0.01 + 0.2i) I with a flow, which is neither. L is the 7-point Laplacian without h². b is standard normal in both
 parts, to 1e-8, M="amg". The real system beside each has κ = |κ| in blocks for the first one, and L for all others.
-Times are of a first solve with its set-up, and of a later one, the least of --runs; those of CPUs in processor seconds.
+Times are of a first solve with its set-up, and of a later one, the least of --runs; those of CPUs in processor seconds,
+or by the clock with --quiet, on a machine that does nothing else.
 --rivals adds PyAMG (smoothed aggregation of the complex matrix under GMRES) and SciPy's GMRES without M, on CPUs, on
 one core each.
 """
@@ -106,20 +107,19 @@ def real_one(name: str, n: int) -> sp.csr_array:
 # -- solvers -----------------------------------------------------------------------------------------------------------
 
 
-def clock(device: str) -> float:
-    return time.perf_counter() if device == "cuda" else time.process_time()
+Clock = Callable[[], float]
 
 
-def timed(a: Any, b: Any, device: str, runs: int, m: Any = "amg") -> Timed:
+def timed(a: Any, b: Any, device: str, runs: int, clock: Clock, m: Any = "amg") -> Timed:
     """dsolver, whose kernels have run before."""
     first, later, iterations, other = [], [], 0, b[::-1].copy()
     for _ in range(runs + 1):
-        began = clock(device)
+        began = clock()
         with dsolver.Solver(a, M=m, device=device) as solver:
             solution = solver.solve(b, rtol=RTOL)
-            between = clock(device)
+            between = clock()
             solver.solve(other, rtol=RTOL)
-            ended = clock(device)
+            ended = clock()
         assert solution.converged, solution
         first.append(between - began)
         later.append(ended - between)
@@ -127,16 +127,16 @@ def timed(a: Any, b: Any, device: str, runs: int, m: Any = "amg") -> Timed:
     return Timed(min(first[1:]), min(later[1:]), iterations)
 
 
-def of_scipy(a: Any, b: Any, m: Any) -> Timed:
+def of_scipy(a: Any, b: Any, m: Any, clock: Clock) -> Timed:
     """SciPy's GMRES."""
     from scipy.sparse.linalg import gmres
 
     counted: list[float] = []
-    began = time.process_time()
+    began = clock()
     made = m() if m else None
-    between = time.process_time()
+    between = clock()
     gmres(a, b, rtol=RTOL, M=made, restart=60, maxiter=10, callback=counted.append, callback_type="pr_norm")
-    ended = time.process_time()
+    ended = clock()
     return Timed(ended - began, ended - between, len(counted))
 
 
@@ -157,6 +157,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--rivals", action="store_true")
+    parser.add_argument("--quiet", action="store_true")
     parser.add_argument("--M", default="amg", help="of complex systems")
     options = parser.parse_args()
     device = options.device
@@ -164,6 +165,7 @@ def main() -> None:
         from dsolver.cluster.devices import Gpu, find_gpu
 
         device = "cuda" if isinstance(find_gpu(), Gpu) else "cpu"
+    clock = time.perf_counter if options.quiet or device == "cuda" else time.process_time
     for n in options.points:
         random = np.random.default_rng(0)
         b = random.standard_normal(n**3) + 1j * random.standard_normal(n**3)
@@ -172,15 +174,15 @@ def main() -> None:
         for name in options.cases or CASES:
             kind = "blocks" if name == "conduction" else "lattice"
             if kind not in known:
-                known[kind] = timed(real_one(name, n), b.real.copy(), device, options.runs)
+                known[kind] = timed(real_one(name, n), b.real.copy(), device, options.runs, clock)
                 print(f"  {'real, ' + kind:14} {known[kind]}")
             a = sp.csr_array(CASES[name](n))
-            found, real = timed(a, b, device, options.runs, options.M), known[kind]
+            found, real = timed(a, b, device, options.runs, clock, options.M), known[kind]
             print(f"  {name:14} {found}   {found.first / real.first:5.2f} {found.later / real.later:5.2f}", flush=True)
             if options.rivals:
                 for rival, m in (("PyAMG, GMRES", lambda a=a: aggregates(a)), ("SciPy, GMRES", None)):
                     try:
-                        print(f"    {rival:14} {of_scipy(a, b, m)}", flush=True)
+                        print(f"    {rival:14} {of_scipy(a, b, m, clock)}", flush=True)
                     except (ImportError, ValueError) as error:
                         print(f"    {rival:14} {error}")
 
