@@ -34,6 +34,11 @@ ENOUGH: Final = 600
 wait for that."""
 
 
+SOON: Final = 600.0
+"""Products with A that factors of an indefinite matrix may take in place of MINRES: waves in a plane take 200 to 400 of
+them, where 1000 iterations of MINRES come to no end."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Alternative:
@@ -104,9 +109,13 @@ def for_broken(taken: Preconditioner, method: str) -> Alternative | None:
     return Alternative(taken=taken.asked, name=taken.asked, m=taken, method=FOR_ANY) if method == FOR_FLOWS else None
 
 
-def for_indefinite(taken: Preconditioner, problem: Problem, method: str) -> Alternative | None:
-    """MINRES for a symmetric matrix that conjugate gradients have found to be indefinite; None where it is no help."""
-    if method not in DEFINITE or problem.lattice:
+def for_indefinite(taken: Preconditioner, problem: Problem, method: str, device: str) -> Alternative | None:
+    """MINRES for a symmetric matrix that conjugate gradients have found to be indefinite; None where it is no help.
+
+    Nor is it where factors, the last attempt, cost less.
+    """
+    cost = in_products(problem, device)
+    if method not in DEFINITE or problem.lattice or (cost is not None and cost <= SOON):
         return None
     name, m = ("none", Identity()) if problem.indefinite else ("jacobi", Jacobi())
     return Alternative(taken=taken.asked, name=name, m=m, method=FOR_INDEFINITE)

@@ -557,3 +557,14 @@ def test_what_cannot_be_is_refused() -> None:
         taken(laplacian(5), M=Auto())
     with pytest.raises(dsolver.InputError, match="full multigrid"):
         dsolver.solve(laplacian(5), np.ones(25), x0="fmg")
+
+
+def test_waves_in_a_plane_take_factors_in_place_of_minres() -> None:
+    line, unit = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(150, 150)), sp.eye_array(150)
+    a = sp.csr_array(sp.kron(line, unit) + sp.kron(unit, line) - 0.1 * sp.eye_array(150**2))
+    b = np.random.default_rng(0).standard_normal(150**2)
+    found = dsolver.solve(a, b, device="cpu")
+    assert found.converged
+    assert found.solved_by == "fgmres with Direct()"
+    assert "indefinite" in " ".join(found.notes)
+    assert np.linalg.norm(a @ found.x - b) <= 1e-8 * np.linalg.norm(b)

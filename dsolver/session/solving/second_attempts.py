@@ -114,7 +114,7 @@ def try_other_method(session: Session, loads: Sequence[LoadedColumn], follower: 
     if other is None:
         columns = _ended(follower, Status.INDEFINITE)
         if columns and first.free and first.method is None:
-            other = for_indefinite(chosen, session.problem, method)
+            other = for_indefinite(chosen, session.given, method, session.runtime.device)
     if other is None or shortage(session, m=other.m, method=other.method):
         return False
     history, title = follower.histories[columns[0]], session.spec.traits.title
