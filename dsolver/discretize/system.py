@@ -103,7 +103,7 @@ class System:
         self._layout = layout
         rule, coefficients, ones = self._problem.rule, self._coefficients, self._ones
         self._coefficients = self._ones = None
-        self._fields = {}
+        self._fields, self._phases = {}, []
         if self._knows and isinstance(coefficients, LoadedRows):
             given = coefficients.blocks if coefficients.given is None else coefficients.given
             self._inverses = self._engine.per_chunk(inverses_of, given)
@@ -221,7 +221,6 @@ class System:
         made = tuple(self._engine.field(layout) for _ in self._phases)
         for blocks, field in zip(self._phases, made, strict=True):
             self._engine.run(LOAD, layout, blocks, field)
-        self._phases = []
         return made
 
     @property

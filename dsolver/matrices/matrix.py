@@ -49,7 +49,7 @@ def matrix(
             looked at. That of CuPy in CSR, CSC or COO is checked on its GPU, and stays there where one chunk is solved
             on it; a complex one does where A = Aᵀ and its rows are compressed, and else comes to this process.
             Entries that are given twice are added. Of a complex matrix preconditioners are made of Re A + |Im A|, or of
-            Re A where it is Hermitian.
+            Re DᴴAD where it is Hermitian, with phases D that turn couplings to negative numbers.
         chunks: how many, each with consecutive rows and about as many entries; or the number of rows of each; by
             default one for each worker.
         partition: which rows a chunk has. "rows": consecutive ones. "graph": those that METIS puts together, so that

@@ -10,6 +10,7 @@ sweeps CG takes 36 iterations, by two of Gauss-Seidel, which threads cannot shar
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +30,8 @@ ROUNDING: Final = 1e-10
 """Part of the sum of the diagonal that counts as zero where all entries are summed up."""
 MORE: Final = 1.0 + 1e-10
 """Times a square that another one must exceed: rounding, which differs in every gauge, is to decide nothing."""
+FAR: Final = 400
+"""Exponent of two of entries whose squares are numbers, and not zero."""
 SWEEPS: Final = 3
 """Times that rows are turned on the way back, on each level."""
 NOWHERE: Final = -1
@@ -60,14 +63,19 @@ def phases(start: Any, columns: Any, values: Any, team: Team = ALONE) -> Phases:
 def in_gauge(start: Any, columns: Any, values: Any, team: Team = ALONE) -> tuple[Phases | None, Any]:
     """d, or None for ones, and Re conj(d_i) a_ij d_j, float64 in the places of A's entries.
 
-    None where 1ᴴ A 1 is no larger than dᴴ A d, and where this is nothing but rounding: a real M would have to know of a
-    vector that A makes zero.
+    None where 1ᴴ A 1 is larger than dᴴ A d by no more than rounding, whose order threads decide, and where dᴴ A d is
+    nothing else: a real M would have to know of a vector that A makes zero.
     """
     given = writable(start, columns, values)
+    parts = given[2].view(np.float64)
+    exponent = math.frexp(max(parts.max(initial=0.0), -parts.min(initial=0.0)))[1]
+    if abs(exponent) > FAR:
+        turned, out = in_gauge(start, columns, np.ldexp(parts, -exponent).view(np.complex128), team)
+        return turned, np.ldexp(out, exponent)
     turned, out = phases(*given, team), np.empty(len(given[1]))
     worth = ROWS_WORTH_A_THREAD
     plain, made, size = map(sum, zip(*team.run(_turn, 0, len(turned), *given, turned, out, worth=worth), strict=True))
-    if ROUNDING * size < made < plain:
+    if ROUNDING * size < made < plain - ROUNDING * size:
         return turned, out
     return None, given[2].real.copy()
 

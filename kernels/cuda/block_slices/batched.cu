@@ -6,8 +6,6 @@
 #include "sparse/finish.cuh"
 #include "sparse/columns.cuh"
 
-#define EACH_PART _Pragma("unroll") for (int p = 0; p < PARTS; ++p)
-
 constexpr int WARPS = 4;   // of a block
 constexpr int FLIGHT = WIDTH > 4 ? 2 : 4;   // entries that a thread requests at a time, each with WIDTH items
 

@@ -512,7 +512,7 @@ __device__ __forceinline__ void fill_full(
         const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,\
         unsigned short* indices, real* values, int count, int rows, const unsigned char* full                         \
     ) {                                                                                                               \
-        fill<B, false>(start, columns, entries, order, slices, indices, values, nullptr, nullptr, count, rows, full);          \
+        fill<B, false>(start, columns, entries, order, slices, indices, values, nullptr, nullptr, count, rows, full); \
     }
 
 #define FULL(B)                                                                                                       \

@@ -12,8 +12,6 @@
 constexpr int THREADS = 256;
 constexpr int FLIGHT = WIDTH > 4 ? 2 : 4;   // entries that a lane requests at a time, each with WIDTH items
 
-#define EACH_PART _Pragma("unroll") for (int p = 0; p < PARTS; ++p)
-
 // The sums of a row of matrices in the same places, one, or both parts of a complex one, in each column: of T threads, whose
 // parts are added in a fixed tree.
 template <int T, int KIND, int PARTS, typename Vectors>

@@ -7,6 +7,7 @@
 #endif
 
 #define EACH_COLUMN _Pragma("unroll") for (int n = 0; n < WIDTH; ++n)
+#define EACH_PART _Pragma("unroll") for (int p = 0; p < PARTS; ++p)
 
 // The vectors of a finish, x's columns `from` items apart and those of the others `to`; w is of all of them.
 struct Finishes {

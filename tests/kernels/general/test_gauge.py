@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy import sparse
 
 from dsolver.kernels.cpu.csr.gauge import in_gauge
@@ -60,6 +61,16 @@ def test_threads_give_the_same_bits() -> None:
     one, several = found(a), found(a, Team(3, worth=1))
     for alone, together in zip(one, several, strict=True):
         assert (alone == together).all()
+
+
+@pytest.mark.parametrize("exponent", [-700, 700])
+def test_sizes_of_entries_do_not_matter(exponent: int) -> None:
+    """Entries whose squares are no numbers."""
+    a = turned(lattice(FLUX))
+    far = sparse.csr_array(a * 2.0**exponent)
+    (d, values), (same, scaled) = found(a), found(far)
+    assert (same == d).all()
+    assert (scaled == values * 2.0**exponent).all()
 
 
 def test_rows_without_couplings_stay() -> None:
