@@ -17,6 +17,7 @@ import numpy as np
 from dsolver.engines.dask.blocks import LazyBlocks, gather_blocks
 from dsolver.errors import InputError, warn
 from dsolver.grid.partition import Partition
+from dsolver.lifting import times
 from dsolver.monitor.state import Progress, State
 from dsolver.problems import Problem
 from dsolver.program.solve import Solve
@@ -60,7 +61,7 @@ class Keeper:
         self._kept: Sequence[Any] = ()
         self._kept_at = time.monotonic()
         self._resumed = None
-        self._saved = False
+        self._saved, self._shift = False, 0
         self._warned = False
         self.notes: tuple[str, ...] = ()
         if resume is not None:
@@ -97,8 +98,12 @@ class Keeper:
             return self._kept[column]
         return x0 if self._resumed is None else self._resumed
 
-    def watching(self, system: RunningSystem, b_norm: float, progress: Progress | None) -> Progress:
-        """Progress function of a solve by a system: saves when it is time, then calls the one that is given."""
+    def watching(self, system: RunningSystem, b_norm: float, progress: Progress | None, shift: int) -> Progress:
+        """Progress function of a solve by a system: saves when it is time, then calls the one that is given.
+
+        `shift`: exponent of two by which the system's x is multiplied for users.
+        """
+        self._shift = shift
 
         def tell(state: State) -> None:
             if math.isfinite(state.residual):
@@ -110,7 +115,7 @@ class Keeper:
 
     def _whole(self, partition: Partition, blocks: Mapping[int, Any]) -> Any:
         """An iterate as users know it, from its blocks."""
-        return self._problem.from_grid(assembled(np, partition, blocks, np.dtype(self._dtype)))
+        return times(self._problem.from_grid(assembled(np, partition, blocks, np.dtype(self._dtype))), self._shift)
 
     @property
     def _due(self) -> bool:
@@ -126,7 +131,7 @@ class Keeper:
             return
         x = system.program.unload(Solve.solution, 0, host=True)
         blocks: Mapping[int, Any] = LazyBlocks(client, x, workers)
-        if self._problem.reordered:  # a save does not depend on how rows were cut
+        if self._problem.reordered or self._shift:  # a save depends neither on how rows were cut nor on their scale
             whole = self._whole(partition, gather_blocks(client, x, workers))
             blocks = {chunk.number: whole.reshape(partition.grid)[chunk.box.slices] for chunk in partition}
         try:

@@ -291,6 +291,19 @@ def test_an_index_that_is_damaged_during_a_solve_ends_the_saves_but_not_the_solv
     assert solution.converged
 
 
+@pytest.mark.parametrize(("kappa", "size"), [(1e-200, 1e-200), (1.0, 1e-200), (1e200, 1.0)])
+def test_saves_are_of_the_x_that_was_asked_for(tmp_path: Path, kappa: float, size: float) -> None:
+    """Iterates of systems that are solved times powers of two, of a matrix and of a grid with values at a face."""
+    problem, b = dsolver.problems.diffusion(GRID, kappa, bc={"x-": dsolver.problems.Dirichlet(size)}), size * iterate(1)
+    options: dict[str, Any] = {"M": None, "device": "cpu", "rtol": 1e-8}
+    for system, right in ((problem, b), (dsolver.matrix(problem.to_scipy()), b.ravel())):
+        folder = tmp_path / str(right.ndim)
+        begun = dsolver.solve(system, right, maxiter=6, checkpoint=Checkpoint(folder, every=0.0), **options)
+        resumed = dsolver.solve(system, right, resume=folder, **options)
+        assert resumed.converged
+        assert resumed.residuals[0] == pytest.approx(begun.true_residual)
+
+
 def test_a_full_disk_leaves_nothing_behind(store: Checkpoint) -> None:
     save(store, 1)
 

@@ -24,7 +24,7 @@ from dsolver.session.solving.second_attempts import (
     try_other_preconditioner,
 )
 from dsolver.session.user_arrays.several import Pairs
-from dsolver.session.vectors import scaled, solution
+from dsolver.session.vectors import scaled, shift, solution
 from dsolver.solution import Solution
 from dsolver.status import Status
 
@@ -49,7 +49,7 @@ def attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) ->
             [terms.control(session.spec, load.begun) for load in loads],
             slice_seconds,
             callback=options.callback,
-            progress=keeper.watching(session.system, loads[0].begun.b_norm, options.progress),
+            progress=keeper.watching(session.system, loads[0].begun.b_norm, options.progress, shift(session)),
             watch=watch,
         )
         notes = _followed(session, started, follower, keeper, options)
