@@ -20,8 +20,10 @@ from dsolver.kernels.direct.transversal import of_largest
 DENSE: Final = 10.0
 """Times √n beyond which a row is eliminated with the last ones, as in AMD: it would be looked at in every step."""
 PATIENCE: Final = 30.0
-"""Times that each entry may be looked at: 2 to 7 are needed for meshes, 15 for random graphs. Factors of webs with more
-have too many entries to be of use."""
+"""Times that each entry may be looked at, where multiplications are bounded: 2 to 7 are needed for meshes, 15 for
+random graphs, and up to 300 for webs, whose factors are seldom of use."""
+ENOUGH: Final = 2.0**26
+"""Looks that are no matter: a third of a second."""
 
 
 @final
@@ -56,7 +58,7 @@ ANY: Final = Fill(entries=math.inf, products=math.inf)
 def fill_of(rows: Any, most: Fill = ANY, *, mirrored: bool = False) -> Fill:
     """The fill of a SciPy CSR array; beyond a bound it is counted no further, and there may be `Fill.more`.
 
-    `mirrored`: (i, j) is known to come with (j, i). Where `PATIENCE` ends, entries are taken to be infinitely many.
+    `mirrored`: (i, j) is known to come with (j, i). Where patience ends, entries are taken to be infinitely many.
     """
     from scipy.sparse import csr_array
 
@@ -71,7 +73,8 @@ def fill_of(rows: Any, most: Fill = ANY, *, mirrored: bool = False) -> Fill:
     full = full_fill(size)
     bounds = (min(most.entries, 2.0**62) - size) / 2.0, most.products * (LAPACK if full.within(most) else 1.0)
     start, columns, weights = merged(start, columns)
-    below, squares, done = eliminated(start, columns, weights, *bounds, max(16.0, DENSE * math.sqrt(size)), PATIENCE)
+    looks = max(PATIENCE * len(columns), ENOUGH) if most.products < math.inf else math.inf
+    below, squares, done = eliminated(start, columns, weights, *bounds, max(16.0, DENSE * math.sqrt(size)), looks)
     found = Fill(entries=2.0 * below + size, products=squares)
     if not done:
         return Fill(entries=found.entries, products=min(squares, full.products), more=True)

@@ -47,14 +47,14 @@ def eliminated(
 
     A row stands for as many as its weight says. Its list lies where its columns did: elements first, then variables.
     Long rows, whose lists would be read in every step, are the last ones, and full there; in degrees they do not count.
-    Both are infinite where more parts of lists are read than `patience` times the entries.
+    Both are infinite where more parts of lists are read than `patience`.
     """
     n, rest = len(start) - 1, weights.sum()
     slots, elements, variables = columns.copy(), np.zeros(n, np.int64), np.zeros(n, np.int64)
     degree, lists, most_degree = np.zeros(n, np.int64), np.empty(n, np.int64), rest
     _leave_out_diagonal(start, columns, weights, slots, variables, degree)
     light = np.where(degree > dense, 0, weights)
-    last, patience = rest - light.sum(), patience * len(columns)
+    last = rest - light.sum()
     head, after, before = np.full(rest + 1, -1, np.int64), np.full(n, -1, np.int64), np.full(n, -1, np.int64)
     for i in np.flatnonzero(light)[::-1]:
         _put(i, degree[i], lists, head, after, before)

@@ -346,11 +346,23 @@ def test_long_rows_are_the_last_ones() -> None:
 
 def test_counting_of_webs_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of a web are in many elements, each of which would be read again and again."""
-    assert math.isfinite(fill_of(LAPLACE).entries)
+    bound = Fill(entries=1e300, products=1e300)
+    assert math.isfinite(fill_of(LAPLACE, bound).entries)
     monkeypatch.setattr(fill, "PATIENCE", 1.0)
-    found = fill_of(LAPLACE)
+    monkeypatch.setattr(fill, "ENOUGH", 0.0)
+    found = fill_of(LAPLACE, bound)
     assert found.more
-    assert not found.within(Fill(entries=1e300, products=1e300))
+    assert not found.within(bound)
+    assert math.isfinite(fill_of(LAPLACE).entries), "factors that were asked for"
+
+
+def test_factors_of_a_web_that_were_asked_for_are_made() -> None:
+    """Few columns with most of the entries, each of whose looks counts."""
+    columns = (6000 * np.random.default_rng(0).random(12 * 6000) ** 4).astype(int)
+    links = sp.coo_array((np.full(len(columns), -0.07), (np.repeat(np.arange(6000), 12), columns)), (6000, 6000))
+    a = sp.csr_array(sp.eye_array(6000) + links)
+    assert not fill_of(a, Fill(entries=1e9, products=1e12)).more
+    assert dsolver.solve(a, np.ones(6000), M="direct", device="cpu").iterations <= 2
 
 
 def test_fill_is_that_of_the_library() -> None:
