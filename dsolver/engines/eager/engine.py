@@ -293,7 +293,7 @@ class EagerEngine(Engine):
             yield
 
     def defer(self, work: Callable[[], object], *, exchanges: bool = True) -> None:
-        """As everywhere; now where chunks exchange: all ranks do that in one order, which waits would change."""
+        """Put work off, but for exchanges of chunks: all ranks make these in one order, which waits would change."""
         if exchanges and self.coupled:
             work()
         else:
