@@ -276,6 +276,8 @@ def test_a_complex_source_beside_real_values_is_refused() -> None:
     problem = dsolver.problems.diffusion((4, 4), bc={"x-": dsolver.problems.Dirichlet(1.0)})
     with pytest.raises(InputError, match=r"values at faces or in cells are real: solve with b\.real"):
         dsolver.solve(problem, np.ones((4, 4)) * 1j)
+    zero = dsolver.problems.diffusion((4, 4), bc={"x-": dsolver.problems.Dirichlet(np.zeros(4))})
+    assert dsolver.solve(zero, np.ones((4, 4)) * 1j).converged
 
 
 def test_a_solver_takes_another_complex_matrix_and_saves_iterates(tmp_path: Any) -> None:

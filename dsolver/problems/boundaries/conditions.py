@@ -50,7 +50,7 @@ class Condition(ABC):
     def feeds(self) -> bool:
         """Whether it may add to right-hand sides, as all but zeros do."""
         given = (value for name, value in self.values.items() if name != ALPHA)
-        return any(not isinstance(value, int | float) or value != 0.0 for value in given)
+        return any(not isinstance(value, int | float | np.ndarray) or np.any(value) for value in given)
 
     @property
     def homogeneous(self) -> Condition:
