@@ -77,7 +77,6 @@ FLAT = {
     "errors",
     "folders",
     "foreign_arrays",
-    "lifting",
     "linalg",
     "solution",
     "solver",

@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any, final
 
 from dsolver.discretize.coefficients import Coefficients, cells
+from dsolver.discretize.lifting import times
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import ASSEMBLE, LOAD
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.lattice.sources import Source
-from dsolver.lifting import times
 from dsolver.problems.coefficient_names import HELD
 from dsolver.problems.discretization import Patch
 from dsolver.problems.finite_volumes import Diffusion

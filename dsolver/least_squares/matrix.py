@@ -8,13 +8,13 @@ from typing import Any, final
 
 import numpy as np
 
+from dsolver.discretize.lifting import exponent_for, times
 from dsolver.engines.out_of_memory import if_memory_suffices
 from dsolver.errors import InputError, check_real
 from dsolver.grid.halo import HaloPlan
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.kernels.formats.csr import Csr
-from dsolver.lifting import exponent_for, times
 from dsolver.matrices.canonical import compressed
 from dsolver.matrices.checked import RowsOnGpu, csr_of, rows_on_gpu
 from dsolver.matrices.chunks.cut import CutMatrix

@@ -13,13 +13,13 @@ from dsolver.cluster.gpu_claims import claim, release
 from dsolver.cluster.losses import on_workers_left
 from dsolver.cluster.runtime import Runtime
 from dsolver.cost.traffic import place
+from dsolver.discretize.lifting import OutOfRangeError, exponent_for, lowered, times
 from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.least_squares.matrix import CutRectangular
 from dsolver.least_squares.program import Ends, LeastSquares, LeastSquaresSpec, Norms, Piece
-from dsolver.lifting import OutOfRangeError, exponent_for, lowered, times
 from dsolver.monitor.events import SolveEvents
 from dsolver.monitor.watch import Watch, open_page
 from dsolver.session.user_arrays import alike, vector_of
@@ -239,7 +239,8 @@ class LeastSquaresRun:
         while stop is None:
             measured = watch.measures
             piece: Piece = program.call(LeastSquares.go_on, 0.0 if measured else program.stride, measured)
-            norms, stop = [*norms, *piece.norms], piece.stop
+            norms += piece.norms
+            stop = piece.stop
             watch.advance(len(norms) - 1, norms[-1].residual, None, self._ends.maxiter, self._spec.method.upper())
             if measured:
                 watch.record(program.spans(), len(norms) - 1)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from dsolver.cluster.runtime import connect
+from dsolver.discretize.lifting import times
 from dsolver.errors import InputError, in_a_line
 from dsolver.least_squares.matrix import rectangular
 from dsolver.least_squares.options import LeastSquaresOptions, Tolerances
 from dsolver.least_squares.run import LeastSquaresRun
-from dsolver.lifting import times
 from dsolver.matrices.matrix import is_matrix
 from dsolver.session.arguments import client_of
 from dsolver.session.options import Setup

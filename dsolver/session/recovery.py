@@ -14,10 +14,10 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from dsolver.discretize.lifting import times
 from dsolver.engines.dask.blocks import LazyBlocks, gather_blocks
 from dsolver.errors import InputError, warn
 from dsolver.grid.partition import Partition
-from dsolver.lifting import times
 from dsolver.monitor.state import Progress, State
 from dsolver.problems import Problem
 from dsolver.program.solve import Solve

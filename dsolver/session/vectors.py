@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dsolver.discretize.lifting import lowered, times
 from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.running_program import Blocks
 from dsolver.errors import InputError
-from dsolver.lifting import lowered, times
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems.functions import UserFunction
 from dsolver.program import commands

@@ -1,4 +1,4 @@
-"""What searches for eigenvalues and solves of least squares tell those who watch, and arguments that they lack."""
+"""Events of searches for eigenvalues and of least squares, and arguments that these lack."""
 
 from __future__ import annotations
 

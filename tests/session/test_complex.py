@@ -19,6 +19,7 @@ from dsolver.errors import InputError
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Chebyshev, Direct, PreconditionedSquareBlock
 from tests.support.clusters import cluster
+from tests.support.same_bits import check_same_bits
 
 Complex = npt.NDArray[np.complex128]
 N = 6
@@ -186,11 +187,7 @@ def test_what_methods_are_not_for_is_refused() -> None:
 def test_chunks_engines_and_workers_give_the_same_bits(m: Any, two: Client) -> None:
     a = MATRICES["conduction"]
     problem = dsolver.matrix(a, chunks=3)
-    here = dsolver.solve(problem, B, M=m, device="cpu", maxiter=STEPS)
-    for engine in ("resident", "graph"):
-        there = dsolver.solve(problem, B, M=m, client=two, engine=engine, maxiter=STEPS)
-        assert there.residuals == here.residuals, engine
-        assert np.array_equal(there.x, here.x), engine
+    here = check_same_bits(problem, B, two, M=m, maxiter=STEPS)
     assert here.true_residual < here.b_norm
 
 

@@ -15,6 +15,7 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Algebraic
 from tests.session.test_complex import Complex
 from tests.support.clusters import cluster
+from tests.support.same_bits import check_same_bits
 
 N = 10
 BLOCK = 2
@@ -73,14 +74,8 @@ def test_a_number_times_the_matrix_takes_as_many_iterations() -> None:
 
 def test_engines_and_workers_give_the_same_bits() -> None:
     problem = dsolver.matrix(A, chunks=3)
-    options: dict[str, Any] = {"M": FEW, "device": "cpu", "maxiter": 3}
-    here = dsolver.solve(problem, right(), engine="reference", **options)
-    assert dsolver.solve(problem, right(), engine="resident", **options).residuals == here.residuals
     with cluster(2) as client:
-        for engine in ("resident", "graph"):
-            there = dsolver.solve(problem, right(), client=client, engine=engine, **options)
-            assert there.residuals == here.residuals, engine
-            assert np.array_equal(there.x, here.x), engine
+        check_same_bits(problem, right(), client, M=FEW, maxiter=3)
 
 
 def test_other_chunks_and_orders_take_as_many_iterations() -> None:

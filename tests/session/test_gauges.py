@@ -12,6 +12,8 @@ import dsolver
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Algebraic
 from tests.support.clusters import cluster
+from tests.support.gauges import in_random_gauge
+from tests.support.same_bits import check_same_bits
 
 N = 16
 FEW = Algebraic(coarse_rows=50)
@@ -24,12 +26,6 @@ def lattice(phases: Any) -> sp.csr_array:
         i, j = (np.moveaxis(numbers, axis, 0)[part].ravel() for part in (slice(None, -1), slice(1, None)))
         made = made + sp.coo_array((-np.exp(1j * phases[axis].ravel()[i]), (i, j)), made.shape)
     return sp.csr_array(made + made.conj().T + 6.0 * sp.eye_array(N**3))
-
-
-def turned(a: sp.csr_array, seed: int = 3) -> sp.csr_array:
-    """The same matrix in a random gauge."""
-    d = sp.diags_array(np.exp(2j * np.pi * np.random.default_rng(seed).uniform(size=a.shape[0])))
-    return sp.csr_array(d @ a @ d.conj())
 
 
 def field(flux: float) -> Any:
@@ -61,45 +57,39 @@ FIELDS = {
 
 
 def test_without_flux_iterations_are_those_of_the_real_system() -> None:
-    assert solved(turned(PLAIN)).iterations <= solved(sp.csr_array(PLAIN.real)).iterations
+    assert solved(in_random_gauge(PLAIN)).iterations <= solved(sp.csr_array(PLAIN.real)).iterations
 
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_iterations_hardly_depend_on_the_gauge(name: str) -> None:
     a = lattice(FIELDS[name])
-    found = solved(turned(a))
+    found = solved(in_random_gauge(a))
     assert found.iterations <= 28
-    assert np.linalg.norm(right() - turned(a) @ found.x) <= 1.01e-8 * np.linalg.norm(right())
-    others = [solved(turned(a, seed)).iterations for seed in (4, 5)]
+    assert np.linalg.norm(right() - in_random_gauge(a) @ found.x) <= 1.01e-8 * np.linalg.norm(right())
+    others = [solved(in_random_gauge(a, seed)).iterations for seed in (4, 5)]
     assert max(abs(other - found.iterations) for other in others) <= 3
 
 
 def test_engines_workers_and_devices_give_the_same_bits() -> None:
-    problem = dsolver.matrix(turned(lattice(FIELDS["weak"])), chunks=3)
-    options: dict[str, Any] = {"M": FEW, "device": "cpu", "maxiter": 3}
-    here = dsolver.solve(problem, right(), engine="reference", **options)
-    assert dsolver.solve(problem, right(), engine="resident", **options).residuals == here.residuals
+    problem = dsolver.matrix(in_random_gauge(lattice(FIELDS["weak"])), chunks=3)
     with cluster(2) as client:
-        for engine in ("resident", "graph"):
-            there = dsolver.solve(problem, right(), client=client, engine=engine, **options)
-            assert there.residuals == here.residuals, engine
-            assert np.array_equal(there.x, here.x), engine
+        check_same_bits(problem, right(), client, M=FEW, maxiter=3)
 
 
 def test_rows_in_other_orders_and_updates_keep_their_phases() -> None:
-    a = turned(lattice(FIELDS["weak"]))
+    a = in_random_gauge(lattice(FIELDS["weak"]))
     count = solved(a).iterations
     parts = np.arange(N**3) % 3 // 2
     for options in ({"chunks": 3}, {"chunks": 2, "order": "rcm"}, {"partition": parts}):
         assert abs(solved(dsolver.matrix(a, **options)).iterations - count) <= 2, options
-    with dsolver.Solver(turned(PLAIN), M=FEW, device="cpu") as solver:
+    with dsolver.Solver(in_random_gauge(PLAIN), M=FEW, device="cpu") as solver:
         solver.solve(right(), rtol=1e-8)
         solver.update(a)
         assert solver.solve(right(), rtol=1e-8).iterations == count
 
 
 def test_the_matrix_stays_what_was_given() -> None:
-    a = turned(lattice(FIELDS["weak"]))
+    a = in_random_gauge(lattice(FIELDS["weak"]))
     problem = dsolver.matrix(a)
     assert isinstance(problem, MatrixProblem)
     assert problem.phases is not None
@@ -111,7 +101,7 @@ def test_the_matrix_stays_what_was_given() -> None:
 
 def test_a_singular_matrix_has_the_real_part() -> None:
     a = PLAIN - sp.diags_array(6.0 - abs(PLAIN - 6.0 * sp.eye_array(N**3)).sum(axis=1))
-    a = turned(sp.csr_array(a))
+    a = in_random_gauge(sp.csr_array(a))
     problem = dsolver.matrix(a)
     assert isinstance(problem, MatrixProblem)
     assert problem.phases is None
@@ -121,7 +111,7 @@ def test_a_singular_matrix_has_the_real_part() -> None:
 
 @pytest.mark.gpu
 def test_on_a_gpu() -> None:
-    a = turned(lattice(FIELDS["weak"]))
+    a = in_random_gauge(lattice(FIELDS["weak"]))
     host = solved(a)
     for chunks in (1, 2):
         found = solved(dsolver.matrix(a, chunks=chunks), device="cuda", precond_dtype="float64")

@@ -42,7 +42,7 @@ static void run(void (*kernel)(), int blocks, int wide) {
     }
 }
 """
-"""What CUDA defines and a host does not, the emulator's: `run` calls a kernel for each thread of each block."""
+"""Definitions of CUDA that a host lacks, the emulator's: `run` calls a kernel for each thread of each block."""
 
 
 def without_assembly(text: str) -> str:

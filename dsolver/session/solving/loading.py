@@ -9,11 +9,11 @@ from typing import Any, final
 
 import numpy as np
 
+from dsolver.discretize.lifting import LARGEST, OutOfRangeError, exponent_for, times
 from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
 from dsolver.engines.running_program import Blocks
 from dsolver.errors import InconsistentWarning, InputError, warn
 from dsolver.grid.box import Triple
-from dsolver.lifting import LARGEST, OutOfRangeError, exponent_for, times
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
 from dsolver.problems.finite_volumes import Diffusion

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from dsolver.discretize.lifting import OutOfRangeError, times
 from dsolver.errors import InputError
-from dsolver.lifting import OutOfRangeError, times
 from dsolver.session.checkpoints.checkpoint import checkpoint_of
 from dsolver.session.operator import Residual
 from dsolver.session.options import Options

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from dsolver.kernels.cpu.csr.gauge import in_gauge
 from dsolver.kernels.cpu.loops.team import Team
+from tests.support.gauges import in_random_gauge
 
 N = 12
 FLUX = 0.2
@@ -27,21 +28,13 @@ def lattice(flux: float, *, open_sides: bool = True) -> Any:
     return sparse.csr_array(couplings + sparse.diags_array(around))
 
 
-def turned(a: Any) -> Any:
-    """The same matrix in a random gauge."""
-    d = sparse.diags_array(np.exp(2j * np.pi * np.random.default_rng(4).uniform(size=a.shape[0])))
-    made = sparse.csr_array(d @ a @ d.conj())
-    made.sort_indices()
-    return made
-
-
 def found(a: Any, team: Team | None = None) -> Any:
     return in_gauge(a.indptr, a.indices, a.data, *(() if team is None else (team,)))
 
 
 def test_without_flux_the_matrix_becomes_real() -> None:
     plain = lattice(0.0)
-    a = turned(plain)
+    a = in_random_gauge(plain, 4)
     d, values = found(a)
     np.testing.assert_allclose(abs(d), 1.0, rtol=1e-14)
     np.testing.assert_allclose((d.conj()[:, None] * a.toarray() * d), plain.toarray(), atol=1e-13)
@@ -51,13 +44,15 @@ def test_without_flux_the_matrix_becomes_real() -> None:
 def test_with_flux_couplings_are_nearly_what_their_magnitudes_are() -> None:
     """In whatever gauge the matrix came; the one that it was assembled in has far smaller ones."""
     a = lattice(FLUX)
-    sums = [-(found(each)[1].sum() - 4 * N * N) / (abs(each.data).sum() - 4 * N * N) for each in (a, turned(a))]
+    sums = [
+        -(found(each)[1].sum() - 4 * N * N) / (abs(each.data).sum() - 4 * N * N) for each in (a, in_random_gauge(a, 4))
+    ]
     assert min(sums) > 0.93
     assert -(a.data.real.sum() - 4 * N * N) / (abs(a.data).sum() - 4 * N * N) < 0.8
 
 
 def test_threads_give_the_same_bits() -> None:
-    a = turned(lattice(FLUX))
+    a = in_random_gauge(lattice(FLUX), 4)
     one, several = found(a), found(a, Team(3, worth=1))
     for alone, together in zip(one, several, strict=True):
         assert (alone == together).all()
@@ -66,7 +61,7 @@ def test_threads_give_the_same_bits() -> None:
 @pytest.mark.parametrize("exponent", [-700, 700])
 def test_sizes_of_entries_do_not_matter(exponent: int) -> None:
     """Entries whose squares are no numbers."""
-    a = turned(lattice(FLUX))
+    a = in_random_gauge(lattice(FLUX), 4)
     far = sparse.csr_array(a * 2.0**exponent)
     (d, values), (same, scaled) = found(a), found(far)
     assert (same == d).all()
@@ -74,7 +69,7 @@ def test_sizes_of_entries_do_not_matter(exponent: int) -> None:
 
 
 def test_rows_without_couplings_stay() -> None:
-    a = turned(lattice(FLUX))
+    a = in_random_gauge(lattice(FLUX), 4)
     whole = sparse.block_array([[a, None], [None, sparse.eye_array(3)]], format="csr")
     d, values = found(whole)
     assert (d[-3:] == 1.0).all()
@@ -83,7 +78,7 @@ def test_rows_without_couplings_stay() -> None:
 
 
 def test_there_is_none_where_it_gains_nothing_or_would_leave_a_null_vector() -> None:
-    for a in (lattice(0.0), turned(lattice(0.0, open_sides=False))):
+    for a in (lattice(0.0), in_random_gauge(lattice(0.0, open_sides=False), 4)):
         d, values = found(a)
         assert d is None
         assert (values == a.data.real).all()
