@@ -67,14 +67,14 @@ def ranks(owners: Sequence[int], patience: float) -> Iterator[Callable[[Callable
 def _launched(kernel: Callable[..., None]) -> Callable[..., None]:
     """A kernel as it is called: done at once, or recorded in a graph."""
 
-    def launch(*arguments: Any) -> None:
+    def launch(*arguments: Any, **options: Any) -> None:
         from cupy import arrays
 
         work = arrays.work()
         if work is None:
-            kernel(*arguments)
+            kernel(*arguments, **options)
         else:
-            work.append(lambda: kernel(*arguments))
+            work.append(lambda: kernel(*arguments, **options))
 
     return launch
 
@@ -99,7 +99,7 @@ def _receive(self: Any) -> None:
             _at(copy["to"], items.dtype, len(items))[:] = items
 
 
-def _total(self: Any, own: Any, gathered: Any, out: Any) -> None:
+def _total(self: Any, own: Any, gathered: Any, out: Any, *, fenced: bool = False) -> None:
     from dsolver.kernels.reductions import tree_sum
 
     self._number.host[0] += 1

@@ -1,13 +1,13 @@
 """Messages between GPUs of one host: each rank fetches its own out of the other's memory.
 
-A rank lays the arrays for a peer into an outbox, waits until they are there, and tells the peer in one frame where they
-lie and how long they are; the peer copies them into arrays of its own. Frames go both ways even where messages go one
-way: a peer's frame tells that it has fetched what was in the outbox before the last one, so two take turns.
+A rank lays the arrays for a peer into an outbox and tells the peer in one frame where they lie and how long they are;
+the peer copies them into arrays of its own. Between the two all streams meet, and no host waits for them. A rank that
+has come there has fetched what was in the outbox before the last one, so two take turns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, final
 
@@ -36,16 +36,17 @@ class _Outbox:
 
 @final
 class Mailbox:
-    """Outboxes of this rank for each peer, and what it fetches from theirs."""
+    """Outboxes of this rank for each peer, and what it fetches from theirs.
 
-    def __init__(self, connections: Connections, arena: Arena) -> None:
-        self._connections, self._arena = connections, arena
+    `meet`: lets the current stream wait until those of all ranks have come there.
+    """
+
+    def __init__(self, connections: Connections, arena: Arena, meet: Callable[[], None]) -> None:
+        self._connections, self._arena, self._meet = connections, arena, meet
         self._boxes: dict[int, list[_Outbox]] = {}
 
     def deliver(self, outgoing: Outgoing, peers: Mapping[int, PeerMessages], kinds: Sequence[str]) -> Messages:
         """As of `Transport.deliver`; peers: the messages by peer."""
-        if not peers:
-            return {}
         stream = cupy.cuda.get_current_stream()
         frames, sizes = {}, {}
         for peer, messages in peers.items():
@@ -57,7 +58,7 @@ class Mailbox:
                 cupy.cuda.runtime.memcpyAsync(base + place, part.data.ptr, part.nbytes, _ON_DEVICE, stream.ptr)
             frames[peer] = address.packed() + messages.lengths(outgoing, kinds).tobytes()
             sizes[peer] = IpcAddress.BYTES + messages.told(kinds).nbytes
-        stream.synchronize()  # and so what was fetched before is here, too
+        self._meet()
         found: Messages = {}
         for peer, frame in exchanged(self._connections, frames, sizes).items():
             told = np.frombuffer(frame[IpcAddress.BYTES :], dtype="<i8")

@@ -84,7 +84,7 @@ class PeerTransport(Transport):
     def __init__(self, link: PeerLink) -> None:
         self._link, self._connections = link, link.connections
         arena = Arena(link.memory, link.begin)
-        self._mailbox = Mailbox(link.connections, arena)
+        self._mailbox = Mailbox(link.connections, arena, link.sum.meet)
         self._halos = PeerHalos(link.connections, link.owners, arena, link.address, link.side)
 
     def channel(self, plans: Mapping[int, HaloLayout], backend: Backend) -> Channel:

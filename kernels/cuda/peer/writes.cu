@@ -156,15 +156,17 @@ extern "C" __global__ void receive_4(const Copy* copies, const unsigned* number,
 
 // everyone = the parts of all ranks' chunks, out = their sum in the fixed tree: the own parts go to every peer, then
 // theirs are awaited, all in one block. `areas` are the words of this rank (first) and its peers: two slots of `count`.
+// fenced: what ranks have written before, wherever, is there for all that read it behind.
 extern "C" __global__ void total_of_all(
     const double* own, double* everyone, double* out, const unsigned char* mine, const unsigned long long* areas,
-    int ranks, int count, unsigned* number, const volatile unsigned* alarm
+    int ranks, int count, unsigned* number, const volatile unsigned* alarm, int fenced
 ) {
     __shared__ double near[MOST_SHARED];
     next_may_start();
     wait_for_last_launch();
     const unsigned n = current(number) + 1;
     const int slot = n & 1 ? count : 0;
+    if (fenced) __threadfence_system();
     for (int i = threadIdx.x; i < count * (ranks - 1); i += blockDim.x) {
         const int chunk = i % count;
         uint4* area = reinterpret_cast<uint4*>(areas[1 + i / count]);
@@ -176,6 +178,7 @@ extern "C" __global__ void total_of_all(
         parts[chunk] = mine[chunk] ? own[chunk]
             : __longlong_as_double(item_of(await(arriving + chunk, look(arriving + chunk), n, alarm)));
     }
+    if (fenced) __threadfence_system();
     __syncthreads();
     if (threadIdx.x != 0) return;
     *number = n;

@@ -121,14 +121,22 @@ class PeerSum:
         self._mine = cupy.asarray(np.array(mine, dtype=np.uint8))
         self._areas = cupy.asarray(np.array(areas, dtype=np.uint64))
         self._number = cupy.zeros(1, dtype=np.uint32)
+        self._nothing = cupy.zeros(len(mine)), cupy.empty(len(mine)), cupy.empty(1)
         self._alarm = np.uint64(alarm)
 
-    def __call__(self, own: Array, gathered: Array, out: Array) -> None:
-        """out[0] = the sum of all ranks' parts in the fixed tree, on the current stream; gathered is work space."""
+    def __call__(self, own: Array, gathered: Array, out: Array, *, fenced: bool = False) -> None:
+        """out[0] = the sum of all ranks' parts in the fixed tree, on the current stream; gathered is work space.
+
+        `fenced`: whether ranks read behind it what others have written before it.
+        """
         count = len(self._mine)
         threads = min(THREADS, -(-count * len(self._areas) // 32) * 32)
-        numbers = (np.int32(len(self._areas)), np.int32(count), self._number, self._alarm)
+        numbers = np.int32(len(self._areas)), np.int32(count), self._number, self._alarm, np.int32(fenced)
         launch_early(self._kernel, (1,), (threads,), (own, gathered, out, self._mine, self._areas, *numbers))
+
+    def meet(self) -> None:
+        """Let the current stream wait until those of all ranks have come here."""
+        self(*self._nothing, fenced=True)
 
 
 def sum_bytes(chunks: int) -> int:
