@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,9 +40,14 @@ def dense(rows: Rows, columns: int) -> Any:
 
 
 @settings(deadline=None, max_examples=60)
-@given(cut())
-def test_rows_keep_their_entries_in_any_window(example: tuple[Any, tuple[int, ...]]) -> None:
-    a, bounds = example
+@given(cut(), st.booleans())
+def test_rows_keep_their_entries_in_any_window(example: tuple[Any, tuple[int, ...]], sees_all: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AMG, "sees_all", lambda _: sees_all, raising=False)
+        keeps_its_entries(*example)
+
+
+def keeps_its_entries(a: Any, bounds: tuple[int, ...]) -> None:
     n = a.shape[0]
     for number in range(len(bounds) - 1):
         first, last = bounds[number], bounds[number + 1]

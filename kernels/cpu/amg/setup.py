@@ -92,6 +92,10 @@ class AmgKernels:
         """See `windows.ghosts`; end: behind the last number that there may be, 0 where that is not known."""
         return windows.ghosts(parts[0] if len(parts) == 1 else np.concatenate(parts), first, last, self.team)
 
+    def sees_all(self, end: int) -> bool:
+        """Whether chunks see all numbers up to the end, in rows on their way: to find those that they need waits."""
+        return False
+
     places = of_team(windows.places)
     relabeled = of_team(windows.relabeled)
     slots = of_team(windows.slots)

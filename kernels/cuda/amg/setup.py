@@ -47,6 +47,9 @@ class CudaAlgebra(AmgKernels):
     def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, opened: Any = None) -> Any:
         return pmis.settled(a, below, bits, key, origin, state, again=opened is not None)
 
+    def sees_all(self, end: int) -> bool:
+        return 0 < end <= windows.MARKED
+
     # -- coarse rows ---------------------------------------------------------------------------------------------------
 
     def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True, blocks: BlockSizes | None = None) -> Csr:

@@ -31,7 +31,8 @@ LEAST: Final = 4096
 NAMES: Final = {"b": "int8", "l": "int64", "q": "int64", "d": "float64"}
 """Names of types of values, by NumPy's characters: it takes 5 us to write a type's name."""
 MARKED: Final = 1 << 23
-"""Numbers of a level up to which there is a mark for each: to sort those that are seen takes longer, and waits."""
+"""Numbers of a level up to which there is a mark for each, or a place: to sort those that are seen takes longer, and
+waits."""
 SORTED: Final = 1 << 16
 """Numbers that are sorted with those that do not lie outside, at most: to wait for how many do would take longer."""
 

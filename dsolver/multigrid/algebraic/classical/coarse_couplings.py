@@ -87,10 +87,12 @@ def coarse_couplings(
 
 
 def coarse_points(amg: AmgKernels, bounds: Bounds, number: int, window: Window, numbers: I64) -> Window:
-    """The window of the coarse points among those of a window."""
+    """The window of the coarse points among those of a window, or of all coarse points."""
     if window.whole:
         return window_of(amg, bounds, number, numbers)
     first, last = own_bounds(bounds, number)
+    if amg.sees_all(bounds[-1]):
+        return Window.of_all(first, last - first, bounds[-1], numbers)
     ghosts, lower = amg.numbered_ghosts(numbers, window.rows, window.below)
     return Window(first=first, rows=last - first, ghosts=ghosts, lower=lower, end=bounds[-1])
 

@@ -45,6 +45,13 @@ class Window:
         ghosts, lower = amg.ghosts([seen], first, first + rows, end)
         return cls(first=first, rows=rows, ghosts=ghosts, lower=lower, end=end)
 
+    @classmethod
+    def of_all(cls, first: int, rows: int, end: int, like: I64) -> Window:
+        """The window of a chunk with these own rows that sees every number of a level."""
+        ghosts = np.arange(end - rows, like=like)
+        ghosts[first:] += rows
+        return cls(first=first, rows=rows, ghosts=ghosts, lower=first, end=end)
+
     @cached_property
     def below(self) -> int:
         """Number of ghosts before the own rows."""
@@ -128,10 +135,12 @@ class Window:
         return {}
 
     def joined_with(self, amg: AmgKernels, seen: Sequence[I64]) -> Window:
-        """The window that sees the numbers of some arrays, too: itself if it does already."""
-        if not seen:
+        """The window that sees the numbers of some arrays, too, or all that there are: itself if it does already."""
+        if not seen or self.size == self.end:
             return self
         first, rows = self.first, self.rows
+        if amg.sees_all(self.end):
+            return Window.of_all(first, rows, self.end, self.ghosts)
         ghosts, lower = amg.ghosts([self.ghosts, *seen], first, first + rows, self.end)
         return self if len(ghosts) == len(self.ghosts) else replace(self, ghosts=ghosts, lower=lower)
 
