@@ -1,7 +1,5 @@
 """`solve`: from a problem and a right-hand side to a solution, in one call."""
 
-from __future__ import annotations
-
 from typing import Any, Unpack, cast
 
 from dsolver.problems import Problem

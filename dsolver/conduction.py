@@ -1,7 +1,5 @@
 """Effective conductivity and tortuosity of an image, each in one call: steady conduction between two opposite faces."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -15,8 +15,6 @@
 Any other solve that does not converge is no exception: see `dsolver.Status`.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Folders that are held open: what others put under their names meanwhile is not used."""
 
-from __future__ import annotations
-
 import os
 import posixpath
 import shutil

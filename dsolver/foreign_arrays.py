@@ -3,8 +3,6 @@
 They come by DLPack or the CUDA array interface, and go by DLPack, on the device where they are.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any, Final

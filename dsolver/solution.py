@@ -1,7 +1,5 @@
 """Solutions: the results of a solve."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, final, overload

@@ -1,7 +1,5 @@
 """`Solver`: sets a system up once, on whatever devices there are, and solves it as often as wanted."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn, Self, Unpack, final, overload
 

@@ -1,7 +1,5 @@
 """Status of a solve at its end, and advice about it."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Final, final
 

@@ -1,7 +1,5 @@
 """Deferred values: made when they are needed, or before, while a host waits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Generic, TypeVar, final
 

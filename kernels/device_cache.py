@@ -6,8 +6,6 @@ that cannot be read is a warning and no more: everything in it can be measured a
 is none.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """Words on kernels that are compiled for the first time: one process of a machine says them, and none twice."""
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import os

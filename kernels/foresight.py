@@ -1,7 +1,5 @@
 """Foresight: set-up goes on with expected answers, which are checked at its end; see `Backend.foreseeing`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 Agree = Callable[[Mapping[int, Sequence[float]]], Sequence[Sequence[float]]]

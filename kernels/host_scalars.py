@@ -1,7 +1,5 @@
 """Kernels on scalars alone, on the host: coefficients of Krylov methods, float64 (1,) each, in the contract's order."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Set-up of layouts: storage orders of rows, and routes of items between vectors."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence

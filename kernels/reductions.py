@@ -4,8 +4,6 @@ Sums over groups are additions of whole arrays: NumPy and CuPy give the same bit
 than many small ones.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
 from operator import add

@@ -1,7 +1,5 @@
 """Vector kernels of a device: the kernels of the contract that no format brings."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any
 

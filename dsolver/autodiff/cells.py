@@ -1,7 +1,5 @@
 """Diffusion as a function of its coefficients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, final

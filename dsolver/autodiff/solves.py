@@ -1,7 +1,5 @@
 """x = A⁻¹ r in this process or on a cluster, with the newest set-up kept for the gradient and for the next solve."""
 
-from __future__ import annotations
-
 import threading
 import warnings
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@
 this package. A command's module is loaded when it is called, so that no command waits for what others need.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,7 +1,5 @@
 """`dsolver cluster`."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from contextlib import ExitStack, suppress

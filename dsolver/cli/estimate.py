@@ -1,7 +1,5 @@
 """`dsolver estimate`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`dsolver info`, of this machine or of a matrix from a file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

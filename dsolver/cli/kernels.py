@@ -1,7 +1,5 @@
 """`dsolver warm`: kernels before they are needed."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, Final

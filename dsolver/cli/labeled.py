@@ -1,7 +1,5 @@
 """NetCDF-4 and HDF5 files, in and out through xarray: arrays whose axes have names, and coordinates along them."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import re

@@ -1,7 +1,5 @@
 """Outputs of a command beside its result, and the options for them."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass

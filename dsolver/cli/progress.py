@@ -1,7 +1,5 @@
 """Progress of long work on a terminal."""
 
-from __future__ import annotations
-
 import logging
 import math
 import threading

@@ -1,7 +1,5 @@
 """Claims on a cluster's GPUs: one program at a time, so a thread that opens a second would wait for itself for ever."""
 
-from __future__ import annotations
-
 import threading
 from weakref import WeakKeyDictionary
 

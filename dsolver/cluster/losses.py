@@ -1,7 +1,5 @@
 """Losses of workers: the runtime on those that are left, or on others that have come in their place."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 

@@ -7,8 +7,6 @@ falls into the second absence, however short that is. Nannies that run elsewhere
 `dask-cuda-worker`, are never given up.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 NAME: Final = "distributed.deploy.lost-worker-timeout"

@@ -1,7 +1,5 @@
 """Versions of installed packages, and whether client and workers agree."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from collections.abc import Mapping

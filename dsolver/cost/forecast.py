@@ -1,7 +1,5 @@
 """Forecast of a solve: what `estimate` returns, and how it is made for a system on workers."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

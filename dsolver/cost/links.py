@@ -4,8 +4,6 @@ Constants were fitted on two NVIDIA H200s of one host; `docs/decisions/scaling-m
 what it is held against. `NETWORK` is no measurement: it is what vendors state of one 400 Gb/s port a GPU.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final, final

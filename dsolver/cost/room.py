@@ -1,7 +1,5 @@
 """Room for a system: what GPUs or workers cannot hold is refused before anything is started."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import zip_longest

@@ -5,8 +5,6 @@ and its part of the client's calls. The product with A hides its exchange behind
 GPUs; every other exchange counts in full.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace

@@ -5,8 +5,6 @@ or writes it, as in `bench/gpu.py`: what arrays in cache spare is not counted, n
 out.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections import Counter

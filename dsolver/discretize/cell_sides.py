@@ -1,7 +1,5 @@
 """Right-hand sides and solutions of cells: sources, values at the boundary, and held cells."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any, final

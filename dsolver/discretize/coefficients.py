@@ -4,8 +4,6 @@ No array is ever whole anywhere: blocks go to their chunks' owners like those of
 `Engine.exchange`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial

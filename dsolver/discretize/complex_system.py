@@ -1,7 +1,5 @@
 """A complex system on an engine: what right-hand sides and solutions need is done to both parts."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any, final

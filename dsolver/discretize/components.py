@@ -5,8 +5,6 @@ label of its own and takes the smallest of those that it is connected with insid
 exchanges, until nothing changes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from itertools import product

@@ -4,8 +4,6 @@ Norms are roots of sums of squares, which vanish below 1e-162 and lose digits be
 bits are worked out in the middle of what numbers there are, and x is divided again.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final, final
 

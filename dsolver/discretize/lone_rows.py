@@ -1,7 +1,5 @@
 """Rows that tell their unknown alone, which other rows are solved without."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dsolver.kernels import Backend

@@ -4,8 +4,6 @@ To the rest of this package they are the closed regions of a grid of rows. They 
 chunk, with labels as `components` has them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, final

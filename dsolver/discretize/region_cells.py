@@ -1,7 +1,5 @@
 """Cells of a chunk in closed regions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, final
 

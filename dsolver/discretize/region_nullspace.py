@@ -1,7 +1,5 @@
 """Null space of a problem with closed regions: a constant on each of them."""
 
-from __future__ import annotations
-
 from typing import final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Search for constants that nothing fixes: on all cells, on the regions that a mask closes, on pieces of a matrix."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, final

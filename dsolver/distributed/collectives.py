@@ -1,7 +1,5 @@
 """All-gather of small vectors: every owner gets those of all chunks, and what it makes of them goes to every chunk."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, final

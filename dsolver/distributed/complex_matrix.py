@@ -1,7 +1,5 @@
 """Complex matrices: two real ones, in one pass where they lie in the same places, and real M on complex vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, final

@@ -1,7 +1,5 @@
 """Another gauge of a Hermitian system: M of a matrix that stands for Dᴴ A D, as a preconditioner of A."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, final
 

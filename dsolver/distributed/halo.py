@@ -1,7 +1,5 @@
 """Halo layouts: which items of a distributed vector chunks send to each other, and where received ones go."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows of a general matrix, loaded on the owners of their chunks, and a chunk's matrix made of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial

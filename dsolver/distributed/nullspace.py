@@ -1,7 +1,5 @@
 """Systems that fix their solution only up to constants, on the whole grid or on regions, or up to given vectors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Orders of a chunk's rows: rows that read each other are brought together, so that x stays in caches."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """Exchanges between chunks in a set-up: values at ghosts, and who sends to whom, which every rank has to know."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, final

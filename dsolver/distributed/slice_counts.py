@@ -1,7 +1,5 @@
 """Counts of the slices of a chunk of a grid, in a storage order: rows with padding, entries, columns."""
 
-from __future__ import annotations
-
 import math
 from enum import Enum
 from itertools import product

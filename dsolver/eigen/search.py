@@ -1,7 +1,5 @@
 """Search for eigenvalues at one end of the spectrum, in a session."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time

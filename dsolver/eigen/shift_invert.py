@@ -3,8 +3,6 @@
 Ericsson and Ruhe, Math. Comp. 35, 1980. Its vectors lie in this process; solves run wherever they are set up.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Memory that has run out, of a GPU or a machine: the one error that says so, and freeing what is unused."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import traceback

@@ -1,7 +1,5 @@
 """Chunks that have something to do with each other, as far as an engine can see."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from dsolver.errors import RankError

@@ -6,8 +6,6 @@ what other chunks have of them goes there over the links of a solve: some 50 GB/
 would send 0.5 GB/s. Layers of a box after each other, so that little memory is needed beside the blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial

@@ -4,8 +4,6 @@ A command is a function of the program and of other arguments, `Solve.solution` 
 type checkers see a call as what it is.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, final

@@ -1,7 +1,5 @@
 """The cut of a grid for a number of workers, and the owners of its chunks."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect
 from collections.abc import Sequence

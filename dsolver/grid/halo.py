@@ -1,7 +1,5 @@
 """Points around a chunk that its rows read, by chunk and direction, and the exchange of their values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product

@@ -1,7 +1,5 @@
 """The numbers by which a chunk's rows name the points in and around it: `StencilRows.numbering`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

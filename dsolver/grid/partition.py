@@ -1,7 +1,5 @@
 """A grid cut into chunks along its axes. Pure NumPy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

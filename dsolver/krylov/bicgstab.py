@@ -1,7 +1,5 @@
 """BiCGStab for unsymmetric matrices. Sees neither arrays nor Dask."""
 
-from __future__ import annotations
-
 from typing import final
 
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar

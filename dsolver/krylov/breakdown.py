@@ -1,7 +1,5 @@
 """Breakdowns of conjugate gradients: whether A is not positive definite, or rounding is all that pᵀAp has left."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Preconditioned conjugate gradients. Sees neither arrays nor Dask."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

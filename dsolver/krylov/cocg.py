@@ -1,7 +1,5 @@
 """Conjugate orthogonal conjugate gradients for complex symmetric matrices. Sees neither arrays nor Dask."""
 
-from __future__ import annotations
-
 from typing import final
 
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar

@@ -1,7 +1,5 @@
 """GMRES and flexible GMRES, for any matrix. Sees neither arrays nor Dask."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

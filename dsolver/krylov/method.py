@@ -1,7 +1,5 @@
 """Interface of Krylov methods at work: vectors, scalars, a step, and what is asked between two steps."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Krylov methods by name, and what is known of each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, final

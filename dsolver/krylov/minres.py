@@ -1,7 +1,5 @@
 """MINRES for symmetric matrices, definite or not. Sees neither arrays nor Dask."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, final

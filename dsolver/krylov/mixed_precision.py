@@ -1,7 +1,5 @@
 """A preconditioner in a smaller value type under conjugate gradients in float64."""
 
-from __future__ import annotations
-
 from typing import cast, final
 
 from dsolver.engines.base import Engine, Field, PartialSums, PerChunk, Scalar

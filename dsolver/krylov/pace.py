@@ -1,7 +1,5 @@
 """Pace of a system's iterations: what one took and gained when the system was last solved."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import final

@@ -1,7 +1,5 @@
 """Part of a right-hand side that no x can reach, as a solve finds it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Final

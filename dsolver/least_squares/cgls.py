@@ -1,7 +1,5 @@
 """Conjugate gradients for least squares. Sees neither arrays nor Dask."""
 
-from __future__ import annotations
-
 from typing import Any, Final, final
 
 from dsolver.engines.base import Engine, Field, PerChunk

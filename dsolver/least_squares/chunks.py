@@ -1,7 +1,5 @@
 """A rectangular matrix and its transpose, each distributed by rows: vectors of two lengths, with their own chunks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import final
 

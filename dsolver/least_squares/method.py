@@ -1,7 +1,5 @@
 """Interface of methods for least squares at work: vectors of two lengths, a step, and what ends the iterations."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, final

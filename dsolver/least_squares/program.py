@@ -1,7 +1,5 @@
 """The program for least squares, from set-up to solution: commands as of `dsolver.program.solve`."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping

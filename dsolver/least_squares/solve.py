@@ -1,7 +1,5 @@
 """Least squares from a rectangular matrix and b to a solution."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

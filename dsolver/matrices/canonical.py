@@ -1,7 +1,5 @@
 """The canonical form of matrices of SciPy: compressed rows of float64 with sorted columns and no duplicates."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias

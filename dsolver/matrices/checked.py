@@ -1,7 +1,5 @@
 """A matrix in canonical form where it lies, in this process's memory or on its GPU, and what its entries tell."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final, final
 

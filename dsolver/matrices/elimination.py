@@ -1,7 +1,5 @@
 """Size of the factors that a matrix would have, looked for where it is asked for, and no further than that."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any, Final, final
 

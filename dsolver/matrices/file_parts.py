@@ -1,7 +1,5 @@
 """Parts of files that hold a matrix: some lines of a Matrix Market file, some rows of SciPy's `.npz` and of PETSc's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final

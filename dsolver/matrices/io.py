@@ -1,7 +1,5 @@
 """Matrices from files, by the endings of their names."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Matrices whose rows are points of a lattice: given as a sparse matrix, solved as a stencil, with flat vectors."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import product

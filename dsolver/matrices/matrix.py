@@ -1,7 +1,5 @@
 """Systems from sparse matrices of SciPy and CuPy: `dsolver.matrix` with its options."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral

@@ -1,7 +1,5 @@
 """Unknowns of a node, found in the pattern of a matrix: those of one node are coupled to all of another one."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

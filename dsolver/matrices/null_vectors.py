@@ -1,7 +1,5 @@
 """Vectors that a matrix makes zero or small, and that its user knows, such as rigid motions of an elastic body."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Properties of a matrix that its entries tell: zeros, asymmetry, and whether its rows are elliptic."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """A matrix of SciPy, sent to a GPU as it is: index widths, value types and formats are converted there."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 

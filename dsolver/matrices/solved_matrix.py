@@ -6,8 +6,6 @@ looked at. Residuals stay those of the matrix that was given (`KrylovMethod.give
 are small.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Final, final

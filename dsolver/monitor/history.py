@@ -1,7 +1,5 @@
 """The history of a cluster's solves: their messages, put together for pages and reports."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, final

@@ -1,7 +1,5 @@
 """Progress of a solve in a submitted job: in the job's record for `dsolver status`, on stderr for `dsolver logs`."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -5,8 +5,6 @@ each) and gives the same kind of spans; see `Span`. As a file they are JSON line
 `Span` as keys.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

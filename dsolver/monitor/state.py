@@ -1,7 +1,5 @@
 """State of a solve, and the functions that are called with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final

@@ -4,8 +4,6 @@ A rank is a process, and each of its lanes a thread. The format: "Trace Event Fo
 times in microseconds.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The multigrid preconditioner: one V-cycle from zero, whatever the levels were made of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, Self, final

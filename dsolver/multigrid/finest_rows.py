@@ -1,7 +1,5 @@
 """The finest level's rows of the matrix, from which all levels follow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Forecast of the levels of `dsolver.multigrid.hierarchy` in one chunk, from its shape."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Final

@@ -5,8 +5,6 @@ the rows around a chunk are exchanged once; interpolation and the coarser level'
 Where a lattice says little of a level, the levels below it are algebraic.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Renewal of a preconditioner that stays while the matrix changes, as in time steps: when it is worth a set-up."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Final, final

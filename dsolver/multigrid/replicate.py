@@ -1,7 +1,5 @@
 """Coarse levels that live whole on every owner while the finer one is distributed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

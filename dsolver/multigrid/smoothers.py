@@ -1,7 +1,5 @@
 """Smoothers: what a V-cycle does to a level's error before and after the coarse correction."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Final, final

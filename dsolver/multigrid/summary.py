@@ -1,7 +1,5 @@
 """Tables of multigrid hierarchies, as people read them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Final, final, get_args

@@ -1,7 +1,5 @@
 """Alternatives to what "auto" has chosen, for solves that are slow or come to a bad end."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Final, final

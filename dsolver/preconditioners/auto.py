@@ -1,7 +1,5 @@
 """The preconditioner that suits a system, where none was asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, final

@@ -1,7 +1,5 @@
 """Builder of the matrices of a solve, on the owners of their rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Preconditioners of the user's own: functions of whole arrays or by chunk, and objects of SciPy's kind."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, final
 

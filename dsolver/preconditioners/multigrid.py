@@ -1,7 +1,5 @@
 """Multigrid for any grid, cut and coefficients, as a preconditioner."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Preconditioners by name, and what an argument ``M=`` stands for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final, Literal, Protocol
 

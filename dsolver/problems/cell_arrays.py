@@ -1,7 +1,5 @@
 """Arrays of a chunk's cells on any device: their centers and sizes, numbers at faces, and refusal of wrong values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Matrix rows whose weights are given for each cell."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final, final
 

@@ -1,7 +1,5 @@
 """Names of the coefficients of diffusion, as they are loaded on owners."""
 
-from __future__ import annotations
-
 from typing import Final
 
 KAPPA: Final = ("kappa_x", "kappa_y", "kappa_z")

@@ -1,7 +1,5 @@
 """Coordinates of the centers of cells, which arrays of xarray bring along, and the cell sizes that follow from them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final

@@ -3,8 +3,6 @@
 Arrays here have the axes z, y, x, so that raveled they are in lattice order.
 """
 
-from __future__ import annotations
-
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ Functions that make problems look at users' arguments here; what they make has t
 fewer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral

@@ -1,7 +1,5 @@
 """Stencils with 7 or 27 points, in a plane with 5 or 9: the same for all rows, or with weights for each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import product
 from numbers import Real

@@ -1,7 +1,5 @@
 """Operators on blocks of vectors: those on a vector, on several columns at once where there are such, and diagonals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import final

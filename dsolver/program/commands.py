@@ -1,7 +1,5 @@
 """Commands beside solves, run on every rank: A and M applied to one vector, and facts about what was made."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from dsolver.engines.running_program import Blocks

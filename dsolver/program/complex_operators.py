@@ -1,7 +1,5 @@
 """Operators of a complex system: its matrix of two parts, and a real preconditioner on both parts of vectors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from dsolver.distributed.complex_matrix import ComplexMatrix, OnBothParts

@@ -3,8 +3,6 @@
 As for `Solve`, every rank makes its own instance and runs the same commands at the same time.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

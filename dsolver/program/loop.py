@@ -1,7 +1,5 @@
 """Solve loop next to the program: answers what the control of each right-hand side asks for, a time slice at a call."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

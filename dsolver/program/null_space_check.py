@@ -1,7 +1,5 @@
 """Check of a function for A: what the matrix for M makes zero, it makes zero."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

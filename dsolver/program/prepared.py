@@ -1,7 +1,5 @@
 """Set-up of a program: the matrix, the levels of its preconditioner, and what a change of either leaves."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import final

@@ -5,8 +5,6 @@ its own instance and runs the same commands at the same time; each returns plain
 rank. So arguments and results are small and picklable, and blocks of data go in and out by themselves.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

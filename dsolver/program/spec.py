@@ -1,7 +1,5 @@
 """Specification of a solve: what a program needs to know, small enough to send anywhere."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, final

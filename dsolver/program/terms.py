@@ -1,7 +1,5 @@
 """Terms on which a solve ends, and what is found of its right-hand side: together they make its control."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import final
 

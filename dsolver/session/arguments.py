@@ -3,8 +3,6 @@
 A sparse matrix may stand for a system.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any, Final, Literal
 

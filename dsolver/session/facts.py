@@ -1,7 +1,5 @@
 """Facts about a system that is set up: what its program has chosen and made."""
 
-from __future__ import annotations
-
 from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.errors import InputError
 from dsolver.multigrid.summary import Hierarchy

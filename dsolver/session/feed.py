@@ -1,7 +1,5 @@
 """Feed of a session: events of its solves, of which the first one begins with the set-up."""
 
-from __future__ import annotations
-
 from typing import final
 from weakref import ref
 

@@ -1,7 +1,5 @@
 """Follower of a solve that goes on next to its program: calls the callback, the progress function and the watch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

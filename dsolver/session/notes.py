@@ -1,7 +1,5 @@
 """Notes of a session on choices that are not as a rule, for `Solution.notes`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

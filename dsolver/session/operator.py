@@ -1,7 +1,5 @@
 """Questions to a session beside solves: M as an operator on flat vectors, residuals of solutions."""
 
-from __future__ import annotations
-
 import math
 import weakref
 from dataclasses import replace

@@ -4,8 +4,6 @@ Conjugate gradients can begin at any x; what a loss costs is the iterations sinc
 of the system by then. The partition stays as it is, so the matrix of every chunk is the same; only owners change.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import time

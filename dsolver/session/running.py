@@ -1,7 +1,5 @@
 """The program of a system, where it runs: started, given another matrix, and started again without lost workers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import final

@@ -1,7 +1,5 @@
 """A system that is set up, ready for solves: who may use it when, what is set up in its place, and its end."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Signatures that spell out the options of users, with their docstrings."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import re

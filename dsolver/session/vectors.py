@@ -1,7 +1,5 @@
 """Vectors of a session as its user has them: x of a solve, and products with A and M."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dsolver.discretize.lifting import lowered, times

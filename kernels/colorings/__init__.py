@@ -5,8 +5,6 @@ from the rows of one chunk and their numbers in the whole matrix alone, so they 
 and on every device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Block coloring: blocks of consecutive rows are colored, and the rows of a block are swept in their order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

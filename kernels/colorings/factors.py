@@ -4,8 +4,6 @@ L has the entries at earlier colors, U those at later ones, and each entry stays
 with both.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple, final
 
 from dsolver.kernels.formats.csr import Csr

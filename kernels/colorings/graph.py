@@ -1,7 +1,5 @@
 """Graph of a matrix: which rows read each other."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, final
 
 import numpy as np

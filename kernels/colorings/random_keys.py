@@ -1,7 +1,5 @@
 """Random numbers of the rows of a matrix: a hash of a row's number in the whole matrix."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

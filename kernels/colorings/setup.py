@@ -1,7 +1,5 @@
 """Set-up of sweeps over the rows of any sparse matrix: which rows read each other, their colors, and factors."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from dsolver.kernels.colorings.factors import TriangularFactors

@@ -7,8 +7,6 @@ nannies fix the thresholds at 128 and 64 KiB. Settings are the process's: they a
 Other C libraries are left alone, and so is a heap with GLIBC_TUNABLES.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -1,7 +1,5 @@
 """Set-up of layouts on a CPU."""
 
-from __future__ import annotations
-
 import math
 from typing import final
 

@@ -1,7 +1,5 @@
 """The backend of NVIDIA GPUs: launches of this package's CUDA kernels on CuPy's current stream."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Sequence

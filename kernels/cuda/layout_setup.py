@@ -1,7 +1,5 @@
 """Set-up of layouts on a GPU: a handful of launches, no loop over rows on the host."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache

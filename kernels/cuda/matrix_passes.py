@@ -1,7 +1,5 @@
 """Products and sweeps of Jacobi on a GPU, each in one pass over the entries of a chunk's matrix."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any
 

@@ -5,8 +5,6 @@ smaller type, in half the time and memory, if these are so near that iterations 
 Exploiting the performance of 32 bit floating point arithmetic in obtaining 64 bit accuracy, SC 2006.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, Final, final
 

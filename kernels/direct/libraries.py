@@ -4,8 +4,6 @@ A library is a module with `factors`, a function of a matrix's compressed rows i
 and of its `Kind`; and a line here.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Parts of chunks in direct solves, with their kernels: one of them has the factors of the whole matrix."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, final
 

@@ -1,7 +1,5 @@
 """Scaling of rows and columns of a matrix by powers of two, before it is factorized. Nothing is rounded."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

@@ -3,8 +3,6 @@
 X. S. Li, An overview of SuperLU, ACM Trans. Math. Software 31, 2005.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final, final
 

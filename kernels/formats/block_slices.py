@@ -11,8 +11,6 @@ columns in one of three ways::
 Holes have value 0. In a run, a row without an entry at some distance has a hole there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

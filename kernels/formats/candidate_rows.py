@@ -1,7 +1,5 @@
 """Rows of a matrix before they are stored."""
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 import numpy as np

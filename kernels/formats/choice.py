@@ -3,8 +3,6 @@
 Figures are times on an H200 as parts of cuSPARSE's best (docs/performance.md has the table).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 

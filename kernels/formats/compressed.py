@@ -7,8 +7,6 @@ they are cut anywhere, and a row may go on in later chunks. Values stay where th
 entry (12 where the columns of its chunk span more than 65,536), 2 a row.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 

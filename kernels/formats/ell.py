@@ -1,7 +1,5 @@
 """Matrix rows in ELL form: as many entries in every row, without a grid."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

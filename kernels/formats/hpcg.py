@@ -10,8 +10,6 @@ end. No other kernel needs to know where that begins.
 The kernels of the V-cycle are described here, as others are in `dsolver.kernels.contract`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ octet's columns lie within 65,536, else int32. Holes have value 0 and the column
 an entry or hole, 2.5 a row.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -9,8 +9,6 @@ stores one int32 base per k (a *run* slice: 8.1 bytes an entry); any other store
 12 bytes an entry). Holes have value 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Self
 

@@ -3,8 +3,6 @@
 Samples are stretches of rows of blocks at equal distances, so the same matrix always has the same statistics.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

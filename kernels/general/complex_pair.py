@@ -10,8 +10,6 @@ Two passes read x and the columns of entries twice, and write and read C x in be
 that one pass in float64 does without.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final, final
 

@@ -1,7 +1,5 @@
 """The fastest of some formats for rows, measured on their device."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Forecast of a format's bytes, from the statistics of rows, before anything is stored."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from dsolver.kernels.formats.choice import Choice

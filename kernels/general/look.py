@@ -4,8 +4,6 @@ Sums carry what rounding takes from them (Knuth, The Art of Computer Programming
 so the host and a GPU, which add in other orders, find the same numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Operations on the rows of general matrices that each device has in its own way."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

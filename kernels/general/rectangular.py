@@ -1,7 +1,5 @@
 """Rows of a rectangular matrix in one chunk, and a diagonal alone, with their products."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, final
 

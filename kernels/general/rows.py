@@ -1,7 +1,5 @@
 """Rows of a chunk, split into those entries that multiply own columns and those that multiply a halo."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

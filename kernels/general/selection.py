@@ -1,7 +1,5 @@
 """Formats for the rows of a chunk: by their statistics, by name, or one of some that are measured."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

@@ -10,8 +10,6 @@ number a + 2 b + 4 c and stands for coarse point ((i - 1) // 2 + a, ...) along c
 index along the others, where only 0 is used.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product

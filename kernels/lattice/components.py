@@ -3,8 +3,6 @@
 Cells are lattices (nz, ny, nx). Components are named by labels: float64, of a component the smallest of its cells'.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

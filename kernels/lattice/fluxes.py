@@ -1,7 +1,5 @@
 """Rows of finite volumes with a flux through each face: the text that every backend follows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

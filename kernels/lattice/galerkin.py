@@ -5,8 +5,6 @@ Comput. 2, 1981; in three dimensions Dendy, ibid. 8, 1987): the interpolation so
 they cannot see collapsed onto what they can.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import combinations, product
 from typing import Any

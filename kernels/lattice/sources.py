@@ -1,7 +1,5 @@
 """Right-hand sides of cells from the source of a differential equation: the text that every backend follows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final

@@ -5,8 +5,6 @@ neighbors' values in so many layers around it, a chunk computes once more what i
 see values of the same sweep across chunks, and each point gets what it gets where one chunk is the whole grid.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final, final
 

@@ -1,7 +1,5 @@
 """Statistics of a lattice's rows: strengths of couplings along each axis, their jumps, and which way they lean."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 All functions take the array module and work on arrays (..., z, y, x).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple

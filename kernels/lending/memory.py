@@ -1,7 +1,5 @@
 """Memory of one process that others of the same host and user read."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import threading

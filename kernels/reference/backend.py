@@ -1,7 +1,5 @@
 """The backend of the text-book kernels in NumPy, which specify the contract."""
 
-from __future__ import annotations
-
 from typing import final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compressed rows in NumPy, for all formats of any matrix."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import final
 

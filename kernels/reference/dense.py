@@ -1,7 +1,5 @@
 """Inverses of small matrices in NumPy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, final
 

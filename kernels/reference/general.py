@@ -1,7 +1,5 @@
 """Set-up of general matrices in NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, final
 

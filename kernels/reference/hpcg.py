@@ -1,7 +1,5 @@
 """HPCG's levels in NumPy: whole sweeps, as the books have them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, final
 

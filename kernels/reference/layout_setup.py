@@ -1,7 +1,5 @@
 """Set-up of layouts in NumPy: rows keep their lattice order, without padding."""
 
-from __future__ import annotations
-
 from typing import final
 
 import numpy as np

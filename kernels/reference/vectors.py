@@ -1,7 +1,5 @@
 """Vector kernels in NumPy."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from functools import cache
 from typing import Any, final

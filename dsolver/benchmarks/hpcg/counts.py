@@ -1,7 +1,5 @@
 """Floating-point operations that the benchmark counts, whatever an implementation really does."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 from typing import final

@@ -1,7 +1,5 @@
 """Levels of HPCG's multigrid in one chunk: every second point, injection between them, the same stencil on each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Options of a run of the benchmark."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import final

@@ -1,7 +1,5 @@
 """HPCG's V-cycle as a preconditioner."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The phases of the benchmark, in the rules' order."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

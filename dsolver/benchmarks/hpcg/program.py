@@ -1,7 +1,5 @@
 """Program of the benchmark on an engine: a solve, the two checks and single operations to time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, final

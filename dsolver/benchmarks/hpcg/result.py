@@ -1,7 +1,5 @@
 """Result of a run of the benchmark: checks, speeds, seconds."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

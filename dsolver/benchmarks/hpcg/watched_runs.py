@@ -1,7 +1,5 @@
 """Runs of CG, and of single operations, on a program, for those who watch."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

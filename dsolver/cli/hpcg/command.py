@@ -1,7 +1,5 @@
 """`dsolver hpcg`."""
 
-from __future__ import annotations
-
 from math import prod
 
 import click

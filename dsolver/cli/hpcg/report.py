@@ -1,7 +1,5 @@
 """The report of `dsolver hpcg`, for people."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """`dsolver solve`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

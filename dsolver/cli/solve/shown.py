@@ -1,7 +1,5 @@
 """Solutions as the command shows them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

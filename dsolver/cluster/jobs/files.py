@@ -1,7 +1,5 @@
 """Files of jobs: archives that travel through the cluster, and the folder of a job on a worker."""
 
-from __future__ import annotations
-
 import io
 import os
 import posixpath

@@ -11,8 +11,6 @@ there interrupts the command as Ctrl-C would. It ends with the exit status of th
 signal that has ended it.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

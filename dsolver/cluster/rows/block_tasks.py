@@ -1,7 +1,5 @@
 """Tasks on blocks of rows, which run where the blocks are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, final
 

@@ -1,7 +1,5 @@
 """Rows of a matrix on the devices of their chunks' owners: brought there, numbered and counted by tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The captured work of a stream, launched again and again."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any, Final, final
 

@@ -1,7 +1,5 @@
 """CUDA graphs of repeated steps: recorded once and replayed, with and without events to measure."""
 
-from __future__ import annotations
-
 import logging
 import time
 import weakref

@@ -1,7 +1,5 @@
 """Labels of tasks, which Dask's dashboard groups and colors them by."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from dsolver.kernels.contract import Kernel

@@ -1,7 +1,5 @@
 """Results of the `graph` engine on the cluster: submits tasks, waits for them, releases them. Every wait ends."""
 
-from __future__ import annotations
-
 from asyncio import run_coroutine_threadsafe
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import wait

@@ -1,7 +1,5 @@
 """Spans from Dask's own record of tasks. Knows nothing of Dask but the shape of that record."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

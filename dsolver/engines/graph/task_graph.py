@@ -1,7 +1,5 @@
 """Tasks that wait to be submitted, and handles whose values are wanted: one graph for all views of an engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any, Final, TypeVar, final

@@ -1,7 +1,5 @@
 """The span of Dask that has all tasks of engines."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from distributed import Client

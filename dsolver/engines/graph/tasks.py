@@ -4,8 +4,6 @@ A task gets a `TaskCall`, the number of its chunk and the results of the tasks t
 too, so a task never changes one: what a kernel updates is copied, what it writes is made anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass

@@ -1,7 +1,5 @@
 """Specification of a program's ranks, and of their failures."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, final
 

@@ -8,8 +8,6 @@ for it raises that.
 The listening socket lives until all ranks are connected; see `transport.handshake`.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import ssl

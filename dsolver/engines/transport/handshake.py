@@ -7,8 +7,6 @@ A rank that connects must show the program's secret token, which travels through
 the cluster's authority, as the cluster's workers do, before a byte of the token is sent.
 """
 
-from __future__ import annotations
-
 import errno
 import hmac
 import selectors

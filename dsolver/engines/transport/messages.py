@@ -4,8 +4,6 @@ A message is some arrays, of value types that both sides know. Each rank tells e
 one frame, in an order that both derive: by sender, then by receiver. So it tells, too, where there is no message.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final

@@ -1,7 +1,5 @@
 """The network interface that NCCL uses between hosts: the one on which Dask's workers reach each other."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 from typing import Final

@@ -1,7 +1,5 @@
 """Segments of packed buffers and halo vectors: which go to and come from each peer, and which stay on this rank."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final

@@ -1,7 +1,5 @@
 """Transport between CPUs: halo values and partial sums over sockets."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future

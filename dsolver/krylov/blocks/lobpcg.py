@@ -1,7 +1,5 @@
 """LOBPCG, for some eigenvalues at an end of the spectrum of A x = λ B x. Sees neither arrays nor Dask."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Final, final

@@ -1,7 +1,5 @@
 """Pencil of an eigenvalue problem A x = λ B x: its matrices as operators on blocks, and a preconditioner."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol, final

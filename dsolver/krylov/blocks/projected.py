@@ -1,7 +1,5 @@
 """Projected eigenvalue problems: small dense ones, solved with numbers."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rounds: sums over all chunks that ranks wait for, and what all of them make of these alike."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from dataclasses import dataclass

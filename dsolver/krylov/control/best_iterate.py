@@ -1,7 +1,5 @@
 """Iterate that a solve goes back to where it ends with a worse one."""
 
-from __future__ import annotations
-
 import math
 from typing import Final, final
 

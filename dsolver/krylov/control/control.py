@@ -1,7 +1,5 @@
 """Control of a solve: supersteps, true residual, the way back to a better x."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import final

@@ -1,7 +1,5 @@
 """Drift of a recursion's residual from the true one: a bound of what rounding has made."""
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from dsolver.krylov.control.best_iterate import WORSE, BestIterate

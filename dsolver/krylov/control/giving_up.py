@@ -1,7 +1,5 @@
 """Reasons to end a solve without success, as its norms tell."""
 
-from __future__ import annotations
-
 import math
 from typing import Final, final
 

@@ -1,7 +1,5 @@
 """ResidualNorms of a recursion's residual, and what they tell of iterations to come."""
 
-from __future__ import annotations
-
 import math
 from typing import Final, final
 

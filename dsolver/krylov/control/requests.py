@@ -1,7 +1,5 @@
 """Requests of a control to its column, and what it may ask of it between two iterations."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, final

@@ -1,7 +1,5 @@
 """Rounding in a solve: what it leaves of residuals, and of parts of them that no x can reach."""
 
-from __future__ import annotations
-
 import math
 from typing import Final, final
 

@@ -1,7 +1,5 @@
 """Scales of rows: a residual that is small enough as a whole may be so in rows of a large scale alone."""
 
-from __future__ import annotations
-
 import math
 from typing import Final, final
 

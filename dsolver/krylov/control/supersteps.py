@@ -1,7 +1,5 @@
 """Lengths of supersteps: iterations that are launched before a residual is looked at."""
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from dsolver.krylov.control.norms import ResidualNorms

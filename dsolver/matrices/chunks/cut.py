@@ -1,7 +1,5 @@
 """A matrix in this process, cut into row blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property

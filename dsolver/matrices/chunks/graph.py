@@ -1,7 +1,5 @@
 """Parts of a matrix's graph, a chunk of rows each, by METIS: about as many entries each, and few between them."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

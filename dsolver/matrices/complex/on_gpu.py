@@ -1,7 +1,5 @@
 """Complex symmetric matrices on a GPU: looked at there, by their two real parts, and taken apart there."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any, Final

@@ -16,8 +16,6 @@ COCG to 1e-8 in 22 iterations for AC conduction with jumps (`bench/complex_syste
 |a_ij| in its place change little: 21, and with a V-cycle 37 for 64³ as here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final, final
 

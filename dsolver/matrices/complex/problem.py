@@ -1,7 +1,5 @@
 """Problems of complex matrices."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Systems of blocks: `dsolver.block`, and the matrices that preconditioners of their fields are made of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise

@@ -3,8 +3,6 @@
 Rows have the order of ``numpy.ravel``, and are made in this process.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

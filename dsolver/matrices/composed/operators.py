@@ -1,7 +1,5 @@
 """Systems whose A is a function: `dsolver.operator`, with a matrix near A from which preconditioners are made."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace

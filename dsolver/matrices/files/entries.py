@@ -1,7 +1,5 @@
 """Entries of a matrix by coordinates, and their parts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias

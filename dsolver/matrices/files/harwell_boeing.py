@@ -4,8 +4,6 @@ Duff, Grimes and Lewis, Users' guide for the Harwell-Boeing sparse matrix collec
 sparse matrix collection, 1997. SciPy reads unsymmetric matrices of them alone, and numbers that blanks part.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from itertools import islice

@@ -1,7 +1,5 @@
 """Matrix Market files: coordinates, and arrays of vectors (Boisvert, Pozo and Remington, NISTIR 5935, 1996)."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

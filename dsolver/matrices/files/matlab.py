@@ -1,7 +1,5 @@
 """Files of MATLAB that hold one sparse matrix, as `save` writes them up to version 7."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

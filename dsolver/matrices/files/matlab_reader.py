@@ -4,8 +4,6 @@ SciPy's reader may die of a damaged file, by a signal. It imports nothing of dso
 files.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """SciPy's `.npz` files: the arrays of a matrix, whole or in part."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from pathlib import Path

@@ -5,8 +5,6 @@ as float64: they are told by imaginary parts that are ordinary numbers, one and 
 numbers of 128 bits, and are told by that, too.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

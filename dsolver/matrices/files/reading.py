@@ -1,7 +1,5 @@
 """Faults of files, each as one error."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Residual curves as SVG for light and dark pages: text has the color of what is around it, lines a middle one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Drawing of measured spans: a color for each kind, and rectangles in a lane for each rank and stream or thread."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from dsolver.monitor.history import SolveRecord

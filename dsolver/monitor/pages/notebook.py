@@ -1,7 +1,5 @@
 """Views for notebooks, as HTML: facts, tables, and a solve while it runs."""
 
-from __future__ import annotations
-
 import html
 import importlib
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ A report is made from the files that runs write: JSON of `dsolver solve`, `dsolv
 as JSON lines. Each panel appears when a file has what it shows.
 """
 
-from __future__ import annotations
-
 import html
 import importlib
 import io

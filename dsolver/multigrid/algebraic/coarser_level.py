@@ -1,7 +1,5 @@
 """Coarser levels: a chunk's rows of R, P and R A P, and those of A P that are on their way to them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final

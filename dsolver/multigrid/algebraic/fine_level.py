@@ -1,7 +1,5 @@
 """A level that is to be coarsened, as its set-up knows it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import final
 

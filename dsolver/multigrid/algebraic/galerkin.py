@@ -5,8 +5,6 @@ owners of the coarse points that they are restricted to, who add them up in asce
 on the chunks. Of a symmetric matrix each chunk makes the half of its rows, from the diagonal on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

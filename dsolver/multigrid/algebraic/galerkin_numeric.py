@@ -4,8 +4,6 @@ Nothing is counted or sorted again: products find the places of their sums by th
 R that they had. Where A is the earlier matrix, values have the bits that they had.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial

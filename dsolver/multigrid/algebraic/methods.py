@@ -1,7 +1,5 @@
 """Coarsening methods: classical, by coarse points, and smoothed aggregation."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Options of an algebraic hierarchy, and the sizes at which its coarse levels are gathered and inverted."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, final
 

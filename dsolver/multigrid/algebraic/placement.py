@@ -1,7 +1,5 @@
 """Placement of a coarser level: in as many chunks as the finer one, or gathered, whole on every owner."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

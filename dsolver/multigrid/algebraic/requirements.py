@@ -1,7 +1,5 @@
 """Requirements of algebraic multigrid that not every matrix meets."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from dsolver.errors import InputError

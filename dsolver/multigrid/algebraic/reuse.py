@@ -4,8 +4,6 @@ Coarse points, aggregates, P and R are kept, and so are patterns of the levels a
 `galerkin_numeric` has the coarse rows.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, final
 

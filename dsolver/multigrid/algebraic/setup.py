@@ -6,8 +6,6 @@ that are small are gathered, and the rest is made whole on every owner by the sa
 float64, as a whole on the chunks' devices or on their hosts: where the arrays of the first rows are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

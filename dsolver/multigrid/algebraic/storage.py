@@ -4,8 +4,6 @@ Kernels of cycles read what is stored here before they wait for earlier launches
 end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The cycle of a complex hierarchy: the levels of a real one, each with an imaginary part beside its matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, final

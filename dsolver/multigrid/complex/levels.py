@@ -9,8 +9,6 @@ both parts (`bench/complex_systems.py`, 32³), 20, 10 and 18 in place of 20, 17 
 above real ones takes 32, and a sweep of complex Jacobi around a real cycle 28.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial

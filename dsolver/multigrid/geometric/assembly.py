@@ -1,7 +1,5 @@
 """A chunk's matrix of a lattice level, made from its rows on its owner."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A finest level that is a 7-point constant stencil on the whole grid: nothing of it or of its transfer is stored."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, final

@@ -1,7 +1,5 @@
 """The finest level where its rows are a constant stencil: nothing of it is stored."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final, final

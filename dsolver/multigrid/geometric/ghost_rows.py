@@ -1,7 +1,5 @@
 """Ghost rows of a chunk: the matrix rows in the layers around it, which P and PᵀAP at its own points depend on."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, Final
 

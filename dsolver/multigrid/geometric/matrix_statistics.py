@@ -1,7 +1,5 @@
 """Statistics of a matrix: the fractions of its rows with jumps, with ends of lines, with an anisotropy of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import log

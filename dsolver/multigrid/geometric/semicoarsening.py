@@ -1,7 +1,5 @@
 """Semicoarsening: a level is made coarser along the axes along which its rows are strongly coupled."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Layers of points around a chunk that a star's passes read: where they are in a halo and in a vector."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from typing import Any

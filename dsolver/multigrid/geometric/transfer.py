@@ -1,7 +1,5 @@
 """Restriction and prolongation between two levels of a lattice, made on each chunk's owner."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

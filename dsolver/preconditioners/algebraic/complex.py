@@ -1,7 +1,5 @@
 """Set-up of algebraic multigrid of a complex symmetric matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """Choices that algebraic multigrid makes by the problem where they are not given."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from dsolver.matrices.problem import MatrixProblem

@@ -1,7 +1,5 @@
 """The finest level of an algebraic hierarchy: of a matrix, or of a grid, whose rows are opened or stay a lattice's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

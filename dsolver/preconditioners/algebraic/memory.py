@@ -1,7 +1,5 @@
 """Bytes that algebraic multigrid keeps, moves and needs for set-up, forecast from the matrix."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from dsolver.distributed.forecast import F64, I32, Part

@@ -1,7 +1,5 @@
 """Algebraic multigrid for any matrix with a positive diagonal, as a preconditioner."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext

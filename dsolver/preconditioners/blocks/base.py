@@ -1,7 +1,5 @@
 """Preconditioners of blocks: what they have in common, and each field's own preconditioner."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Fields of a system of blocks: their parts of vectors, and their preconditioners, as others apply them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

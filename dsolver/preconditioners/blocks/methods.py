@@ -1,7 +1,5 @@
 """Preconditioners of systems of blocks, made of those of fields (Elman, Silvester, Wathen 2014, chapters 4 and 9)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal, Self, final, get_args

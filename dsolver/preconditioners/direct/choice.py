@@ -1,7 +1,5 @@
 """Fill and time of factors of the whole matrix, and where they are chosen in place of iterations."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A chunk's part of direct solutions, as it is made on its owner; the first one's has the factors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Block Jacobi for any matrix: inverses of dense blocks along its diagonal."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral

@@ -1,7 +1,5 @@
 """Chebyshev polynomials in D⁻¹A, and the largest eigenvalue, which they need."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

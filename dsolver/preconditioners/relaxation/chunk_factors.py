@@ -1,7 +1,5 @@
 """Triangular factors of one chunk's own part: how they are made, and what they are stored in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, final

@@ -1,7 +1,5 @@
 """Division by the diagonal, and no preconditioner at all."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, final
 

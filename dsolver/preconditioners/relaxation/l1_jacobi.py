@@ -1,7 +1,5 @@
 """Division of each row of a matrix by the sum of its magnitudes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 

@@ -4,8 +4,6 @@ Each chunk solves with triangular factors of its own rows and columns, and knows
 chunks they are block Jacobi. So M is symmetric and positive definite where A is, and needs no halo.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Real

@@ -1,7 +1,5 @@
 """Coefficients of a diffusion problem, and sets of its cells, as they are given: numbers, arrays and functions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Diffusion with coefficients and boundary conditions, on cells."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sizes and places of the cells, as spacing or coordinates of arrays tell."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, Final

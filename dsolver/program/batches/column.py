@@ -1,7 +1,5 @@
 """One right-hand side of a batch, and its solution, by itself."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Saves in the folder of a Zarr store."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Advice on a solve that has not converged, for the cause that was seen: what would help, and was not in use."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """An attempt at a solve: columns are brought and followed to their ends; what became of each is a solution."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Groups of right-hand sides that are solved together: as many as there are kernels and memory for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Complex right-hand sides of a real matrix: two real ones each, the real and the imaginary part."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Last attempts of solves that ended badly: factors of the whole matrix, and factors for least squares."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any, Final

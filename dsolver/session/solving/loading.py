@@ -1,7 +1,5 @@
 """Right-hand sides and first guesses, brought to a program and looked at; with the last of them a solve starts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Report on a solve beside its x: its status for all of b, notes, and the case that advice is given on."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Final

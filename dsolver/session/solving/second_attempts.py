@@ -1,7 +1,5 @@
 """Second attempts of solves that ended badly: with another preconditioner or method, or with the same M in float64."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Solves in a session, from right-hand sides to solutions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Set-up of levels without a lattice: what algebraic multigrid does with rows, where their arrays lie."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

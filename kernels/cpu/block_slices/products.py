@@ -1,7 +1,5 @@
 """Slices of rows of blocks on a CPU with their kernels, and how they are made from compressed rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final

@@ -1,7 +1,5 @@
 """Set-up of sweeps over the rows of any sparse matrix on the host."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, final
 
 import numpy as np

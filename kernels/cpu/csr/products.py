@@ -1,7 +1,5 @@
 """Compressed rows on a CPU and their products: as they are, and in chunks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final

@@ -1,7 +1,5 @@
 """Statistics of compressed rows on a CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

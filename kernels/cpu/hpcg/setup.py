@@ -1,7 +1,5 @@
 """Set-up of HPCG's levels on a CPU."""
 
-from __future__ import annotations
-
 from typing import Final, final
 
 import numpy as np

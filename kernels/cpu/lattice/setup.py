@@ -5,8 +5,6 @@ everything else fixed, so that the compiler makes vector instructions of them. S
 whatever the range of lines.
 """
 
-from __future__ import annotations
-
 from typing import final
 
 import numpy as np

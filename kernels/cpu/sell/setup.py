@@ -1,7 +1,5 @@
 """Set-up of sliced ELL on a CPU."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final, final
 

@@ -1,7 +1,5 @@
 """Strong couplings of a chunk's rows on a GPU: the same bits as those of the host's loops."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

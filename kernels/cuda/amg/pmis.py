@@ -1,7 +1,5 @@
 """Coarse points by a parallel maximal independent set on a GPU: the same ones as on the host."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import cupy

@@ -1,7 +1,5 @@
 """Points of a level on a GPU, a launch for each of `dsolver.kernels.cpu.amg.points`: the same bits."""
 
-from __future__ import annotations
-
 from math import prod
 from typing import Any, Final
 

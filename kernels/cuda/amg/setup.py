@@ -1,7 +1,5 @@
 """Set-up of levels without a lattice on a GPU."""
 
-from __future__ import annotations
-
 from typing import Any, final
 
 import cupy

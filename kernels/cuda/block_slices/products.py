@@ -1,7 +1,5 @@
 """Slices of rows of blocks on a GPU, and their products."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, final

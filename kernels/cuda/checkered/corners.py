@@ -1,7 +1,5 @@
 """Corners on a GPU: restriction and prolongation of the first color, with their launches."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, final

@@ -1,7 +1,5 @@
 """Parities on a GPU: restriction and prolongation between levels of eight colors, with their launches."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Final, final

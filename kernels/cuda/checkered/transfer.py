@@ -1,7 +1,5 @@
 """R and P without columns on a GPU: the launches that corners and parities share."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any, ClassVar, Final, final

@@ -1,7 +1,5 @@
 """Colors of the rows of a matrix on a GPU, with the results of `dsolver.kernels.cpu.colorings`."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import cupy

@@ -1,7 +1,5 @@
 """Triangular factors of compressed rows on a GPU, with the bits of `dsolver.kernels.cpu.colorings.factors`."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import cupy

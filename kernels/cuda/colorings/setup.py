@@ -1,7 +1,5 @@
 """Set-up of sweeps over the rows of any sparse matrix on a GPU: the colors and factors of the host, to the last bit."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, final
 
 import cupy

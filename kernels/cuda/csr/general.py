@@ -1,7 +1,5 @@
 """Set-up of general matrices on a GPU, on the device itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, final

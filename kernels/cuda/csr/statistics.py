@@ -1,7 +1,5 @@
 """Statistics of compressed rows on a GPU: a launch for all rows, one for each block size, and one copy to the host."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final

@@ -1,7 +1,5 @@
 """Rows between two levels on a GPU: R in compressed rows that threads share, P in slices."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final, final
 

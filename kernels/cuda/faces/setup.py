@@ -1,7 +1,5 @@
 """Set-up of faces on a GPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import cupy

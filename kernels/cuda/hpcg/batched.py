@@ -1,7 +1,5 @@
 """HPCG's smoothers on several vectors at once: launches of hpcg/batched.cu."""
 
-from __future__ import annotations
-
 from typing import Any, final
 
 from dsolver.kernels.cuda.launch.batched import length

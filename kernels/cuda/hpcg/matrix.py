@@ -1,7 +1,5 @@
 """HPCG's matrices on a GPU with their smoothers, and its way to the coarser level."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final

@@ -1,7 +1,5 @@
 """Set-up of HPCG's levels on a GPU."""
 
-from __future__ import annotations
-
 from typing import Final, final
 
 import cupy

@@ -1,7 +1,5 @@
 """Connected cells of a box on a GPU: see `dsolver.kernels.lattice.components`."""
 
-from __future__ import annotations
-
 import cupy
 import numpy as np
 

@@ -1,7 +1,5 @@
 """Interpolation and Galerkin operators on the device, a few launches a level: of any lattice (galerkin.cu)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import cupy

@@ -1,7 +1,5 @@
 """Looks at rows and coefficients of a lattice on a GPU: one launch and at most one copy each."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Interpolation and Galerkin operators where one axis alone is halved, by kernels that ask no tables."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import prod
 from typing import Any

@@ -1,7 +1,5 @@
 """Set-up of lattices on a GPU: launches of one kernel each, where an array library takes dozens."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Launches of kernels on several vectors at once (sell/batched.cu)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

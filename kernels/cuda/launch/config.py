@@ -3,8 +3,6 @@
 They follow from the device's properties and from fractions that were measured on an H200.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -3,8 +3,6 @@
 A set-up of seven levels has eighty of them. Zeros of their own would each be a launch, 10 us of the host's time.
 """
 
-from __future__ import annotations
-
 import threading
 from typing import Any, Final, final
 

@@ -1,7 +1,5 @@
 """Values on their way from a GPU to the host, in page-locked memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final, final
 

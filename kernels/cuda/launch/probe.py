@@ -1,7 +1,5 @@
 """Capabilities of a device, measured once and kept (`dsolver.kernels.device_cache`)."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import pairwise
 from typing import Any

@@ -4,8 +4,6 @@ A copy to memory that is not page-locked takes 5 us more than one to memory that
 stores what is there: one for the finest level runs as long as that takes.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator

@@ -10,8 +10,6 @@ a slab after its own. The even and the odd slabs are two chains of launches on t
 launch finish, blocks of the other chain fill the device. With one chain, the launches cost what the cache saves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise

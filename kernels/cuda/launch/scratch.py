@@ -1,7 +1,5 @@
 """Scratch memory on a GPU for the partial sums of dot products."""
 
-from __future__ import annotations
-
 from typing import Any, final
 
 import cupy

@@ -1,7 +1,5 @@
 """Launches that start early, before the last one on their stream has ended, and further streams beside that one."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import struct

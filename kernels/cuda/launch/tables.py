@@ -5,8 +5,6 @@ us each a set-up at 256³. And arrays of small boxes, storage orders, numbers an
 the host 40 launches and allocations a level.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from typing import Any, Final, TypeVar
 

@@ -1,7 +1,5 @@
 """Maps of arrays on a GPU, from which kernels copy boxes into shared memory: the driver encodes them."""
 
-from __future__ import annotations
-
 import ctypes
 from functools import lru_cache
 from typing import Any

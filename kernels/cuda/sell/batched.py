@@ -1,7 +1,5 @@
 """Matrix passes on several vectors at once: launches of batched.cu."""
 
-from __future__ import annotations
-
 from collections.abc import Container
 from typing import final
 

@@ -1,7 +1,5 @@
 """Compiled kernels of slices, and how half sweeps are launched."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, Final, final
 

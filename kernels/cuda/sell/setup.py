@@ -1,7 +1,5 @@
 """Set-up of sliced ELL on a GPU."""
 
-from __future__ import annotations
-
 from typing import Final, final
 
 from dsolver.kernels.cuda.checkered.corners import CudaCorners, corners

@@ -1,7 +1,5 @@
 """Products on a GPU that end in a residual or a sweep of Jacobi in the same pass: see finish.cuh."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, final

@@ -3,8 +3,6 @@
 And rows in two parts, as `dsolver.kernels.general.rows.split` has them.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import cupy

@@ -3,8 +3,6 @@
 CuPy's takes four to six launches, of which two change the type or the place of the numbers.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import cupy

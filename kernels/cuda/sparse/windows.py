@@ -3,8 +3,6 @@
 Each reads its numbers once: A P of a chunk of 16 million cells has 130 million columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

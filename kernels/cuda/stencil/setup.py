@@ -1,7 +1,5 @@
 """Set-up of constant stencils on a GPU: how products and sweeps are cut among blocks."""
 
-from __future__ import annotations
-
 from typing import Any, final
 
 import cupy

@@ -1,7 +1,5 @@
 """Vectors side by side on a GPU: launches of columns.cu. See `dsolver.kernels.vectors` and the contract's `COMBINE`."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import cupy

@@ -1,7 +1,5 @@
 """Groups of a vector's items on a GPU, a launch for three steps of a sum's tree: see `dsolver.kernels.vectors`."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import cupy

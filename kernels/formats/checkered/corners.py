@@ -7,8 +7,6 @@ a coarse one or lies in the middle of a square of four coarse ones, and has four
 axes are coarsened. Which points these are of follows from its indices.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from dsolver.kernels.formats.base import Format

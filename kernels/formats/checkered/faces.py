@@ -5,8 +5,6 @@ once, with the row that is below it along its axis: three numbers a row, where s
 points are neighbors, and where they are in a vector, follows from the box's shape.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from dsolver.kernels.formats.base import Format

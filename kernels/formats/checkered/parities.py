@@ -7,8 +7,6 @@ which ones follows from its indices. Its weights lie side by side with those of 
 read the same numbers, each of them once, and no columns.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Matrix rows of a box of grid points."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final

@@ -7,8 +7,6 @@ aggregate of the node that they are coupled to most (the phases of Kelley, Rajam
 without strong couplings belong to none.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, final

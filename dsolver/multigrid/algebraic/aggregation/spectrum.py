@@ -1,7 +1,5 @@
 """The largest eigenvalue of D⁻¹A of a level that is cut into chunks: the same bits however it is cut."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, Final
 

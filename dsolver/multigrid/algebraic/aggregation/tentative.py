@@ -4,8 +4,6 @@ The owner of an aggregate's root gets the rows of the near-null space of all its
 order, and sends back the rows of Q: P̂ is Q, and R the near-null space of the coarser level.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

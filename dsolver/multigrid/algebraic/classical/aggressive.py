@@ -7,8 +7,6 @@ couplings follow lines. Interpolation has two stages, P = P₁ P₂ (Yang, Numer
 the first pass from those of the second, through all others, and all points from those of the first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

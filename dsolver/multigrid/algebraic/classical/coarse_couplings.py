@@ -1,7 +1,5 @@
 """Strong couplings of a chunk's points to coarse points, which interpolation follows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

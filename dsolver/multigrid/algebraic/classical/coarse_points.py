@@ -1,7 +1,5 @@
 """Coarse points of a level that is cut into chunks, by PMIS: the same ones however it is cut."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate

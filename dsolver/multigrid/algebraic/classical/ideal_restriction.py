@@ -9,8 +9,6 @@ sweeps over fine points solve.
 Rᵀ is made, by rows of fine points, as an interpolation of Aᵀ; entries of that are the other half of the symmetric part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -4,8 +4,6 @@ A fine point is interpolated from its coarse neighbors and from those of its fin
 points come from their owners.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

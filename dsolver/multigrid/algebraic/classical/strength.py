@@ -1,7 +1,5 @@
 """Strong couplings of a level that is cut into chunks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, final

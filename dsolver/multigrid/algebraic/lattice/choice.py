@@ -1,7 +1,5 @@
 """The choice between coarsening a lattice and following couplings, by statistics of a level's rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

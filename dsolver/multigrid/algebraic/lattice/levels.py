@@ -4,8 +4,6 @@ Where couplings jump from point to point, a coarse point of a lattice stands for
 and clusters of strongly coupled points have none at all. Coarse points that are chosen by couplings follow them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

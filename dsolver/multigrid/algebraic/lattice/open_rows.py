@@ -6,8 +6,6 @@ the bit as those of one chunk. Vectors come and go as blocks of the grid: their 
 row, and from the others to a place that stays zero.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final

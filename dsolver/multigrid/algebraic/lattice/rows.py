@@ -5,8 +5,6 @@ however the grid is cut. The finest vectors stay in their boxes: rows go to the 
 back, and R reads the points of boxes. Boxes that are cut along z alone are ranges, and nothing moves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Rows of a coarser level, finished where they have come to their place."""
 
-from __future__ import annotations
-
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.multigrid.algebraic.rows.half_rows import completed_rows

@@ -3,8 +3,6 @@
 Values of its vectors are gathered by `dsolver.multigrid.replicate`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial

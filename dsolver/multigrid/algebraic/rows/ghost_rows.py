@@ -1,7 +1,5 @@
 """Rows of a window's ghosts: sent by the chunks that own them, and put among a chunk's own rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final

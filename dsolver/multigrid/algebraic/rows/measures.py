@@ -1,7 +1,5 @@
 """Measures of a level's rows, which coarsening and smoothers follow: the largest coupling, the diagonal, row sums."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, final
 

@@ -3,8 +3,6 @@
 Entries below the diagonal become what their mirror images are; where these are another chunk's, it sends them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial

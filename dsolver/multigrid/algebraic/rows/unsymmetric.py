@@ -4,8 +4,6 @@ Strength, coarse points, aggregates and interpolation are made for symmetric mat
 they see convection as couplings along the flow, and R = Pᵀ. Coarse matrices are Pᵀ A P with A itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -3,8 +3,6 @@
 Arrays are of the chunk's device.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from dsolver.kernels import Backend

@@ -1,7 +1,5 @@
 """Storing of a level's rows and of the transfers to the next one, as work that may be put off."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

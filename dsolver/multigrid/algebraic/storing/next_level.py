@@ -1,7 +1,5 @@
 """Levels of a hierarchy as cycles use them, made when their rows are stored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial

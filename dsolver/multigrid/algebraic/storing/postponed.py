@@ -1,7 +1,5 @@
 """Work of a set-up that is put off: done while a device is waited for, or at the end."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar, final

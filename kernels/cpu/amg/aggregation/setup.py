@@ -1,7 +1,5 @@
 """Set-up of smoothed aggregation: what is done with rows and nodes of a level, where their arrays lie."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dsolver.kernels.cpu.amg.aggregation import nodes, roots, smoothing, spectrum, tentative

@@ -1,7 +1,5 @@
 """Couplings of nodes on a GPU: the bits of `dsolver.kernels.cpu.amg.aggregation.nodes`."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import cupy

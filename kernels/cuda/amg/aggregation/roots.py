@@ -1,7 +1,5 @@
 """Roots of aggregates on a GPU: a launch for each pass of `dsolver.kernels.cpu.amg.aggregation.roots`."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import cupy

@@ -1,7 +1,5 @@
 """Set-up of smoothed aggregation on a GPU."""
 
-from __future__ import annotations
-
 from typing import final
 
 from dsolver.kernels.amg import with_functions_of

@@ -1,7 +1,5 @@
 """Smoother of a tentative prolongation on a GPU: the bits of `dsolver.kernels.cpu.amg.aggregation.smoothing`."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import cupy

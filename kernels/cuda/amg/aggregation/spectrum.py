@@ -1,7 +1,5 @@
 """Steps of the power method on a GPU: the bits of `dsolver.kernels.cpu.amg.aggregation.spectrum`."""
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 import cupy

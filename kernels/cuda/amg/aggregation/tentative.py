@@ -1,7 +1,5 @@
 """Q and R of aggregates on a GPU: the bits of `dsolver.kernels.cpu.amg.aggregation.tentative`."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import cupy

@@ -1,7 +1,5 @@
 """Rows of the open cells of a box of a grid on a GPU: the same bits as on the host."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

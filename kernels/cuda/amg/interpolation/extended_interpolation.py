@@ -1,7 +1,5 @@
 """Interpolation "extended+i" on a GPU: the bits of `dsolver.kernels.cpu.amg.extended_interpolation`."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import cupy

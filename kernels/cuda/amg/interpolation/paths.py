@@ -1,7 +1,5 @@
 """Couplings of coarse points by paths, on a GPU: the same as of kernels/cpu/amg/couplings.py."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import cupy

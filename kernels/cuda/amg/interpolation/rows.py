@@ -1,7 +1,5 @@
 """Launches of the kernels that make rows of sums over two matrices (rows.cuh)."""
 
-from __future__ import annotations
-
 from typing import Any, Final, final
 
 import cupy

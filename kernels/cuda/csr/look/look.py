@@ -1,7 +1,5 @@
 """A look at all entries of a matrix on a GPU: two launches, three if it is not symmetric; 64 kB for the host."""
 
-from __future__ import annotations
-
 from math import fsum
 from typing import Any, Final
 

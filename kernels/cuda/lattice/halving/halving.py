@@ -1,7 +1,5 @@
 """Interpolation and Galerkin operators where every axis is halved, by kernels that ask no tables (beside it)."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import prod
 from typing import Any, Final

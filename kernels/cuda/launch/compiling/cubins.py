@@ -4,8 +4,6 @@ A file's name has a hash of the text and the options that it was compiled from, 
 A package without the folder, as a checkout is, compiles on first use.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Notices while kernels are compiled for the first time on a machine, side by side where there are several."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import threading

@@ -5,8 +5,6 @@ compiled side by side, so none should take much longer than others. To begin tak
 line is compiled alone when it is wanted. `bench/cold_start.py --sources` tells seconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Final, NamedTuple

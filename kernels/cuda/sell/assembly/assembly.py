@@ -1,7 +1,5 @@
 """Set-up of matrices of slices on a GPU, with what their launches need: no loop over rows on the host."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import cache, partial

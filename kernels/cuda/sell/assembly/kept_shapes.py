@@ -1,7 +1,5 @@
 """Shapes of small matrices on a GPU, which are kept: another set-up of the same grid fills in values alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Slices of the parts of matrices on a GPU: measured, placed and filled, with their headers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Any

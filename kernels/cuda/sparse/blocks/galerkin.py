@@ -4,8 +4,6 @@ Those of A P are full, too, if A's are, or where A has lost couplings of nodes t
 numbers.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from dsolver.kernels.amg import BlockSizes

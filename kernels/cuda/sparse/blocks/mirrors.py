@@ -1,7 +1,5 @@
 """Transposes and mirror images of matrices of full blocks: the bits of `dsolver.kernels.cpu.amg.products`."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import cupy

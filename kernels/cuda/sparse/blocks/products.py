@@ -4,8 +4,6 @@ Blocks that a row of the product has follow from the nodes' graphs, by the produ
 entries one table look serves 54 products of numbers. Only the values are made here.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import cupy

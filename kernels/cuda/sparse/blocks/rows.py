@@ -1,7 +1,5 @@
 """Matrices on a GPU whose rows come in full blocks: their nodes' graph beside the values of compressed rows."""
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 import cupy

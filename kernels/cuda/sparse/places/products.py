@@ -4,8 +4,6 @@ A product is a value of B, a factor, and a place that takes a byte, or two where
 kernel reads columns, searches, or waits for a number. Places are found when values are first wanted.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final, final
 

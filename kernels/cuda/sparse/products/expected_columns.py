@@ -1,7 +1,5 @@
 """Columns of the rows of a product before they are known: guessed, or by those of some rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 

@@ -5,8 +5,6 @@ other, and rows of transposes are sorted: few matrices have any, so these are ca
 over all entries of all such rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 

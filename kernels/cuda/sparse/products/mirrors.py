@@ -1,7 +1,5 @@
 """Transposes and mirror images of entries on a GPU, with the bits of `dsolver.kernels.cpu.amg.products`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

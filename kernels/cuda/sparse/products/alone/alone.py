@@ -1,7 +1,5 @@
 """Rows of products of sparse matrices by a thread each: which products have such rows, and their launches."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np
