@@ -21,7 +21,6 @@ def scale_of(xx: npt.NDArray[np.float64]) -> float:
 
 
 def unscale(xx: Scalar, xy: Scalar) -> None:
-    """See `dsolver.kernels.contract.UNSCALE`."""
     xy[0] /= scale_of(xx)
 
 
@@ -42,12 +41,10 @@ def ratio(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:
 
 
 def quotient(a: Scalar, b: Scalar, c: Scalar, d: Scalar, rr: Scalar, limit: Scalar, ceiling: Scalar, q: Scalar) -> None:
-    """See `dsolver.kernels.contract.QUOTIENT`."""
     q[0] = ratio(a, b) * ratio(c, d) if limit[0] < rr[0] <= ceiling[0] else np.nan
 
 
 def complex_quotient(*scalars: Scalar) -> None:
-    """See `dsolver.kernels.contract.COMPLEX_QUOTIENT`."""
     a, ai, b, bi, c, ci, d, di, rr, limit, ceiling, q, qi = scalars
     if not limit[0] < rr[0] <= ceiling[0]:
         q[0] = qi[0] = np.nan
@@ -60,7 +57,6 @@ def complex_quotient(*scalars: Scalar) -> None:
 
 
 def rotation(*scalars: Scalar) -> None:
-    """See `dsolver.kernels.contract.ROTATION`."""
     delta, square, rr, limit, ceiling, flat, beta, phi, c, s, c_old, s_old, size, *written = scalars
     scale, w1, w2, w3, tau, keep, move, on, normal = written
     for scalar in written:
@@ -86,14 +82,12 @@ def rotation(*scalars: Scalar) -> None:
 
 
 def half_step(square: Scalar, other: Scalar, norm: Scalar, inverse: Scalar, back: Scalar) -> None:
-    """See `dsolver.kernels.contract.HALF_STEP`."""
     with np.errstate(all="ignore"):
         norm[0] = np.sqrt(square[0])
         inverse[0], back[0] = 1.0 / norm[0], -norm[0] / other[0]
 
 
 def bidiagonal_rotations(*scalars: Scalar) -> None:
-    """See `dsolver.kernels.contract.BIDIAGONAL_ROTATIONS`."""
     alpha, beta, damp, stop, alpha_bar, rho, rho_bar, c_bar, s_bar, zeta, zeta_bar, *norms = scalars
     beta_dd, beta_d, rho_d, tau, theta, d, aa_next, most, least, *written = norms
     keep, move, turn, rr, ss, aa, cond = written
@@ -137,7 +131,6 @@ def _turned(a: float, b: float) -> tuple[float, float, float]:
 
 
 def normal_step(ss: Scalar, qq: Scalar, pp: Scalar, damp: Scalar, stop: Scalar, aa: Scalar, alpha: Scalar) -> None:
-    """See `dsolver.kernels.contract.NORMAL_STEP`."""
     alpha[0] = np.nan
     if stop[0] != 0.0:
         return
@@ -147,7 +140,6 @@ def normal_step(ss: Scalar, qq: Scalar, pp: Scalar, damp: Scalar, stop: Scalar, 
 
 
 def settle(*scalars: Scalar) -> None:
-    """See `dsolver.kernels.contract.SETTLE`."""
     rr, ss, aa, cond, xx, bb, atol, btol, ctol, stop = scalars
     if stop[0] != 0.0:
         return

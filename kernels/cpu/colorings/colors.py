@@ -1,4 +1,4 @@
-"""Colors of the rows of a matrix on the host: by first fit, levels, and independent sets."""
+"""Colors of the rows of a matrix on the host, by first fit, levels, and independent sets: see `SweepSetup`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from dsolver.kernels.formats.csr import Csr
 
 
 def graph_of(a: Csr) -> Graph:
-    """See `SweepSetup.graph_of`."""
     graph = Graph(a.start, a.columns)
     if _is_symmetric(*graph):
         return graph
@@ -26,21 +25,18 @@ def rows_of(graph: Graph) -> Any:
 
 
 def first_fit(graph: Graph) -> Any:
-    """See `SweepSetup.first_fit`."""
     color = np.full(graph.size, -1, dtype=np.int32)
     _first_fit(*graph, color)
     return color
 
 
 def levels_inside(graph: Graph, block: int) -> Any:
-    """See `SweepSetup.levels`."""
     level = np.empty(graph.size, dtype=np.int32)
     _levels(*graph, block, level)
     return level
 
 
 def sets(graph: Graph, keys: Any, *, smallest: bool) -> Any:
-    """See `SweepSetup.sets`."""
     color = np.full(graph.size, -1, dtype=np.int32)
     _rounds(*graph, keys, smallest, color)
     return color

@@ -1,4 +1,4 @@
-"""Triangular factors of compressed rows on the host: those of Gauss-Seidel sweeps, and incomplete ones."""
+"""Triangular factors of compressed rows on the host, of Gauss-Seidel sweeps and incomplete ones: see `SweepSetup`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ Colors = npt.NDArray[np.int32]
 
 
 def sweep_factors(a: Csr, color: Colors) -> TriangularFactors:
-    """See `SweepSetup.sweep_factors`."""
     row = _rows_of(a)
     diagonal = _diagonal(a, row)
     zero = np.flatnonzero(diagonal == 0.0)
@@ -29,7 +28,6 @@ def sweep_factors(a: Csr, color: Colors) -> TriangularFactors:
 
 
 def incomplete_factors(a: Csr, color: Colors, *, shift: float = 0.0, positive: bool = False) -> TriangularFactors:
-    """See `SweepSetup.incomplete_factors`."""
     order = np.argsort(color, kind="stable")
     place = np.empty(a.size, dtype=np.int64)
     place[order] = np.arange(a.size)

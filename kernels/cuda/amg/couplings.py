@@ -1,4 +1,4 @@
-"""Strong couplings of a chunk's rows on a GPU: the same bits as those of the host's loops."""
+"""Strong couplings of a chunk's rows on a GPU: the bits of `dsolver.kernels.cpu.amg.setup.AmgKernels`."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -26,7 +26,6 @@ entries took 1.2 times as long on an H200, with four times as many twice as long
 
 
 def row_measures(a: Csr, below: int) -> tuple[Array, Array, Array]:
-    """See `dsolver.kernels.cpu.amg.setup.AmgKernels.row_measures`."""
     largest, diagonal, share = (cupy.empty(a.size) for _ in range(3))
     if a.size:
         fitting = int(TILE / max(1.0, a.mean))  # rows whose entries make a tile
@@ -38,7 +37,6 @@ def row_measures(a: Csr, below: int) -> tuple[Array, Array, Array]:
 
 
 def couplings(a: Csr, below: int, largest: Array, theta: float) -> tuple[Array, Array]:
-    """See `dsolver.kernels.cpu.amg.couplings.couplings`."""
     bits, counts = cupy.empty(len(a.columns), dtype=np.uint8), cupy.empty(a.size, dtype=np.int64)
     arguments = (*a, np.int32(a.size), np.int32(below), largest, np.float64(theta), bits, counts)
     _launch("couple", a, arguments)

@@ -1,4 +1,4 @@
-"""Inverses of small matrices on a GPU."""
+"""Inverses of small matrices on a GPU: see `dsolver.kernels.formats.dense`."""
 
 from dataclasses import dataclass
 from typing import final
@@ -79,7 +79,6 @@ class CudaDense(DenseSetup):
 
 
 def dense_matrix(rows: StencilRows) -> Array:
-    """See `DenseSetup.matrix`."""
     n = rows.rows
     weights = cupy.ascontiguousarray(cupy.asarray(rows.weights, dtype=np.float64).reshape(len(rows.offsets), -1))
     stride = weights.shape[1]
@@ -92,7 +91,6 @@ def dense_matrix(rows: StencilRows) -> Array:
 
 
 def semidefinite_inverse(matrix: Array, *, symmetric: bool = True) -> Array:
-    """See `dsolver.kernels.formats.dense.semidefinite_inverse`."""
     matrix = cupy.ascontiguousarray(matrix)
     a, n = matrix.copy(), len(matrix)
     kept = cupy.empty(n, dtype=np.uint8)

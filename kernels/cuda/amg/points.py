@@ -14,7 +14,6 @@ FILE: Final = "amg/points.cu"
 
 
 def damped(share: Array, least: float, dominance: float, factor: float) -> Array:
-    """See `dsolver.kernels.cpu.amg.points.damped`."""
     numbers = (np.float64(least), np.float64(dominance), np.float64(factor))
     return _each("damped", len(share), cupy.empty(len(share)), share, *numbers)
 
@@ -25,30 +24,25 @@ def coarse_before(states: Array, total: Array) -> Array:
 
 
 def numbered(states: Array, before: Array, first: int) -> Array:
-    """See `dsolver.kernels.cpu.amg.points.numbered`."""
     out = cupy.empty(len(states), dtype=np.int64)
     return _each("numbered", len(states), out, states, before, np.int64(first))
 
 
 def states_of(numbers: Array) -> tuple[Array, Array]:
-    """See `dsolver.kernels.cpu.amg.points.states_of`."""
     names = cupy.empty(len(numbers), dtype=np.int32)
     return _each("states_of", len(numbers), cupy.empty(len(numbers), dtype=np.int8), numbers, names), names
 
 
 def through(numbers: Array, first: int, others: Array) -> Array:
-    """See `dsolver.kernels.cpu.amg.points.through`."""
     return _each("through", len(numbers), cupy.empty_like(numbers), numbers, np.int64(first), others)
 
 
 def leads(start: Array, values: Array) -> tuple[Array, Array]:
-    """See `dsolver.kernels.cpu.amg.points.leads`."""
     bits, rows = cupy.empty(len(values), dtype=np.uint8), len(start) - 1
     return bits, _each("leads", rows, cupy.empty(rows, dtype=np.int64), start, values, bits)
 
 
 def of_coarse(numbers: Array, first: int, count: int, values: Array) -> Array:
-    """See `dsolver.kernels.cpu.amg.points.of_coarse`."""
     width = prod(values.shape[1:])
     out = cupy.empty((count, *values.shape[1:]), dtype=values.dtype)
     if count * width:

@@ -1,4 +1,4 @@
-"""Corners on a GPU: restriction and prolongation of the first color, with their launches."""
+"""Corners on a GPU: restriction and prolongation of the first color. See `FormatBuilder.half_transfer`."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,7 +39,6 @@ class CudaCorners(ColumnlessTransfer, Corners):
 
 
 def corners(made: Coarsening, p: Array, rows: Layout, coarse: Layout, dtype: np.dtype[Any]) -> CudaCorners | None:
-    """See `FormatBuilder.half_transfer`."""
     along = zip(made.grid, made.periodic, made.factors, strict=True)
     second = all(factor == 1 or not (periodic and (n % 2 or n == 2)) for n, periodic, factor in along)
     if not (

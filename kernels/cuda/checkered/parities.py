@@ -1,4 +1,4 @@
-"""Parities on a GPU: restriction and prolongation between levels of eight colors, with their launches."""
+"""Parities on a GPU: transfers between levels of eight colors. See `FormatBuilder.half_transfer`."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -65,7 +65,6 @@ class CudaParities(ColumnlessTransfer, Parities):
 
 
 def parities(made: Coarsening, p: Array, rows: Layout, coarse: Layout, dtype: np.dtype[Any]) -> CudaParities | None:
-    """See `FormatBuilder.half_transfer`."""
     colored = rows.parities is not None and coarse.parities is not None
     if not (alone(made) and colored and fits(made.grid, made.periodic, made.factors)):
         return None

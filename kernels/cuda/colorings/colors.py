@@ -45,19 +45,16 @@ def rows_of(graph: Graph) -> Array:
 
 
 def first_fit(graph: Graph) -> Array:
-    """See `SweepSetup.first_fit`."""
     made = _visited("visit_fit", graph, max(1, graph.size))
     return cupy.asarray(host.first_fit(_on_host(graph))) if made is None else made
 
 
 def levels_inside(graph: Graph, block: int) -> Array:
-    """See `SweepSetup.levels`."""
     made = _visited("visit_levels", graph, block)
     return cupy.asarray(host.levels_inside(_on_host(graph), block)) if made is None else made
 
 
 def sets(graph: Graph, keys: Array, *, smallest: bool) -> Array:
-    """See `SweepSetup.sets`."""
     color, chosen = cupy.full(graph.size, -1, dtype=np.int32), cupy.empty(graph.size, dtype=np.int32)
     made, count, left = len(keys) * (2 if smallest else 1), 0, graph.size
     rows, hashes = np.int32(graph.size), np.int32(len(keys))

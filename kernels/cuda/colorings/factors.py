@@ -20,7 +20,6 @@ NONE: Final = np.iinfo(np.int32).max
 
 
 def sweep_factors(a: Csr, color: Array) -> TriangularFactors:
-    """See `SweepSetup.sweep_factors`."""
     diagonal, zero = cupy.empty(a.size), cupy.full(1, NONE, dtype=np.int32)
     values, rows = cupy.empty_like(a.values), np.int32(a.size)
     for_each(FILE, "diagonals", a.size, *a, rows, diagonal, zero, lanes=WARP)

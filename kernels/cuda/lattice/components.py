@@ -38,7 +38,6 @@ def least_of_connected(labels: Array) -> Array:
 
 
 def labels_seen(labels: Array) -> tuple[Array, Array]:
-    """See `components.labels_seen`."""
     labels = cupy.ascontiguousarray(labels)
     closed, counts = cupy.empty(labels.shape, dtype=np.bool_), cupy.zeros(2)
     for_each(FILE, "look_at_labels", labels.size, np.int32(labels.size), labels, closed, counts, most=MOST_BLOCKS)

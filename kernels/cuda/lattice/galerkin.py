@@ -1,4 +1,4 @@
-"""Interpolation and Galerkin operators on the device, a few launches a level: of any lattice (galerkin.cu)."""
+"""Interpolation and Galerkin operators on the device, a few launches a level: see `LatticeSetup`."""
 
 from typing import Any
 
@@ -25,7 +25,6 @@ GALERKIN_THREADS = 128
 
 
 def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:
-    """See `LatticeSetup.interpolation`."""
     if halving.serves(coarsening, offsets):
         return halving.interpolation(coarsening, offsets, weights)
     if semicoarsening.serves(coarsening, offsets):
@@ -40,7 +39,6 @@ def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: 
 
 
 def galerkin(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array, p: Array) -> Array:
-    """See `LatticeSetup.galerkin`."""
     if halving.serves(coarsening, offsets):
         return halving.galerkin(coarsening, offsets, weights, p)
     if semicoarsening.serves(coarsening, offsets):

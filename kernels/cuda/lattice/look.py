@@ -1,4 +1,4 @@
-"""Looks at rows and coefficients of a lattice on a GPU: one launch and at most one copy each."""
+"""Looks at rows and coefficients of a lattice on a GPU, one launch each: see `dsolver.kernels.lattice.statistics`."""
 
 from functools import partial
 from typing import Any, Final
@@ -65,7 +65,6 @@ def _alike(offsets: tuple[Triple, ...], words: Any) -> Alike | None:
 
 
 def leanings(offsets: tuple[Triple, ...], weights: Array) -> Array:
-    """See `statistics.leanings`."""
     weights, both, rows = _rows(offsets, weights)
     blocks = _blocks(rows, MOST_BLOCKS)
     parts = cupy.empty((6, blocks))
@@ -74,7 +73,6 @@ def leanings(offsets: tuple[Triple, ...], weights: Array) -> Array:
 
 
 def couplings(offsets: tuple[Triple, ...], weights: Array) -> Array:
-    """See `statistics.couplings`."""
     weights = cupy.ascontiguousarray(weights.reshape(len(offsets), -1))
     rows = weights.shape[1]
     blocks = _blocks(rows, MOST_BLOCKS)
@@ -93,7 +91,6 @@ def _totals(parts: Array) -> Array:
 
 
 def turns(offsets: tuple[Triple, ...], weights: Array, sums: Array, limits: tuple[float, ...]) -> Array:
-    """See `statistics.turns`."""
     if len(limits) > MOST_LIMITS:
         raise ValueError(f"{len(limits)} limits are more than a launch counts for")
     weights, both, rows = _rows(offsets, weights)
@@ -104,7 +101,6 @@ def turns(offsets: tuple[Triple, ...], weights: Array, sums: Array, limits: tupl
 
 
 def outweighed(offsets: tuple[Triple, ...], weights: Array, part: float) -> Array:
-    """See `statistics.outweighed`."""
     weights, out = cupy.ascontiguousarray(weights.reshape(len(offsets), -1)), cupy.zeros(1)
     rows, center = weights.shape[1], offsets.index((0, 0, 0))
     numbers = np.int32(len(offsets)), np.int32(center), np.int64(rows), np.float64(part)
@@ -113,7 +109,6 @@ def outweighed(offsets: tuple[Triple, ...], weights: Array, part: float) -> Arra
 
 
 def unfit(values: Array, least: float, *, left_out: bool) -> int:
-    """See `statistics.unfit`."""
     values, out = cupy.ascontiguousarray(values), cupy.zeros(1, dtype=np.int32)
     numbers = np.int64(values.size), np.float64(least), np.int32(left_out)
     for_each(FILE, "unfit", values.size, values, *numbers, out, most=MOST_BLOCKS)

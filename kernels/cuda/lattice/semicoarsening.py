@@ -28,12 +28,10 @@ def serves(coarsening: Coarsening, offsets: tuple[Triple, ...]) -> bool:
 
 
 def frameless(factors: Triple, offsets: tuple[Triple, ...]) -> bool:
-    """See `LatticeSetup.frameless`."""
     return factors.count(2) == 1 and offsets in (STAR, _slab(factors))
 
 
 def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:
-    """See `LatticeSetup.interpolation`."""
     p = cupy.empty((len(CORNERS), *coarsening.ghosted))  # of eight corners two are written, and read
     nz, ny, nx = coarsening.ghosted
     _launch("interpolate", coarsening, offsets, weights, (nx, ny, nz), p)
@@ -41,7 +39,6 @@ def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: 
 
 
 def galerkin(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array, p: Array) -> Array:
-    """See `LatticeSetup.galerkin`."""
     shape, axis = coarsening.coarse_shape, coarsening.factors.index(2)
     out = cupy.empty((len(_slab(coarsening.factors)), prod(shape)))
     if out.size:

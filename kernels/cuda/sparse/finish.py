@@ -128,15 +128,12 @@ class TogetherColumns(Finishing, BatchedLaunches):
         self._finish("complex_spmv", (x, NOTHING, NOTHING, y, NOTHING), beside=(imaginary, NOTHING))
 
     def complex_residual(self, imaginary: Array, r: Array, x: Array, y: Array) -> None:
-        """See `complex_spmv`."""
         self._finish("complex_residual", (x, r, NOTHING, y, NOTHING), beside=(imaginary, NOTHING))
 
     def complex_sweep(self, imaginary: Array, w: Array, wi: Array, r: Array, x: Array, z: Array) -> None:
-        """See `complex_spmv`."""
         self._finish("complex_sweep", (x, r, w, z, NOTHING), beside=(imaginary, wi))
 
     def complex_first(self, imaginary: Array, w: Array, wi: Array, r: Array, x: Array, y: Array) -> None:
-        """See `complex_spmv`."""
         self._finish("complex_first", (NOTHING, r, w, y, x), beside=(imaginary, wi))
 
     def _finish(

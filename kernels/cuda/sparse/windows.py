@@ -57,7 +57,6 @@ def distinct(numbers: Array) -> Array:
 
 
 def places(numbers: Array, first: int, rows: int, ghosts: Array, below: int) -> Array:
-    """See `dsolver.kernels.cpu.amg.windows.places`."""
     count, found = len(numbers), cupy.empty(len(numbers), dtype=np.int32)
     window = np.int64(first), np.int32(rows), ghosts, np.int32(len(ghosts)), np.int32(below)
     _launch(f"places_{numbers.itemsize}", count, numbers, np.int64(count), *window, found)
@@ -65,7 +64,6 @@ def places(numbers: Array, first: int, rows: int, ghosts: Array, below: int) -> 
 
 
 def relabeled(places: Array, rows: int, below: int, base: int, names: Array) -> Array:
-    """See `dsolver.kernels.cpu.amg.windows.relabeled`."""
     count, found = len(places), cupy.empty(len(places), dtype=names.dtype)
     window = np.int32(rows), np.int32(below), np.int64(base), names
     _launch(f"relabel_{names.itemsize}", count, places, np.int64(count), *window, found)
@@ -73,7 +71,6 @@ def relabeled(places: Array, rows: int, below: int, base: int, names: Array) -> 
 
 
 def slots(places: Array, rows: int, below: int) -> Array:
-    """See `dsolver.kernels.cpu.amg.windows.slots`."""
     count, out = len(places), cupy.empty(len(places), dtype=np.int32)
     _launch("slots", count, places, np.int64(count), np.int32(rows), np.int32(below), out)
     return out
@@ -125,7 +122,6 @@ def stacked(before: Sequence[Csr], own: Csr, after: Sequence[Csr], old: WindowNu
 
 
 def padded(values: Array) -> Array:
-    """See `dsolver.kernels.cpu.amg.windows.padded`."""
     count = len(values) + 1
     out = cupy.empty(count)
     _launch(f"padded_{NAMES[values.dtype.char]}", count, values, np.int64(count), out)
@@ -133,7 +129,6 @@ def padded(values: Array) -> Array:
 
 
 def around(own: Array, ghosts: Array, rows: int, below: int, kind: str) -> Array:
-    """See `dsolver.kernels.cpu.amg.windows.around`."""
     count = rows + len(ghosts)
     out = cupy.empty(count, dtype=kind)
     _launch(f"around_{kind}", count, own, np.int64(count), ghosts, np.int32(rows), np.int32(below), out)

@@ -56,7 +56,6 @@ def _sums(s: Array, partials: Array) -> Array:
 
 
 def combine(keep: float, s: Array, c: npt.NDArray[np.float64], t: Array) -> None:
-    """See `dsolver.kernels.contract.COMBINE`."""
     used, (columns, items) = np.flatnonzero(c.any(axis=1)), t.shape
     count, tile = len(used), MOST_ITEMS
     while 8 * tile * count > SHARED:
@@ -72,7 +71,6 @@ def combine(keep: float, s: Array, c: npt.NDArray[np.float64], t: Array) -> None
 
 
 def times(d: Array, s: Array, t: Array) -> None:
-    """See `dsolver.kernels.contract.TIMES`."""
     items = len(d)
     arguments = (d, s, t, np.int32(s.size // items), np.int64(items))
     launch_early(kernel(FILE, "times", type_of(d)), (-(-items // THREADS),), (THREADS,), arguments)

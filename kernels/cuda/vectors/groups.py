@@ -39,7 +39,6 @@ def group_sums(members: GroupedPlaces, x: Array) -> Array:
 
 
 def less_means(members: GroupedPlaces, totals: Array, sizes: Array, x: Array) -> None:
-    """See `dsolver.kernels.contract.LESS_MEANS`."""
     places, weights = (NOTHING if each is None else each for each in (members.places, members.weights))
     if items := len(members.groups.of):
         arguments = (places, members.groups.of, totals, sizes, weights, np.int32(items), x)
@@ -57,7 +56,6 @@ def less_means_going_on(
     ceiling: Array,
     x: Array,
 ) -> None:
-    """See `dsolver.kernels.contract.LESS_MEANS_GOING_ON`."""
     places, weights = (NOTHING if each is None else each for each in (members.places, members.weights))
     if items := len(members.groups.of):
         arguments = (places, members.groups.of, totals, sizes, weights, np.int32(items), rz, pap, rr, limit, ceiling, x)

@@ -23,31 +23,26 @@ ROUNDS: Final = 4
 
 
 def words(origin: Array, level: int) -> Array:
-    """See `dsolver.kernels.cpu.amg.aggregation.roots.words`."""
     return _words(origin, NOTHING, level)
 
 
 def first_words(graph: Csr, origin: Array, level: int) -> Array:
-    """See `dsolver.kernels.cpu.amg.aggregation.roots.first_words`."""
     return _words(origin, graph.start, level)
 
 
 def second_words(graph: Csr, below: int, found: Array, origin: Array, level: int) -> tuple[Array, Array]:
-    """See `dsolver.kernels.cpu.amg.aggregation.roots.second_words`."""
     own, open_ = cupy.empty(graph.size), cupy.empty(graph.size, dtype=np.bool_)
     _launch("second", graph, (np.int32(below), found, origin, np.uint64(salt_of(level)), own, open_))
     return own, open_
 
 
 def largest_around(graph: Csr, below: int, values: Array, open_: Array) -> Array:
-    """See `dsolver.kernels.cpu.amg.aggregation.roots.largest_around`."""
     out = cupy.empty(graph.size)
     _launch("around", graph, (np.int32(below), values, open_, NOTHING, np.int32(0), out))
     return out
 
 
 def decided(graph: Csr, below: int, own: Array, near: Array, open_: Array) -> tuple[Array, Array]:
-    """See `dsolver.kernels.cpu.amg.aggregation.roots.decided`."""
     out, left = cupy.empty(graph.size), counters(1)
     _launch("decide", graph, (np.int32(below), near, open_, left, np.int32(0), own, out))
     return out, left.astype(np.float64)
@@ -67,7 +62,6 @@ def settled(graph: Csr, own: Array, open_: Array) -> Array:
 
 
 def joined(graph: Csr, below: int, states: Array, numbers: Any, open_: Array, before: Any) -> Array:
-    """See `dsolver.kernels.cpu.amg.aggregation.roots.joined`."""
     out = cupy.empty(graph.size)
     numbers, before = (NOTHING if one is None else one for one in (numbers, before))
     _launch("join", graph, (np.int32(below), states, numbers, open_, before, out))
@@ -75,7 +69,6 @@ def joined(graph: Csr, below: int, states: Array, numbers: Any, open_: Array, be
 
 
 def strayed(graph: Csr, below: int, found: Array) -> Array:
-    """See `dsolver.kernels.cpu.amg.aggregation.roots.strayed`."""
     out = cupy.empty(graph.size, dtype=np.int64)
     _launch("stray", graph, (np.int32(below), found, out), weighed=True)
     return out

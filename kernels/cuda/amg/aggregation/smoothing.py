@@ -18,7 +18,6 @@ MANY: Final = 12
 
 
 def prolongation_smoother(a: Csr, below: int, keep: Any, near: Any, damping: Array, diagonal: Array) -> Csr:
-    """See `dsolver.kernels.cpu.amg.aggregation.smoothing.prolongation_smoother`."""
     numbers = np.int32(a.size), np.int32(below)
     if keep is None:
         out, lanes = a._replace(values=cupy.empty(len(a.columns))), 16 if len(a.columns) >= MANY * a.size else 2
@@ -33,7 +32,6 @@ def prolongation_smoother(a: Csr, below: int, keep: Any, near: Any, damping: Arr
 
 
 def kept_entries(a: Csr, below: int, graph: Csr) -> Array:
-    """See `dsolver.kernels.cpu.amg.aggregation.smoothing.kept_entries`."""
     keep = cupy.empty(len(a.columns), dtype=np.bool_)
     for_each(FILE, "keep_entries", a.size, *a[:2], np.int32(a.size), np.int32(below), *graph[:2], keep)
     return keep

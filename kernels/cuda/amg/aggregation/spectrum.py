@@ -42,7 +42,6 @@ def sought(a: Csr, columns: int, size: int) -> SoughtRows:
 
 
 def scaled_product(a: SoughtRows, diagonal: Array, x: Array) -> Array:
-    """See `dsolver.kernels.cpu.amg.aggregation.spectrum.scaled_product`."""
     out = cupy.empty(a.size)
     _multiply(a, 0, diagonal, x, (out, NOTHING, NOTHING))
     return out

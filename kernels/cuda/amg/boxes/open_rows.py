@@ -1,4 +1,4 @@
-"""Rows of the open cells of a box of a grid on a GPU: the same bits as on the host."""
+"""Rows of the open cells of a box of a grid on a GPU: the bits of `dsolver.kernels.cpu.amg.open_rows`."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -37,7 +37,6 @@ def open_rows(box: OpenBox, offsets: Sequence[Triple], weights: Array) -> Csr:
 
 
 def raised(rows: Csr, few: Array, factors: Array) -> Array:
-    """See `dsolver.kernels.cpu.amg.open_rows.raised`."""
     out, count = rows.values.copy(), len(few)
     for_each(FILE, "raise_diagonals", count, rows.start, rows.columns, few, factors, np.int32(count), out)
     return out

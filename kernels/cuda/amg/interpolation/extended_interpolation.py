@@ -29,7 +29,6 @@ def interpolation(
 
 
 def renamed(seen: Csr, names: Any) -> Csr:
-    """See `dsolver.kernels.cpu.amg.extended_interpolation.renamed`."""
     out = unfilled(seen.start, len(seen.columns))
     for_each(FILE, "rename", len(seen.columns), *seen, np.int64(seen.size), names, *out[1:])
     return out

@@ -37,12 +37,10 @@ def serves(coarsening: Coarsening, offsets: tuple[Triple, ...]) -> bool:
 
 
 def frameless(factors: Triple, offsets: tuple[Triple, ...]) -> bool:
-    """See `LatticeSetup.frameless`."""
     return factors == (2, 2, 2) and offsets in KINDS
 
 
 def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:
-    """See `LatticeSetup.interpolation`."""
     p = cupy.empty((len(CORNERS), *coarsening.ghosted))
     # The first cell's point between: at place 0 where coarse points have odd places, else just before the array.
     starts = [axis.first % 2 - 1 for axis in coarsening.axes]
@@ -55,7 +53,6 @@ def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: 
 
 
 def galerkin(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array, p: Array) -> Array:
-    """See `LatticeSetup.galerkin`."""
     shape = coarsening.coarse_shape
     out = cupy.empty((len(COARSE_OFFSETS), prod(shape)))
     firsts = (np.int32(axis.first) for axis in coarsening.axes)

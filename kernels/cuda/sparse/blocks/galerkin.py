@@ -1,4 +1,4 @@
-"""R A P on a GPU by blocks, where those of P are full.
+"""R A P on a GPU by blocks, where those of P are full: see `AmgKernels.galerkin`.
 
 Those of A P are full, too, if A's are, or where A has lost couplings of nodes that are held: then only A P is made by
 numbers.
@@ -19,7 +19,6 @@ from dsolver.kernels.formats.csr import Csr
 def galerkin(
     a: Csr, p: Csr, columns: int, diagonal: Any, blocks: BlockSizes, *, symmetric: bool = False
 ) -> tuple[Csr, Csr]:
-    """See `dsolver.kernels.cpu.amg.setup.AmgKernels.galerkin`."""
     left, right = factors(a, p, columns, blocks)
     if right is None:
         return scalar.galerkin(a, p, columns, diagonal, symmetric=symmetric)

@@ -1,4 +1,4 @@
-"""R A P on a GPU, with a single wait after the size of its rows was guessed.
+"""R A P on a GPU, as of `AmgKernels`, with a single wait after the size of its rows was guessed.
 
 A P has no begins of rows, for which the host would wait: its rows stay in rooms of equal size, where the second product
 reads them. Of a symmetric R A P only entries from the diagonal on are made; they and their mirror images are sorted
@@ -60,7 +60,6 @@ class BegunProduct(NamedTuple):
 
 
 def galerkin(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False) -> tuple[Csr, Csr]:
-    """See `dsolver.kernels.cpu.amg.setup.AmgKernels.galerkin`."""
     whole = Cut(fine=p, rows=columns, width=columns)
     if symmetric:
         r, half = half_galerkin(BegunProduct(a, p, columns), whole, diagonal)
@@ -74,7 +73,6 @@ def galerkin(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = F
 
 
 def half_galerkin(begun: BegunProduct, cut: Cut, diagonal: Any) -> tuple[Csr, CudaHalves]:
-    """See `dsolver.kernels.cpu.amg.setup.AmgKernels.half_galerkin`."""
     a, p = _stacked(begun, cut)
     if made := _in_rooms(a, p, cut, diagonal, symmetric=True):
         return made
