@@ -140,9 +140,6 @@ def closed_cells(
     return ClosedRegions(engine, members, free, inside, coefficients.lattice.at("layout"))
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _inside(backend: Backend, _: int, labels: Any) -> Any:
     """float64 (1,): couplings within a chunk."""
     count, opened = backend.xp.zeros(1), labels < SOLID

@@ -165,9 +165,6 @@ def _seen(backend: Backend, layout: Layout, x: Any) -> Any:
     return x[places].reshape(layout.shape[::-1]) if isinstance(places, slice) else cells(backend, layout, x)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _lattice(backend: Backend, number: int, *, partition: Partition, offsets: Offsets) -> Lattice:
     layout = backend.layouts.plain(partition[number].box.shape)
     return Lattice(layout=layout, halo=halo_layout(backend, layout, partition, number, offsets))

@@ -73,9 +73,6 @@ def numbering(patch: Patch) -> Numbering:
     return x + nx * (y + ny * z), nx, nx * ny
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _grounded(_: Backend, __: int, patch: Patch, *, rule: Rule) -> Any:
     """Ones where a cell's row is grounded by itself and zeros elsewhere: a block (nx, ny, nz)."""
     return rule.grounded(patch).astype(np.float64).T

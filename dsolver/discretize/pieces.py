@@ -39,9 +39,6 @@ def closed_pieces(engine: Engine, blocks: PerChunk, senders: Senders) -> ClosedR
     return ClosedRegions(engine, members, int(rows), lambda: inside)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
 class _Graph:

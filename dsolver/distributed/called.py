@@ -100,9 +100,6 @@ def _parts(x: Any) -> tuple[Field, ...]:
     return (x.re, x.im) if hasattr(x, "im") else (x,)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _plan(backend: Backend, number: int, layout: Layout, *, partition: Partition, function: UserFunction) -> HaloLayout:
     return halo_layout(backend, layout, partition, number, function.offsets)
 

@@ -44,9 +44,6 @@ class AllGather:
         return self._alone.global_sums(*(made.at(place) for place in range(count)))
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _equal_sizes(backend: Backend, _: int, *, size: int, chunks: int) -> Any:
     """float64 (chunks,): the same number of items for every chunk."""
     return backend.xp.full(chunks, float(size))

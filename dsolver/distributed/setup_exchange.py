@@ -96,9 +96,6 @@ def reach_of(*steps: Senders) -> list[tuple[int, ...]]:
     return mutual(dict(enumerate(found)), len(found))
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _vector_layout(backend: Backend, _: int, plan: HaloPlan, rows: Any) -> HaloLayout:
     return vector_layout(backend, rows.rows, plan)
 

@@ -269,9 +269,6 @@ class ComplexEngine(Engine):
             self.real.run(WAXPBY, 1.0, out, factor, part, out)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _real(backend: Backend, _: int, block: Any) -> Any:
     check_block(block, "fiubc")
     return backend.asarray(block.real)

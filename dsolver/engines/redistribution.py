@@ -111,9 +111,6 @@ def _senders(partition: Partition, cut: OtherCut, layers: Sequence[Box | None]) 
     ]
 
 
-# -- on the owners -----------------------------------------------------------------------------------------------------
-
-
 def _empty(backend: Backend, number: int, *, partition: Partition) -> Any:
     return backend.xp.empty(partition[number].box.shape)
 

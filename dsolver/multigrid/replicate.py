@@ -69,9 +69,6 @@ def _gather_plan(engine: Engine, sizes: Sequence[int], *layout: PerChunk) -> tup
     return plan, gather_senders(hosts, len(sizes))
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _chunk_plan(
     backend: Backend, number: int, rows: Layout | None = None, *, hosts: tuple[int, ...], sizes: tuple[int, ...]
 ) -> HaloLayout:

@@ -245,9 +245,6 @@ class EigenProgram(Solve):
         return Status.MAX_ITERATIONS if modes.iterations >= terms.maxiter else None
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _seeded(make: Callable[..., Any], seed: int, backend: Backend, number: int) -> Any:
     return make(backend, number, seed)
 

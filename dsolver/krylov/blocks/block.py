@@ -112,9 +112,6 @@ def groups_of(count: int, width: int) -> list[tuple[int, int]]:
     return [(first, min(first + width, count)) for first in range(0, count, width)]
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _products(backend: Backend, _: int, s: Any, t: Any) -> Any:
     return backend.vectors.gram(s, t)
 

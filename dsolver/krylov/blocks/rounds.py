@@ -70,9 +70,6 @@ class Rounds:
             raise RoundedOtherwiseError("ranks have made different bits of the same numbers")
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _gathered(digest: int, backend: Backend, _: int, *parts: Any) -> tuple[float, ...]:
     """A rank's digest, and all numbers of a chunk in one copy."""
     flat = [part.ravel() for part in parts]

@@ -73,9 +73,6 @@ def with_constants(engine: Engine, rows: PerChunk, size: int) -> PerChunk:
     return engine.per_chunk(partial(_with_constants, size=size), rows)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
 class _OwnNumbers:

@@ -69,9 +69,6 @@ def coarsened(
     )
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _alone(
     backend: Backend,
     _: int,

@@ -76,9 +76,6 @@ def bare_rows(rows: DistributedRows) -> DistributedRows:
     return replace(rows, matrix=bare(rows.matrix))
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
 class _Values:

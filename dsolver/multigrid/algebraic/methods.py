@@ -225,9 +225,6 @@ def _worth(bounds: Bounds, finer: Bounds) -> bool:
     return 0 < bounds[-1] <= SLOW * finer[-1]
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _coarse(_: Backend, __: int, rows: LevelRows, numbers: I64) -> Any:
     """Flags of own rows that are coarse points."""
     return own_of(rows.window, numbers) >= 0

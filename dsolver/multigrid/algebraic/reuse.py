@@ -84,9 +84,6 @@ def rows_again(engine: Engine, made: PerChunk, mirrors: PerChunk) -> PerChunk:
     return engine.per_chunk(_rows_again, made, mirrors)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _pattern(_: Backend, __: int, rows: LevelRows) -> LevelRows:
     start, columns, values = rows.matrix
     return replace(rows, matrix=bare(Csr(start.copy(), columns.copy(), values)), full=None)

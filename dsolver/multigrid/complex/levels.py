@@ -98,9 +98,6 @@ def _coarser(engine: Engine, rows: PerChunk, step: KeptLevel) -> PerChunk:
     return finished_rows(place.engine, made, place.reach, place.bounds, halves=False, symmetric=True)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _imaginary(
     backend: Backend, _: int, part: LevelRows, real: LevelRows, pattern: LevelRows, *, signs: Signs
 ) -> LevelRows:

@@ -35,9 +35,6 @@ def ghosted_rows(
     return engine.per_chunk(make, weights, halo)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _packed(backend: Backend, number: int, weights: Any, *, partition: Partition) -> Any:
     """The rows that the neighbors need, float64, neighbor after neighbor."""
     nx, ny, nz = partition[number].box.shape

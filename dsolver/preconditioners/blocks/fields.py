@@ -121,9 +121,6 @@ class BlockSystem:
         return self.engine.field(self.layout)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 class Routes(NamedTuple):
     """Ways of a chunk's part of a field from vectors of the system, and back."""
 

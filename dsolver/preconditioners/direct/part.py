@@ -58,9 +58,6 @@ def rows_of_grid(builder: Builder) -> tuple[PerChunk, Partition | None]:
     return found, builder.partition if len(builder.partition) > 1 else None
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _as_it_came(_: Backend, __: int, block: RowBlock) -> RowBlock:
     return block
 

@@ -82,9 +82,6 @@ def _roots(engine: Engine, graph: PerChunk, exchange: GhostExchange, roots: PerC
             return roots
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _scales(backend: Backend, _: int, rows: LevelRows, diagonal: F64) -> Any:
     return for_exchange(backend, rows.window, 1.0 / np.sqrt(diagonal))
 

@@ -44,9 +44,6 @@ def smoothed(
     return engine.per_chunk(make, rows, measures, p, around, *more)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _first_near(backend: Backend, _: int, rows: LevelRows) -> Any:
     """The first near-null vector, for an exchange."""
     return for_exchange(backend, rows.window, rows.near[:, 0].copy())

@@ -39,9 +39,6 @@ def largest_eigenvalue(
     return float(np.sqrt(np.ldexp(sums[1], -second) / np.ldexp(sums[0], -first)))
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _sought(backend: Backend, _: int, rows: LevelRows, *, size: int) -> Any:
     return backend.amg.aggregation.sought(rows.matrix, rows.window.size, size)
 

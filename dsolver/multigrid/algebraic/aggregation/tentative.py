@@ -85,9 +85,6 @@ def tentative(
     return p, blocks, coarse, read
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _members(backend: Backend, number: int, rows: LevelRows, leaders: I64, *, bounds: Bounds) -> Members:
     """Own nodes by the owners of their roots; bounds: of the nodes."""
     first, last = own_bounds(bounds, number)

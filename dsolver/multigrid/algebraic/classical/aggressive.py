@@ -127,9 +127,6 @@ def _second_pass(
     return level.exchange.in_window(own, "int64"), bounds_left, second.at("points"), left
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _count(_: Backend, __: int, couplings: CoarseCouplings) -> float:
     """The number of strong couplings of own points to coarse ones."""
     return float(couplings.rows.matrix.start[-1])  # a chunk that is alone has room for more of them

@@ -68,9 +68,6 @@ def shared(level: FineLevel, own: PerChunk) -> Couplings:
     return Couplings(own=own, around=engine.per_chunk(_around, own, ghost_rows(engine, level.senders, own)))
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def coarse_couplings(
     backend: Backend, number: int, rows: LevelRows, bits: Any, numbers: I64, *, bounds: Bounds, every: bool = False
 ) -> CoarseCouplings:

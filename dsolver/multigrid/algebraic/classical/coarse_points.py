@@ -72,9 +72,6 @@ def coarse_numbers(
     return exchange.in_window(own, "int64"), bounds
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _begun(
     backend: Backend, _: int, rows: LevelRows, graph: StrongCouplings, counts: Any, origin: Any, *, salt: int, lone: int
 ) -> Splitting:

@@ -62,9 +62,6 @@ def ideal_transfers(
     return IdealTransfers(p=made.at("p"), restriction=restriction)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _factors(
     backend: Backend, number: int, rows: LevelRows, measures: Measures, numbers: I64, *, bounds: Bounds
 ) -> _RestrictionFactors:

@@ -24,9 +24,6 @@ def interpolated(
     return level.engine.per_chunk(partial(_interpolated, most=most), level.rows, bits, couplings.around, *wanted)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _interpolated(
     backend: Backend,
     _: int,

@@ -26,9 +26,6 @@ def strong_graph(engine: Engine, rows: PerChunk, measures: PerChunk, exchange: G
     return engine.per_chunk(partial(_graph, theta=theta), rows, largest)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _graph(backend: Backend, _: int, rows: LevelRows, largest: Any, *, theta: float) -> StrongCouplings:
     bits, counts = backend.amg.couplings(rows.matrix, rows.window.below, largest, theta)
     return StrongCouplings(bits=bits, counts=for_exchange(backend, rows.window, counts))

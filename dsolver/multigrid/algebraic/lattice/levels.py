@@ -86,9 +86,6 @@ def symmetric_weights(engine: Engine, partition: Partition, offsets: Offsets, we
     return engine.per_chunk(partial(_symmetric, partition=partition, offsets=offsets), around)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _symmetric(backend: Backend, number: int, around: Any, *, partition: Partition, offsets: Offsets) -> Any:
     """A chunk's rows, float64 (K rows,), of those in and around it.
 

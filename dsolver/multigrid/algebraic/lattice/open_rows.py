@@ -130,9 +130,6 @@ def _read_boxes(partition: Partition, offsets: Offsets) -> Senders:
     return [tuple(source for source, _ in plan.receives) for plan in plans]
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
 class _Numbers:

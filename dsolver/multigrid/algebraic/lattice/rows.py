@@ -119,9 +119,6 @@ def _in_planes(partition: Partition, bounds: Bounds, low: int, high: int, own: i
     )
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _box_rows(
     backend: Backend, number: int, weights: Any, *, partition: Partition, offsets: Offsets, bounds: Bounds
 ) -> BoxRows:

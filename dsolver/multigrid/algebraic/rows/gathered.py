@@ -31,9 +31,6 @@ def gathering(engine: Engine, bounds: Bounds, *, halves: bool = False) -> Callab
     return lambda made: alone.per_chunk(join, engine.deliver(engine.per_chunk(send, made), senders, KINDS))
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _to_hosts(backend: Backend, _: int, made: Any, *, hosts: tuple[int, ...]) -> dict[int, Message]:
     return dict.fromkeys(hosts, (*made.rows_to_send(backend.amg).message, made.origin, made.near.ravel()))
 

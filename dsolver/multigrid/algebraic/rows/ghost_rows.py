@@ -45,8 +45,5 @@ def around_it(number: int, around: Mapping[int, Message]) -> tuple[list[Rows], l
     return [found[c] for c in found if c < number], [found[c] for c in found if c > number]
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _sent(backend: Backend, _: int, rows: LevelRows, own: DistributedRows) -> SentRows:
     return sent(backend.amg, rows, own, tight=True)

@@ -84,9 +84,6 @@ def _entries_before(rows: Csr, numbers: Sequence[int]) -> list[int]:
     return found
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _completed(backend: Backend, _: int, half: HalfRows, around: Mapping[int, Message], *, bounds: Bounds) -> LevelRows:
     amg, window, images, sends = backend.amg, half.window, None, []
     if around:

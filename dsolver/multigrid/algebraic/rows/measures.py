@@ -38,9 +38,6 @@ def not_positive(backend: Backend, diagonal: Any) -> tuple[float]:
     return (float(backend.lattice.unfit(diagonal, 0.0, left_out=True)),)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _measured(backend: Backend, _: int, rows: LevelRows) -> Measures:
     amg, window = backend.amg, rows.window
     largest, diagonal, share = amg.row_measures(rows.matrix, window.below)

@@ -44,9 +44,6 @@ def symmetric_rows(
     return engine.per_chunk(_mirrored, half, engine.deliver(half.at("lists"), reach, VALUES))
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _half_mirrored(backend: Backend, _: int, made: BroughtRows, *, bounds: Bounds, ascending: bool) -> HalfMirrored:
     amg, window, matrix = backend.amg, made.rows.window, made.rows.matrix
     if len(bounds) == 2:

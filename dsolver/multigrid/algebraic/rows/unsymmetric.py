@@ -46,9 +46,6 @@ def as_brought(engine: Engine, rows: PerChunk) -> PerChunk:
     return engine.per_chunk(_as_brought, rows)
 
 
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
 def _as_brought(_: Backend, __: int, rows: LevelRows) -> BroughtRows:
     own = DistributedRows(window=rows.window, matrix=rows.matrix)
     return BroughtRows(rows=own, origin=rows.origin, near=rows.near)
