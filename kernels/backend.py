@@ -21,6 +21,7 @@ from dsolver.kernels.vectors import Vectors
 if TYPE_CHECKING:
     from dsolver.kernels.colorings.setup import SweepSetup
     from dsolver.kernels.cpu.amg.setup import AmgKernels
+    from dsolver.kernels.cpu.csr.complex_rows import ComplexRows
     from dsolver.kernels.formats.dense import DenseSetup
     from dsolver.kernels.formats.stencil.constant import StencilSetup
     from dsolver.kernels.general.setup import GeneralSetup
@@ -49,6 +50,7 @@ class Backend(ABC):
     dense: DenseSetup  # set-up of small matrices and their inverses
     stencil: StencilSetup  # set-up of constant stencils
     general: GeneralSetup  # set-up of general matrices
+    complex_rows: ComplexRows  # what is looked for in complex ones; the reference has none
     sweeps: SweepSetup  # set-up of sweeps over their rows
 
     def kernel(self, name: str) -> Callable[..., None]:

@@ -25,7 +25,7 @@ class RowsOnGpu:
 
     indptr: Any  # int64 (rows + 1,), of CuPy like the others
     indices: Any  # int32
-    data: Any  # float64
+    data: Any  # float64, or complex128
     columns: int | None = None  # None for as many as rows
 
     @property
@@ -110,8 +110,9 @@ def look_at(rows: Any) -> Look:
 
 
 def csr_of(rows: Any) -> Csr:
-    """A matrix of `checked` as compressed rows, which share its memory where types allow it."""
-    kinds = zip((rows.indptr, rows.indices, rows.data), (np.int64, np.int32, np.float64), strict=True)
+    """A matrix of `checked`, or a complex one, as compressed rows, which share its memory where types allow it."""
+    value = np.complex128 if rows.data.dtype.kind == "c" else np.float64
+    kinds = zip((rows.indptr, rows.indices, rows.data), (np.int64, np.int32, value), strict=True)
     return Csr(*(part.astype(kind, copy=False) for part, kind in kinds))
 
 
@@ -120,10 +121,10 @@ def on_host(rows: Any) -> Any:
     return rows.get() if isinstance(rows, RowsOnGpu) else rows
 
 
-def entry(rows: Any, i: int, j: int) -> float:
-    """An entry of a matrix of `checked`; 0 where there is none."""
+def entry(rows: Any, i: int, j: int) -> Any:
+    """An entry of a matrix of `checked`, or of a complex one; 0 where there is none."""
     part = slice(int(rows.indptr[i]), int(rows.indptr[i + 1]))
-    return float(rows.data[part][rows.indices[part] == j].sum())
+    return rows.data[part][rows.indices[part] == j].sum().item()
 
 
 def to_gpu(rows: Any) -> Any:
@@ -151,13 +152,14 @@ def rows_on_gpu(name: str, A: Any) -> RowsOnGpu | None:
     assert isinstance(there, CompressedOnGpu)
     check_pointers(name, there.indptr, A.shape[0], min(len(A.indices), len(A.data)))
     count = int(A.indptr[-1])
-    columns, values = there.indices[:count], there.data[:count]
-    row = backend_of(values).general.places(there.indptr, count)
+    columns = there.indices[:count]
+    row = backend_of(columns).general.places(there.indptr, count)
     outside = some((columns < 0) | (columns >= A.shape[1]))
     unsorted = some((row[1:] == row[:-1]) & (columns[1:] <= columns[:-1]))
-    if outside or unsorted or some(values - values != 0.0):
+    start, columns, values = csr_of(RowsOnGpu(indptr=there.indptr, indices=columns, data=there.data[:count]))
+    parts = values.view(np.float64)
+    if outside or unsorted or some(parts - parts != 0.0):
         return None
-    start, columns, values = csr_of(RowsOnGpu(indptr=there.indptr, indices=columns, data=values))
     return RowsOnGpu(indptr=start, indices=columns, data=values, columns=A.shape[1])
 
 

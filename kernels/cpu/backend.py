@@ -10,6 +10,7 @@ import numpy as np
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.cpu.colorings.setup import HostSweeps
+from dsolver.kernels.cpu.csr.complex_rows import ComplexRows
 from dsolver.kernels.cpu.csr.general import CpuGeneral
 from dsolver.kernels.cpu.dense import CpuInverse, eliminate, multiply
 from dsolver.kernels.cpu.heap import heap
@@ -41,6 +42,7 @@ class CpuBackend(Backend):
         self.dense = DenseSetup(self.dtype, CpuInverse, eliminate, multiply)
         self.stencil = StencilSetup(self.vectors, CpuStencil, CpuTransfer)
         self.general = CpuGeneral(np, self.vectors, SLICE)
+        self.complex_rows = ComplexRows(self.vectors.team)
         self.sweeps = HostSweeps()
 
     def reusing(self) -> AbstractContextManager[None]:

@@ -14,6 +14,7 @@ from dsolver.kernels.cuda import host_arrays
 from dsolver.kernels.cuda.amg.dense import CudaDense
 from dsolver.kernels.cuda.amg.setup import CudaAlgebra
 from dsolver.kernels.cuda.colorings.setup import CudaSweeps
+from dsolver.kernels.cuda.csr.complex_rows import CudaComplexRows
 from dsolver.kernels.cuda.csr.general import CudaGeneral
 from dsolver.kernels.cuda.lattice.setup import CudaLattice
 from dsolver.kernels.cuda.launch import foresight, readback, tables
@@ -58,6 +59,7 @@ class CudaBackend(Backend):
         self.dense = CudaDense(made)
         self.stencil = CudaStencils(made)
         self.general = CudaGeneral(cupy, made, SLICE, gpu=True)
+        self.complex_rows = CudaComplexRows(self.general)
         self.sweeps = CudaSweeps()
 
     @property

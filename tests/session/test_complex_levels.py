@@ -15,6 +15,7 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Algebraic
 from tests.session.test_complex import Complex
 from tests.support.clusters import cluster
+from tests.support.gauges import in_random_gauge
 from tests.support.same_bits import check_same_bits
 
 N = 10
@@ -140,26 +141,48 @@ def test_which_matrices_have_such_levels() -> None:
         assert problem_of(sp.csr_array(a, dtype=np.complex128), "cpu").quadrant == quadrant
 
 
+WAVES = sp.csr_array(L - (2.0 - 0.3j) * sp.eye_array(N**3))
+LOOKED_AT = {
+    "one sign": A,
+    "another sign": -A,
+    "Crank-Nicolson": sp.csr_array(sp.eye_array(N**3) - 2j * L),
+    "shifted": sp.csr_array(L + 0.3j * sp.eye_array(N**3)),
+    "waves": WAVES,
+    "signs of both kinds": sp.csr_array(L + 1j * sp.diags_array(np.where(np.arange(N**3) % 2, 1.0, -1.0)) @ L),
+    "real": sp.csr_array(L + 0j * sp.eye_array(N**3)),
+    "Hermitian": in_random_gauge(sp.csr_array(L, dtype=np.complex128)),
+    "flow": sp.csr_array(A + sp.diags_array([0.1j], offsets=[1], shape=A.shape)),
+}
+
+
 @pytest.mark.gpu
-def test_on_a_gpu_a_matrix_is_looked_at_there() -> None:
-    unit = sp.eye_array(N**3)
-    for a in (A, -A, sp.csr_array(unit - 2j * L), sp.csr_array(L + 0.3j * unit)):
-        here, there = (problem_of(a, device) for device in ("cpu", "cuda"))
-        assert isinstance(there.matrix, RowsOnGpu)
-        assert all(isinstance(part, RowsOnGpu) for part in there.parts)
-        assert there.quadrant == here.quadrant
-        assert (there.to_scipy() != a).nnz == 0
-        same(on_host(there.matrix), here.matrix)
-        for one, other in zip(here.parts, there.parts, strict=True):  # on the GPU in A's places, zeros too
-            found = on_host(other)
-            assert np.array_equal(found.indptr, on_host(there.matrix).indptr)
-            for each in (one, found):
-                each.eliminate_zeros()
-            same(found, one)
-    for a in (sp.csr_array(L + 0j * unit), sp.csr_array(A + sp.diags_array([0.1], offsets=[1], shape=A.shape))):
-        here, there = (problem_of(a, device) for device in ("cpu", "cuda"))  # that the host looks at
-        assert there.quadrant is here.quadrant is None
-        same(on_host(there.matrix), here.matrix)
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_on_a_gpu_a_matrix_is_looked_at_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    a = LOOKED_AT[name]
+    a.sort_indices()
+    here = problem_of(a, "cpu")
+    monkeypatch.delattr("dsolver.matrices.complex.problem.compressed")
+    there = problem_of(a, "cuda")
+    assert isinstance(there.matrix, RowsOnGpu)
+    assert all(isinstance(part, RowsOnGpu) for part in there.parts)
+    for known in ("quadrant", "hermitian", "real_valued", "asymmetry", "indefinite", "elliptic", "dominant"):
+        assert getattr(there, known) == getattr(here, known), known
+    assert (there.phases is None) is (here.phases is None) is (name != "Hermitian")
+    if here.phases is not None:
+        assert there.phases is not None
+        assert np.array_equal(there.phases, here.phases)
+    assert (there.to_scipy() != a).nnz == 0
+    same(on_host(there.matrix), here.matrix)
+    for one, other in zip(here.parts, there.parts, strict=True):  # on the GPU in A's places, zeros too
+        found = on_host(other)
+        assert np.array_equal(found.indptr, on_host(there.matrix).indptr)
+        for each in (one, found):
+            each.eliminate_zeros()
+        same(found, one)
+
+
+@pytest.mark.gpu
+def test_a_problem_made_before_is_solved_on_a_gpu_with_the_same_bits() -> None:
     moved = problem_of(A, "cpu").on_gpu()
     assert solved(moved, device="cuda").residuals == solved(A, device="cuda").residuals
 

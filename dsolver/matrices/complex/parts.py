@@ -16,20 +16,22 @@ COCG to 1e-8 in 22 iterations for AC conduction with jumps (`bench/complex_syste
 |a_ij| in its place change little: 21, and with a V-cycle 37 for 64³ as here.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import check_compiler
-from dsolver.kernels import usable_cpus
-from dsolver.kernels.cpu.csr.complex_look import mirrors, real_part, row_parts
-from dsolver.kernels.cpu.csr.gauge import in_gauge
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels import Backend, load, usable_cpus
+from dsolver.kernels.cpu.csr.complex_look import RowSums, real_part
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.reductions import some
-from dsolver.matrices.canonical import canonical, imported
-from dsolver.matrices.checked import ASYMMETRY
+from dsolver.matrices.canonical import imported
+from dsolver.matrices.checked import ASYMMETRY, RowsOnGpu, csr_of, entry
+from dsolver.matrices.complex.gauge import in_gauge
 
 WAVES: Final = 0.25
 """Part of the rows whose real parts may add up to less than zero, as those of a Helmholtz equation do. Where there are
@@ -43,7 +45,7 @@ CANCELED: Final = 1e-10
 class ComplexParts:
     """A complex matrix in canonical form."""
 
-    parts: tuple[Any, Any]  # Re A and Im A of `checked`; on hosts without zeros, but for one in each row
+    parts: tuple[Any, ...]  # Re A and Im A of `checked`; on hosts without zeros, but for one in each row
     symmetric: bool  # whether A = Aᵀ
     hermitian: bool  # whether A = Aᴴ, and not Aᵀ
     real_valued: bool  # whether it is both, so that entries are complex by their type alone
@@ -60,90 +62,94 @@ def is_complex(A: Any) -> bool:
     return bool(np.dtype(A.dtype).kind == "c")
 
 
-def complex_parts(name: str, A: Any, *, in_place: bool = False) -> ComplexParts:
-    """Parts of a complex matrix in any format of `scipy.sparse`; raises as `dsolver.matrices.canonical.canonical`.
+def complex_parts(whole: Any, *, in_place: bool = False) -> ComplexParts:
+    """Parts of a complex matrix in canonical form, of SciPy or `RowsOnGpu`, where it lies.
 
     `in_place`: keep their zeros, as GPUs want them, which read two parts in the same places at once.
     """
-    whole = canonical(name, A, complex_too=True)
     check_compiler()
-    team, turned = Team(usable_cpus()), None
-    beside = mirrors(whole.indptr, whole.indices, whole.data, team)
+    backend = load("cuda") if isinstance(whole, RowsOnGpu) else load("cpu", usable_cpus())
+    rows, ops = csr_of(whole), backend.complex_rows
+    beside, sums = ops.mirrors(rows), ops.row_sums(rows)
     allowed = ASYMMETRY * beside.largest
-    symmetric = not beside.difference > allowed
-    conjugate = not beside.conjugate > allowed
-    hermitian = conjugate and not symmetric
-    quadrant = _quadrant(whole) if symmetric and not conjugate else None
+    symmetric, conjugate = not beside.difference > allowed, not beside.conjugate > allowed
+    hermitian, turned, waves = conjugate and not symmetric, None, False
+    quadrant = _quadrant(backend, sums) if symmetric and not conjugate else None
+    kept = in_place or isinstance(whole, RowsOnGpu)
+    both: Sequence[Array] = _both(backend, rows.values) if kept or quadrant is not None else ()
     if hermitian:
-        (turned, values), waves = in_gauge(whole.indptr, whole.indices, whole.data, team), False
-        stand_in = _with(whole, values)
+        turned, values = in_gauge(backend, rows, beside.largest, sums)
     elif quadrant is not None:
-        stand_in, waves = _with(whole, quadrant[0] * whole.data.real + quadrant[1] * whole.data.imag), False
+        values = quadrant[0] * both[0] + quadrant[1] * both[1]
     else:
-        stand_in, waves = _stand_in(whole, team)
+        values, waves = _stand_in(backend, rows, sums)
+    parts = (_with(whole, part) for part in both) if kept else (_part(rows, imaginary=im) for im in (False, True))
     return ComplexParts(
-        parts=(_part(whole, imaginary=False, in_place=in_place), _part(whole, imaginary=True, in_place=in_place)),
+        parts=tuple(parts),
         symmetric=symmetric,
         hermitian=hermitian,
         real_valued=symmetric and conjugate,
         asymmetry="" if symmetric or hermitian else _difference(whole, *beside.place),
-        stand_in=stand_in,
-        phases=turned,
+        stand_in=_with(whole, values),
+        phases=None if turned is None else backend.to_host(turned).view(np.complex128)[:, 0],
         quadrant=quadrant,
         waves=waves,
     )
 
 
-def quadrant_of(re: Any, im: Any, re_sums: Any, im_sums: Any) -> tuple[float, float] | None:
-    """Signs of both parts, as of `MatrixProblem.quadrant`, of their diagonals and the sums of their rows."""
-    least, signs = -CANCELED * (abs(re) + abs(im)), []
-    for own, sums in ((re, re_sums), (im, im_sums)):
-        sign = -1.0 if some(own < 0.0) else 1.0
-        if some(sign * own < 0.0) or some(sign * sums < least):
+def _quadrant(backend: Backend, rows: RowSums) -> tuple[float, float] | None:
+    """Signs of both parts, as of `MatrixProblem.quadrant`."""
+    own, of_rows = (_both(backend, each) for each in (rows.diagonal, rows.sums))
+    least, signs = -CANCELED * (abs(own[0]) + abs(own[1])), []
+    for diagonal, sums in zip(own, of_rows, strict=True):
+        sign = -1.0 if some(diagonal < 0.0) else 1.0
+        if some(sign * diagonal < 0.0) or some(sign * sums < least):
             return None
         signs.append(sign)
     return signs[0], signs[1]
 
 
-def _quadrant(whole: Any) -> tuple[float, float] | None:
-    diagonal, sums = whole.diagonal(), whole @ np.ones(whole.shape[1])
-    return quadrant_of(diagonal.real, diagonal.imag, sums.real, sums.imag)
-
-
 def _difference(whole: Any, i: int, j: int) -> str:
-    return f"A[{i}, {j}] = {whole[i, j]:.6g}, but A[{j}, {i}] = {whole[j, i]:.6g}"
+    return f"A[{i}, {j}] = {entry(whole, i, j):.6g}, but A[{j}, {i}] = {entry(whole, j, i):.6g}"
 
 
-def _stand_in(whole: Any, team: Team) -> tuple[Any, bool]:
+def _stand_in(backend: Backend, rows: Csr, sums: RowSums) -> tuple[Array, bool]:
     """Re A + |Im A| with the diagonal |Re a_ii| + |Im a_ii|, and whether that was raised for waves.
 
     Off the diagonal parts keep their signs where the diagonals of both rows are positive, and turn them where these are
     negative, as -L turns those of L. Between rows of different signs they count by the sum of both diagonals; such rows
     are made dominant, for what their diagonals have lost to each other is still in their couplings.
     """
-    parts, diagonal = row_parts(whole.indptr, whole.indices, whole.data, team), whole.diagonal()
-    size = np.abs(diagonal.real) + np.abs(diagonal.imag)
+    xp, parts = backend.xp, backend.complex_rows.row_parts(rows, sums.diagonal)
+    size = sum(map(abs, _both(backend, sums.diagonal)))
     below = parts.sums < -CANCELED * size
-    waves = bool(below.mean() > WAVES)
-    raised = size + np.where(below, -2.0 * parts.sums, 0.0) if waves else size
-    raised = np.where(parts.mixed, np.maximum(raised, parts.around), raised)
-    there = parts.diagonal >= 0
-    parts.values[parts.diagonal[there]] = raised[there]
-    return _with(whole, parts.values), waves
+    waves = float(below.astype(np.float64).sum()) > WAVES * rows.size
+    raised = size + xp.where(below, -2.0 * parts.sums, 0.0) if waves else size
+    raised = xp.where(parts.mixed, xp.maximum(raised, parts.around), raised)
+    there = xp.flatnonzero(sums.places >= 0)
+    parts.values[sums.places[there]] = raised[there]
+    return parts.values, waves
 
 
-def _part(whole: Any, *, imaginary: bool, in_place: bool) -> Any:
+def _both(backend: Backend, values: Array) -> tuple[Array, Array]:
+    """Real and imaginary parts of complex128 numbers, float64, each by itself."""
+    numbers = values.view(np.float64)
+    return backend.xp.ascontiguousarray(numbers[::2]), backend.xp.ascontiguousarray(numbers[1::2])
+
+
+def _part(rows: Csr, *, imaginary: bool) -> Any:
     """A part of a matrix without its zeros, but for the first entry of each row: formats know no empty rows."""
-    if in_place:
-        return _with(whole, np.ascontiguousarray(whole.data.imag if imaginary else whole.data.real))
-    start, columns, values = real_part(whole.indptr, whole.indices, whole.data, imaginary=imaginary)
-    made = imported("sparse").csr_array((values, columns, start), shape=whole.shape)
-    made.has_canonical_format = True
-    return made
+    return _of_scipy(real_part(rows, imaginary=imaginary), rows.size)
 
 
-def _with(whole: Any, values: npt.NDArray[np.float64]) -> Any:
+def _with(whole: Any, values: Array) -> Any:
     """Real values in the same places."""
-    made = imported("sparse").csr_array((values, whole.indices, whole.indptr), shape=whole.shape)
+    if isinstance(whole, RowsOnGpu):
+        return replace(whole, data=values)
+    return _of_scipy(Csr(whole.indptr, whole.indices, values), whole.shape[0])
+
+
+def _of_scipy(rows: Csr, size: int) -> Any:
+    made = imported("sparse").csr_array((rows.values, rows.columns, rows.start), shape=(size, size))
     made.has_canonical_format = True
     return made

@@ -3,8 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from dsolver.matrices.checked import look_at, to_gpu
-from dsolver.matrices.complex.on_gpu import parts_on_gpu
+from dsolver.engines.out_of_memory import if_memory_suffices
+from dsolver.matrices.canonical import check_form, compressed
+from dsolver.matrices.checked import look_at, rows_on_gpu, to_gpu
 from dsolver.matrices.complex.parts import ComplexParts, complex_parts
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.properties import check_rows, problem_of
@@ -22,12 +23,13 @@ def problem_of_complex(A: Any, name: str, words: str = "A", *, gpu: bool = False
     Raises:
         InputError: rows are empty, or as of `dsolver.matrices.canonical.canonical`.
     """
+    check_form(words, A, complex_too=True)
     on_gpu = type(A).__module__.startswith("cupyx")
-    parts = parts_on_gpu(words, A) if gpu or on_gpu else None
-    found: ComplexParts = parts or complex_parts(words, A.get() if on_gpu else A, in_place=gpu or on_gpu)
-    if (gpu or on_gpu) and parts is None:
-        stand_in, *both = map(to_gpu, (found.stand_in, *found.parts))
-        found = replace(found, stand_in=stand_in, parts=(both[0], both[1]))
+    found = if_memory_suffices(lambda: _there(words, A)) if gpu or on_gpu else None
+    if found is None:
+        found = complex_parts(compressed(words, A.get() if on_gpu else A, complex_too=True), in_place=gpu or on_gpu)
+        if gpu or on_gpu:
+            found = replace(found, stand_in=to_gpu(found.stand_in), parts=tuple(map(to_gpu, found.parts)))
     look = look_at(found.stand_in)
     check_rows(look)
     made = problem_of(SolvedMatrix(rows=found.stand_in, look=look), name, **options)
@@ -42,3 +44,9 @@ def problem_of_complex(A: Any, name: str, words: str = "A", *, gpu: bool = False
         asymmetry=found.asymmetry,
         indefinite=made.indefinite or found.waves,
     )
+
+
+def _there(words: str, A: Any) -> ComplexParts | None:
+    """Parts of compressed rows on this process's GPU; None of others, and where the host has to mend or to tell."""
+    rows = rows_on_gpu(words, A)
+    return None if rows is None else complex_parts(rows)

@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 from numba import njit, uint64
 
-from dsolver.kernels.cpu.amg.sorting import sort_short
 from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.scratch import fill, scratch
+from dsolver.kernels.cpu.loops.sorting import sort_short
 from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 

@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 from numba import uint64
 
-from dsolver.kernels.cpu.amg.sorting import sort_short
 from dsolver.kernels.cpu.amg.transposes import transposed
 from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.prefetch import prefetch
 from dsolver.kernels.cpu.loops.scratch import fill, scratch
+from dsolver.kernels.cpu.loops.sorting import sort_short
 from dsolver.kernels.cpu.loops.team import PRODUCTS_WORTH_A_THREAD, ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE

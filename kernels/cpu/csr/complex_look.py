@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit, uint64
 
 from dsolver.kernels.cpu.csr.loops import ONE
 from dsolver.kernels.cpu.csr.rows import ALONE
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
 
 ROWS_WORTH_A_THREAD: Final = 8192
 
@@ -30,59 +31,70 @@ class MirrorImages:
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class RowSums:
+    """Diagonals and sums of rows."""
+
+    places: Array  # int64 (rows,), the place of a row's diagonal entry, or -1
+    diagonal: Array  # complex128 (rows,), 0 where there is none
+    sums: Array  # complex128 (rows,)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class RowParts:
-    """Re A + |Im A| off the diagonal, and sums of rows."""
+    """Re A + Im A off the diagonal, each turned where both diagonals are negative in it, and sums of rows."""
 
-    # float64 (entries,); parts keep their signs where diagonals are positive; 0 on the diagonal.
-    values: npt.NDArray[np.float64]
-    diagonal: npt.NDArray[np.int64]  # int64 (rows,), the place of a row's diagonal entry, or -1
-    sums: npt.NDArray[np.float64]  # of real parts, that of the diagonal by its magnitude
-    around: npt.NDArray[np.float64]  # of the magnitudes of `values`
-    mixed: npt.NDArray[np.bool_]  # whether a part couples rows whose diagonals have different signs in it
+    values: Array  # float64 (entries,); 0 on the diagonal
+    sums: Array  # float64 (rows,), of real parts, that of the diagonal by its magnitude
+    around: Array  # float64 (rows,), of the magnitudes of `values`
+    mixed: Array  # bool (rows,), whether a part couples rows whose diagonals have different signs in it
 
 
-def mirrors(start: Any, columns: Any, values: Any, team: Team = ALONE) -> MirrorImages:
-    """The entries beside those of the transpose; rows are sorted, values complex128."""
-    given = writable(start, columns, values)
-    found = team.run(_mirrors, 0, len(given[0]) - 1, *given, worth=ROWS_WORTH_A_THREAD)
+def mirrors(rows: Csr, team: Team = ALONE) -> MirrorImages:
+    """The entries beside those of the transpose; columns ascend, values are complex128."""
+    given = writable(rows)
+    found = team.run(_mirrors, 0, given.size, *given, worth=ROWS_WORTH_A_THREAD)
     largest, difference, _, _, conjugate = map(max, zip(*found, strict=True))
     i, j = next(part[2:4] for part in found if part[1] == difference)
     return MirrorImages(largest=largest, difference=difference, place=(int(i), int(j)), conjugate=conjugate)
 
 
-def row_parts(start: Any, columns: Any, values: Any, team: Team = ALONE) -> RowParts:
-    """Parts of rows, as of `RowParts`."""
-    rows = len(start) - 1
-    out = RowParts(
-        values=np.empty(len(columns)),
-        diagonal=np.empty(rows, dtype=np.int64),
-        sums=np.empty(rows),
-        around=np.empty(rows),
-        mixed=np.empty(rows, dtype=np.bool_),
-    )
-    given = writable(start, columns, values)
-    own = np.empty((rows, 2))
-    team.run(_diagonals, 0, rows, *given, out.diagonal, own, worth=ROWS_WORTH_A_THREAD)
-    made = out.values, out.sums, out.around, out.mixed
-    team.run(_row_parts, 0, rows, *given, own, *made, worth=ROWS_WORTH_A_THREAD)
+def row_sums(rows: Csr, team: Team = ALONE) -> RowSums:
+    """Diagonals and sums of rows."""
+    own, sums = np.empty((2, rows.size), dtype=np.complex128)
+    out = RowSums(places=np.empty(rows.size, dtype=np.int64), diagonal=own, sums=sums)
+    given = writable(rows)
+    team.run(_row_sums, 0, rows.size, *given, out.places, own, sums, worth=ROWS_WORTH_A_THREAD)
     return out
 
 
-def real_part(start: Any, columns: Any, values: Any, *, imaginary: bool) -> tuple[Any, Any, Any]:
-    """Real or imaginary parts without zeros, but for the first entry of each row: starts, columns and values."""
-    begin, places, entries = writable(start, columns, values)
+def row_parts(rows: Csr, diagonal: Array, team: Team = ALONE) -> RowParts:
+    """Parts of rows with this diagonal, complex128 (rows,)."""
+    out = RowParts(
+        values=np.empty(len(rows.columns)),
+        sums=np.empty(rows.size),
+        around=np.empty(rows.size),
+        mixed=np.empty(rows.size, dtype=np.bool_),
+    )
+    made = out.values, out.sums, out.around, out.mixed
+    team.run(_row_parts, 0, rows.size, *writable(rows), diagonal, *made, worth=ROWS_WORTH_A_THREAD)
+    return out
+
+
+def real_part(rows: Csr, *, imaginary: bool) -> Csr:
+    """Real or imaginary parts without zeros, but for the first entry of each row."""
+    begin, places, entries = writable(rows)
     kept = np.zeros(len(begin), dtype=np.int64)
     _count(begin, entries, imaginary, kept)
-    out_places, out = np.empty(kept[-1], dtype=np.int32), np.empty(kept[-1])
-    _take(begin, places, entries, imaginary, out_places, out)
-    return kept, out_places, out
+    made = Csr(kept, np.empty(kept[-1], dtype=np.int32), np.empty(kept[-1]))
+    _take(begin, places, entries, imaginary, made.columns, made.values)
+    return made
 
 
-def writable(start: Any, columns: Any, values: Any) -> tuple[Any, Any, Any]:
+def writable(rows: Csr) -> Csr:
     """Rows in the types that loops are compiled for."""
-    kinds = zip((start, columns, values), (np.int64, np.int32, np.complex128), strict=True)
-    begin, places, entries = (np.require(part, dtype=kind, requirements=("C", "W")) for part, kind in kinds)
-    return begin, places, entries
+    kinds = zip(rows, (np.int64, np.int32, np.complex128), strict=True)
+    return Csr(*(np.require(part, dtype=kind, requirements=("C", "W")) for part, kind in kinds))
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
@@ -132,11 +144,14 @@ def _mirrors(first: Any, last: Any, start: Any, columns: Any, values: Any) -> An
 
 
 @compiled()
-def _diagonals(first: Any, last: Any, start: Any, columns: Any, values: Any, places: Any, own: Any) -> None:
-    """Places and both parts of diagonals, zero where there is none."""
+def _row_sums(first: Any, last: Any, start: Any, columns: Any, values: Any, places: Any, own: Any, sums: Any) -> None:
     for row in range(first, last):
-        places[row] = at = _find(start, columns, np.int64(row), np.int64(row))
-        own[row, 0], own[row, 1] = (values[at].real, values[at].imag) if at >= 0 else (0.0, 0.0)
+        places[row], own[row], total = -1, 0.0j, 0.0j
+        for k in range(start[row], start[row + 1]):
+            total += values[k]
+            if columns[k] == row:
+                places[row], own[row] = k, values[k]
+        sums[row] = total
 
 
 @njit
@@ -155,11 +170,11 @@ def _row_parts(first: Any, last: Any, *arrays: Any) -> None:
             if column == row:
                 total, out[k] = total + abs(re), 0.0
                 continue
-            signed = _signed(re, own[row, 0], own[column, 0])
-            out[k] = signed + _signed(im, own[row, 1], own[column, 1])
+            signed = _signed(re, own[row].real, own[column].real)
+            out[k] = signed + _signed(im, own[row].imag, own[column].imag)
             total, size = total + signed, size + abs(out[k])
-            apart |= re != 0.0 and own[row, 0] * own[column, 0] < 0.0
-            apart |= im != 0.0 and own[row, 1] * own[column, 1] < 0.0
+            apart |= re != 0.0 and own[row].real * own[column].real < 0.0
+            apart |= im != 0.0 and own[row].imag * own[column].imag < 0.0
         sums[row], around[row], mixed[row] = total, size, apart
 
 

@@ -1,148 +1,113 @@
-"""Phases that turn the couplings of a Hermitian matrix to negative real numbers, as far as that can be.
+"""Turned entries of a Hermitian matrix, loops on a CPU: what phases in `dsolver.matrices.complex.gauge` are made by.
 
-With |d_i| = 1, Dᴴ A D is as Hermitian as A is, and couples by conj(d_i) a_ij d_j: another gauge of the same field.
-Where the phases of A around every loop add up to zero it becomes real, and what a Laplacian is to constants A is to d.
-Otherwise d is sought for which dᴴ A d is small: rows are put together with those that they are strongly coupled to,
-turned towards them, and what remains between such aggregates is a Hermitian matrix again, of fewer rows. On the way
-back each row is turned towards what its neighbors ask for: damped Jacobi for A v = 0 with |v_i| = 1. By three
-sweeps CG takes 36 iterations, by two of Gauss-Seidel, which threads cannot share, 35 (phases 0.02 around faces, 40³).
+A phase is a row of float64 (rows, 2), its real and its imaginary part. Products are written out by parts, so that a
+GPU, which would contract them, gives the same bits.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from dsolver.kernels.cpu.csr.complex_look import ROWS_WORTH_A_THREAD, writable
 from dsolver.kernels.cpu.csr.rows import ALONE
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.sorting import sort_short
 from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
 
-STRONG: Final = 0.0625
-"""Square of a coupling over that of its row's largest, from which on rows are put together."""
-AGGREGATES_WORTH_A_THREAD: Final = 1024
-"""Rows of the next level that are worth one: loops go through the entries of five times as many."""
-ROUNDING: Final = 1e-10
-"""Part of the sum of the diagonal that counts as zero where all entries are summed up."""
-MORE: Final = 1.0 + 1e-10
-"""Times a square that another one must exceed: rounding, which differs in every gauge, is to decide nothing."""
-FAR: Final = 400
-"""Exponent of two of entries whose squares are numbers, and not zero."""
-SWEEPS: Final = 3
-"""Times that rows are turned on the way back, on each level."""
+AGGREGATES_WORTH_A_THREAD: Final = 512
+"""Rows of the next level that are worth one: loops go through the entries of some twenty times as many."""
 NOWHERE: Final = -1
 """Aggregate of a row without couplings."""
-Phases = npt.NDArray[np.complex128]
 
 
-def phases(start: Any, columns: Any, values: Any, team: Team = ALONE) -> Phases:
-    """d, complex128 (rows,), |d_i| = 1, of a Hermitian matrix: int64 starts, int32 columns, complex128 values."""
-    aggregate, turned = np.full(len(start) - 1, NOWHERE, dtype=np.int32), np.ones(len(start) - 1, dtype=np.complex128)
-    count = _gather(start, columns, values, aggregate, turned)
-    if count:
-        _join(start, columns, values, aggregate.copy(), aggregate, turned)
-        members = np.zeros(count + 1, dtype=np.int64), np.empty(len(turned), dtype=np.int64)
-        begin = np.zeros(count + 1, dtype=np.int64)
-        _sort(aggregate, *members)
-        team.run(_count, 0, count, start, columns, aggregate, *members, begin, worth=AGGREGATES_WORTH_A_THREAD)
-        np.cumsum(begin, out=begin)
-        between = np.empty(begin[-1], dtype=np.int32), np.empty(begin[-1], dtype=np.complex128)
-        given = (start, columns, values, aggregate, turned, *members, begin, *between)
-        team.run(_collapse, 0, count, *given, worth=AGGREGATES_WORTH_A_THREAD)
-        turned *= np.append(phases(begin, *between, team), 1.0)[aggregate]  # the last is of those that are nowhere
-    for _ in range(SWEEPS):
-        before = turned.copy()
-        team.run(_relax, 0, len(turned), start, columns, values, before, turned, worth=ROWS_WORTH_A_THREAD)
-    return turned
+def largest_squares(rows: Csr, team: Team = ALONE) -> Array:
+    """The largest |a_ij|² off the diagonal of each row, float64 (rows,)."""
+    out = np.empty(rows.size)
+    team.run(_largest, 0, rows.size, *writable(rows), out, worth=ROWS_WORTH_A_THREAD)
+    return out
 
 
-def in_gauge(start: Any, columns: Any, values: Any, team: Team = ALONE) -> tuple[Phases | None, Any]:
-    """d, or None for ones, and Re conj(d_i) a_ij d_j, float64 in the places of A's entries.
+def relaxed(rows: Csr, turned: Array, aggregate: Array, team: Team = ALONE) -> Array:
+    """Rows turned half the way to where those that they are coupled to in their aggregate have them."""
+    out = np.empty_like(turned)
+    team.run(_relax, 0, rows.size, *writable(rows), turned, aggregate, out, worth=ROWS_WORTH_A_THREAD)
+    return out
 
-    None where 1ᴴ A 1 is larger than dᴴ A d by no more than rounding, whose order threads decide, and where dᴴ A d is
-    nothing else: a real M would have to know of a vector that A makes zero.
-    """
-    given = writable(start, columns, values)
-    parts = given[2].view(np.float64)
-    exponent = math.frexp(max(parts.max(initial=0.0), -parts.min(initial=0.0)))[1]
-    if abs(exponent) > FAR:
-        turned, out = in_gauge(start, columns, np.ldexp(parts, -exponent).view(np.complex128), team)
-        return turned, np.ldexp(out, exponent)
-    turned, out = phases(*given, team), np.empty(len(given[1]))
-    worth = ROWS_WORTH_A_THREAD
-    plain, made, size = map(sum, zip(*team.run(_turn, 0, len(turned), *given, turned, out, worth=worth), strict=True))
-    if ROUNDING * size < made < plain - ROUNDING * size:
-        return turned, out
-    return None, given[2].real.copy()
+
+def turned_rows(rows: Csr, turned: Array, team: Team = ALONE) -> Csr:
+    """The rows of Dᴴ A D."""
+    given = writable(rows)
+    out = np.empty_like(given.values)
+    team.run(_turn, 0, rows.size, *given, turned, out, worth=ROWS_WORTH_A_THREAD)
+    return given._replace(values=out)
+
+
+def collapsed(rows: Csr, aggregate: Array, count: int, team: Team = ALONE) -> Csr:
+    """Couplings between aggregates, int64 (rows,): sums of those of their rows, in their order."""
+    given = writable(rows)
+    members = np.zeros(count + 1, dtype=np.int64), np.empty(rows.size, dtype=np.int64)
+    start = np.zeros(count + 1, dtype=np.int64)
+    _sort(aggregate, *members)
+    worth = AGGREGATES_WORTH_A_THREAD
+    team.run(_count, 0, count, given.start, given.columns, aggregate, *members, start, worth=worth)
+    np.cumsum(start, out=start)
+    made = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1], dtype=np.complex128))
+    team.run(_collapse, 0, count, *given, aggregate, *members, *made, worth=worth)
+    return made
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @njit
-def _square(value: Any) -> Any:
-    return value.real * value.real + value.imag * value.imag
-
-
-@njit
-def _direction(value: Any) -> Any:
-    return value / np.sqrt(_square(value))
-
-
-@njit
-def _least(start: Any, columns: Any, values: Any, row: Any) -> Any:
-    """Square of the least strong coupling that a row may have; 0 where it has none at all."""
-    largest = 0.0
-    for k in range(start[row], start[row + 1]):
-        if columns[k] != row:
-            largest = max(largest, _square(values[k]))
-    return STRONG * largest
-
-
-@njit
-def _is_free(start: Any, columns: Any, values: Any, row: Any, least: Any, aggregate: Any) -> Any:
-    """Whether no row that a row is strongly coupled to is in an aggregate."""
-    for k in range(start[row], start[row + 1]):
-        if aggregate[columns[k]] != NOWHERE and _square(values[k]) >= least:
-            return False
-    return True
+def _square(re: Any, im: Any) -> Any:
+    return re * re + im * im
 
 
 @compiled()
-def _gather(start: Any, columns: Any, values: Any, aggregate: Any, turned: Any) -> Any:
-    """Aggregates of rows that are free, each with all that it is strongly coupled to; their number."""
-    count = 0
-    for row in range(len(start) - 1):
-        if aggregate[row] != NOWHERE:
-            continue
-        least = _least(start, columns, values, row)
-        if least == 0.0 or not _is_free(start, columns, values, row, least, aggregate):
-            continue
-        aggregate[row] = count
+def _largest(first: Any, last: Any, start: Any, columns: Any, values: Any, out: Any) -> None:
+    for row in range(first, last):
+        most = 0.0
         for k in range(start[row], start[row + 1]):
-            other = columns[k]
-            if other != row and _square(values[k]) >= least:
-                aggregate[other], turned[other] = count, -_direction(values[k].conjugate())
-        count += 1
-    return count
+            if columns[k] != row:
+                most = max(most, _square(values[k].real, values[k].imag))
+        out[row] = most
 
 
 @compiled()
-def _join(start: Any, columns: Any, values: Any, before: Any, aggregate: Any, turned: Any) -> None:
-    """Put rows that are nowhere into the aggregate, of those before, of the strongest coupling."""
-    for row in range(len(start) - 1):
-        if before[row] != NOWHERE:
-            continue
-        largest = 0.0
+def _relax(first: Any, last: Any, start: Any, columns: Any, values: Any, turned: Any, aggregate: Any, out: Any) -> None:
+    for row in range(first, last):
+        re, im = 0.0, 0.0
         for k in range(start[row], start[row + 1]):
-            other, size = columns[k], _square(values[k])
-            if size > MORE * largest and before[other] != NOWHERE:
-                largest, aggregate[row] = size, before[other]
-                turned[row] = -_direction(values[k] * turned[other])
+            j = columns[k]
+            if j != row and aggregate[j] == aggregate[row]:
+                re -= values[k].real * turned[j, 0] - values[k].imag * turned[j, 1]
+                im -= values[k].real * turned[j, 1] + values[k].imag * turned[j, 0]
+        size = np.sqrt(_square(re, im))
+        middle_re, middle_im = turned[row, 0], turned[row, 1]
+        if size > 0.0:
+            middle_re, middle_im = middle_re + re / size, middle_im + im / size
+        size = np.sqrt(_square(middle_re, middle_im))
+        if size > 0.0:
+            out[row, 0], out[row, 1] = middle_re / size, middle_im / size
+        else:
+            out[row, 0], out[row, 1] = turned[row, 0], turned[row, 1]
+
+
+@compiled()
+def _turn(first: Any, last: Any, start: Any, columns: Any, values: Any, turned: Any, out: Any) -> None:
+    for row in range(first, last):
+        own_re, own_im = turned[row, 0], turned[row, 1]
+        for k in range(start[row], start[row + 1]):
+            other_re, other_im = turned[columns[k], 0], turned[columns[k], 1]
+            re = values[k].real * other_re - values[k].imag * other_im
+            im = values[k].real * other_im + values[k].imag * other_re
+            out[k] = complex(own_re * re + own_im * im, own_re * im - own_im * re)
 
 
 @compiled()
@@ -177,60 +142,23 @@ def _count(
 
 
 @compiled()
-def _collapse(
-    first: Any,
-    last: Any,
-    start: Any,
-    columns: Any,
-    values: Any,
-    aggregate: Any,
-    turned: Any,
-    begin: Any,
-    order: Any,
-    out_start: Any,
-    out_columns: Any,
-    out: Any,
-) -> None:
-    """Couplings between aggregates, sums of turned ones."""
+def _collapse(first: Any, last: Any, *arrays: Any) -> None:
+    """Couplings between aggregates, columns ascending."""
+    start, columns, values, aggregate, begin, order, out_start, out_columns, out = arrays
     place = np.full(len(begin) - 1, -1, dtype=np.int64)
     for number in range(first, last):
         at = out_start[number]
         for i in range(begin[number], begin[number + 1]):
-            row = order[i]
-            own = turned[row].conjugate()
-            for k in range(start[row], start[row + 1]):
+            for k in range(start[order[i]], start[order[i] + 1]):
                 other = aggregate[columns[k]]
-                if other in (number, NOWHERE):
-                    continue
-                value = own * values[k] * turned[columns[k]]
-                if place[other] < out_start[number]:
-                    place[other], out_columns[at], out[at] = at, other, value
+                if other != number and other != NOWHERE and place[other] < out_start[number]:
+                    place[other], out_columns[at] = at, other
                     at += 1
-                else:
-                    out[place[other]] += value
-
-
-@compiled()
-def _relax(first: Any, last: Any, start: Any, columns: Any, values: Any, turned: Any, out: Any) -> None:
-    """Turn each row half the way to where its neighbors have it."""
-    for row in range(first, last):
-        wanted = 0.0j
-        for k in range(start[row], start[row + 1]):
-            if columns[k] != row:
-                wanted -= values[k] * turned[columns[k]]
-        middle = turned[row] + _direction(wanted) if _square(wanted) > 0.0 else turned[row]
-        out[row] = _direction(middle) if _square(middle) > 0.0 else turned[row]
-
-
-@compiled()
-def _turn(first: Any, last: Any, start: Any, columns: Any, values: Any, turned: Any, out: Any) -> Any:
-    """Real parts of turned entries; sums of those of A, of these, and of magnitudes on the diagonal."""
-    plain, made, size = 0.0, 0.0, 0.0
-    for row in range(first, last):
-        own = turned[row].conjugate()
-        for k in range(start[row], start[row + 1]):
-            out[k] = value = (own * values[k] * turned[columns[k]]).real
-            plain, made = plain + values[k].real, made + value
-            if columns[k] == row:
-                size += abs(value)
-    return plain, made, size
+        sort_short(out_columns[out_start[number] : at])
+        for at in range(out_start[number], out_start[number + 1]):
+            place[out_columns[at]], out[at] = at, 0.0j
+        for i in range(begin[number], begin[number + 1]):
+            for k in range(start[order[i]], start[order[i] + 1]):
+                other = aggregate[columns[k]]
+                if other != number and other != NOWHERE:
+                    out[place[other]] += values[k]

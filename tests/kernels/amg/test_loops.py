@@ -18,8 +18,8 @@ from dsolver.kernels.cpu.amg.extended_interpolation import coarse_couplings, int
 from dsolver.kernels.cpu.amg.halves import completed, halves, tight
 from dsolver.kernels.cpu.amg.pmis import begun, mixed, settle
 from dsolver.kernels.cpu.amg.products import mirrored, product, symmetrize
-from dsolver.kernels.cpu.amg.sorting import sort_short
 from dsolver.kernels.cpu.amg.transposes import transposed
+from dsolver.kernels.cpu.loops.sorting import sort_short
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from dsolver.kernels.cpu.amg.sorting import sort_short
 from dsolver.kernels.cpu.csr.rows import joined
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.sorting import sort_short
 from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 

@@ -70,7 +70,8 @@ def decided(graph: Csr, below: int, own: Any, near: Any, open_: Any, team: Team)
     Returns:
         as `own`; float64 (1,), how many are undecided.
     """
-    most, undecided = largest_around(graph, below, near, open_, team), (own > OUT) & (own < ROOT)
+    undecided = (own > OUT) & (own < ROOT)
+    most = largest_around(graph, below, near, open_ & undecided, team)
     made = np.where(undecided & (most == own), ROOT, np.where(undecided & (most == ROOT), OUT, own))
     return made, np.full(1, float(np.count_nonzero((made > OUT) & (made < ROOT))))
 
