@@ -187,7 +187,7 @@ def _coarsened(
     coarse: BroughtRows | HalfRows
     products = None
     if halves:
-        r, coarse = _half(amg, bounds, ap, fine, sums, diagonal, origin, near)
+        r, coarse = _half(amg, ap, fine, sums, diagonal, origin, near)
     else:
         r = amg.transposed(fine, last - first)
         coarse, products = _whole(amg, bounds, ap, r, sums, diagonal, origin, near, counts, keep=keep, blocks=blocks)
@@ -209,7 +209,6 @@ def _coarsened(
 
 def _half(
     amg: AmgKernels,
-    bounds: Bounds,
     ap: ApRows,
     fine: Csr,  # the rows of P that are restricted to own coarse points, with these from 0 as columns
     sums: tuple[list[Rows], list[Rows]],  # rows of A P of chunks before this one, and behind it
@@ -231,7 +230,7 @@ def _half(
         stacked=(lambda own: amg.stacked(before, own, after, old, window)) if before or after else None,
     )
     r, half = amg.half_galerkin(ap.made, cut, diagonal)
-    return r, HalfRows.of(amg, bounds, half, window.ghosts[below:], window.first, origin, near)
+    return r, HalfRows.of(amg, half, window.ghosts[below:], window.first, origin, near)
 
 
 def _whole(

@@ -6,7 +6,7 @@ The others are their mirror images, to the bit; where these are another chunk's,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final, final
@@ -19,14 +19,14 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import Images
 from dsolver.kernels.cpu.amg.setup import AmgKernels
-from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, received
 
-ENTRIES: Final = ("int64", "int64", "float64")
-"""Value types of a message with entries: their rows, columns and values."""
+ENTRIES: Final = ("int64", "int64", "float64", "int64", "int64")
+"""Value types of a message with entries: their rows, columns and values; the different ones of their rows, which are
+the receiver's, and of their columns, which are rows of the sender's."""
 
 
 @final
@@ -38,28 +38,13 @@ class HalfRows:
     half: Any  # what `dsolver.kernels.cpu.amg.setup.AmgKernels.completed` makes rows of
     origin: I64
     near: F64
-    lists: Mapping[int, Message]  # for each chunk that has rows behind, the entries that it lacks
-    sends: tuple[tuple[int, Deferred[I64]], ...]  # for each of them, the own rows that it reads, ascending
 
     @classmethod
-    def of(
-        cls, amg: AmgKernels, bounds: Bounds, half: Any, columns: I64, first: int, origin: I64, near: F64
-    ) -> HalfRows:
+    def of(cls, amg: AmgKernels, half: Any, columns: I64, first: int, origin: I64, near: F64) -> HalfRows:
         """The rows that a half has; columns: int64, numbers behind own rows; those without entries are left out."""
         half, used = amg.tight(half)
-        window, found = Window(first=first, rows=len(origin), ghosts=columns[used], lower=0), amg.behind(half)
-        behind = Rows(start=found.start, columns=found.columns, values=found.values)
-        ends = _entries_before(found, window.ghosts_before(bounds))
-        entries = window.ghosts[behind.of_entries], found.columns.astype(np.int64) + first, found.values
-        parts = [(c, slice(*of)) for c, of in enumerate(pairwise(ends)) if of[0] < of[1]]
-        return cls(
-            window=window,
-            half=half,
-            origin=origin,
-            near=near,
-            lists={to: tuple(part[of] for part in entries) for to, of in parts},
-            sends=tuple((to, amg.named(found.columns[of], 0, len(origin))) for to, of in parts),
-        )
+        window = Window(first=first, rows=len(origin), ghosts=columns[used], lower=0)
+        return cls(window=window, half=half, origin=origin, near=near)
 
     def rows_to_send(self, amg: AmgKernels) -> Rows:
         """The rows with global columns."""
@@ -68,11 +53,21 @@ class HalfRows:
         return Rows.of(upper, np.concatenate([own, self.window.ghosts]))
 
 
+@final
+@dataclass(frozen=True, kw_only=True)
+class RowsBehind:
+    """Parts of rows behind a chunk's own ones that follow from its half."""
+
+    lists: Mapping[int, Message]  # for each chunk that has some of them, the entries that it lacks
+    sends: tuple[tuple[int, I64], ...]  # for each of them, the own rows that it reads, ascending
+
+
 def completed_rows(engine: Engine, made: PerChunk, senders: Senders, bounds: Bounds) -> PerChunk:
     """The `LevelRows` of every chunk of a coarser level, symmetric to the bit."""
     before = [tuple(c for c in names if c < number) for number, names in enumerate(senders)]
-    around = engine.deliver(made.at("lists"), before, ENTRIES)
-    return engine.per_chunk(partial(_completed, bounds=bounds), made, around)
+    behind = engine.per_chunk(partial(_behind, bounds=bounds), made)
+    around = engine.deliver(behind.at("lists"), before, ENTRIES)
+    return engine.per_chunk(partial(_completed, bounds=bounds), made, behind.at("sends"), around)
 
 
 def _entries_before(rows: Csr, numbers: Sequence[int]) -> list[int]:
@@ -84,22 +79,43 @@ def _entries_before(rows: Csr, numbers: Sequence[int]) -> list[int]:
     return found
 
 
-def _completed(backend: Backend, _: int, half: HalfRows, around: Mapping[int, Message], *, bounds: Bounds) -> LevelRows:
-    amg, window, images, sends = backend.amg, half.window, None, []
+def _behind(backend: Backend, _: int, half: HalfRows, *, bounds: Bounds) -> RowsBehind:
+    amg, window, found = backend.amg, half.window, backend.amg.behind(half.half)
+    ghosts = window.ghosts_before(bounds)
+    parts = {c: slice(*of) for c, of in enumerate(pairwise(_entries_before(found, ghosts))) if of[0] < of[1]}
+    read = [(to, amg.named(found.columns[of], 0, window.rows)) for to, of in parts.items()]
+    rows = window.ghosts[Rows(start=found.start, columns=found.columns, values=found.values).of_entries]
+    entries = rows, found.columns.astype(np.int64) + window.first, found.values
+    sends = tuple((to, wanted()) for to, wanted in read)
+    lists = {
+        to: (*(part[parts[to]] for part in entries), window.ghosts[slice(*ghosts[to : to + 2])], wanted + window.first)
+        for to, wanted in sends
+    }
+    return RowsBehind(lists=lists, sends=sends)
+
+
+def _completed(
+    backend: Backend,
+    _: int,
+    half: HalfRows,
+    sends: tuple[tuple[int, I64], ...],
+    around: Mapping[int, Message],
+    *,
+    bounds: Bounds,
+) -> LevelRows:
+    amg, window, images = backend.amg, half.window, None
     if around:
-        sends = [(sender, amg.named(entries[0], window.first, window.rows)) for sender, entries in around.items()]
-        rows, columns, values = (np.concatenate(parts) for parts in zip(*around.values(), strict=True))
-        ghosts = amg.distinct(columns)
-        seen = np.concatenate([ghosts, window.ghosts])
-        window = Window(first=window.first, rows=window.rows, ghosts=seen, lower=len(ghosts))
+        *entries, _, seen = (np.concatenate(parts) for parts in zip(*around.values(), strict=True))
+        seen = np.concatenate([seen, window.ghosts])
+        window = replace(window, ghosts=seen, lower=len(seen) - len(window.ghosts))
+        rows, columns, values = entries
         images = Images(rows - window.first, window.places(amg, columns), values)
+    before = [(sender, wanted - window.first) for sender, (*_, wanted, _) in around.items()]
     return LevelRows(
         window=window,
         matrix=amg.completed(half.half, images, window.below),
         origin=half.origin,
         near=half.near,
-        plan=HaloPlan(
-            sends=tuple((to, wanted()) for to, wanted in (*sends, *half.sends)), receives=received(bounds, window)
-        ),
+        plan=HaloPlan(sends=(*before, *sends), receives=received(bounds, window)),
         bounds=bounds,
     )
