@@ -119,6 +119,10 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         sparse/products/product.cu float64 move_rows fill_16 fill_32
         vectors/vectors.cu float64 axpby jacobi chebyshev scaled
     """),
+    "complex": _programs("""
+        csr/look/complex.cu float64 mirror_images row_sums row_parts find_apart
+        csr/look/complex.cu float64 largest_squares relax turn
+    """),
     "hpcg": _programs("""
         hpcg/smoother.cu float64 backward backward_keep
         hpcg/smoother.cu float64 forward_corrected restrict_residual residual_halo
