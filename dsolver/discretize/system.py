@@ -1,11 +1,9 @@
 """A problem on an engine: its coefficients, its right-hand sides, its null space."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, final
+from typing import Any, Self, final
 
 from dsolver.discretize.cell_sides import CellSides, with_added
 from dsolver.discretize.closed_regions import ClosedRegions
@@ -190,7 +188,7 @@ class System:
         found = Inconsistency() if self._null_space is None else self._null_space.project(b)
         return replace(found, sealed=self._sealed)
 
-    def of_field(self, number: int) -> System:
+    def of_field(self, number: int) -> Self:
         """The system of a field's matrix, prepared; its rows are let go."""
         assert isinstance(self._problem, MatrixProblem)
         inner = self._problem.inner[number]

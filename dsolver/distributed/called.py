@@ -1,9 +1,7 @@
 """Functions of the user's, called on the owners of chunks: of whole arrays on one of them, or by chunk on each."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, Self, final
 
 from dsolver.distributed.halo import halo_layout
 from dsolver.engines.base import Engine, Field, Halo, PartialSums, PerChunk, Scalar
@@ -32,7 +30,7 @@ class _Held:
     def __init__(self, function: UserFunction) -> None:
         self.function = function
 
-    def copy(self) -> _Held:
+    def copy(self) -> Self:
         return self
 
 

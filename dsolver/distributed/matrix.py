@@ -5,12 +5,10 @@ few rows that have such (the boundary). A product runs on the local part while t
 the rest. Square for the matrix of a level, rectangular for restriction and prolongation between two levels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any, Self, final
 
 from dsolver.engines.base import Engine, Field, Halo, PartialSums, PerChunk, Scalar
 from dsolver.kernels.contract import (
@@ -55,7 +53,7 @@ class GhostPart:
         """Whether rows read other chunks' columns."""
         return self._parts is not None
 
-    def replaced(self, entries: PerChunk | None) -> GhostPart:
+    def replaced(self, entries: PerChunk | None) -> Self:
         """Other entries in the same columns, with the same halo; None where there are none."""
         if entries is None or self._parts is None:
             return GhostPart(self._engine, None)

@@ -1,10 +1,8 @@
 """Eigenpairs: the results of `dsolver.eigsh`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +46,7 @@ class Eigenpairs:
         """Whether all residuals are within their limits."""
         return self.status.converged
 
-    def moved(self, shift: float) -> Eigenpairs:
+    def moved(self, shift: float) -> Self:
         """Pairs of A + shift B, which has the same vectors."""
         return replace(self, values=self.values + shift)
 

@@ -1,10 +1,8 @@
 """A and B of an eigenvalue problem as users give them: checked, and made a problem that a session sets up."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 
 import numpy as np
 import scipy.sparse
@@ -75,7 +73,7 @@ class GivenPencil:
         sign = 1.0 if upper else -1.0
         return sign * float(((sign * diagonal + around - abs(diagonal)) / mass).max())
 
-    def shifted(self, shift: float) -> GivenPencil:
+    def shifted(self, shift: float) -> Self:
         """The problem of A - shift B, with the same B. InputError: A is no matrix in this process."""
         found = self.matrices
         if found is None:

@@ -1,9 +1,7 @@
 """Handles of complex vectors and numbers: their real and imaginary parts, handles of an engine of real ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal, Self, final
 
 from dsolver.engines.base import Field, PartialSums, PerChunk, Scalar
 
@@ -34,7 +32,7 @@ class ComplexPerChunk(PerChunk):
     def __init__(self, re: PerChunk, im: PerChunk) -> None:
         self.re, self.im = re, im
 
-    def at(self, *path: str | int) -> ComplexPerChunk:
+    def at(self, *path: str | int) -> Self:
         return ComplexPerChunk(self.re.at(*path), self.im.at(*path))
 
 

@@ -4,12 +4,10 @@ Along a coarsened axis the points with odd 0-based indices are coarse: point i =
 periodic axis of odd extent the last point is coarse, too. A chunk's coarse points stay where they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 
 from dsolver.grid.box import Box, Triple, three
 from dsolver.grid.partition import Partition
@@ -38,20 +36,20 @@ class CoarseGrid:
     replicated: bool  # whether the level lives whole on every owner while the finer one is distributed
 
     @classmethod
-    def of(cls, fine: Partition, factors: Triple) -> CoarseGrid:
+    def of(cls, fine: Partition, factors: Triple) -> Self:
         """The level below a partition."""
         partition, replicated = coarser(fine, factors)
         return cls._of(fine, factors, _cuts_below(fine, factors), partition, replicated=replicated)
 
     @classmethod
-    def same(cls, fine: Partition) -> CoarseGrid:
+    def same(cls, fine: Partition) -> Self:
         """All points of a partition, whole on every owner."""
         return cls._of(fine, (1, 1, 1), _cuts(fine), partition_of(fine.grid, (1, 1, 1), fine.periodic), replicated=True)
 
     @classmethod
     def _of(
         cls, fine: Partition, factors: Triple, cuts: Sequence[Sequence[int]], partition: Partition, *, replicated: bool
-    ) -> CoarseGrid:
+    ) -> Self:
         boxes = []
         for number in range(len(fine)):
             along = list(zip(cuts, fine.place(number), strict=True))

@@ -8,14 +8,12 @@ Around a periodic axis with an odd number of points two points of equal parity m
 class; that matters only where a chunk has the whole axis, for colors order the rows of one chunk.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +62,7 @@ class Order:
             raise InputError(f"an order names each of the classes 0 to 7 once, not {self.classes}")
 
     @classmethod
-    def parse(cls, text: str) -> Order:
+    def parse(cls, text: str) -> Self:
         """An order by its name: natural, color8, color2, a coloring's, or eight classes with blanks; or InputError."""
         if text == "natural":
             return cls(None)

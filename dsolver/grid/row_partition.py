@@ -1,12 +1,10 @@
 """Row ranges of a general matrix, one for each chunk, and what chunks exchange when their rows read others' columns."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +31,7 @@ class RowPartition:
             raise InputError(f"row ranges must ascend from 0 with at least one row a chunk, not {self.bounds}")
 
     @classmethod
-    def by_entries(cls, row_pointers: Indices, chunks: int) -> RowPartition:
+    def by_entries(cls, row_pointers: Indices, chunks: int) -> Self:
         """Ranges with about the same number of entries each, and at least one row.
 
         Where chunks have many rows they begin at multiples of a number that divides all blocks of `UNITS`, so that a

@@ -1,10 +1,8 @@
 """Remains of the set-up of a matrix, for the next one with entries in the same places."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, final
+from typing import Any, Literal, Self, final
 
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
@@ -37,7 +35,7 @@ class KeptLevels:
     closed: int
 
     @classmethod
-    def of(cls, levels: Sequence[Any], layout: PerChunk, closed: int) -> KeptLevels | None:
+    def of(cls, levels: Sequence[Any], layout: PerChunk, closed: int) -> Self | None:
         """Levels without the matrix that they were made for, where M is a hierarchy of those; else None."""
         if not levels or not all(isinstance(level, Level) for level in levels):
             return None

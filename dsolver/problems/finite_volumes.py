@@ -1,12 +1,10 @@
 """Diffusion on cells by finite volumes: from coefficients to matrix rows. Formulas: docs/theory.md."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 
 import numpy as np
 
@@ -82,7 +80,7 @@ class Diffusion(Rule):
         return self.boundary.grounds is not False
 
     @property
-    def holding(self) -> Diffusion | None:
+    def holding(self) -> Self | None:
         """The rule that loads the values of held cells alone; None where there are no such cells."""
         if not self.fixed:
             return None

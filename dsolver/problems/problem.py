@@ -1,13 +1,11 @@
 """A linear system on a grid, of any kind."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -141,7 +139,7 @@ class Problem:
         return (self.operator.asymmetry if self.operator else "") or self.asymmetry
 
     @cached_property
-    def in_space(self) -> Problem:
+    def in_space(self) -> Self:
         """The problem with three axes; itself where it has them."""
         return self if self.dimensions == 3 else replace(self, dimensions=3)
 
@@ -169,7 +167,7 @@ class Problem:
         """A vector of the grid's shape as users know it: the inverse of `to_grid`."""
         return values.reshape(self.shape)
 
-    def planned(self, chunks: int, *, cuda: bool | None = None) -> Problem:  # noqa: ARG002  # a grid is cut by `Partition`
+    def planned(self, chunks: int, *, cuda: bool | None = None) -> Self:  # noqa: ARG002  # a grid is cut by `Partition`
         """The problem once it is known how many chunks there are: a matrix is cut into them, a grid stays as it is."""
         return self
 
@@ -234,7 +232,7 @@ class Problem:
         return " × ".join(str(cut if isinstance(cut, int) else len(cut)) for cut in self.chunks[: len(self.shape)])
 
     @property
-    def without_arrays(self) -> Problem:
+    def without_arrays(self) -> Self:
         """This problem without its arrays, small enough to send anywhere."""
         return replace(self, coefficients={}) if self.coefficients else self
 

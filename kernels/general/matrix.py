@@ -4,8 +4,6 @@ Formats multiply vectors that hold the rows and nothing else. Vectors of engines
 gets views; nothing is copied.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Self, final
 
@@ -43,7 +41,7 @@ class GeneralMatrix(SeparateSweeps, Format):
     def batched(self, width: int) -> Columns:
         return MatrixColumns(self, width)
 
-    def scaled(self, factors: Array) -> GeneralMatrix:
+    def scaled(self, factors: Array) -> Self:
         """Steps of Jacobi and Chebyshev alone, with the diagonal times a block of factors, shape (nx, ny, nz)."""
         diagonal, weights = self.vectors.scaled(self.layout, self.diagonal, factors.reshape(-1, order="F"))
         return replace(self, diagonal=diagonal, weights=weights, product=None)

@@ -5,13 +5,11 @@ nothing is shared, nothing is left behind by a process that is killed, and no fo
 read is the kernel's rule for debuggers: processes of the same user and, where Yama is on, only while `open_to_readers`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -61,12 +59,12 @@ class LentArray:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def transpose(self, axes: Sequence[int]) -> LentArray:
+    def transpose(self, axes: Sequence[int]) -> Self:
         """This array with its axes in another order."""
         shape, strides = (tuple(of[axis] for axis in axes) for of in (self.shape, self.strides))
         return replace(self, shape=shape, strides=strides)
 
-    def __getitem__(self, cut: Cut) -> LentArray:
+    def __getitem__(self, cut: Cut) -> Self:
         """A part of it; slices have no steps."""
         whole = (*cut, *(slice(None) for _ in self.shape[len(cut) :]))
         bounds = [part.indices(extent)[:2] for part, extent in zip(whole, self.shape, strict=True)]

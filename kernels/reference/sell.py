@@ -1,9 +1,7 @@
 """Matrices in NumPy: rows in lattice order, in ELL form, with their kernels and set-up."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import Final, final
+from typing import Final, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,11 +27,11 @@ class TextbookMatrix(SeparateBackward, SeparateDot, SeparateSweeps, Format):
     members: tuple[I64, ...]  # the rows of each color
     vectors: NumpyVectors
 
-    def scaled(self, factors: F64) -> TextbookMatrix:
+    def scaled(self, factors: F64) -> Self:
         """The matrix with the diagonal multiplied by a block of factors, shape (nx, ny, nz)."""
         return replace(self, diagonal=in_range(self.diagonal * factors.reshape(-1, order="F"), self.vectors.dtype))
 
-    def compacted(self) -> TextbookMatrix:
+    def compacted(self) -> Self:
         """The matrix for `spmv` and `spmv_dot` alone, with values in float32 where that loses nothing."""
         return replace(self, values=lossless(self.values))
 
@@ -80,11 +78,11 @@ class TextbookHalo(Format):
         """Number of boundary rows."""
         return len(self.boundary)
 
-    def scaled_rows(self, x: Real) -> TextbookHalo:
+    def scaled_rows(self, x: Real) -> Self:
         """Each row times the item at its place of a vector of the rows."""
         return replace(self, values=self.values * x[self.boundary])
 
-    def scaled_columns(self, h: Real) -> TextbookHalo:
+    def scaled_columns(self, h: Real) -> Self:
         """Each column times the item of a halo vector that it multiplies."""
         return replace(self, values=self.values * h[self.columns])
 

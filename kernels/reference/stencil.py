@@ -1,9 +1,7 @@
 """Constant stencils in NumPy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +23,7 @@ class TextbookStencil(SeparateBackward, SeparateDot, Format):
     stencil: ConstantStencil
     vectors: NumpyVectors
 
-    def compacted(self) -> TextbookStencil:
+    def compacted(self) -> Self:
         """The stencil itself: it stores no entries."""
         return self
 

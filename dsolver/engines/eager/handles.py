@@ -1,9 +1,7 @@
 """Handles of engines that keep their chunks' data in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 
 from dsolver.engines.base import Field, Halo, PartialSums, PerChunk, Scalar
 from dsolver.engines.transport.base import Channel
@@ -18,7 +16,7 @@ class EagerPerChunk(PerChunk):
         self.items = items
         self.level = level
 
-    def at(self, *path: str | int) -> EagerPerChunk:
+    def at(self, *path: str | int) -> Self:
         level = path[0] if self.level is None and path and isinstance(path[0], int) else self.level
         return EagerPerChunk({number: part_of(item, path) for number, item in self.items.items()}, level)
 

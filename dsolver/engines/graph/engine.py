@@ -11,11 +11,9 @@ Handles are variables over immutable results of tasks (`handles`); operations on
   had been scattered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, final
+from typing import Any, Self, final
 from uuid import uuid4
 
 from distributed import Client, Future
@@ -119,7 +117,7 @@ class GraphEngine(Engine):
     def scalar(self, value: float) -> GraphScalar:
         return self._graph.known(GraphScalar(value))
 
-    def lowered(self, dtype: str) -> GraphEngine:
+    def lowered(self, dtype: str) -> Self:
         view = copy(self)
         view._dtype = dtype
         return view
@@ -134,7 +132,7 @@ class GraphEngine(Engine):
     def hosts(self) -> Sequence[int]:
         return (0,)
 
-    def alone(self, grid: Triple) -> GraphEngine:
+    def alone(self, grid: Triple) -> Self:
         """One owner does it for all: the same tasks, graph and results, with a single chunk."""
         made = copy(self)
         made.partition = Partition(grid)

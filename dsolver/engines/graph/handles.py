@@ -3,10 +3,8 @@
 Running a kernel on a handle gives it a new `Version`; a holder of the old one still sees the old values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Self, final
 
 from dsolver.engines.base import Field, Halo, Operand, PartialSums, PerChunk, Scalar
 from dsolver.engines.graph.tasks import Argument, Make, Path
@@ -52,7 +50,7 @@ class GraphPerChunk(PerChunk):
         self.root = root
         self.path = path
 
-    def at(self, *path: str | int) -> GraphPerChunk:
+    def at(self, *path: str | int) -> Self:
         return GraphPerChunk(self.root, self.path + path)
 
     @property

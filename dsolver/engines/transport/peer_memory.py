@@ -4,8 +4,6 @@ The memory comes from cudaMalloc itself and not from CuPy's pool: a handle opens
 pool are other people's too. Blocks are whole multiples of what the driver maps, for the same reason.
 """
 
-from __future__ import annotations
-
 import importlib
 import struct
 from bisect import bisect_left, insort
@@ -13,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final, Self, final
 
 from dsolver.engines.out_of_memory import free_unused, is_out_of_memory
 from dsolver.engines.transport.segments import PeerSegments, Segment
@@ -47,7 +45,7 @@ class IpcAddress:
         return _ADDRESS.pack(self.handle, self.block, self.offset)
 
     @classmethod
-    def unpacked(cls, data: bytes) -> IpcAddress:
+    def unpacked(cls, data: bytes) -> Self:
         """The address that was packed."""
         handle, block, offset = _ADDRESS.unpack(data)
         return cls(handle=handle, block=block, offset=offset)

@@ -3,12 +3,10 @@
 Iterations refine it: factors in float32, or of a matrix near one that is singular, serve as well.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final, Self, final
 
 from dsolver.distributed.forecast import F64, I32, Part
 from dsolver.engines.base import Engine, Field, Halo, PerChunk
@@ -117,7 +115,7 @@ class Direct(Preconditioner):
         parts = view.per_chunk(make, products.at("layout"), *gathered).at(0)
         return products, (parts, engine.sums(engine.per_chunk(instead, parts)))
 
-    def chosen(self, levels: Sequence[Any]) -> Direct:
+    def chosen(self, levels: Sequence[Any]) -> Self:
         """Itself, and whether A is singular."""
         nearby, projecting = levels[1]
         return replace(self, nearby=nearby > 0.0, projecting=projecting > 0.0)
@@ -127,7 +125,7 @@ class Direct(Preconditioner):
         """Whether A is singular."""
         return ((FINE if self.fine else NEARBY),) if self.nearby else ()
 
-    def informed(self, problem: Problem) -> Direct:
+    def informed(self, problem: Problem) -> Self:
         """This preconditioner with the fill, where the matrix is here."""
         return replace(self, fill=fill_of(problem))
 

@@ -1,12 +1,10 @@
 """Boundary conditions of all six faces of the grid, as a user names them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +43,7 @@ class Boundary:
         return True if True in found else None if None in found else False
 
     @property
-    def homogeneous(self) -> Boundary:
+    def homogeneous(self) -> Self:
         """The conditions of the same kinds that add nothing to right-hand sides."""
         return Boundary(tuple(condition.homogeneous for condition in self.conditions))
 

@@ -1,12 +1,10 @@
 """Batches: right-hand sides that are iterated on together, one or several, so that the matrix is read once for all."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Final, final
+from typing import Final, Self, final
 
 from dsolver.distributed.called import FunctionOperator
 from dsolver.distributed.matrix import Matrix
@@ -127,7 +125,7 @@ class Batch:
         for old, new in ((before.b, self.method.b), (before.x, self.method.x)):
             self._view.copy(old, new)
 
-    def laid_out(self, layout: PerChunk, spec: SolveSpec) -> Batch:
+    def laid_out(self, layout: PerChunk, spec: SolveSpec) -> Self:
         """These columns in another layout: each b and x, and what is kept of x."""
         made, engine, before = Batch(self._engine, layout, spec, self.width), self._engine, self.layout
 

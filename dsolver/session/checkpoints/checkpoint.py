@@ -8,8 +8,6 @@ Others may be able to write the folder, too. So no link in it is followed, what 
 open, and what is read costs no more than what a save of that grid has.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math
@@ -17,7 +15,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 
 import numpy as np
 
@@ -83,7 +81,7 @@ class Checkpoint:
         if not self.path.absolute().parent.is_dir():
             raise InputError(f"the folder {self.path.absolute().parent} of the checkpoint does not exist")
 
-    def of(self, column: int) -> Checkpoint:
+    def of(self, column: int) -> Self:
         """The store of one of several right-hand sides: a folder in this one, which is made. Raises as the class."""
         self.path.mkdir(exist_ok=True)
         path = self.path / f"column-{column}"

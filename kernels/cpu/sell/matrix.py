@@ -1,10 +1,8 @@
 """Sliced ELL on a CPU: matrices with their kernels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,13 +30,13 @@ class CpuMatrix(SeparateBackward, SeparateDot, SeparateSweeps, SellMatrix):
     def batched(self, width: int) -> Columns:
         return CpuMatrixColumns(self, width)
 
-    def scaled(self, factors: F64) -> CpuMatrix:
+    def scaled(self, factors: F64) -> Self:
         """The matrix with the diagonal multiplied by a block of factors, shape (nx, ny, nz)."""
         diagonal = self.diagonal.astype(np.float64)
         diagonal[self.layout.position] *= factors.reshape(-1, order="F")
         return replace(self, diagonal=in_range(diagonal, self.vectors.dtype))
 
-    def compacted(self) -> CpuMatrix:
+    def compacted(self) -> Self:
         """The matrix for `spmv` and `spmv_dot` alone, with values in float32 where that loses nothing.
 
         Products are formed in the value type of vectors as before, so the bits are the same; half as much is read.

@@ -1,10 +1,8 @@
 """Ghost parts of general matrices on a GPU: a product and what it is added to are one launch where no row is long."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 
 import cupy
 import numpy as np
@@ -32,7 +30,7 @@ class CudaGhostRows(GhostRows):
             arguments = (self.boundary, q, part, y, dot, np.int32(self.size))
             launch_early(function, (-(-self.size // THREADS),), (THREADS,), arguments)
 
-    def _times(self, factors: Array) -> CudaGhostRows:
+    def _times(self, factors: Array) -> Self:
         return replace(super()._times(factors), room=cupy.empty_like(self.room))
 
     def _side_by_side(self, h: Array) -> Array:

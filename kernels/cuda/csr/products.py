@@ -1,10 +1,8 @@
 """Compressed rows on a GPU and their products: some threads a row, or in chunks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 
 import cupy
 import numpy as np
@@ -148,7 +146,7 @@ class CudaChunks(Finished, Chunks):
         """The vector kernels."""
         return vectors(self._dtype)
 
-    def times(self, factors: Array) -> CudaChunks:
+    def times(self, factors: Array) -> Self:
         """See `Chunks.times`; with room of its own."""
         return replace(super().times(factors), parts=cupy.empty_like(self.parts))
 

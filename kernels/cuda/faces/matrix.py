@@ -1,10 +1,8 @@
 """Faces on a GPU: matrices with their kernels and the launches of these."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 
 import cupy
 import numpy as np
@@ -73,19 +71,19 @@ class CudaFaces(MatrixPasses, SeparateSweeps, Faces):
     def batched(self, width: int) -> Columns:
         return FacesColumns(self, width)
 
-    def scaled(self, factors: Array) -> CudaFaces:
+    def scaled(self, factors: Array) -> Self:
         """The matrix with the diagonal multiplied by a block of factors, shape (nx, ny, nz)."""
         made = self.vectors.scaled_late(self.layout, self.diagonal, cupy.asarray(factors).reshape(-1, order="F"))
         settle()  # passes read a matrix before they wait for earlier launches
         return replace(self, diagonal=made)
 
-    def narrowed(self, dtype: np.dtype[Any], *, swept: bool = True) -> CudaFaces:
+    def narrowed(self, dtype: np.dtype[Any], *, swept: bool = True) -> Self:
         """The matrix, of float64, with values of another type."""
         made = replace(self, diagonal=cast(self.diagonal, dtype, checked=True), values=cast(self.values, dtype))
         settle()  # as above
         return made
 
-    def compacted(self) -> CudaFaces:
+    def compacted(self) -> Self:
         """The matrix for `spmv` and `spmv_dot` alone, with values in float32 where that loses nothing."""
         values = lossless(self.values)
         cupy.cuda.get_current_stream().synchronize()  # as above

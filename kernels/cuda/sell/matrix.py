@@ -1,11 +1,9 @@
 """Sliced ELL on a GPU: matrices with their kernels, and what launches need, made at set-up."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import cupy
 import numpy as np
@@ -124,13 +122,13 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, SeparateSweeps, Se
     def batched(self, width: int) -> Columns:
         return CudaMatrixColumns(self, width)
 
-    def scaled(self, factors: Array) -> CudaMatrix:
+    def scaled(self, factors: Array) -> Self:
         """The matrix with the diagonal multiplied by a block of factors, shape (nx, ny, nz)."""
         made = self.vectors.scaled_late(self.layout, self.diagonal, cupy.asarray(factors).reshape(-1, order="F"))
         settle()  # sweeps read a matrix before they wait for earlier launches
         return replace(self, diagonal=made)
 
-    def narrowed(self, dtype: np.dtype[Any], *, swept: bool = True) -> CudaMatrix:
+    def narrowed(self, dtype: np.dtype[Any], *, swept: bool = True) -> Self:
         """The matrix, of float64, with values of another type and launches for them; columns and headers are shared."""
         local = replace(self.local, values=cast(self.local.values, dtype))
         halves = half_sweeps(self.layout, self.by_color, local) if swept else None
@@ -138,7 +136,7 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, SeparateSweeps, Se
         settle()  # as above
         return made
 
-    def compacted(self) -> CudaMatrix:
+    def compacted(self) -> Self:
         """The matrix for `spmv` and `spmv_dot` alone, with values in float32 where that loses nothing.
 
         Products are formed in the value type of vectors as before, so the bits are the same; half as much is read.
@@ -218,7 +216,7 @@ class CudaHaloMatrix(OneLaunch, HaloMatrix):
     def batched(self, width: int) -> Columns:
         return HaloColumns(self, width)
 
-    def _times(self, factors: Array) -> CudaHaloMatrix:
+    def _times(self, factors: Array) -> Self:
         made = replace(super()._times(factors), partials=cupy.zeros_like(self.partials))
         settle()  # products read a matrix before they wait for earlier launches
         return made

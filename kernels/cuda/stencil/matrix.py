@@ -1,9 +1,7 @@
 """Constant stencils on a GPU: products, sweeps and the way between a star and the next coarser level."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 
@@ -67,7 +65,7 @@ class CudaStencil(SeparateBackward, Format):
     def nbytes(self) -> int:
         return int(self.products.partials.nbytes)
 
-    def compacted(self) -> CudaStencil:
+    def compacted(self) -> Self:
         """The stencil itself: it stores no entries."""
         return self
 

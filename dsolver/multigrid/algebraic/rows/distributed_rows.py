@@ -7,12 +7,10 @@ another chunk.
 Arrays are of the chunk's device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import final
+from typing import Self, final
 
 import numpy as np
 
@@ -33,7 +31,7 @@ class DistributedRows:
     matrix: Csr
 
     @classmethod
-    def of(cls, amg: AmgKernels, bounds: Bounds, number: int, rows: Rows) -> DistributedRows:
+    def of(cls, amg: AmgKernels, bounds: Bounds, number: int, rows: Rows) -> Self:
         """Rows with global columns, as a chunk sees them; bounds: of the columns."""
         window = window_of(amg, bounds, number, rows.columns)
         return cls(window=window, matrix=rows.within(amg, window))
@@ -42,7 +40,7 @@ class DistributedRows:
         """Some of the rows, or all, with global columns; of some a device is waited for."""
         return Rows.at(amg, self.matrix if wanted is None else amg.selected(self.matrix, wanted), self.window)
 
-    def tight(self, amg: AmgKernels) -> DistributedRows:
+    def tight(self, amg: AmgKernels) -> Self:
         """The rows with a window that has nothing but their columns beside the own numbers."""
         old = self.window
         if old.whole or not len(old.ghosts):
@@ -93,7 +91,7 @@ class DistributedRows:
         """int64, the rows of a few entries."""
         return np.searchsorted(self.matrix.start[1:], entries, side="right")
 
-    def among(self, amg: AmgKernels, before: Sequence[Rows], after: Sequence[Rows]) -> DistributedRows:
+    def among(self, amg: AmgKernels, before: Sequence[Rows], after: Sequence[Rows]) -> Self:
         """The rows between those that have come from other chunks."""
         if not before and not after:
             return self

@@ -1,11 +1,9 @@
 """Coarse points that chunks see of each other, of which their owners are told."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, final
+from typing import Final, Self, final
 
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, PerChunk
@@ -24,7 +22,7 @@ class Seen:
     wanted: Mapping[int, Message]
 
     @classmethod
-    def of(cls, bounds: Bounds, window: Window) -> Seen:
+    def of(cls, bounds: Bounds, window: Window) -> Self:
         """Columns that a chunk sees, by owners: ghosts of one follow one another."""
         counts = received(bounds, window)
         begins = accumulate((count for _, count in counts), initial=0)

@@ -7,13 +7,11 @@ however the level is cut.
 Arrays are of the chunk's device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, cast, final
+from typing import Any, Self, cast, final
 
 import numpy as np
 import numpy.typing as npt
@@ -40,13 +38,13 @@ class Window:
     end: int = 0  # behind the last number of the level; 0 where it is not known
 
     @classmethod
-    def around(cls, amg: AmgKernels, first: int, rows: int, seen: I64, end: int) -> Window:
+    def around(cls, amg: AmgKernels, first: int, rows: int, seen: I64, end: int) -> Self:
         """The window of a chunk with these own rows that sees these numbers, own ones among them."""
         ghosts, lower = amg.ghosts([seen], first, first + rows, end)
         return cls(first=first, rows=rows, ghosts=ghosts, lower=lower, end=end)
 
     @classmethod
-    def of_all(cls, first: int, rows: int, end: int, like: I64) -> Window:
+    def of_all(cls, first: int, rows: int, end: int, like: I64) -> Self:
         """The window of a chunk with these own rows that sees every number of a level."""
         ghosts = np.arange(end - rows, like=like)
         ghosts[first:] += rows
@@ -134,7 +132,7 @@ class Window:
     def _before(self) -> dict[Bounds, list[int]]:
         return {}
 
-    def joined_with(self, amg: AmgKernels, seen: Sequence[I64]) -> Window:
+    def joined_with(self, amg: AmgKernels, seen: Sequence[I64]) -> Self:
         """The window that sees the numbers of some arrays, too, or all that there are: itself if it does already."""
         if not seen or self.size == self.end:
             return self

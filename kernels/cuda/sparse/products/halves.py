@@ -1,10 +1,8 @@
 """Symmetric matrices by their halves on a GPU: the bits of `dsolver.kernels.cpu.amg.halves`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 
 import cupy
 import numpy as np
@@ -56,12 +54,12 @@ class CudaHalves:
         self._used: Array | None = None
 
     @classmethod
-    def of(cls, upper: Csr, below: int, width: int) -> CudaHalves:
+    def of(cls, upper: Csr, below: int, width: int) -> Self:
         """The half of rows that have no entries before the diagonal. It waits."""
         known = counters(SIZES)
         return cls([Rooms(*upper)], below, width, known).known(read_back(known))
 
-    def known(self, found: Any) -> CudaHalves:
+    def known(self, found: Any) -> Self:
         """This, once its sizes have been read."""
         self.sizes = found[:SIZES].tolist()
         return self

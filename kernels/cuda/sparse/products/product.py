@@ -1,8 +1,6 @@
 """Products of sparse matrices on a GPU, with the bits of `dsolver.kernels.cpu.amg.products`."""
 
-from __future__ import annotations
-
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple, Self, final
 
 import cupy
 import numpy as np
@@ -135,7 +133,7 @@ class _FilledRows:
         self._flags, self._numbers = flags, numbers
 
     @classmethod
-    def of(cls, a: Csr) -> _FilledRows | None:
+    def of(cls, a: Csr) -> Self | None:
         """Rows of A that have entries; None where nearly all of them have some, or none. It waits."""
         flags = a.start[1:] > a.start[:-1]
         numbers = cupy.flatnonzero(flags)

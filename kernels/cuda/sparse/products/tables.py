@@ -1,8 +1,6 @@
 """Hash tables of the stages of a product: how many slots, and lanes of a row (product.cu)."""
 
-from __future__ import annotations
-
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -27,7 +25,7 @@ class Tables(NamedTuple):
     longest: int
 
     @classmethod
-    def of(cls, lanes: int, bits: int, longest: int = LONGEST) -> Tables:
+    def of(cls, lanes: int, bits: int, longest: int = LONGEST) -> Self:
         return cls(lanes, bits, 3 << bits >> 2, longest)
 
     @property

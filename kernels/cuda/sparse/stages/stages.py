@@ -1,9 +1,7 @@
 """Passes over the rows of a matrix in stages, each with more room for a row than the one before (stage.cuh)."""
 
-from __future__ import annotations
-
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, Self, final
 
 import cupy
 import numpy as np
@@ -59,7 +57,7 @@ class Stages:
         kernel((blocks,), (threads,), (*stage, *arguments), shared_mem=memory)
         self.number += 1
 
-    def again(self) -> Stages:
+    def again(self) -> Self:
         """The rows that the first of at most three stages has passed on, for another second stage."""
         passed = counters(COUNTERS // 2).view(np.int32)
         passed[:1] = self._passed[:1]
