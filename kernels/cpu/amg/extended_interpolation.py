@@ -69,10 +69,15 @@ def interpolation(
 
 
 def renamed(seen: Csr, names: Any, team: Team) -> Csr:
-    """Couplings to fewer coarse points, in the places of those to all, others zeros; names: int64, numbers, or -1."""
-    columns, values = np.empty_like(seen.columns), np.empty_like(seen.values)
-    team.run(_rename, 0, len(columns), seen, names, columns, values, worth=ROWS_WORTH_A_THREAD)
-    return Csr(seen.start, columns, values)
+    """Couplings to fewer coarse points; names: int64, their numbers, or -1. A device has zeros in the others' places."""
+
+    def most(first: int, last: int) -> Any:
+        return seen.start[last] - seen.start[first]
+
+    def write(first: int, last: int, *room: Any) -> Any:
+        return _rename(first, last, seen, names, *room)
+
+    return written(team, seen.size, most, write)
 
 
 def kept_product(a: Csr, b: Csr, columns: int, most: int, team: Team) -> Csr:
@@ -123,10 +128,17 @@ def _add_up(first: Any, last: Any, a: Any, sums: Any) -> None:
 
 
 @compiled()
-def _rename(first: Any, last: Any, seen: Any, names: Any, columns: Any, values: Any) -> None:
-    for k in range(uint64(first), uint64(last)):
-        name = names[uint64(seen.columns[k])]
-        columns[k], values[k] = max(name, 0), seen.values[k] if name >= 0 else 0.0
+def _rename(first: Any, last: Any, seen: Any, names: Any, lengths: Any, columns: Any, values: Any) -> Any:
+    """Rows first .. last, one after the other; returns their number of entries. Whether one is wanted is no branch."""
+    used = uint64(0)
+    for i in range(first, last):
+        begin = used
+        for k in range(uint64(seen.start[i]), uint64(seen.start[i + 1])):
+            name = names[uint64(seen.columns[k])]
+            columns[used], values[used] = name, seen.values[k]
+            used += uint64((name >= 0) & (seen.values[k] != 0.0))
+        lengths[i - first] = used - begin
+    return used
 
 
 @compiled()

@@ -155,7 +155,11 @@ def test_couplings_in_both_directions_interpolate_as_those_of_one(made: Level) -
     same(interpolation(a, points, bits, state, made.below, marked, coarse, *rest[1:]), expected)
     names = np.where(np.arange(made.count) % 3, -1, np.arange(made.count) // 3)
     (its_names,) = on_gpu(names)
-    same(renamed(marked, its_names), extended_interpolation.renamed(made.marked, names, TEAM))
+    fewer = renamed(marked, its_names)
+    kept = np.flatnonzero(fewer.values.get())  # others are zeros, which the host leaves out
+    there = Csr(np.searchsorted(kept, made.marked.start), fewer.columns.get()[kept], fewer.values.get()[kept])
+    for mine, theirs in zip(there, extended_interpolation.renamed(made.marked, names, TEAM), strict=True):
+        assert np.array_equal(mine, theirs)
 
 
 @pytest.mark.gpu
