@@ -95,7 +95,7 @@ def algebraic() -> Loops:
     interpolated = (ROWS, VECTOR, INDICES, INT, INT, REAL)
     return [
         (look._look_at_rows, (*RANGE, *entries, KEYS, REAL)),
-        (blocks.measure_rows, (*RANGE, STARTS, INDICES, INT, INT, INDICES, INT, COUNTS)),
+        (blocks.measure_rows, (*RANGE, INT, INT, STARTS, INDICES, INT, INT, INDICES, INT, COUNTS)),
         (couplings._measure, (*RANGE, ROWS, INT, VECTOR, VECTOR, VECTOR)),
         (points._shares, (*RANGE, VECTOR, VECTOR, VECTOR)),
         (blocks.fill_rows, (*RANGE, *entries, INT, INDICES, CHUNKS, WORDS, INDICES, MATRIX)),

@@ -208,10 +208,14 @@ def measure(first: Any, last: Any, *given: Any) -> None:
 
 @compiled()
 def measure_rows(first: Any, last: Any, *given: Any) -> None:
-    """Shapes of slices [first, last) of single entries, as `measure` finds them, in a tenth of the time."""
-    start, columns, rows, wide, order, entry_bytes, found = given
+    """Shapes of slices [first, last) of single entries, as `measure` finds them, in a tenth of the time.
+
+    Of slices in stretches of `together`, which begin `apart` from one another.
+    """
+    together, apart, start, columns, rows, wide, order, entry_bytes, found = given
     known = scratch(64, np.int64)
-    for s in range(uint64(first), uint64(last)):
+    for n in range(first, last):
+        s = uint64(n // together * apart + n % together)
         width, low, high = 0, NONE, -1
         for lane in range(SLICE):
             row = uint64(_row_of(s * SLICE + lane, rows, order))  # far behind the last one for none
@@ -230,7 +234,7 @@ def measure_rows(first: Any, last: Any, *given: Any) -> None:
             count = _run_distances(start, columns, rows, s, uint64(most), known)
             if count <= most and known[0] >= 0 and known[count - 1] + _SLICE <= wide:
                 width, kind = count, _RUN
-        found[s, 0], found[s, 1], found[s, 2] = width, kind, base
+        found[n, 0], found[n, 1], found[n, 2] = width, kind, base
 
 
 @compiled()

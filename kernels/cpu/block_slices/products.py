@@ -82,7 +82,7 @@ def made(matrix: Csr, columns: int, vectors: CpuVectors, *, block: int = 1, wind
     found = np.empty((-(-rows // SLICE) if row is None else len(row) // SLICE, 3), dtype=np.int64)
     lines, worth = (matrix.start, matrix.columns), SLICES_WORTH_A_THREAD
     if single:
-        team.run(loops.measure_rows, 0, len(found), *lines, rows, columns, order, entry_bytes, found, worth=worth)
+        team.run(loops.measure_rows, 0, len(found), 1, 1, *lines, rows, columns, order, entry_bytes, found, worth=worth)
     else:
         shape = (block, rows, columns // block)
         team.run(loops.measure, 0, len(found), *lines, *shape, order, length, entry_bytes, found, worth=worth)

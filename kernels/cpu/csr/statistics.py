@@ -39,22 +39,26 @@ def _stored(
     matrix: Csr, lengths: npt.NDArray[np.int64], columns: int, block: int, team: Team, samples: Samples
 ) -> Stored:
     """Storage of sampled rows of blocks; lengths: of all rows."""
-    rows = matrix.size // block
-    found = np.zeros((-(-rows // SLICE), 3), dtype=np.int64)
+    rows, slices = matrix.size // block, samples.count * samples.slices
     length = lengths if block == 1 else np.zeros(rows, dtype=np.int64)
     order, firsts = np.zeros(0, dtype=np.int32), samples.stride * np.arange(samples.count)
     lines, entry_bytes = (matrix.start, matrix.columns), block * block * matrix.values.dtype.itemsize
+    shapes = np.zeros((slices, 3), dtype=np.int64)
+    if block == 1:
+        each = samples.slices, samples.stride // SLICE
+        given = (*each, *lines, rows, columns, order, entry_bytes, shapes)
+        team.run(loops.measure_rows, 0, slices, *given, worth=SAMPLES_WORTH_A_THREAD * samples.slices)
+    else:
+        found = np.zeros((-(-rows // SLICE), 3), dtype=np.int64)
 
-    def take(sample: int, end: int) -> None:
-        for first in firsts[sample:end].tolist():
-            of = first // SLICE, first // SLICE + samples.slices
-            if block == 1:
-                loops.measure_rows(*of, *lines, rows, columns, order, entry_bytes, found)
-            else:
+        def take(sample: int, end: int) -> None:
+            for first in firsts[sample:end].tolist():
+                of = first // SLICE, first // SLICE + samples.slices
                 loops.count_blocks(first, first + samples.stretch, *lines, block, length)
                 loops.measure(*of, *lines, block, rows, columns // block, order, length, entry_bytes, found)
 
-    team.run(take, 0, samples.count, worth=SAMPLES_WORTH_A_THREAD)
+        team.run(take, 0, samples.count, worth=SAMPLES_WORTH_A_THREAD)
+        shapes = found[firsts[:, None] // SLICE + np.arange(samples.slices)].reshape(-1, 3)
     entries = matrix.start[block * (firsts + samples.stretch)] - matrix.start[block * firsts]
-    width, kind, _ = found[firsts[:, None] // SLICE + np.arange(samples.slices)].reshape(-1, 3).T
+    width, kind, _ = shapes.T
     return stored(block, int(entries.sum()), length[firsts[:, None] + np.arange(samples.stretch)], width, kind)
