@@ -69,7 +69,7 @@ def interpolation(
 
 
 def renamed(seen: Csr, names: Any, team: Team) -> Csr:
-    """Couplings to fewer coarse points; names: int64, their numbers, or -1. A device has zeros in the others' places."""
+    """Couplings to fewer coarse points; names: int64, their numbers, or -1. A device has zeros in others' places."""
 
     def most(first: int, last: int) -> Any:
         return seen.start[last] - seen.start[first]

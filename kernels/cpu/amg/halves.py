@@ -7,8 +7,9 @@ these come from there.
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, final
 
 import numpy as np
 from numba import uint64
@@ -16,43 +17,49 @@ from numba import uint64
 from dsolver.kernels.amg import Images
 from dsolver.kernels.cpu.amg.products import ONE
 from dsolver.kernels.cpu.amg.transposes import count_columns, fill_mirrored, transposed
+from dsolver.kernels.cpu.csr.ranges import outside
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 
 
-class Halves(NamedTuple):
-    """The half of a chunk's rows, turned."""
+@final
+class Halves:
+    """The half of a chunk's rows, which is turned where whole rows are made of it, and not where it is sent.
 
-    rows: int  # number of own rows, whose columns are the first ones
-    # a row for each own column and for each behind these, with the entries of that column: its columns are own rows,
-    # ascending.
-    turned: Csr
+    `upper`: rows of so many columns that have no entries before the diagonal, column i of row i. They are kept.
+    """
 
+    def __init__(self, upper: Csr, columns: int, team: Team) -> None:
+        self.upper, self._columns, self._team = upper, columns, team
 
-def halves(upper: Csr, columns: int, team: Team) -> Halves:
-    """The half of rows of so many columns that have no entries before the diagonal: column i of row i."""
-    return Halves(upper.size, transposed(upper, columns, team))
+    @property
+    def rows(self) -> int:
+        """Number of own rows, whose columns are the first ones."""
+        return self.upper.size
 
+    def tight(self) -> Any:
+        """Leave out columns behind own rows that have no entries; which of these have some, int64."""
+        rows, columns = self.rows, self.upper.columns
+        entries, marks = outside(columns, 0, rows, self._team), np.zeros(self._columns - rows, dtype=np.bool_)
+        behind = columns[entries] - rows
+        marks[behind] = True
+        used = np.flatnonzero(marks)
+        columns[entries] = rows + np.searchsorted(used, behind)
+        self._columns = rows + len(used)
+        return used
 
-def tight(half: Halves) -> tuple[Halves, Any]:
-    """The half without columns behind own rows that have no entries; and which of these have some, int64."""
-    rows, start = half.rows, half.turned.start
-    used = np.flatnonzero(start[rows + 1 :] > start[rows:-1])
-    start = np.append(start[: rows + 1], start[rows + 1 :][used])
-    return Halves(rows, half.turned._replace(start=start)), used
+    @cached_property
+    def turned(self) -> Csr:
+        """A row for each own column and for each behind these, whose columns are own rows, ascending."""
+        return transposed(self.upper, self._columns, self._team)
 
-
-def behind(half: Halves) -> Csr:
-    """Entries in columns behind own rows: a row for each of these, whose columns are own rows."""
-    start, columns, values = half.turned
-    first = start[half.rows]
-    return Csr(start[half.rows :] - first, columns[first:], values[first:])
-
-
-def upper(half: Halves, team: Team) -> Csr:
-    """Entries from the diagonal on, row by row, with columns ascending, own ones from 0."""
-    return transposed(half.turned, half.rows, team)
+    @property
+    def behind(self) -> Csr:
+        """Entries in columns behind own rows: a row for each of these, whose columns are own rows."""
+        start, columns, values = self.turned
+        first = start[self.rows]
+        return Csr(start[self.rows :] - first, columns[first:], values[first:])
 
 
 def completed(half: Halves, before: Images | None = None, below: int = 0, *, team: Team) -> Csr:

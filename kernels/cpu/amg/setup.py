@@ -196,23 +196,25 @@ class AmgKernels:
         ap = begun if cut.stacked is None else cut.stacked(begun)
         upper = products.upper_product(r, ap, cut.width, cut.below, self.team)
         self.fill_lost(upper, 0, r, diagonal)
-        return r, halves.halves(upper, cut.width - cut.below, self.team)
+        return r, halves.Halves(upper, cut.width - cut.below, self.team)
 
     def halved(self, upper: Csr) -> Any:
         """The half of a matrix of which entries from the diagonal on are there, as of `half_galerkin`."""
-        return halves.halves(upper, upper.size, self.team)
+        return halves.Halves(upper, upper.size, self.team)
 
     def tight(self, half: Any) -> tuple[Any, Any]:
         """A half without columns behind own rows that have no entries; and which of these have some, int64."""
-        return halves.tight(half)
+        return half, half.tight()
 
     def behind(self, half: Any) -> Csr:
         """Entries of a half in columns behind own rows: a row for each of these, whose columns are own rows."""
-        return halves.behind(half)
+        found: Csr = half.behind
+        return found
 
     def upper(self, half: Any) -> Csr:
         """The rows of a half, from the diagonal on, own columns from 0; in any order."""
-        return halves.upper(half, self.team)
+        found: Csr = half.upper
+        return found
 
     completed = of_team(halves.completed)
     transposed = of_team(transposes.transposed)

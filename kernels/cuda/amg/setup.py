@@ -90,17 +90,6 @@ class CudaAlgebra(AmgKernels):
     def halved(self, upper: Csr) -> Any:
         return CudaHalves.of(upper, 0, upper.size)
 
-    def tight(self, half: Any) -> tuple[Any, Any]:
-        return half, half.tight()
-
-    def behind(self, half: Any) -> Csr:
-        found: Csr = half.behind
-        return found
-
-    def upper(self, half: Any) -> Csr:
-        found: Csr = half.upper
-        return found
-
     def completed(self, half: Any, before: Images | None = None, below: int = 0) -> Csr:
         found: Csr = half.completed(before, below)
         return found

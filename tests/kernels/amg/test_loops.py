@@ -15,7 +15,7 @@ from dsolver.kernels.cpu.amg import pmis
 from dsolver.kernels.cpu.amg.aggregation.roots import words
 from dsolver.kernels.cpu.amg.couplings import DEPENDS, LEADS, couplings, row_measures
 from dsolver.kernels.cpu.amg.extended_interpolation import coarse_couplings, interpolation
-from dsolver.kernels.cpu.amg.halves import completed, halves, tight
+from dsolver.kernels.cpu.amg.halves import Halves, completed
 from dsolver.kernels.cpu.amg.pmis import begun, mixed, settle
 from dsolver.kernels.cpu.amg.products import mirrored, product, symmetrize
 from dsolver.kernels.cpu.amg.transposes import transposed
@@ -224,9 +224,10 @@ def test_halves_are_completed_by_images_of_this_chunk_and_of_earlier_ones() -> N
     rows = np.repeat(np.arange(80), np.diff(whole.start))
     later, before = whole.columns >= rows + 20, np.flatnonzero(whole.columns < 20)
     start = np.append(0, np.cumsum(np.bincount(rows[later], minlength=80)))
-    half = halves(Csr(start, whole.columns[later] - np.int32(20), whole.values[later]), 100, TEAM)
-    half, used = tight(half)
+    half = Halves(Csr(start, whole.columns[later] - np.int32(20), whole.values[later]), 100, TEAM)
+    used = half.tight()
     assert 0 < len(used) < 20
+    np.testing.assert_array_equal(np.append(np.arange(80), 80 + used)[half.upper.columns] + 20, whole.columns[later])
     images = Images(rows[before], whole.columns[before], whole.values[before])
     found = completed(half, images, 20, team=TEAM)
     np.testing.assert_array_equal(found.start, whole.start)
