@@ -69,7 +69,11 @@ def samples_of(rows: int, most: int = MOST_SAMPLES) -> Samples:
 
 
 def stored(
-    block: int, entries: int, length: npt.NDArray[np.integer], width: npt.NDArray[np.int32], kind: npt.NDArray[np.int32]
+    block: int,
+    entries: int,
+    length: npt.NDArray[np.integer],
+    width: npt.NDArray[np.integer],
+    kind: npt.NDArray[np.integer],
 ) -> Stored:
     """Storage that samples would take; length: blocks of each row; width, kind: of each sampled slice."""
     rest = -length.shape[1] % WINDOW
@@ -83,8 +87,8 @@ def in_slices(
     block: int,
     entries: int,
     blocks: int,
-    width: npt.NDArray[np.int32],
-    kind: npt.NDArray[np.int32],
+    width: npt.NDArray[np.integer],
+    kind: npt.NDArray[np.integer],
     octets: float = math.nan,
 ) -> Stored:
     """As `stored`, of so many blocks of all sampled rows; octets: as of `Stored`, NaN where it is not wanted."""

@@ -105,10 +105,9 @@ def _completed(
 ) -> LevelRows:
     amg, window, images = backend.amg, half.window, None
     if around:
-        *entries, _, seen = (np.concatenate(parts) for parts in zip(*around.values(), strict=True))
-        seen = np.concatenate([seen, window.ghosts])
+        rows, columns, values, *read = (np.concatenate(parts) for parts in zip(*around.values(), strict=True))
+        seen = np.concatenate([read[-1], window.ghosts])
         window = replace(window, ghosts=seen, lower=len(seen) - len(window.ghosts))
-        rows, columns, values = entries
         images = Images(rows - window.first, window.places(amg, columns), values)
     before = [(sender, wanted - window.first) for sender, (*_, wanted, _) in around.items()]
     return LevelRows(
