@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dsolver.api import solve
 from dsolver.errors import InputError, in_a_line, warn
-from dsolver.foreign_arrays import without_package
+from dsolver.foreign_arrays import on_host, without_package
 from dsolver.matrices.canonical import imported
 from dsolver.problems import Dirichlet, Problem, diffusion
 from dsolver.problems.coordinates import Cells
@@ -128,8 +128,7 @@ def tortuosity(
         InputError: an argument cannot be right, or no pore leads from one face to the other.
     """
     like = without_package("image", image.data if hasattr(image, "dims") else image)
-    pores = like.compute() if hasattr(like, "compute") else like
-    pores = np.asarray(pores.get() if hasattr(pores, "get") else pores)
+    pores = np.asarray(on_host(like))
     if pores.dtype.kind not in "biu" or pores.ndim not in (2, 3):
         raise InputError(
             f"image must be an array in two or three dimensions that is True in pores, such as image > 0.5, not one of "

@@ -65,6 +65,12 @@ def without_package(name: str, values: Any) -> Any:
     return opened(name, values)[0] if is_foreign(values) else values
 
 
+def on_host(values: Any) -> Any:
+    """An array of CuPy or Dask in NumPy, and all else as it is."""
+    found = values.compute() if hasattr(values, "compute") else values
+    return found.get() if hasattr(found, "get") else found
+
+
 def _back(values: Any) -> Callable[[Any], Any]:
     """The function that makes arrays of the package of an array."""
     if hasattr(values, "__array_namespace__"):

@@ -50,7 +50,7 @@ def problem_of(
     """
     if _is_function(A):
         told = near is not None or hasattr(A, "shape") or b is None
-        return operator(A, M_from=near, shape=None if told else getattr(b, "shape", None))
+        return operator(A, M_from=near, shape=None if told else getattr(b, "shape", None), like=b)
     if near is not None:
         raise InputError(
             "M_from= is for an A that is a function or a LinearOperator: for a matrix that is not to be that of M give "

@@ -7,6 +7,7 @@ import signal
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -335,6 +336,26 @@ def test_cupy_in_cupy_out() -> None:
     assert isinstance(solution.x, cupy.ndarray)
     expected = dsolver.solve(problem, cupy.asnumpy(b), device="cpu").x
     np.testing.assert_allclose(cupy.asnumpy(solution.x), expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.gpu
+def test_threads_of_a_process_solve_at_the_same_time() -> None:
+    import cupy
+
+    problems = [
+        dsolver.problems.diffusion((40, 40, 40), 1.0 + cupy.arange(40**3).reshape(40, 40, 40) % n) for n in (3, 4, 5, 7)
+    ]
+    b = cupy.random.default_rng(0).standard_normal((40, 40, 40))
+    expected = [dsolver.solve(problem, b).x for problem in problems]
+
+    def several(problem: Any) -> Any:
+        with dsolver.Solver(problem) as solver:  # graphs are captured by one while others wait for the device
+            return [solver.solve(b).x for _ in range(5)][-1]
+
+    with ThreadPoolExecutor(len(problems)) as pool:
+        found = list(pool.map(several, problems))
+    for mine, alone in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(cupy.asnumpy(mine), cupy.asnumpy(alone))
 
 
 @pytest.mark.gpu

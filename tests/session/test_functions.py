@@ -295,3 +295,18 @@ def test_a_matrix_may_be_a_function_on_a_gpu(a: Any) -> None:
         assert solver @ b == pytest.approx(whole_laplacian(b), rel=1e-12)
         assert np.linalg.norm(found.residual) == pytest.approx(found.true_residual, rel=1e-6)
     assert np.linalg.norm(b - whole_laplacian(found.x)) <= 1e-8 * np.linalg.norm(b)
+
+
+@pytest.mark.gpu
+def test_a_function_of_arrays_on_a_gpu_is_called_with_such_alone() -> None:
+    import cupy
+
+    b = cupy.asarray(np.random.default_rng(3).standard_normal(GRID))
+
+    def on_gpu(u: Any) -> Any:
+        assert isinstance(u, cupy.ndarray)
+        return cupy.asarray(whole_laplacian(u.get()))
+
+    found = dsolver.solve(on_gpu, b, M_from=problems.poisson7(GRID), M="mg")
+    assert found.converged
+    assert "symmetric" not in " ".join(found.notes)

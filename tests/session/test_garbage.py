@@ -52,10 +52,11 @@ SYSTEMS = systems(16)
 class Recording:
     """As a GPU's recorder keeps its steps; they run as they are."""
 
-    stream: AbstractContextManager[Any] = nullcontext()
-
     def __init__(self, _: Any) -> None:
         self.graphs: dict[Callable[[], None], object] = {}
+
+    def turn(self) -> AbstractContextManager[Any]:
+        return nullcontext()
 
     def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Any], **__: Any) -> list[tuple[float, ...]]:
         samples = []

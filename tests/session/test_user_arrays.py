@@ -482,3 +482,16 @@ def test_device_memory_of_other_packages_stays_there() -> None:
     for x in (tensor.values, plain):
         assert isinstance(x, cupy.ndarray)
         assert bool((x == expected).all())
+
+
+@pytest.mark.gpu
+def test_dask_arrays_of_cupy_blocks_are_taken_without_a_cluster() -> None:
+    import cupy
+
+    b = np.random.default_rng(0).standard_normal(GRID)
+    blocks = da.from_array(cupy.asarray(b), chunks=tuple(-(-n // 2) for n in GRID))
+    several = da.from_array(cupy.asarray(np.stack([b, 2.0 * b], axis=-1)), chunks=(*GRID, 1))
+    for x, expected in ((solve(PROBLEM, blocks).x, 1.0), (solve(PROBLEM, several).x[..., 1], 2.0)):
+        found = x.compute()
+        assert isinstance(found, cupy.ndarray)
+        np.testing.assert_allclose(cupy.asnumpy(found), expected * solve(PROBLEM, b, device="cpu").x, rtol=1e-6)

@@ -1,10 +1,12 @@
 """CUDA graphs of repeated steps: recorded once and replayed, with and without events to measure."""
 
 import logging
+import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, final
 
 import cupy
@@ -56,6 +58,8 @@ class _IdleStreams:
 
 
 _IDLE: Final = _IdleStreams()
+_TURNS: Final[defaultdict[int, AbstractContextManager[Any]]] = defaultdict(threading.RLock)
+"""Locks of devices, for the threads of this process: nothing may wait for a device while a stream of it is captured."""
 
 
 @final
@@ -79,12 +83,21 @@ class GraphRecorder:
 
     def __init__(self, transport: Transport) -> None:
         device = cupy.cuda.runtime.getDevice()
-        self.stream = _IDLE.take(device)
+        # Ranks that wait for each other have a process each, but where tests have a thread for each.
+        self._turn = _TURNS[device] if isinstance(transport, Alone) else nullcontext()
+        with self._turn:
+            self.stream = _IDLE.take(device)
         weakref.finalize(self, _IDLE.put, device, self.stream).atexit = False  # nothing is enqueued on it then
         self._transport = transport
         self._graphs: dict[Callable[[], None], CapturedGraph] = {}
         self._instrumented: dict[Callable[[], None], tuple[CapturedGraph, EventTimer]] = {}
         self._refused: set[Callable[[], None]] = set()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """The stream as the current one, while no other thread of this process has a turn on its device."""
+        with self._turn, self.stream:
+            yield
 
     def repeat(
         self,

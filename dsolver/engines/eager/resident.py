@@ -109,7 +109,7 @@ class ResidentEngine(EagerEngine):
         return found
 
     def scope(self) -> AbstractContextManager[Any]:
-        return self._recorder.stream if self._recorder is not None else nullcontext()
+        return self._recorder.turn() if self._recorder is not None else nullcontext()
 
     def _synchronize(self) -> None:
         if self._recorder is not None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.errors import InputError, in_a_line
+from dsolver.foreign_arrays import without_package
 from dsolver.matrices.canonical import imported
 from dsolver.matrices.chunks.row_block import GIVEN
 from dsolver.matrices.complex.parts import is_complex
@@ -29,6 +30,7 @@ def operator(
     shape: int | Sequence[int] | None = None,
     M_from: Any = None,
     symmetric: bool | None = None,
+    like: Any = None,
     chunks: Any = None,
     name: str = "operator",
 ) -> Problem:
@@ -43,8 +45,9 @@ def operator(
         M_from: a matrix near A, as a sparse matrix or a problem of `dsolver.matrix` or `dsolver.problems`: from its
             rows preconditioners are made, which ``M=`` names as for any matrix. They are its only use: b is that of
             A x = b. Without it M is None, or a function.
-        symmetric: whether A = Aᵀ, which decides on methods; by default A is called twice to see, a function with arrays
-            of NumPy, and one by chunk counts as not symmetric.
+        symmetric: whether A = Aᵀ, which decides on methods; by default A is called twice to see, and one by chunk
+            counts as not symmetric.
+        like: an array of the kind that a function is then called with, of NumPy by default; a solve gives its b.
         chunks: of the grid, where `M_from` is not given; as of `dsolver.problems.stencil`.
         name: for reports.
 
@@ -65,7 +68,8 @@ def operator(
     else:
         near = _near(M_from, wanted, complex_too=complex_too)
     function = replace(function_for("A", called, near), alone=M_from is None)
-    made = replace(near, name=name, operator=replace(function, asymmetry=_asymmetry(function, symmetric)), notes=())
+    function = replace(function, asymmetry=_asymmetry(function, symmetric, like))
+    made = replace(near, name=name, operator=function, notes=())
     if not isinstance(made, MatrixProblem):
         return made
     left = {key: rows for key, rows in made.coefficients.items() if key != GIVEN}
@@ -125,7 +129,7 @@ def _near(given: Any, shape: tuple[int, ...] | None, *, complex_too: bool) -> Pr
     return near
 
 
-def _asymmetry(function: UserFunction, symmetric: bool | None) -> str:
+def _asymmetry(function: UserFunction, symmetric: bool | None, like: Any) -> str:
     """Why A counts as not symmetric; empty where it does not. InputError: `symmetric` is none of True, False, None."""
     if symmetric not in (None, True, False):
         raise InputError(f"symmetric must be True, False or None, not {in_a_line(symmetric)}")
@@ -133,7 +137,11 @@ def _asymmetry(function: UserFunction, symmetric: bool | None) -> str:
         return "" if symmetric else "symmetric=False was given"
     if function.halo is not None:
         return "A is a function by chunk, and symmetric=True was not given"
-    if isinstance(function.function, OperatorProduct) and not function.host:
+    if isinstance(function.function, OperatorProduct):
+        on_gpu = not function.host
+    else:
+        on_gpu = type(without_package("like", like)).__module__.partition(".")[0] == "cupy"
+    if on_gpu:
         function = replace(function, kind=sys.modules["cupy"].empty(0))
     found = function.difference()
     return f"xᵀAy and yᵀAx of random x and y differ by {found:.1g} of their size" if not found <= ROUNDING else ""

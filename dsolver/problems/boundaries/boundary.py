@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError, check_computed, in_a_line
-from dsolver.foreign_arrays import without_package
+from dsolver.foreign_arrays import on_host, without_package
 from dsolver.grid.box import Flags
 from dsolver.problems.boundaries.conditions import FACES, Condition, Dirichlet, FaceValue, Neumann, Periodic
 from dsolver.problems.coordinates import Cells, centers_of
@@ -147,7 +147,7 @@ def _face_value(space: Embedding, face: str, name: str, value: Any) -> FaceValue
     dims, axes = tuple(getattr(value, "dims", ())), tuple(axis for axis in "xyz" if axis != face[0])
     if dims != axes and {*dims} == {*axes}:
         raise InputError(f"{name} at face {face} has the dimensions {dims}, but the order of the face's is {axes}")
-    found = value.get() if hasattr(value, "get") else value.compute() if hasattr(value, "compute") else value
+    found = on_host(value)
     check_unmasked(f"{name} at face {face}", found)
     array = np.asarray(found)
     if array.dtype.kind not in "fiu" or not np.isfinite(array).all():

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError, check_computed, float_of, in_a_line
-from dsolver.foreign_arrays import without_package
+from dsolver.foreign_arrays import on_host, without_package
 from dsolver.problems.coefficient_names import CROSS, FIXED, HELD, KAPPA, LEAST_KAPPA, MASK, SIGMA, VELOCITY
 from dsolver.problems.coordinates import Cells, check_order
 from dsolver.problems.discretization import evaluated
@@ -67,7 +67,7 @@ def _rows_of_tensor(space: Embedding, kappa: Any) -> Sequence[Sequence[Any]] | N
     shape = tuple(getattr(kappa, "shape", ()))
     if count == 1 or shape == space.shape or shape not in ((count, count), (*space.shape, count, count)):
         return None
-    values = np.asarray(kappa.get() if hasattr(kappa, "get") else without_package("kappa", kappa))
+    values = np.asarray(on_host(without_package("kappa", kappa)))
     return [[values[..., i, j].copy() for j in range(count)] for i in range(count)]
 
 
@@ -221,8 +221,7 @@ def _along(space: Embedding, cells: Cells, axis: int, value: Any) -> float | F64
         return _finite(name, _at_faces(space, cells, axis, value))
     else:
         value = value.data if hasattr(value, "dims") else value
-        value = value.compute() if hasattr(value, "compute") else value
-        found = np.asarray(value.get() if hasattr(value, "get") else value)
+        found = np.asarray(on_host(value))
         at_faces = tuple(n + (other == axis) for other, n in enumerate(space.shape))
         if found.shape not in (space.shape, at_faces) or found.dtype.kind not in "fiu":
             raise InputError(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.foreign_arrays import without_package
+from dsolver.foreign_arrays import on_host, without_package
 from dsolver.grid.box import Box
 from dsolver.problems.boundaries.conditions import FACES
 from dsolver.problems.discretization import evaluated
@@ -56,8 +56,7 @@ class FaceFluxes:
         self._xp, self._asarray = _package(x)
         self._tensor: list[Any] | None = None
         if problem.rule.cross:  # by this process, as its rows are
-            whole = x.compute() if _is_dask(x) else x
-            made = tensor_fluxes(problem, np.asarray(whole.get() if hasattr(whole, "get") else whole, dtype=np.float64))
+            made = tensor_fluxes(problem, np.asarray(on_host(x), dtype=np.float64))
             missing = (None,) * (3 - problem.dimensions)
             self._tensor = [self._asarray(along[(..., *missing)]) for along in made]
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise, product
@@ -81,16 +82,32 @@ def _sides(extents: Sequence[int]) -> list[tuple[int, int]]:
 class InLocalDask(Container):
     """A Dask array without a cluster: computed here, and given back with the chunks of the partition."""
 
+    @property
+    def host(self) -> bool:
+        return _module_of(self._values._meta) is np
+
     def blocks(self) -> Mapping[int, Any]:
-        values = np.asarray(as_promised(self._name, self._values).compute())
-        here = InMemory(self._name, values, self._partition, np, None, self._dtype)
+        values = computed(as_promised(self._name, self._values))
+        here = InMemory(self._name, values, self._partition, _module_of(values), None, self._dtype)
         here.check()
         return here.blocks()
 
     def _like(self, blocks: Mapping[int, Any]) -> Any:
         import dask.array as da
 
-        return da.from_array(assembled(np, self._partition, blocks, self._dtype), chunks=self._partition.sizes)
+        whole = assembled(_module_of(self._values._meta), self._partition, blocks, self._dtype)
+        return da.from_array(whole, chunks=self._partition.sizes)
+
+
+def computed(values: Any) -> Any:
+    """A Dask array in this process: an array of NumPy, or of CuPy where its blocks are."""
+    found = values.compute()
+    return found if _module_of(found) is not np else np.asarray(found)
+
+
+def _module_of(array: Any) -> Any:
+    """CuPy where an array is of CuPy, else NumPy."""
+    return sys.modules["cupy"] if type(array).__module__.partition(".")[0] == "cupy" else np
 
 
 def check_dask(name: str, values: Any) -> None:

@@ -20,7 +20,7 @@ from dsolver.matrices.matrix import is_matrix
 from dsolver.problems import Problem
 from dsolver.problems.coordinates import check_order
 from dsolver.problems.problem import check_problem
-from dsolver.session.user_arrays.dask_arrays import as_promised
+from dsolver.session.user_arrays.dask_arrays import as_promised, computed
 from dsolver.session.user_arrays.given import array_of, labeled
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _of_dask(name: str, values: Any, client: Client | None) -> list[Any]:
 
     whole = as_promised(name, values.rechunk({values.ndim - 1: -1}))
     if client is None:
-        return [da.from_array(column, chunks=-1) for column in turned(np.asarray(whole.compute()))]
+        return [da.from_array(column, chunks=-1) for column in turned(computed(whole))]
     moved = da.moveaxis(whole, -1, 0)
     return list(client.persist(moved.map_blocks(_in_c_order, dtype=moved.dtype, meta=moved._meta)))
 
