@@ -181,9 +181,7 @@ def _conduction(
         problem = diffusion(like.shape, kappa, bc=others, **options)
     else:
         if like.shape[along] < 3:
-            raise InputError(
-                f"ends='cells' needs three layers of cells along {name}, and there are {like.shape[along]}"
-            )
+            raise InputError(f"ends='cells' needs three layers of cells along {name}: there are {like.shape[along]}")
         centers = _cells(diffusion(like.shape, kappa, **options)).centers(along)
         low, high = 0.5 * (centers[0] + centers[1]), 0.5 * (centers[-2] + centers[-1])
         fixed = _Outside(axis=along, low=low, high=high), _Outside(axis=along, low=low, high=np.inf)

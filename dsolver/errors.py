@@ -108,9 +108,7 @@ def check_real(name: str, dtype: Any, kinds: str = "fiu") -> None:
         return
     hint = "take float64"
     if dtype.kind == "c":
-        hint = (
-            "complex systems are given as a sparse matrix of SciPy, such as dsolver.read_matrix(path) without client="
-        )
+        hint = "complex systems are a sparse matrix of SciPy, such as dsolver.read_matrix(path) without client="
     raise InputError(f"{name} has dtype {dtype}: real numbers are needed; {hint}")
 
 

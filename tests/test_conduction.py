@@ -116,7 +116,7 @@ def test_pores_on_a_gpu() -> None:
         (lambda: effective_conductivity(2.0), "kappa must be an array"),
         (lambda: effective_conductivity(LAYERS, bc={"x-": "dirichlet"}), "bc= is for the faces across other axes"),
         (lambda: effective_conductivity(LAYERS, ends="middle"), "ends must be 'faces' or 'cells'"),  # type: ignore[arg-type]
-        (lambda: effective_conductivity(LAYERS[:2], ends="cells"), "three layers of cells along x, and there are 2"),
+        (lambda: effective_conductivity(LAYERS[:2], ends="cells"), "three layers of cells along x: there are 2"),
         (lambda: tortuosity(LAYERS), "True in pores, such as image > 0.5, not one of float64 in 3"),
         (lambda: tortuosity(LAYERS[0, 0] > 1.0), "image must be an array in two or three dimensions"),
         (lambda: tortuosity(LAYERS > 5.0), "no pore leads from the face x-"),

@@ -430,7 +430,7 @@ def test_keys_of_a_worker_that_nobody_knows_are_forgotten(client: Client) -> Non
 REFUSED: list[tuple[Any, Any, str]] = [
     (da.full(GRID, -1.0), InputError, "kappa must be positive"),
     (fails, InputError, FAILED),
-    (lambda *_: None, InputError, "the function for kappa returned values of dtype object"),
+    (lambda *_: None, InputError, "the function for kappa returned dtype object"),
     (failing(), ZeroDivisionError, "^$"),
 ]
 

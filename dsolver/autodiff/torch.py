@@ -190,9 +190,7 @@ class _TorchSolve(torch.autograd.Function):
     def backward(ctx: Any, g: torch.Tensor) -> tuple[Any, ...]:
         x, *parameters = ctx.saved_tensors
         wanted = list(ctx.needs_input_grad[4:])
-        adjoint = _TorchSolve.apply(
-            ctx.how, not ctx.transposed, True, g.conj(), *parameters
-        )  # of real numbers g itself
+        adjoint = _TorchSolve.apply(ctx.how, not ctx.transposed, True, g.conj(), *parameters)  # of reals g itself
         left, right = (x, adjoint) if ctx.transposed else (adjoint, x)
         slopes = _slopes(ctx.how.system, parameters, wanted, left, right) if any(wanted) else [None] * len(wanted)
         return None, None, None, adjoint.conj() if ctx.needs_input_grad[3] else None, *slopes

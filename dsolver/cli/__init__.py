@@ -101,9 +101,7 @@ def told() -> Iterator[None]:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # or Python would end with this error once more
         raise CommandFailure(f"cannot write to standard output: {error.strerror}") from error
     except MemoryError as error:
-        raise CommandFailure(
-            f"memory does not suffice: {error}; take a smaller grid, or workers on more machines"
-        ) from error
+        raise CommandFailure(f"memory does not suffice: {error}; take a smaller grid, or more machines") from error
 
 
 @final

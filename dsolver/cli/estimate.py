@@ -26,9 +26,7 @@ Examples:
 
 @click.command("estimate", cls=Command, epilog=EPILOG)
 @system_options
-@click.option(
-    "--workers", type=int, default=1, show_default=True, metavar="N", help="Workers of the cluster that is planned."
-)
+@click.option("--workers", type=int, default=1, show_default=True, metavar="N", help="Workers of the planned cluster.")
 @click.option(
     "--per-host",
     type=int,
@@ -47,9 +45,7 @@ Examples:
     "--precond", type=click.Choice(tuple(NAMED)), default=AUTO, show_default=True, help="As of `dsolver solve`."
 )
 @click.option("--method", type=click.Choice(tuple(METHODS)), help="As of `dsolver solve`.")
-@click.option(
-    "--together", type=int, default=1, show_default=True, metavar="N", help="Right-hand sides that are given at once."
-)
+@click.option("--together", type=int, default=1, show_default=True, metavar="N", help="Right-hand sides given at once.")
 @dtype_option
 @precond_dtype_option
 @json_option("the forecast", "forecast.json")

@@ -52,9 +52,7 @@ def check_output(path: Path | None, *, force: bool, suffixes: tuple[str, ...] = 
     except OSError as error:  # as below /proc, on a disk without room for names, or for a name that is too long
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
     if path.is_dir() and not any((path / mark).is_file() for mark in ZARR_MARKS):
-        raise OutputExistsError(
-            f"{path} is a folder that holds no zarr array; it is not replaced, not even with --force"
-        )
+        raise OutputExistsError(f"{path} is a folder without a zarr array; it is not replaced, not even with --force")
 
 
 def _check_ending(path: Path, suffixes: tuple[str, ...]) -> None:

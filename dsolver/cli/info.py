@@ -29,9 +29,7 @@ from dsolver.units import amount
 
 @click.command("info")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--workers", type=click.IntRange(1), default=1, show_default=True, help="For how many workers memory is forecast."
-)
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Workers to forecast memory for.")
 @click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda"]),

@@ -166,9 +166,7 @@ def status(*, scheduler: str, name: str | None) -> None:
         again = "" if job.begun < 2 else f"begun {job.begun} times, "
         progress = again + ("" if job.progress is None else shown(job.progress))
         table.add_row(job.name, job.state, submitted, seconds, code, progress, " ".join(job.command))
-    console = Console(
-        highlight=False, markup=False, width=WIDEST
-    )  # a line a job, which a narrow terminal breaks itself
+    console = Console(highlight=False, markup=False, width=WIDEST)  # a line a job, which narrow terminals break
     console.print(table)
 
 

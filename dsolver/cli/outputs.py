@@ -12,9 +12,7 @@ from dsolver.cli import files
 from dsolver.cli.options import F, collected
 from dsolver.errors import InputError
 
-force_option = click.option(
-    "--force", is_flag=True, help="Replace an output file that exists. Default: refuse to start."
-)
+force_option = click.option("--force", is_flag=True, help="Replace an existing output file. Default: refuse to start.")
 
 
 def json_option(what: str, example: str) -> Callable[[F], F]:

@@ -75,9 +75,7 @@ class ClusterOptions:
             raise InputError(f"--wait-workers {self.wait}: wait for at least 1")
         given = self.workers is not None or self.scheduler is not None
         if self.engine == "reference" and given:
-            raise InputError(
-                "the reference engine runs in this process: drop --workers or --scheduler, or choose another engine"
-            )
+            raise InputError("the reference engine runs here: drop --workers or --scheduler, or choose another engine")
         if self.engine == "graph" and not given:
             raise InputError(
                 "the graph engine makes Dask tasks and needs a cluster: add --workers 2 to start one on this machine, "
@@ -134,13 +132,9 @@ def _written(file: Path) -> str:
     try:
         return str(json.loads(file.read_text(encoding="utf-8"))["address"])
     except OSError as error:
-        raise ClusterError(
-            f"there is no scheduler file {file}: is the scheduler running? ({error.strerror})"
-        ) from error
+        raise ClusterError(f"no scheduler file {file}: is the scheduler running? ({error.strerror})") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{file} is not what `dask scheduler --scheduler-file {file}` writes: it has no address"
-        ) from error
+        raise InputError(f"{file} is not what `dask scheduler --scheduler-file` writes: it has no address") from error
 
 
 def _await_workers(client: Client, count: int) -> None:
@@ -171,9 +165,7 @@ def start_local(workers: int, device: str, **scheduler: Any) -> Any:
     cpus = usable_cpus()
     most = max(MOST_ON_FEW_CPUS, MOST_PER_CPU * cpus)
     if workers > most:
-        raise InputError(
-            f"{workers} workers on this machine, which has {cpus} CPUs: start at most {most}, or use more machines"
-        )
+        raise InputError(f"{workers} workers on this machine of {cpus} CPUs: start at most {most}, or use more")
 
     options = _DEFAULTS | scheduler
     set_timeout()
@@ -230,9 +222,7 @@ def _start_gpus(workers: int, options: dict[str, Any]) -> Any:
         raise DeviceError(f"device 'cuda' was asked for, but {gpu}")
     present = count_gpus()
     if workers > present:
-        raise DeviceError(
-            f"{workers} GPU workers were asked for, but this machine shows {present} GPU(s): use --workers {present}"
-        )
+        raise DeviceError(f"{workers} GPU workers on a machine that shows {present} GPU(s): use --workers {present}")
     return dask_cuda.LocalCUDACluster(n_workers=workers, device_memory_limit=None, **options)
 
 

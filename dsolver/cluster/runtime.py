@@ -146,9 +146,7 @@ def check_client(client: Any) -> None:
     if client is None:
         return
     if not hasattr(client, "submit"):
-        raise InputError(
-            f"client must be a dask.distributed Client, as Client(address_or_cluster) makes, not {client!r}"
-        )
+        raise InputError(f"client must be a dask.distributed Client, as of Client(address_or_cluster), not {client!r}")
     if client.asynchronous:
         raise InputError("the client is asynchronous: pass one that is not, as Client(address) makes")
 

@@ -74,9 +74,7 @@ def _check_kept(rule: Diffusion, kept: int) -> None:
     """Refuse a mask that leaves out every cell; kept: 0 where it does."""
     if not kept:
         fixed = " or fixed" if rule.fixed else ""
-        raise InputError(
-            f"every cell is left out{fixed}: mask is true at the cells to leave out, and active at those to keep"
-        )
+        raise InputError(f"every cell is left out{fixed}: mask is true at cells to leave out, active at those to keep")
 
 
 def _ones(backend: Backend, number: int, *, partition: Partition) -> Any:

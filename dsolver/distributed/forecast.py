@@ -247,7 +247,5 @@ def _inner(partition: Partition, number: int, offsets: Offsets) -> int:
     """Rows of a chunk that read no halo."""
     own = partition[number].box
     boxes = [box for _, box in partition.halo_boxes(number, offsets)]
-    sides = [
-        any(box.hi[a] <= own.lo[a] for box in boxes) + any(box.lo[a] >= own.hi[a] for box in boxes) for a in range(3)
-    ]
+    sides = [any(b.hi[a] <= own.lo[a] for b in boxes) + any(b.lo[a] >= own.hi[a] for b in boxes) for a in range(3)]
     return math.prod(max(0, n - thick) for n, thick in zip(own.shape, sides, strict=True))

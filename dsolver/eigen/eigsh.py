@@ -236,9 +236,7 @@ def _together(vectors: list[Any], like: Any) -> Any:
 def _check(pencil: GivenPencil, k: Any, which: Any, sigma: Any) -> None:
     rows = math.prod(pencil.problem.grid)
     if not isinstance(k, Integral) or not 1 <= int(k) < rows:
-        raise InputError(
-            f"k must be an integer from 1 to {rows - 1}, less than the {rows} rows of A, not {in_a_line(k)}"
-        )
+        raise InputError(f"k must be an integer from 1 to {rows - 1}, less than A's {rows} rows, not {in_a_line(k)}")
     if which not in get_args(Which):
         raise InputError(f"which must be one of {', '.join(map(repr, get_args(Which)))}, not {in_a_line(which)}")
     if sigma is not None and not (isinstance(sigma, Real) and math.isfinite(sigma)):

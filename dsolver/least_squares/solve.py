@@ -30,9 +30,7 @@ def solve_least_squares(
     if options.scale not in (None, "columns"):
         raise InputError(f"scale must be None or 'columns', not {in_a_line(options.scale)}")
     if options.scale and tolerances.damp:
-        raise InputError(
-            "damp= would damp the scaled unknowns: leave scale= out, or append damp times the identity to A"
-        )
+        raise InputError("damp= would damp the scaled unknowns: leave out scale=, or append damp times I to A")
     if not is_matrix(A):
         kind = type(A).__name__
         raise InputError(f"A must be a sparse matrix of SciPy or CuPy, not {kind}: scipy.sparse.csr_array makes one")

@@ -119,9 +119,7 @@ def _compressed(name: str, matrix: Any) -> Indices:
 
 def _diagonals(name: str, matrix: Any) -> Indices:
     if matrix.data.ndim != 2 or matrix.offsets.shape != matrix.data.shape[:1]:
-        raise InputError(
-            f"{name} has diagonals of shape {matrix.data.shape} and offsets of shape {matrix.offsets.shape}"
-        )
+        raise InputError(f"{name} has diagonals of shape {matrix.data.shape}, offsets of shape {matrix.offsets.shape}")
     if len(np.unique(matrix.offsets)) < len(matrix.offsets):
         raise InputError(f"{name} has two diagonals with one offset")
     return ()

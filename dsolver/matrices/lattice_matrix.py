@@ -37,9 +37,7 @@ def on_lattice(rows: Any, grid: Any, *, chunks: Any, name: str) -> Problem:
     space = Embedding.of(grid)
     grid, chunks = space.grid, space.cut(chunks)
     if math.prod(grid) != rows.shape[0]:
-        raise InputError(
-            f"grid={space.shape} has {math.prod(grid)} points, but A has {rows.shape[0]} rows: they must be equal"
-        )
+        raise InputError(f"grid={space.shape} has {math.prod(grid)} points, A {rows.shape[0]} rows: they must be equal")
     weights = _weights(rows, grid)
     for i, j, k in list(weights):  # an offset comes with its opposite
         weights.setdefault((-i, -j, -k), np.zeros(grid))

@@ -132,9 +132,7 @@ def _check_no_options(
     if formats is not None:
         raise InputError("the rows of a grid have a format of their own: leave formats= out")
     if nullspace is not None:
-        raise InputError(
-            "nullspace= is for a matrix without grid=; with grid= constants alone are looked for: leave it out"
-        )
+        raise InputError("nullspace= is for a matrix without grid=; with it constants alone are sought: leave it out")
     if near is not None or block_size is not None or symmetric is not None:
         raise InputError("near_nullspace=, block_size= and symmetric= are for a matrix without grid=: leave them out")
 

@@ -30,9 +30,7 @@ def orthonormal(rows: Any, nullspace: Any, *, constants: bool) -> npt.NDArray[np
     for number, vector in enumerate(scaled.T):
         missed, size = np.linalg.norm(rows @ vector), np.linalg.norm(abs(rows) @ abs(vector))
         if missed > NULL * size:
-            raise InputError(
-                f"A times vector {number} of nullspace is not zero, but {missed / size:.1e} of |A| times it"
-            )
+            raise InputError(f"A times vector {number} of nullspace is not 0, but {missed / size:.1e} of |A| times it")
     if constants:
         ones = np.full(count, 1.0 / np.sqrt(count))
         rest = ones - q @ (q.T @ ones)

@@ -163,9 +163,7 @@ def _serve(scheduler: Any, prefix: str, history: SolveHistory, memory: Callable[
             shown = history.to_dict()
             used = memory()
             for key, solve in history.solves.items():
-                shown[key]["memory"] = {
-                    worker: used[worker] for worker in solve.start.get("workers", ()) if worker in used
-                }
+                shown[key]["memory"] = {w: used[w] for w in solve.start.get("workers", ()) if w in used}
             self.write(json.dumps(shown))
 
     def show(_: Any, extra: dict[str, Any], doc: Any) -> None:

@@ -107,9 +107,7 @@ def evaluated(xp: Any, what: str, function: Callable[..., Any], points: Sequence
         raise InputError(f"the function for {what} raised {error!r}{_line_of(error)}") from error
     if values.dtype.kind not in "biuf":
         hint = "; complex ones are given as an array" if values.dtype.kind == "c" else ""
-        raise InputError(
-            f"the function for {what} returned values of dtype {values.dtype}: real numbers are needed{hint}"
-        )
+        raise InputError(f"the function for {what} returned dtype {values.dtype}: real numbers are needed{hint}")
     try:
         whole: Array = xp.broadcast_to(values, tuple(shape))
     except ValueError:

@@ -78,9 +78,7 @@ class Embedding:
             found = [bool(flag) for flag in ([flags] * self.dimensions if every else flags)]
             x, y, z = found + [False] * (3 - self.dimensions)
         except (TypeError, ValueError) as error:
-            raise InputError(
-                f"periodic must be True, False or one of them for each axis, not {in_a_line(flags)}"
-            ) from error
+            raise InputError(f"periodic must be True, False or one for each axis, not {in_a_line(flags)}") from error
         return x, y, z
 
     def offset(self, values: Any) -> Triple:
@@ -129,9 +127,7 @@ class Embedding:
         """One value for each axis of the grid."""
         found = tuple(values) if hasattr(values, "__iter__") and not isinstance(values, str) else ()
         if len(found) != self.dimensions:
-            raise InputError(
-                f"{name} must have one entry for each axis of the grid {self.shape}, not {in_a_line(values)}"
-            )
+            raise InputError(f"{name} needs one entry for each axis of the grid {self.shape}, not {in_a_line(values)}")
         return found
 
 

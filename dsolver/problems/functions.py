@@ -95,9 +95,7 @@ class UserFunction:
         """|xᵀFy - yᵀFx| for random x and y, over what such a product comes to, of a function F of whole arrays."""
         random = np.random.default_rng(0)
         x, y = (np.asarray(random.standard_normal(self.shape), like=self.kind) for _ in range(2))
-        f_x, f_y = (
-            self._shaped(self.function(each.copy()), self.shape).copy() for each in (x, y)
-        )  # it may be one array
+        f_x, f_y = (self._shaped(self.function(each.copy()), self.shape).copy() for each in (x, y))  # perhaps one array
         size = math.sqrt(float((abs(f_x) ** 2).sum()) * float((y * y).sum()) / x.size)
         return abs(complex((x * f_y).sum()) - complex((y * f_x).sum())) / size if size else 0.0
 

@@ -208,9 +208,7 @@ def _varying(
     for offset, values in arrays.items():
         i, j, k = offset
         if symmetric and (-i, -j, -k) not in arrays:
-            raise InputError(
-                f"the stencil has offset {offset[: space.dimensions]} but not the opposite one: {UNSYMMETRIC}"
-            )
+            raise InputError(f"the stencil lacks the opposite of offset {offset[: space.dimensions]}: {UNSYMMETRIC}")
         shape = tuple(getattr(values, "shape", ()))
         if shape != space.shape:
             raise InputError(

@@ -97,9 +97,7 @@ class RunningSystem:
         if self.runtime.client is not None:
             return partial(SentMatrix, self.runtime)
         if problem.places:
-            raise InputError(
-                "this matrix lies on a cluster: solve with its client, client=..., and not in this process"
-            )
+            raise InputError("this matrix lies on a cluster: solve with its client, client=..., not in this process")
         return None
 
     # -- start and end -------------------------------------------------------------------------------------------------

@@ -192,9 +192,9 @@ def test_a_solve_goes_on_where_the_last_one_was_saved() -> None:
         ("--grid 8 8 8 --resume", "--resume needs --checkpoint FOLDER, the folder of the saves"),
         (
             "--kappa in/four.npy --source 1",
-            "in/four.npy has shape (1, 1, 1, 1): give --grid, or an array with one to thr",
+            "in/four.npy has shape (1, 1, 1, 1): give --grid, or an array with 1 to 3 ax",
         ),
-        ("--kappa in/none.npy --source 1", "in/none.npy has shape (): give --grid, or an array with one to three axes"),
+        ("--kappa in/none.npy --source 1", "in/none.npy has shape (): give --grid, or an array with 1 to 3 axes"),
         ("--kappa in/k.npy --source nan", "source must be a finite number, not nan"),
         ("--kappa in/k.npy --source 1 --active in/never.npy", "every cell is left out"),
         ("--kappa in/k.npy --source 1 --active in/active.npy --mask in/never.npy", "mask and active were given"),

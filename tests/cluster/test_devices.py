@@ -210,7 +210,7 @@ def cluster() -> Iterator[LocalCluster]:
 def test_clients_that_cannot_work_are_refused(cluster: LocalCluster) -> None:
     problem, b = problems.hpcg((8, 8, 8)), np.ones((8, 8, 8))
     as_client: Any = cluster
-    with pytest.raises(InputError, match=r"must be a dask.distributed Client, as Client\(address_or_cluster\) makes"):
+    with pytest.raises(InputError, match=r"must be a dask.distributed Client, as of Client\(address_or_cluster\)"):
         solve(problem, b, client=as_client)
     with Client(cluster) as client:
         assert solve(problem, b, client=client).converged

@@ -97,5 +97,5 @@ def test_workers_read_real_matrices_alone(tmp_path: Path, matrix: Any) -> None:
     scipy.io.mmwrite(tmp_path / "a.mtx", matrix)
     sp.save_npz(tmp_path / "a.npz", matrix)
     for read, name in ((header_of, "a.mtx"), (all_entries, "a.npz")):
-        with pytest.raises(InputError, match="real numbers are needed; complex systems are given as a sparse matrix"):
+        with pytest.raises(InputError, match="real numbers are needed; complex systems are a sparse matrix"):
             read(tmp_path / name)

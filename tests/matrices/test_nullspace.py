@@ -98,7 +98,7 @@ def test_they_are_counted() -> None:
     ("nullspace", "reason"),
     [
         (np.ones(97), r"nullspace has shape \(97,\), but must be \(98,\) or \(98, k\)"),
-        (np.arange(98.0), "A times vector 0 of nullspace is not zero"),
+        (np.arange(98.0), "A times vector 0 of nullspace is not 0"),
         (np.c_[N, N[:, 0] + N[:, 1]], "vector 3 of nullspace is zero, or a sum of those before it"),
         (np.full(98, np.nan), "NaN or infinite"),
         ("constants", "must be an array of real numbers"),

@@ -197,7 +197,7 @@ def test_weights_for_each_row_that_cannot_be_right_are_refused_on_the_way(
 @pytest.mark.parametrize(
     ("weights", "periodic", "message"),
     [
-        ({(0, 0, 0): np.ones((4, 4, 4)), (1, 0, 0): np.ones((4, 4, 4))}, False, "but not the opposite one"),
+        ({(0, 0, 0): np.ones((4, 4, 4)), (1, 0, 0): np.ones((4, 4, 4))}, False, "lacks the opposite"),
         ({(1, 0, 0): np.ones((4, 4, 4)), (-1, 0, 0): np.ones((4, 4, 4))}, False, "has no diagonal"),
         ({(0, 0, 0): np.ones((4, 4))}, False, r"offset \(0, 0, 0\) have shape \(4, 4\)"),
         ({(0, 0, 0): np.ones((4, 4, 4)), (2, 0, 0): np.ones((4, 4, 4))}, False, "offsets must be in -1 .. 1"),

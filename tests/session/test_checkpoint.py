@@ -323,7 +323,7 @@ def test_a_full_disk_leaves_nothing_behind(store: Checkpoint) -> None:
 
 def test_another_grid_is_refused(store: Checkpoint) -> None:
     save(store, 1)
-    with pytest.raises(InputError, match=r"was saved for the grid \(6, 5, 4\), but the problem's is \(8, 5, 4\)"):
+    with pytest.raises(InputError, match=r"was saved for the grid \(6, 5, 4\), not for \(8, 5, 4\)"):
         store.newest((8, 5, 4))
 
 

@@ -273,7 +273,7 @@ def test_what_cannot_be_an_operator_is_refused() -> None:
     ):
         with pytest.raises(InputError, match=message):
             dsolver.solve(wrong, b)
-    with pytest.raises(InputError, match="does not tell the shape of b: give shape="):
+    with pytest.raises(InputError, match="tells no shape of b: give shape="):
         dsolver.Solver(whole_laplacian)
     with pytest.raises(InputError, match="M_from= is for an A that is a function"):
         dsolver.solve(near, b, M_from=near)

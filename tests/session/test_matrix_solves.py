@@ -55,5 +55,5 @@ def test_spans_events_and_reports_on_a_cluster_and_what_it_saves(tmp_path: Path)
     here = dsolver.solve(dsolver.matrix(A, chunks=2), B, device="cpu", M="jacobi", rtol=1e-9, resume=saves)
     assert here.residuals[0] < 1e-6 * np.linalg.norm(B)
     assert here.iterations < solution.iterations // 2
-    with pytest.raises(InputError, match=r"was saved for the grid \(300, 1, 1\), but the problem's is \(20, 1, 1\)"):
+    with pytest.raises(InputError, match=r"was saved for the grid \(300, 1, 1\), not for \(20, 1, 1\)"):
         dsolver.solve(A[:20][:, :20], B[:20], resume=saves)

@@ -35,9 +35,7 @@ from dsolver.status import Status
 from dsolver.units import amount
 
 ADVICE: Final = {
-    Status.MAX_ITERATIONS: (
-        "The tolerance was not reached: raise --maxiter, loosen --rtol, or use --precond auto if it was off."
-    ),
+    Status.MAX_ITERATIONS: ("The tolerance was not reached: raise --maxiter, loosen --rtol, or use --precond auto."),
     Status.STAGNATED: (
         "The residual no longer falls. If it is small, --rtol is below what float64 can reach for this system: loosen "
         "it. If it is large, use --precond auto if it was off."
@@ -126,12 +124,8 @@ be reached or has failed, 130 interrupted.
     metavar="FOLDER",
     help="Save the iterate there now and then, so that a later run can go on from it.",
 )
-@click.option(
-    "--every", type=float, metavar="SECONDS", help=f"Time between two saves of --checkpoint.  [default: {EVERY:g}]"
-)
-@click.option(
-    "--resume", is_flag=True, help="Begin at the newest save of --checkpoint; at --x0 where nothing was saved."
-)
+@click.option("--every", type=float, metavar="SECONDS", help=f"Time between two saves.  [default: {EVERY:g}]")
+@click.option("--resume", is_flag=True, help="Begin at the newest save of --checkpoint; at --x0 without one.")
 @output_options("status, iterations, residuals and times", "-")
 @click.pass_context
 def command(

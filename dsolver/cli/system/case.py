@@ -99,13 +99,9 @@ case_options = with_options(
         "all faces.  "
         "Example: --bc x-=dirichlet:1 x+=robin:10:200",
     ),
-    click.option(
-        "--active", metavar="FILE", help="The cells that it has, true in an array of the grid's shape. Default: all."
-    ),
+    click.option("--active", metavar="FILE", help="Its cells, true in an array of the grid's shape. Default: all."),
     click.option("--mask", metavar="FILE", help="The same in the other sense: true at the cells that are left out."),
-    click.option(
-        "--source", metavar="VALUE", help="Its f, the source for each unit of volume: a number or a file. Default: 0."
-    ),
+    click.option("--source", metavar="VALUE", help="Its source f in a unit of volume: a number or a file. Default: 0."),
 )
 """Options that describe diffusion."""
 
@@ -159,9 +155,7 @@ class DiffusionCase:
             raise InputError("give --grid NX NY NZ, or a file with an array of the grid's shape")
         first, shape = next(iter(shapes.items()), (None, ()))
         if not (self.grid or 1 <= len(shape) <= 3):
-            raise InputError(
-                f"{first} has shape {shape}: give --grid, or an array with one to three axes, of the grid's"
-            )
+            raise InputError(f"{first} has shape {shape}: give --grid, or an array with 1 to 3 axes, of the grid's")
         spacing = [opened(value, small=True) for value in self.spacing]
         if not spacing and source is not None and hasattr(source, "coords") and len(source.coords):
             spacing = [source]

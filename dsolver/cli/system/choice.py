@@ -142,9 +142,7 @@ def system_of(
         problem = PROBLEMS[kind or "hpcg"](grid, chunks=chunks)
         return SystemChoice(problem=problem, file=rhs, right=partial(sums_of_stencil, problem))
     if kind is not None or case.asked:
-        raise InputError(
-            "--matrix takes the place of --problem and of the options from --kappa to --source: give one of them"
-        )
+        raise InputError("--matrix takes the place of --problem and of --kappa to --source: give one of them")
     cut: Any = chunks
     if not grid and chunks is not None:
         if chunks[1:] not in ((), (1, 1)):
@@ -177,9 +175,7 @@ def _diffusion(kind: str | None, case: DiffusionCase, chunks: tuple[int, ...] | 
     name = "diffusion"
     if kind is not None:
         if not kind.endswith(SUFFIX):
-            raise InputError(
-                f"--kappa to --source describe diffusion: leave out --problem {kind}, or name a case there"
-            )
+            raise InputError(f"--kappa to --source describe diffusion: leave out --problem {kind}, or name a case")
         case, name = case.over(read_case(Path(kind))), Path(kind).stem
     problem = case.problem(chunks, name)
     file = case.source if isinstance(case.source, Path) else None

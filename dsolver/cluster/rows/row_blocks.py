@@ -198,9 +198,7 @@ def results_of(
         if client.status != "running":
             raise ClusterError(f"the cluster does not answer any more: {why}") from error
         if isinstance(error, CancelledError | OSError):
-            gone = [
-                f"block {number} was {state}" for number, state in enumerate(states) if state in ("cancelled", "lost")
-            ]
+            gone = [f"block {n} was {state}" for n, state in enumerate(states) if state in ("cancelled", "lost")]
             what = ", ".join(gone[:3]) or "blocks were lost"
             raise ClusterError(f"{what}: make them anew, with the client that is to solve ({why})") from error
         raise
@@ -226,9 +224,7 @@ def _partition(shapes: Sequence[tuple[int, int]]) -> RowPartition:
             raise InputError(f"block {number} has no rows: leave it out")
     for number, (_, columns) in enumerate(shapes):
         if columns != size:
-            raise InputError(
-                f"block {number} has {columns} columns, but the blocks have {size} rows: they must be equal"
-            )
+            raise InputError(f"block {number} has {columns} columns, but the blocks have {size} rows: make them equal")
     return RowPartition(bounds=(0, *np.cumsum([rows for rows, _ in shapes]).tolist()))
 
 

@@ -67,9 +67,7 @@ async def _ready(client: Client, workers: list[str], enough: int) -> None:
             raise WorkerLostError(f"worker {lost} left the cluster before it got its data")
         if time.monotonic() > until:
             full = ", ".join(worker for worker in workers if worker not in ready)
-            raise ClusterError(
-                f"worker {full} has taken no data for {ANSWER:g} s: its memory is nearly full, or it is closing"
-            )
+            raise ClusterError(f"worker {full} took no data for {ANSWER:g} s: its memory is full, or it is closing")
         await asyncio.sleep(POLL)
 
 
@@ -132,9 +130,7 @@ def gather_blocks(client: Client | None, blocks: Mapping[int, Any], workers: Seq
         found: Mapping[int, Any] = client.sync(_gathered, client, dict(blocks), tuple(workers))
     except (CancelledError, OSError) as error:
         why = str(error).partition("\n")[0]
-        raise WorkerLostError(
-            f"blocks were lost on their way from the workers: {type(error).__name__}: {why}"
-        ) from error
+        raise WorkerLostError(f"blocks were lost on the way from workers: {type(error).__name__}: {why}") from error
     return found
 
 

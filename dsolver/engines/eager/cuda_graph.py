@@ -200,9 +200,7 @@ class GraphRecorder:
                 with timed_by(timer):
                     graph = self._capture(part)
             except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
-                logger.warning(
-                    "iterations are not measured, for CUDA does not record events among their kernels: %s", error
-                )
+                logger.warning("iterations are not measured: CUDA records no events among their kernels: %s", error)
                 self._refused.add(part)
                 return
             graph.upload(self.stream)

@@ -249,9 +249,7 @@ async def _within(program: str, worker: Worker, method: Callable[..., Any], *arg
     rank = _RANKS.get((program, worker.address))
     if rank is None or rank.ending:
         return Failure(
-            error=RankError(
-                f"worker {worker.address} has no rank of {program}: it was restarted, or the program was ended"
-            ),
+            error=RankError(f"worker {worker.address} has no rank of {program}: it restarted, or the program ended"),
             secondary=True,
         )
     return await rank.within(method, rank, *args)

@@ -43,6 +43,4 @@ def _metis() -> Any:
     try:
         return importlib.import_module("pymetis")
     except ImportError as error:
-        raise InputError(
-            f"partition='graph' needs pymetis, which is not installed: {installing('partition')}"
-        ) from error
+        raise InputError(f"partition='graph' needs pymetis, which is missing: {installing('partition')}") from error

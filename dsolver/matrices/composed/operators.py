@@ -95,14 +95,10 @@ def _shape_of(A: Any, shape: Any) -> tuple[int, ...] | None:
 def _without_rows(shape: tuple[int, ...] | None, chunks: Any, *, complex_too: bool, grid: bool) -> Problem:
     """A problem with the rows of the identity, which takes no room on a grid."""
     if shape is None:
-        raise InputError(
-            "A is a function, which does not tell the shape of b: give shape=, or M_from=, a matrix near A"
-        )
+        raise InputError("A is a function, which tells no shape of b: give shape=, or M_from=, a matrix near A")
     if not grid and (len(shape) == 1 or complex_too):
         if len(shape) > 1:
-            raise InputError(
-                "A is complex, on a grid: give M_from=, a problem with complex coefficients, or vectors of shape (n,)"
-            )
+            raise InputError("A is complex, on a grid: give M_from=, a complex problem, or vectors of shape (n,)")
         return matrix(imported("sparse").eye_array(shape[0], dtype=complex if complex_too else float, format="csr"))
     weights = np.zeros((3,) * len(shape))
     weights[(1,) * len(shape)] = 1.0

@@ -81,9 +81,7 @@ class Direct(Preconditioner):
     def __post_init__(self) -> None:
         if self.library is not None and self.library not in LIBRARIES:
             names = ", ".join(map(repr, LIBRARIES))
-            raise InputError(
-                f"library must be one of {names}, or None for the first that is there, not {self.library!r}"
-            )
+            raise InputError(f"library must be one of {names}, or None for the first there, not {self.library!r}")
 
     def build(self, builder: Builder) -> Built:
         """A for products, and each chunk's part of the solution."""

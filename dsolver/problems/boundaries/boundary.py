@@ -60,9 +60,7 @@ def boundary_of(space: Embedding, bc: Any, cells: Cells) -> Boundary:
     condition is unknown, only one end of an axis is periodic, or a value does not fit.
     """
     if isinstance(bc, list | tuple):
-        raise InputError(
-            f"bc must be one condition, or a mapping such as {{'x-': 'neumann', 'z': 'periodic'}}, not {in_a_line(bc)}"
-        )
+        raise InputError(f"bc must be one condition, or a mapping such as {{'x-': 'neumann'}}, not {in_a_line(bc)}")
     faces = [face for face in FACES if face[0] in space.axes]
     if not isinstance(bc, Mapping):
         named = dict.fromkeys(faces, Dirichlet() if bc is None else _condition(bc))

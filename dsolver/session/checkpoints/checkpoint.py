@@ -129,9 +129,7 @@ class Checkpoint:
         """Look at what is saved, but for the values. InputError: it belongs to another grid, or cannot be read."""
         for saved in self._index():
             if saved.grid != grid:
-                raise InputError(
-                    f"the checkpoint {self.path} was saved for the grid {saved.grid}, but the problem's is {grid}"
-                )
+                raise InputError(f"the checkpoint {self.path} was saved for the grid {saved.grid}, not for {grid}")
 
     def newest(self, grid: Triple, dtype: str = "float64") -> tuple[Saved, np.ndarray[Any, np.dtype[Any]]] | None:
         """The newest iterate that can be read, shape `grid`; None where nothing was saved.
