@@ -210,7 +210,9 @@ class Solver:
         changes = {name: value for name, value in changes.items() if value is not None}
         values = changes.keys() <= {"bc", "fixed"} and not isinstance(fixed, tuple | list)
         if problem is None and changes and values and self.problem.lattice:
-            self._session.take_values(changed(self._session.given, **changes))
+            with_values = changed(self._session.given, **changes)
+            _check_kind(with_values, self.problem)
+            self._session.take_values(with_values)
             return
         other = self._other(problem, changes)
         _check_structure(other, self.problem)
@@ -249,8 +251,19 @@ class Solver:
         self.close()
 
 
+def _check_kind(problem: Problem, before: Problem) -> None:
+    """Refuse a problem in place of one with other numbers or rows; raises InputError."""
+    if problem.complex != before.complex:
+        kinds = ("complex", "real") if problem.complex else ("real", "complex")
+        advice = ": open another Solver for it" if problem.complex else ": give arrays of complex numbers"
+        raise InputError(f"the new problem is {kinds[0]}, but the one that is set up is {kinds[1]}{advice}")
+    if problem.lattice != before.lattice:
+        raise InputError("the new problem has rows of another kind, as full tensors have: open another Solver for it")
+
+
 def _check_structure(problem: Problem, before: Problem) -> None:
     """Refuse a problem in place of one with another structure; raises InputError."""
+    _check_kind(problem, before)
     if problem.shape != before.shape:
         raise InputError(
             f"the new problem has shape {problem.shape}, but the one that is set up has {before.shape}: open another "
@@ -258,4 +271,4 @@ def _check_structure(problem: Problem, before: Problem) -> None:
         )
     for name in ("grid", "dimensions", "chunks", "offsets", "periodic"):
         if getattr(problem, name) != getattr(before, name):
-            raise InputError(f"the new problem has other {name}: open another Solver for it")
+            raise InputError(f"the new problem differs in its {name}: open another Solver for it")

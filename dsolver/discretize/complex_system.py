@@ -33,9 +33,9 @@ class ComplexSystem:
     def turn(self, b: Any) -> None:
         """b stays: signs of complex matrices are not turned."""
 
-    def set_known(self, b: Any, x: Any) -> bool:  # noqa: ARG002  # as `System`
-        """False: no unknown is known of a row alone."""
-        return False
+    def set_known(self, b: Any, x: Any) -> bool:
+        """As of `System`, by rows that have no imaginary part."""
+        return all([self._system.set_known(b.re, x.re), self._system.set_known(b.im, x.im)])
 
     def balance(self, r: Any) -> None:
         """As of `System`."""

@@ -7,8 +7,11 @@ from dsolver.kernels.formats.layout import Layout
 from dsolver.matrices.chunks.row_block import RowBlock
 
 
-def inverses_of(backend: Backend, _: int, block: RowBlock) -> Any:
-    """1 / a_ii of a chunk's rows that have no other entry, and 0 of all others: (rows, 1, 1) in A's order."""
+def inverses_of(backend: Backend, number: int, block: RowBlock, *real: RowBlock) -> Any:
+    """1 / a_ii of a chunk's rows that have no other entry, and 0 of all others: (rows, 1, 1) in A's order.
+
+    real: the real part of complex rows, whose stand-in the block is: a row that has another part is no such row.
+    """
     xp, rows = backend.xp, len(block.start) - 1
     start, columns, values = (backend.asarray(part) for part in block.csr)
     place = xp.searchsorted(start, xp.arange(len(columns)), side="right") - 1
@@ -20,7 +23,10 @@ def inverses_of(backend: Backend, _: int, block: RowBlock) -> Any:
         in_order = xp.zeros(rows)
         in_order[backend.asarray(block.order)] = found
         found = in_order
-    return found.reshape(rows, 1, 1)
+    found = found.reshape(rows, 1, 1)
+    for part in real:
+        found = xp.where(inverses_of(backend, number, part) == found, found, 0.0)
+    return found
 
 
 def with_known(backend: Backend, _: int, layout: Layout, b: Any, x: Any, inverses: Any) -> Any:

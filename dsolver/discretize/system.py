@@ -104,7 +104,8 @@ class System:
         self._fields, self._phases = {}, []
         if self._knows and isinstance(coefficients, LoadedRows):
             given = coefficients.blocks if coefficients.given is None else coefficients.given
-            self._inverses = self._engine.per_chunk(inverses_of, given)
+            real = coefficients.parts[:1] if self._problem.complex else ()
+            self._inverses = self._engine.per_chunk(inverses_of, given, *real)
         if isinstance(rule, Diffusion) and isinstance(coefficients, Coefficients):
             self._cells = CellSides(self._engine, self._partition, coefficients, rule, layout)
         if ones is not None:

@@ -27,7 +27,7 @@ def face_values(cells: Cells, xp: Any, box: Box, axis: int, side: int, value: An
         x[axis] = xp.full((1, 1, 1), cells.face(axis, side))
         shape = [n if i != axis else 1 for i, n in enumerate(box.shape)]
         return xp.asarray(evaluated(xp, "a boundary condition", value, x, shape), dtype=np.float64).T
-    if isinstance(value, float):
+    if isinstance(value, float | complex):
         return value
     part = value[tuple(box.slices[i] for i in range(3) if i != axis)]
     return xp.expand_dims(xp.asarray(part.T), 2 - axis)

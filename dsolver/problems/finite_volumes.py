@@ -43,7 +43,7 @@ class Diffusion(Rule):
     sigma: Any  # a number, or None where it is a field
     mask: bool  # whether there is a field of masked cells
     fixed: bool = False  # whether there is one of cells where u is held
-    held: float | None = 0.0  # u there: a number, or None where it is a field
+    held: complex | None = 0.0  # u there: a number, or None where it is a field
     # of `CROSS`, numbers, or None where it is a field; () where κ is diagonal. Rows with them are those of a matrix.
     cross: tuple[float | None, ...] = ()
     # along x, y, z, numbers, or None where it is a field; () where nothing flows. Rows with a flow are those of a

@@ -30,7 +30,7 @@ class HeldCells:
     cells: Array
     links: tuple[Link, ...]
 
-    def fed(self, patch: Patch, name: str, number: float | None) -> HeldValues:
+    def fed(self, patch: Patch, name: str, number: complex | None) -> HeldValues:
         """The values, a field of the patch or one number, and what they add to b. InputError: one is not finite."""
         if number is not None:
             values: Array = patch.xp.full(len(self.cells), number)

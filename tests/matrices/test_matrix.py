@@ -257,7 +257,7 @@ def test_another_matrix_takes_the_place_of_one_that_is_set_up() -> None:
             assert np.allclose(solver.solve(b, rtol=1e-11).x, spsolve(other.tocsc(), b))
         with pytest.raises(InputError, match=r"has shape \(121,\), but the one that is set up has \(144,\)"):
             solver.update(lattice(11))
-        with pytest.raises(InputError, match="the new problem has other chunks"):
+        with pytest.raises(InputError, match="the new problem differs in its chunks"):
             solver.update(dsolver.matrix(other, chunks=3))
 
 

@@ -86,6 +86,43 @@ def test_chunks_several_sources_and_other_coefficients() -> None:
     assert dsolver.estimate(whole).workers
 
 
+@pytest.mark.parametrize("M", ["auto", "amg", "jacobi"])
+@pytest.mark.parametrize("kappa", [KAPPA, KAPPA.real])
+def test_complex_values_are_held_and_feed_as_their_parts_do(kappa: Any, M: str) -> None:
+    where = RANDOM.random(GRID) < 0.1
+    held, face = (RANDOM.standard_normal((2, *shape)) for shape in (GRID, GRID[1:]))
+
+    def problem(factors: Any) -> Any:
+        of_face, of_cells, of_number = (np.tensordot(factors, values, 1) for values in (face, held, [1.5, -2.0]))
+        bc = {"x-": Dirichlet(of_face), "x+": Robin(3.0, of_number), "y": Periodic(), "z-": Neumann(of_number)}
+        return diffusion(GRID, kappa, 0.3, spacing=SIZES, bc=bc, fixed=(where, of_cells), chunks=(2, 1, 2))
+
+    with dsolver.Solver(problem([1.0, 1.0j]), M=M) as solver:
+        whole = solver.solve(np.zeros(GRID), rtol=1e-11)
+        solver.update(fixed=2.0 * (held[0] + 1.0j * held[1]), bc={"x-": Dirichlet(2j * face[0])}, kappa=1j * KAPPA)
+        assert solver.solve(SOURCE).converged
+    parts = [dsolver.solve(problem(unit), np.zeros(GRID), rtol=1e-11) for unit in np.eye(2)]
+    assert (whole.x[where] == (held[0] + 1.0j * held[1])[where]).all()
+    expected = parts[0].x + 1j * parts[1].x
+    assert np.abs(whole.x - expected).max() <= 1e-8 * np.abs(expected).max()
+    for face_or_cells in ("x-", "z-", where):
+        through = parts[0].flux(face_or_cells) + 1j * parts[1].flux(face_or_cells)
+        assert abs(whole.flux(face_or_cells) - through) <= 1e-8 * abs(through)
+
+
+def test_updates_of_another_kind_are_refused() -> None:
+    real, turned = diffusion(GRID, bc=Dirichlet(1.0)), diffusion(GRID, np.eye(3))
+    with dsolver.Solver(real) as solver:
+        for change in ({"bc": Dirichlet(1j)}, {"kappa": KAPPA}):
+            with pytest.raises(InputError, match="the new problem is complex, but the one that is set up is real"):
+                solver.update(**change)
+        assert solver.solve(SOURCE.real).converged
+    with dsolver.Solver(diffusion(GRID, KAPPA)) as solver, pytest.raises(InputError, match="arrays of complex numbers"):
+        solver.update(kappa=2.0)
+    with dsolver.Solver(turned) as solver, pytest.raises(InputError, match="rows of another kind, as full tensors"):
+        solver.update(kappa=2.0)
+
+
 def test_what_makes_no_sense_is_refused() -> None:
     for kappa in (np.where(KAPPA.real > 1.0, np.nan, KAPPA), np.where(KAPPA.real > 1.0, 0.0, KAPPA)):
         with pytest.raises(InputError, match="kappa and sigma must be finite"):

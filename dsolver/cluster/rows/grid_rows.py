@@ -14,7 +14,7 @@ import numpy as np
 from dsolver.cluster.devices import workers_of
 from dsolver.cluster.rows.row_blocks import matrix_from_blocks, results_of
 from dsolver.matrices.chunks.row_block import FED
-from dsolver.matrices.composed.grids import alone_cells, as_matrix, knows_some
+from dsolver.matrices.composed.grids import alone_cells, as_matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.properties import POSITIVE
 from dsolver.problems import Problem
@@ -69,7 +69,7 @@ def _placed(problem: Problem, client: Client, parts: list[Slab]) -> MatrixProble
         of_grid=problem,
         dimensions=problem.dimensions,
         singular=singular,
-        known=knows_some(problem),
+        known=problem.masked,
         notes=(*made.notes, *alone_cells(sum(found.alone for found in anchors))),
         elliptic=tensor or positive <= POSITIVE * count,
     )

@@ -51,12 +51,7 @@ def _of_fluxes(problem: Problem, *, gpu: bool) -> MatrixProblem:
     parts = (made_of.volumes, *(() if right is None else (right.real, right.imag) if problem.complex else (right,)))
     fed = dict(zip(FED, (np.ascontiguousarray(part, dtype=np.float64) for part in parts), strict=False))
     notes = (*made.notes, *alone_cells(int(made_of.alone.sum())))
-    return _on_grid(replace(made, fed=fed, notes=notes, known=made.known or knows_some(problem)), problem)
-
-
-def knows_some(problem: Problem) -> bool:
-    """Whether u is known in some cells, which solves take as it is: those held or left out. Not of complex vectors."""
-    return problem.masked and not problem.complex
+    return _on_grid(replace(made, fed=fed, notes=notes, known=made.known or problem.masked), problem)
 
 
 def alone_cells(count: int) -> tuple[str, ...]:

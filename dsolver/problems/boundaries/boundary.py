@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dsolver.errors import InputError, check_computed, in_a_line
 from dsolver.foreign_arrays import on_host, without_package
 from dsolver.grid.box import Flags
-from dsolver.problems.boundaries.conditions import FACES, Condition, Dirichlet, FaceValue, Neumann, Periodic
+from dsolver.problems.boundaries.conditions import ALPHA, FACES, Condition, Dirichlet, FaceValue, Neumann, Periodic
 from dsolver.problems.coordinates import Cells, centers_of
 from dsolver.problems.embedding import Embedding
 
@@ -41,6 +41,12 @@ class Boundary:
         """Whether any face fixes the constant; None where cells decide."""
         found = [condition.grounds for condition in self.conditions]
         return True if True in found else None if None in found else False
+
+    @property
+    def complex(self) -> bool:
+        """Whether a value is complex."""
+        values = [value for condition in self.conditions for value in condition.values.values()]
+        return any(not callable(value) and np.iscomplexobj(value) for value in values)
 
     @property
     def homogeneous(self) -> Self:
@@ -148,11 +154,12 @@ def _face_value(space: Embedding, face: str, name: str, value: Any) -> FaceValue
     found = on_host(value)
     check_unmasked(f"{name} at face {face}", found)
     array = np.asarray(found)
-    if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
-        raise InputError(f"{name} at face {face} must be finite real numbers")
+    if array.dtype.kind not in ("fiu" if name == ALPHA else "fiuc") or not np.isfinite(array).all():
+        raise InputError(f"{name} at face {face} must be finite{' real' * (name == ALPHA)} numbers")
+    kind = np.complex128 if array.dtype.kind == "c" else np.float64
     if array.ndim == 0:
-        return float(array)
+        return complex(array) if kind is np.complex128 else float(array)
     if array.shape != shape:
         raise InputError(f"{name} at face {face} has shape {array.shape}, but the face has {shape} cells")
-    embedded: npt.NDArray[np.float64] = space.array(array.astype(np.float64))
+    embedded: npt.NDArray[Any] = space.array(array.astype(kind))
     return embedded

@@ -22,10 +22,10 @@ FACES: Final = ("x-", "x+", "y-", "y+", "z-", "z+")
 ALPHA: Final = "alpha"
 """The number of a condition that is a part of the matrix; all others are of right-hand sides."""
 
-FaceValue = float | npt.NDArray[np.float64] | Callable[..., Any]
-"""A number for the whole face; an array (ny, nz), (nx, nz) or (nx, ny) with one for each cell at it, in a plane (ny,)
-or (nx,); or a function of the coordinates (x, y, z), or (x, y), of their centers at the face, called with arrays that
-broadcast."""
+FaceValue = complex | npt.NDArray[Any] | Callable[..., Any]
+"""A number for the whole face, or an array (ny, nz), (nx, nz) or (nx, ny) with one for each cell at it, in a plane
+(ny,) or (nx,), real or complex; or a real function of the coordinates (x, y, z), or (x, y), of their centers at the
+face, called with arrays that broadcast."""
 
 
 class Condition(ABC):
@@ -50,7 +50,7 @@ class Condition(ABC):
     def feeds(self) -> bool:
         """Whether it may add to right-hand sides, as all but zeros do."""
         given = (value for name, value in self.values.items() if name != ALPHA)
-        return any(not isinstance(value, int | float | np.ndarray) or np.any(value) for value in given)
+        return any(not isinstance(value, int | float | complex | np.ndarray) or np.any(value) for value in given)
 
     @property
     def homogeneous(self) -> Condition:
@@ -218,4 +218,4 @@ class Periodic(Condition):
 
 def _in_words(value: FaceValue) -> str:
     """A condition's number for a line of text."""
-    return "a function" if callable(value) else f"{value:g}" if isinstance(value, int | float) else "an array"
+    return "a function" if callable(value) else f"{value:g}" if isinstance(value, int | float | complex) else "an array"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError, check_computed, float_of, in_a_line
 from dsolver.foreign_arrays import on_host, without_package
-from dsolver.problems.coefficient_names import CROSS, FIXED, HELD, KAPPA, LEAST_KAPPA, MASK, SIGMA, VELOCITY
+from dsolver.problems.coefficient_names import CROSS, FIXED, KAPPA, LEAST_KAPPA, MASK, SIGMA, VELOCITY
 from dsolver.problems.coordinates import Cells, check_order
 from dsolver.problems.discretization import evaluated
 from dsolver.problems.embedding import WORDS, Embedding
@@ -104,7 +104,7 @@ def on_axes(space: Embedding, name: str, value: Any) -> Any:
                 f"{name} has shape {tuple(value.shape)}, but the grid is {space.shape}: they must be equal"
                 f"{_axes_beside(name, tuple(value.shape), space)}"
             )
-        if np.dtype(value.dtype).kind not in ("fiu" if name in (MASK, FIXED, HELD) else "fiuc"):
+        if np.dtype(value.dtype).kind not in ("fiu" if name in (MASK, FIXED) else "fiuc"):
             flags = ": an image of the cells to keep is active=" if value.dtype == bool else ": real numbers are needed"
             raise InputError(f"{name} has dtype {value.dtype}{flags}")
         if np.ma.is_masked(value):

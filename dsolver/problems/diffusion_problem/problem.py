@@ -68,8 +68,8 @@ def diffusion(
             (NumPy, CuPy, Dask, xarray, or any that knows DLPack) or a function of the cells' centers. A full tensor,
             symmetric and positive definite, is an array of NumPy or CuPy of shape ``(*grid, 3, 3)`` or (3, 3), in a
             plane ``(*grid, 2, 2)`` or (2, 2), or rows of such entries; rows then have 27 points, or 9. Numbers and
-            arrays may be complex, as those of AC conduction are: then x is, and the rows are solved with as those of a
-            sparse matrix, which this process makes.
+            arrays may be complex, as those of AC conduction are, and so may values of bc and fixed: then x is, and the
+            rows are solved with as those of a sparse matrix, which this process makes.
         sigma: σ >= 0, or complex, too.
         spacing: the size of the cells: a number, or one for each axis, each a number or an array of that axis' length;
             or a DataArray of xarray whose coordinates are the cells' centers. By default what such coordinates of
@@ -137,7 +137,7 @@ def changed(
     if not isinstance(rule, Diffusion):
         raise InputError(f"{problem.name} has no kappa and sigma: only problems of dsolver.problems.diffusion have")
 
-    def given(name: str, number: float | None) -> Any:
+    def given(name: str, number: complex | None) -> Any:
         return number if number is not None else arrays.get(name, rule.functions.get(name))
 
     old = [given(name, number) for name, number in zip(rule.fields, rule.kappa, strict=True)]
@@ -194,17 +194,19 @@ def _diffusion(
         if value is not None:
             sort_by_kind(called, value, numbers, arrays, functions)
     held = numbers.pop(HELD, None)
-    if isinstance(held, complex) or not (held is None or np.isfinite(held)) or holds_complex(arrays.get(HELD)):
-        raise InputError(f"the values of fixed must be finite real numbers, not {in_a_line(others[HELD])}")
+    if not (held is None or np.isfinite(held)):
+        raise InputError(f"the values of fixed must be finite numbers, not {in_a_line(others[HELD])}")
     check_numbers(numbers)
-    is_complex = any(holds_complex(value) for value in (*numbers.values(), *arrays.values()))
+    is_complex = boundary.complex or any(holds_complex(v) for v in (held, *numbers.values(), *arrays.values()))
     flow = tuple(value if isinstance(value, float) else None for value in velocity)
     arrays |= {called: v for called, v in zip(VELOCITY, velocity, strict=False) if not isinstance(v, float)}
     beside: dict[str, Any] = {}
     for called, value in zip(CROSS, cross, strict=False):
         sort_by_kind(called, value, beside, arrays, functions)
     if cross and (flow or is_complex or any(holds_complex(v) for v in (*beside.values(), *map(arrays.get, CROSS)))):
-        raise InputError("kappa is a full tensor, which must be real and goes with no velocity=: leave that out")
+        raise InputError(
+            "kappa is a full tensor, which must be real and goes with no velocity= or complex values: leave these out"
+        )
     x, y, z = (numbers.get(called) for called in fields)
     rule = Diffusion(
         grid=grid,

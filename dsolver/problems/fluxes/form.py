@@ -244,7 +244,7 @@ class FluxForm:
         condition, where = rule.boundary.at(axis, side), part_of(axis, slice(None, 1) if side == 0 else slice(-1, None))
         face = [n if other != axis else 1 for other, n in enumerate(rule.grid)]
         values = {
-            name: self._asarray(np.array(face_values(rule.cells, np, whole, axis, side, value), dtype=np.float64).T)
+            name: self._asarray(np.array(face_values(rule.cells, np, whole, axis, side, value)).T)
             for name, value in condition.values.items()
         }
         resistance = self._xp.broadcast_to(self._resistance(kappa, axis, where), face)

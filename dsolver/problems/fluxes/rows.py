@@ -226,10 +226,9 @@ def _rows(problem: Problem, held_at: Any, couplings: _Couplings, right: Any) -> 
         held, known = held_at.ravel(), np.where(held_at, _held_values(problem), 0.0)
         fed = held[columns] & ~held[rows]
         np.add.at(right.reshape(-1), rows[fed], -entries[fed] * known.ravel()[columns[fed]])
-        beside = np.zeros_like(diagonal)  # of the size of neighbors, so that b is
-        np.add.at(beside.reshape(-1), columns[fed], -entries[fed] if problem.complex else abs(entries[fed]))
-        if not problem.complex:
-            beside = np.ldexp(1.0, np.frexp(beside)[1]) * (beside > 0.0)  # powers of two, which rounding spares
+        beside = np.zeros(diagonal.shape)  # of the size of neighbors, so that b is
+        np.add.at(beside.reshape(-1), columns[fed], abs(entries[fed]))
+        beside = np.ldexp(1.0, np.frexp(beside)[1]) * (beside > 0.0)  # powers of two, which rounding spares
         diagonal[held_at] = np.where(beside == 0.0, 1.0, beside)[held_at]
         right[held_at] = (diagonal * known)[held_at]
         open_too = ~(held[rows] | held[columns])

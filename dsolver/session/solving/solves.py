@@ -61,8 +61,8 @@ def _solved_all(session: Session, pairs: Pairs, options: Options) -> list[Soluti
     if not session.problem.complex and any(is_complex(values) for pair in pairs for values in pair):
         if is_fed(session.problem):
             raise InputError(
-                "b is complex, and values at faces or in cells are real: solve with b.real, and with b.imag for a "
-                "problem whose values are zero"
+                "b is complex, and values at faces or in cells are real: give one of these as a complex number, "
+                "such as Dirichlet(1.0 + 0j)"
             )
         return solved_in_parts(lambda parts, each: _solved_all(session, parts, each), pairs, options)
     groups, note = grouped(session, pairs, options)
