@@ -74,7 +74,7 @@ def eigsh(
         A: a symmetric sparse matrix of SciPy or CuPy, see `dsolver.matrix`, whose ``nullspace=`` has vectors of value
             0, such as the rigid motions of a free body; or a problem of `dsolver.problems`. Values of finite volumes
             are those of the differential operator: B has the cells' volumes.
-        k: how many, less than the number of rows.
+        k: how many; of a matrix of few rows all, too.
         B: a mass matrix: sparse, symmetric and positive definite, where A is a matrix; or its diagonal, an array like a
             right-hand side; on cells a density; or a number. By default the identity.
         M: the preconditioner, near A⁻¹, as in `dsolver.Solver`. It is not used for the highest values.
@@ -109,6 +109,8 @@ def eigsh(
     guesses, like = _guesses(pencil, A, v0, client_of(setup))
     terms = Wanted(count=int(k), tol=tol, maxiter=_count("maxiter", MAXITER if maxiter is None else maxiter))
     seeker = _Seeker(setup=setup, guesses=guesses, like=like, began=began)
+    if terms.count == math.prod(pencil.problem.grid):  # all, whichever were asked for
+        return seeker.end(pencil, terms, highest=False)
     if sigma is not None:
         shift = float(sigma) - pencil.offset
         if shift != 0.0 and _is_far(pencil, shift):
@@ -162,7 +164,7 @@ class _Seeker:
         return shift_inverted(pencil, self.setup, terms, shift, self.guesses, self.like, self.began)
 
     def _found(self, pencil: GivenPencil, ends: Sequence[Wanted]) -> Eigenpairs:
-        problem = pencil.problem
+        problem = replace(pencil.problem, notes=())  # they tell of solves
         setup = replace(self.setup, M=_usual(self.setup.M, problem))
         ends = [replace(end, offset=pencil.offset / pencil.factor) for end in ends]
         wishes = setup.wishes(problem, likely_device(setup))
@@ -235,8 +237,8 @@ def _together(vectors: list[Any], like: Any) -> Any:
 
 def _check(pencil: GivenPencil, k: Any, which: Any, sigma: Any) -> None:
     rows = math.prod(pencil.problem.grid)
-    if not isinstance(k, Integral) or not 1 <= int(k) < rows:
-        raise InputError(f"k must be an integer from 1 to {rows - 1}, less than A's {rows} rows, not {in_a_line(k)}")
+    if not isinstance(k, Integral) or not 1 <= int(k) <= rows:
+        raise InputError(f"k must be an integer from 1 to A's {rows} rows, not {in_a_line(k)}")
     if which not in get_args(Which):
         raise InputError(f"which must be one of {', '.join(map(repr, get_args(Which)))}, not {in_a_line(which)}")
     if sigma is not None and not (isinstance(sigma, Real) and math.isfinite(sigma)):

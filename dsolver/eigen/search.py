@@ -141,7 +141,9 @@ def _end(session: Session, found: Found, known: int, count: int, kind: Container
     numbers = np.array([row[:3] for row in every]).reshape(-1, 3)
     status = found.status or Status.STOPPED
     if status is Status.NOT_FINITE and not found.values:
-        raise InputError("NaN or infinity appeared at the begin: look for such values in v0, B and M")
+        raise InputError(
+            "NaN or infinity appeared at the begin: look for such values in v0, B and M; M=None does without the last"
+        )
     if len(every) < known + count:
         raise InputError(f"only {len(every)} of {known + count} vectors are independent: ask for fewer")
     return SpectrumEnd(

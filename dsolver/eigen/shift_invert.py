@@ -5,9 +5,10 @@ Ericsson and Ruhe, Math. Comp. 35, 1980. Its vectors lie in this process; solves
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, repeat
 from typing import Any, Final
 
 import numpy as np
@@ -33,6 +34,8 @@ from dsolver.status import Status
 RTOL: Final = 1e-12
 WRONG: Final = 1e-6
 """Residual of a solve, as a part of ‖b‖, from which on ARPACK would be misled."""
+ALIKE: Final = 1e-8
+"""Part of their distance from σ by which values may differ that count as equally near."""
 ASIDE: Final = 2.0**-20
 """Distance from an eigenvalue to which solves are shifted, as a part of the size of A: far above rounding."""
 
@@ -78,15 +81,11 @@ def _nearest(
     moved = a - shift * b if b is not None else a - shift * scipy.sparse.eye_array(n)
     m = "direct" if isinstance(setup.M, str) and setup.M == AUTO else setup.M
     setup = replace(setup, M=m, method=None)
-    problem = matrix(moved * scale)
+    problem = replace(matrix(moved * scale), notes=())
     first = _on_host(guesses[0]) if guesses else np.random.default_rng(0).standard_normal(n)
     with Session(problem, setup, prepared(problem, RightHandSides.of(problem, first, None), setup)) as session:
         took, searching = session.took, time.perf_counter()
-        status, options = Status.CONVERGED, {"sigma": shift * scale, "OPinv": _inverse(session, n, told), "v0": first}
-        try:
-            values, vectors = arpack(a, wanted.count, M=b, tol=wanted.tol / 100, **options)
-        except ArpackNoConvergence as error:
-            values, vectors, status = error.eigenvalues, error.eigenvectors, Status.MAX_ITERATIONS
+        values, vectors, status = _pairs(_inverse(session, told), b, shift * scale, wanted, first)
         order = np.argsort(values)
         values, vectors = values[order] / scale, vectors[:, order]
         bx = vectors if b is None else b @ vectors
@@ -109,11 +108,39 @@ def _nearest(
         )
 
 
-def _inverse(session: Session, n: int, told: str) -> LinearOperator:
-    """The inverse of a session's matrix with so many rows, by its solves, which fail with an InputError."""
+def _pairs(inverse: Callable[[Any], Any], b: Any, shift: float, wanted: Wanted, first: Any) -> tuple[Any, Any, Status]:
+    """Values nearest to a shift σ, (k,), their vectors (n, k), and how the search ended; `inverse`: (A - σB)⁻¹.
+
+    Of equal values ARPACK finds some. Others lie beside these vectors, where it searches again, from random numbers,
+    until nothing there is nearer than what is known.
+    """
+    n, values, vectors = len(first), np.empty(0), np.empty((len(first), 0))
+    for count in chain((wanted.count, 1), repeat(wanted.count)):
+
+        def beside(x: Any, known: Any = vectors, bx: Any = vectors if b is None else b @ vectors) -> Any:
+            return x - known @ (bx.T @ x)
+
+        operator = LinearOperator((n, n), matvec=lambda r, to=beside: to(inverse(np.ravel(r))), dtype=np.float64)
+        options = {"sigma": shift, "OPinv": operator, "tol": wanted.tol / 100, "v0": beside(first)}
+        try:
+            more, others = arpack(operator, min(count, n - len(values)), M=b, **options)
+        except ArpackNoConvergence as error:
+            return np.append(values, error.eigenvalues), np.hstack([vectors, error.eigenvectors]), Status.MAX_ITERATIONS
+        known = max(abs(values - shift), default=math.inf)
+        if min(abs(more - shift)) >= (1.0 - max(wanted.tol, ALIKE)) * known:
+            break
+        values, vectors = np.append(values, more), np.hstack([vectors, others])
+        nearest = np.argsort(abs(values - shift), kind="stable")[: wanted.count]
+        values, vectors = values[nearest], vectors[:, nearest]
+        first = np.random.default_rng(len(values)).standard_normal(n)
+    return values, vectors, Status.CONVERGED
+
+
+def _inverse(session: Session, told: str) -> Callable[[Any], Any]:
+    """The inverse of a session's matrix, by its solves, which fail with an InputError."""
 
     def solve(r: Any) -> Any:
-        (solution,) = solve_all(session, [(np.ravel(r), None)], Options(rtol=RTOL))
+        (solution,) = solve_all(session, [(r, None)], Options(rtol=RTOL))
         if solution.status is Status.INCOMPATIBLE_RHS:
             raise _EigenvalueMetError
         if not solution.true_residual <= WRONG * max(solution.b_norm, np.finfo(float).tiny):
@@ -123,7 +150,7 @@ def _inverse(session: Session, n: int, told: str) -> LinearOperator:
             )
         return solution.x
 
-    return LinearOperator((n, n), matvec=solve, dtype=np.float64)
+    return solve
 
 
 def _size(a: Any) -> float:

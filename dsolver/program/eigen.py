@@ -4,7 +4,7 @@ As for `Solve`, every rank makes its own instance and runs the same commands at 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, final
@@ -20,6 +20,7 @@ from dsolver.kernels.contract import LOAD, TIMES
 from dsolver.krylov.blocks.block import Block, width_for
 from dsolver.krylov.blocks.lobpcg import Lobpcg, NotFiniteError
 from dsolver.krylov.blocks.pencil import BlockOperator, Pencil
+from dsolver.krylov.blocks.rounds import Numbers, Rounds
 from dsolver.krylov.method import Operator
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import make
@@ -110,17 +111,18 @@ class EigenProgram(Solve):
         if modes.known is not None:
             for n, column in zip(known, modes.known.columns, strict=True):
                 engine.copy(n, column)
-        for number, column in enumerate(modes.x.columns):
-            made = partial(_unit, engine.partition) if whole else partial(noise, engine.partition)
-            engine.run(LOAD, self.layout, engine.per_chunk(partial(_seeded, made, number + (not whole))), column)
-        self._smooth(modes, terms, whole=whole)
-        for column in modes.x.columns:
-            self.system.clear(column)
         self._modes, self._terms = modes, terms
         self._best, self._since = math.inf, 0
         self._status: Status | None = None
+        self._load(modes.x.columns, 0, whole=whole)
+        self._smooth(modes, terms, whole=whole)
+        for column in modes.x.columns:
+            self.system.clear(column)
         try:
             modes.start()
+            if len(modes.values) < size and not whole:  # where one value is far below others, M leaves its vector alone
+                self._load(modes.x.columns, len(modes.values), whole=whole)
+                modes.start()
         except NotFiniteError:
             self._status = Status.NOT_FINITE
         return self.found()
@@ -153,6 +155,14 @@ class EigenProgram(Solve):
         self.engine.forget()
         self._modes, self._guesses = None, {}
 
+    def _load(self, columns: Sequence[Field], first: int, *, whole: bool) -> None:
+        """Fill the columns from `first` on with rough vectors, or with unit vectors."""
+        make = partial(_unit if whole else noise, self.engine.partition)
+        for number, column in list(enumerate(columns))[first:]:
+            values = self.engine.per_chunk(partial(_seeded, make, number + (not whole)))
+            self.engine.run(LOAD, self.layout, values, column)
+            self.system.clear(column)
+
     def _smooth(self, modes: Lobpcg, terms: EigenTerms, *, whole: bool) -> None:
         """Have M take from rough vectors what is far from the lowest ones, and set guesses in place of the first.
 
@@ -169,13 +179,25 @@ class EigenProgram(Solve):
 
     def _pencil(self, size: int, terms: EigenTerms) -> Pencil:
         width = width_for(size)
-        norm = self.columns.each[0].matrix_norm()
         problem = self.spec.problem
         at_once = width if problem.operator is None else 1
         a = self._matrix(self.method.operator, self.prepared.site.chunks, problem.senders, at_once)
         plain = terms.highest or terms.plain
         m = OperatorInGroups(self.engine, self.engine.copy, None, 1, recorded=False) if plain else self._inverse(width)
-        return Pencil(a=a, b=self._b(width), m=m, norm=norm, sign=-1.0 if terms.highest else 1.0)
+        sizes, usual = self._sizes()
+        return Pencil(a=a, b=self._b(width), m=m, sizes=sizes, size=usual, sign=-1.0 if terms.highest else 1.0)
+
+    def _sizes(self) -> tuple[Field, float]:
+        """Sizes of the rows of A, up to small factors, and their usual power of two.
+
+        They are A v for a rough v whose items have the mean square 1.
+        """
+        v, sizes = self.engine.field(self.layout), self.engine.field(self.layout)
+        self.engine.run(LOAD, self.layout, self.engine.per_chunk(partial(_spread, self.engine.partition)), v)
+        self.method.operator.multiply(v, sizes)
+        numbers = Numbers(parts=self.engine.per_chunk(_exponents, sizes), shape=(2,))
+        ((total, count),) = Rounds(self.engine).sums(numbers)
+        return sizes, math.ldexp(1.0, int(total // max(count, 1.0)))
 
     def _b(self, width: int) -> BlockOperator | None:
         """B: a mass matrix, volumes of cells, what was given for its diagonal, or both of these; None for ones."""
@@ -247,6 +269,17 @@ class EigenProgram(Solve):
 
 def _seeded(make: Callable[..., Any], seed: int, backend: Backend, number: int) -> Any:
     return make(backend, number, seed)
+
+
+def _spread(partition: Partition, backend: Backend, number: int) -> Any:
+    """Rough values at the points of a chunk, whose squares have the mean 1."""
+    return noise(partition, backend, number) * math.sqrt(12.0)
+
+
+def _exponents(backend: Backend, _: int, values: Any) -> Any:
+    """Sum of the exponents of two of what is not zero, and how much that is: whole numbers, exact everywhere."""
+    xp, there = backend.xp, values != 0.0
+    return xp.stack([xp.where(there, xp.frexp(values)[1], 0).sum(), there.sum()]).astype(np.float64)
 
 
 def _unit(partition: Partition, backend: Backend, number: int, row: int) -> Any:

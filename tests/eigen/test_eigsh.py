@@ -365,6 +365,50 @@ def test_a_sigma_that_is_an_eigenvalue(mass: float | None) -> None:
         np.testing.assert_allclose(found.values, np.sort(np.repeat(nearest, 2)), atol=1e-12 / size)
 
 
+def test_equal_values_within_a_spectrum() -> None:
+    """Twenty values of 4, of which ARPACK found eight, and others in place of the rest."""
+    A = sp.csr_array(sp.kron(chain(20), sp.eye_array(20)) + sp.kron(sp.eye_array(20), chain(20)))
+    w = exact(A)
+    for mass in (None, 2.0 * sp.eye_array(400)):
+        shift, size = 4.03, 1.0 if mass is None else 2.0
+        found = dsolver.eigsh(A, 20, B=mass, sigma=shift / size, **HERE)
+        assert found.converged
+        nearest = np.sort(w[np.argsort(abs(w - shift), kind="stable")[:20]])
+        np.testing.assert_allclose(size * found.values, nearest, rtol=1e-12)
+        check(found, A, mass)
+
+
+@pytest.mark.parametrize("which", ["SM", "SA", "LA", "LM"])
+def test_all_values(which: Any) -> None:
+    w = [-3.0, 1.0, 2.0]
+    for rows in ([0], [1, 2], [0, 1, 2]):
+        some = sp.diags_array(np.take(w, rows)).tocsr()
+        found = dsolver.eigsh(some, len(rows), which=which, **HERE)
+        np.testing.assert_allclose(found.values, np.take(w, rows))
+        assert not found.notes
+
+
+@pytest.mark.parametrize("penalty", [1e12, 1e30])
+def test_a_penalty_leaves_the_other_values_their_digits(penalty: float) -> None:
+    """Two halves of a chain with a penalty between them; by the size of the matrix any first guess was exact."""
+    A = chain(900).tolil()
+    A[450, 450] = penalty
+    found = dsolver.eigsh(A.tocsr(), 2, **HERE)
+    assert found.converged
+    every = 2.0 - 2.0 * np.cos(np.pi * np.array([1, 2]) / np.array([451, 450]))
+    np.testing.assert_allclose(found.values, np.sort([every[0], 2.0 - 2.0 * np.cos(np.pi / 450)]), rtol=1e-8)
+
+
+@pytest.mark.parametrize("shift", [1e-8, 1e-11])
+def test_a_value_far_below_the_others(shift: float) -> None:
+    """A path with a small shift; M makes all first guesses parallel to one vector, and three were called too many."""
+    path = chain(900).tolil()
+    path[0, 0] = path[-1, -1] = 1.0
+    found = dsolver.eigsh(sp.csr_array(path + shift * sp.eye_array(900)), 3, M="amg", **HERE)
+    every = shift + 2.0 - 2.0 * np.cos(np.arange(3) * np.pi / 900)
+    np.testing.assert_allclose(found.values, every, rtol=1e-4)
+
+
 @pytest.mark.parametrize("unit", [1e-40, 1e20, 1e40])
 def test_values_within_a_spectrum_in_any_unit(unit: float) -> None:
     """ARPACK called values of an inverse below 1e-11 converged, whatever they were."""
@@ -420,7 +464,7 @@ def test_nearly_all_values_of_a_small_matrix() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"k": 10}, "k must be an integer from 1 to 9"),
+        ({"k": 11}, "k must be an integer from 1 to A's 10 rows"),
         ({"k": 0}, "k must be"),
         ({"k": 2.5}, "k must be"),
         ({"which": "BE"}, "which must be one of 'SM', 'SA', 'LA', 'LM'"),

@@ -34,7 +34,7 @@ class Block:
 
     def __init__(self, engine: Engine, layout: PerChunk, count: int) -> None:
         self._engine, self._layout = engine, layout
-        view = engine.batched(count)
+        view = engine.batched(count) if count > 1 else None
         self.together: Field | None = None
         if view is None:
             self.columns: Sequence[Field] = [engine.field(layout) for _ in range(count)]

@@ -21,7 +21,10 @@ PASSES: Final = 4
 """Passes at most."""
 EPS: Final = 2.0**-53
 ATTAINABLE: Final = 64.0
-"""Residual over EPS ‖A‖ ‖x‖ that rounding may leave."""
+"""Residual over EPS ‖D x‖, or EPS d ‖x‖, that rounding may leave; D: sizes of the rows of A, d: the usual one.
+
+‖A‖ in their place would call anything exact where one row is huge, as penalties make it.
+"""
 UNREACHABLE: Final = 0.1
 """Part of a residual along Y from which on it is taken out."""
 RENEWED: Final = 50
@@ -92,7 +95,7 @@ class Lobpcg:
     def start(self) -> None:
         """Begin from the X that is set: the best vectors in its span."""
         self._orthonormal([], self._y, self._y)
-        self._inverse = np.zeros((0, 0))
+        self._inverse, self._iterates = np.zeros((0, 0)), []
         self._inverse_of_known()
         self._renew()
 
@@ -174,18 +177,18 @@ class Lobpcg:
         self._judge(*rest)
         return products[:, : self._size], products[:, -self._size :]
 
-    def _judge(self, squares: F64, *others: F64) -> None:
+    def _judge(self, squares: F64, sizes: F64, *others: F64) -> None:
         """Take notice of residuals, what they should become, and whether rounding leaves parts of them along Y."""
-        pencil, live = self.pencil, len(self._iterates)
+        live = len(self._iterates)
         *norms, along = others if self.known is not None else (*others, np.zeros((0, self._size)))
         x_squares, bx_squares = norms or (np.ones(live),) * 2
         self._check(squares)
         self.residuals = np.sqrt(squares)
-        rounding = ATTAINABLE * EPS * pencil.norm
-        self.rounding = np.maximum(rounding * x_squares, ATTAINABLE * EPS * self._largest)
+        rounding = ATTAINABLE * EPS * np.maximum(np.sqrt(sizes), self.pencil.size * np.sqrt(x_squares))
+        self.rounding = np.maximum(rounding * np.sqrt(x_squares), ATTAINABLE * EPS * self._largest)
         wanted = self._tol * abs(self.values + self._offset) * np.sqrt(bx_squares)
-        self.limits = np.maximum(wanted, rounding * np.sqrt(x_squares))
-        self._sound = FAIR if (wanted > FAR * rounding * np.sqrt(x_squares)).all() else SOUND
+        self.limits = np.maximum(wanted, rounding)
+        self._sound = FAIR if (wanted > FAR * rounding).all() else SOUND
         self._going = [i for i in range(live) if not self.residuals[i] <= self.limits[i]]
         parts = np.diag(self._inverse) @ along[:, :live] ** 2
         self._unbalanced = bool((parts > UNREACHABLE**2 * squares)[self._going].any())
@@ -197,7 +200,9 @@ class Lobpcg:
         self.pencil.a.apply(x, r, range(live))
         bx = self._times_b(x, range(live))
         bx.combine(-np.diag(self.values), r, keep=1.0)
-        self._squares = [each.squares() for each in ((r,) if self.pencil.b is None else (r, x, bx))]
+        sized = self._of(self._w).part(0, live)  # free until W is made
+        x.times(self.pencil.sizes, sized)
+        self._squares = [each.squares() for each in ((r, sized) if self.pencil.b is None else (r, sized, x, bx))]
 
     def _renew(self) -> None:
         """Begin from the X that is there; a guess, where what it has become on some ranks does not fit the others."""

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol, final
 
+from dsolver.engines.base import Field
 from dsolver.krylov.blocks.block import Block
 
 
@@ -22,5 +23,6 @@ class Pencil:
     a: BlockOperator
     b: BlockOperator | None  # B, symmetric positive definite; None for the identity
     m: BlockOperator  # a preconditioner, near A⁻¹ or the identity; any linear operator will do
-    norm: float  # about ‖A‖
+    sizes: Field  # about those of the rows of A
+    size: float  # the usual one: their geometric mean, about
     sign: float = 1.0  # 1 for the lowest eigenvalues, -1 for the highest
