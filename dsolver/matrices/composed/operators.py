@@ -68,7 +68,10 @@ def operator(
     else:
         near = _near(M_from, wanted, complex_too=complex_too)
     function = replace(function_for("A", called, near), alone=M_from is None)
-    function = replace(function, asymmetry=_asymmetry(function, symmetric, like))
+    on_gpu = type(without_package("like", like)).__module__.partition(".")[0] == "cupy"
+    if (on_gpu and not isinstance(called, OperatorProduct)) or not function.host:
+        function = replace(function, host=False, kind=sys.modules["cupy"].empty(0))
+    function = replace(function, asymmetry=_asymmetry(function, symmetric))
     made = replace(near, name=name, operator=function, notes=())
     if not isinstance(made, MatrixProblem):
         return made
@@ -125,7 +128,7 @@ def _near(given: Any, shape: tuple[int, ...] | None, *, complex_too: bool) -> Pr
     return near
 
 
-def _asymmetry(function: UserFunction, symmetric: bool | None, like: Any) -> str:
+def _asymmetry(function: UserFunction, symmetric: bool | None) -> str:
     """Why A counts as not symmetric; empty where it does not. InputError: `symmetric` is none of True, False, None."""
     if symmetric not in (None, True, False):
         raise InputError(f"symmetric must be True, False or None, not {in_a_line(symmetric)}")
@@ -133,11 +136,5 @@ def _asymmetry(function: UserFunction, symmetric: bool | None, like: Any) -> str
         return "" if symmetric else "symmetric=False was given"
     if function.halo is not None:
         return "A is a function by chunk, and symmetric=True was not given"
-    if isinstance(function.function, OperatorProduct):
-        on_gpu = not function.host
-    else:
-        on_gpu = type(without_package("like", like)).__module__.partition(".")[0] == "cupy"
-    if on_gpu:
-        function = replace(function, kind=sys.modules["cupy"].empty(0))
     found = function.difference()
     return f"xᵀAy and yᵀAx of random x and y differ by {found:.1g} of their size" if not found <= ROUNDING else ""
