@@ -31,6 +31,8 @@ ROOMY: Final = 1 << 24
 """Bytes from where on new memory is worth threads that touch it beforehand: half a ms."""
 PAGE: Final = 1 << 12
 """Bytes of a page of the host's memory, or a part of one."""
+_LONG: Final = {"g": np.float64, "G": np.complex128}
+"""Types of GPUs in place of long doubles, by codes of NumPy."""
 _TO_GPU: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 
@@ -41,9 +43,9 @@ def to_gpu(values: npt.NDArray[Any] | LentArray) -> Any:
     Kernels on the current stream find it complete. The host's memory may be written to when this returns.
 
     `values`: of any real or complex dtype, byte order and strides, in this process or lent by another one; of long
-    doubles, float64 is made.
+    doubles float64 is made, and complex128.
     """
-    kind = np.dtype(np.float64) if values.dtype.char == "g" else values.dtype.newbyteorder("=")
+    kind = np.dtype(_LONG.get(values.dtype.char, values.dtype)).newbyteorder("=")
     if values.nbytes < STAGED:
         return cupy.asarray(np.asarray(values).astype(kind, copy=False))
     axes = sorted(range(values.ndim), key=lambda axis: -values.strides[axis])

@@ -492,4 +492,5 @@ def test_dask_arrays_of_cupy_blocks_are_taken_without_a_cluster() -> None:
     for x, expected in ((solve(PROBLEM, blocks).x, 1.0), (solve(PROBLEM, several).x[..., 1], 2.0)):
         found = x.compute()
         assert isinstance(found, cupy.ndarray)
-        np.testing.assert_allclose(cupy.asnumpy(found), expected * solve(PROBLEM, b, device="cpu").x, rtol=1e-5, atol=1e-7)
+        wanted = expected * solve(PROBLEM, b, device="cpu").x
+        np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=1e-5, atol=1e-7)

@@ -104,6 +104,7 @@ def test_memory_without_gaps_keeps_the_order_of_its_axes() -> None:
     assert there.strides == given.strides
 
 
-def test_long_doubles_become_float64() -> None:
-    there = load("cuda").asarray(values(5, dtype=np.longdouble))
-    assert there.dtype == np.float64
+@pytest.mark.parametrize(("given", "made"), [(np.longdouble, np.float64), (np.clongdouble, np.complex128)])
+def test_long_doubles_become_doubles(given: Any, made: Any) -> None:
+    there = load("cuda").asarray(values(5, dtype=given))
+    assert there.dtype == made
