@@ -115,7 +115,7 @@ def algebraic() -> Loops:
         (couplings._paths, (*RANGE, STARTS, ROWS, INT, BYTES, INDICES, ROWS, INT, INT, *entries)),
         (points._lead, (*RANGE, STARTS, VECTOR, BYTES, STARTS)),
         (points._go_through, (*RANGE, STARTS, INT, STARTS, STARTS)),
-        (extended_interpolation._rename, (*RANGE, ROWS, STARTS, INDICES, VECTOR)),
+        (extended_interpolation._rename, (*RANGE, ROWS, STARTS, *entries)),
         (extended_interpolation._add_up, (*RANGE, ROWS, VECTOR)),
         (extended_interpolation._interpolate, (*RANGE, STARTS, ROWS, BYTES, STATES, INT, *interpolated, *entries)),
         (extended_interpolation._multiply, (*RANGE, ROWS, ROWS, INT, INT, *entries)),

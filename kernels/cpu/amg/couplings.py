@@ -16,7 +16,7 @@ from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.scratch import fill, scratch
 from dsolver.kernels.cpu.loops.sorting import sort_short
-from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
+from dsolver.kernels.cpu.loops.team import Team, rows_worth
 from dsolver.kernels.formats.csr import Csr
 
 DEPENDS: Final = 1
@@ -32,7 +32,7 @@ LOW: Final = (1 << HALF) - 1
 def row_measures(a: Csr, below: int, team: Team) -> tuple[Any, Any, Any]:
     """Size of the most negative coupling of each row, diagonal, and sum of sizes of entries, float64 (rows,) each."""
     largest, diagonal, sizes = np.empty(a.size), np.empty(a.size), np.empty(a.size)
-    team.run(_measure, 0, a.size, a, below, largest, diagonal, sizes, worth=ROWS_WORTH_A_THREAD)
+    team.run(_measure, 0, a.size, a, below, largest, diagonal, sizes, worth=rows_worth(a))
     return largest, diagonal, sizes
 
 
@@ -49,7 +49,7 @@ def couplings(a: Csr, below: int, largest: Any, theta: float, team: Team) -> tup
         bits, uint8 (entries,); counts, int64 (rows,).
     """
     bits, counts = np.empty(len(a.columns), dtype=np.uint8), np.empty(a.size, dtype=np.int64)
-    team.run(_couple, 0, a.size, a, below, largest, theta, bits, counts, worth=ROWS_WORTH_A_THREAD)
+    team.run(_couple, 0, a.size, a, below, largest, theta, bits, counts, worth=rows_worth(a))
     return bits, counts
 
 

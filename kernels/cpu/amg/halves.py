@@ -19,7 +19,7 @@ from dsolver.kernels.cpu.amg.products import ONE
 from dsolver.kernels.cpu.amg.transposes import count_columns, fill_mirrored, transposed
 from dsolver.kernels.cpu.csr.ranges import outside
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
+from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team, rows_worth
 from dsolver.kernels.formats.csr import Csr
 
 
@@ -68,7 +68,7 @@ def completed(half: Halves, before: Images | None = None, below: int = 0, *, tea
     `before`: entries of columns before those of own rows. `below`: number of these columns.
     """
     turned, rows = half.turned, half.rows
-    parts = team.run(count_columns, 0, turned.size, turned, rows, worth=ROWS_WORTH_A_THREAD)
+    parts = team.run(count_columns, 0, turned.size, turned, rows, worth=rows_worth(turned))
     counts = [of for *_, of in parts]
     lengths = np.zeros(rows, dtype=np.int64) if before is None else np.bincount(before.rows, minlength=rows)
     start, first = np.zeros(rows + 1, dtype=np.int64), np.empty(rows, dtype=np.int64)

@@ -16,7 +16,7 @@ from numba import njit, uint64
 from dsolver.kernels.amg import COARSE, FINE, UNDECIDED
 from dsolver.kernels.cpu.csr.rows import ALONE
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.team import Team, rows_worth
 from dsolver.kernels.formats.csr import Csr
 
 HASHED: Final = 48
@@ -60,16 +60,16 @@ def settle(
     a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, team: Team, before: Open | None = None
 ) -> Open:
     """Decide own points as far as ghosts are known; before: what was left when less was known; None at first."""
-    worth, end = POINTS_WORTH_A_THREAD, below + a.size
+    end = below + a.size
     if before is None:
         rank, todo = np.empty(len(key), dtype=np.uint64), np.flatnonzero(state[below:end] == UNDECIDED)
-        team.run(_rank, 0, len(key), key, state, rank, worth=4 * worth)
+        team.run(_rank, 0, len(key), key, state, rank, worth=4 * POINTS_WORTH_A_THREAD)
     else:
         rank, todo = before.rank.copy(), before.points.copy()
         _rank(0, below, key, state, rank)
         _rank(end, len(key), key, state, rank)
     while len(todo):
-        parts = team.run(_settle, 0, len(todo), todo, a, below, bits, key, origin, state, rank, worth=worth)
+        parts = team.run(_settle, 0, len(todo), todo, a, below, bits, key, origin, state, rank, worth=rows_worth(a))
         left = np.concatenate([todo[first : first + count] for first, count in parts])
         decided, todo = len(todo) - len(left), left
         if not decided or len(parts) == 1:  # no thread has found what another one has left

@@ -15,7 +15,7 @@ from numba import uint64
 from dsolver.kernels.amg import COARSE, FINE
 from dsolver.kernels.cpu.csr.rows import ALONE
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.team import Team, worth_of
 
 WORTH: Final = 1 << 16
 """Points that are worth a thread."""
@@ -65,7 +65,7 @@ def through(numbers: Any, first: int, others: Any, team: Team = ALONE) -> Any:
 def leads(start: Any, values: Any, team: Team = ALONE) -> tuple[Any, Any]:
     """Bits of the entries of rows, uint8, of float64 of `couplings.couplings`; int64, how many lead in each row."""
     bits, counts = np.empty(len(values), dtype=np.uint8), np.empty(len(start) - 1, dtype=np.int64)
-    team.run(_lead, 0, len(counts), start, values, bits, counts, worth=WORTH)
+    team.run(_lead, 0, len(counts), start, values, bits, counts, worth=worth_of(WORTH, len(counts), len(values)))
     return bits, counts
 
 

@@ -10,7 +10,7 @@ from numba import uint64
 
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.scratch import fill, scratch
-from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
+from dsolver.kernels.cpu.loops.team import Team, rows_worth
 from dsolver.kernels.formats.csr import Csr
 
 ONE = uint64(1)
@@ -20,7 +20,7 @@ ONE = uint64(1)
 
 def transposed(a: Csr, columns: int, team: Team) -> Csr:
     """Aᵀ of a matrix with so many columns."""
-    parts = team.run(count_columns, 0, a.size, a, columns, worth=ROWS_WORTH_A_THREAD)
+    parts = team.run(count_columns, 0, a.size, a, columns, worth=rows_worth(a))
     counts = [of for *_, of in parts]
     start = np.zeros(columns + 1, dtype=np.int64)
     np.cumsum(sum(counts[1:], counts[0]), out=start[1:])

@@ -14,6 +14,7 @@ from dsolver.kernels.cpu.csr.look import look
 from dsolver.kernels.cpu.csr.loops import find_diagonal
 from dsolver.kernels.cpu.csr.rows import split
 from dsolver.kernels.cpu.csr.statistics import statistics
+from dsolver.kernels.cpu.loops.team import rows_worth
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice, cpu_choice
 from dsolver.kernels.formats.csr import Csr
@@ -63,7 +64,7 @@ class CpuGeneral(GeneralSetup):
 
     def diagonal(self, rows: Csr) -> Array:
         out = np.empty(rows.size, dtype=rows.values.dtype)
-        self._vectors.team.run(find_diagonal, 0, rows.size, *rows, out, worth=products.ROWS_WORTH_A_THREAD)
+        self._vectors.team.run(find_diagonal, 0, rows.size, *rows, out, worth=rows_worth(rows))
         return out
 
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout, longest: int | None = None) -> GhostRows:

@@ -39,17 +39,15 @@ def written(team: Team, rows: int, most: Callable[[int, int], int], write: Calla
     `most`: entries of rows first .. last, at most. `write`: writes rows first .. last with these arguments: int64
     lengths, int32 columns, float64 values of theirs. Returns the number of their entries.
     """
-    bounds = team.run(lambda first, last: (first, last, int(most(first, last))), 0, rows, worth=PRODUCTS_WORTH_A_THREAD)
-    parts: list[tuple[int, int, Room]] = [(first, last, team.room(entries)) for first, last, entries in bounds]
     start = np.zeros(rows + 1, dtype=np.int64)
 
-    def piece(number: int) -> None:
-        first, last, room = parts[number]
-        ends = start[first + 1 : last + 1]
+    def piece(first: int, last: int) -> tuple[int, int, Room]:
+        ends, room = start[first + 1 : last + 1], team.room(int(most(first, last)))
         write(first, last, ends, *room)
         np.cumsum(ends, out=ends)
+        return first, last, room
 
-    team.each(piece, len(parts))
+    parts = team.run(piece, 0, rows, worth=PRODUCTS_WORTH_A_THREAD)
     begins = list(accumulate((int(start[last]) for _, last, _ in parts), initial=0))
     out = Csr(start, np.empty(begins[-1], np.int32), np.empty(begins[-1]))
 

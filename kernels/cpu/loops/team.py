@@ -12,6 +12,8 @@ from weakref import WeakSet, finalize
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.kernels.formats.csr import Csr
+
 T = TypeVar("T")
 
 
@@ -84,6 +86,11 @@ ROWS_WORTH_A_THREAD: Final = 4096
 part and to wait for it costs 30 us."""
 PRODUCTS_WORTH_A_THREAD: Final = 512
 """Rows of a product that are worth a thread."""
+
+
+def rows_worth(rows: Csr) -> int:
+    """Rows of a matrix that are worth a thread where a loop goes through their entries once, by how many they have."""
+    return worth_of(ENTRIES_WORTH_A_THREAD, rows.size, len(rows.columns))
 
 
 @final
