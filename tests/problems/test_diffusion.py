@@ -721,6 +721,23 @@ def test_values_that_are_not_finite_are_seen_outside_the_mask() -> None:
         solve(diffusion((9, 6, 5), mask=wall((9, 6, 5), 5)), f)
 
 
+def test_tables_of_pandas_are_arrays() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    values = 1.0 + np.random.default_rng(0).random((5, 4))
+
+    def of(array: Any) -> dsolver.problems.Problem:
+        face, sizes = array(values[0]), array(values[:, 1])
+        return diffusion(
+            (5, 4), array(values), spacing=(sizes, 1.0), bc={"x-": Dirichlet(face)}, active=array(values > 1.2)
+        )
+
+    x = dsolver.solve(of(np.asarray), values).x
+    tables = of(lambda array: (pandas.Series if array.ndim == 1 else pandas.DataFrame)(array))
+    assert np.array_equal(dsolver.solve(tables, pandas.DataFrame(values)).x, x)
+    line = diffusion((4,), pandas.Series(values[0]))
+    assert np.array_equal(dsolver.solve(line, values[1]).x, dsolver.solve(diffusion((4,), values[0]), values[1]).x)
+
+
 def test_a_mask_may_be_a_function() -> None:
     problem = diffusion((6, 6, 6), mask=lambda x, y, z: (x - 3) ** 2 + (y - 3) ** 2 + (z - 3) ** 2 < 2.0)
     x = solve(problem, np.ones((6, 6, 6)))
