@@ -61,7 +61,7 @@ def opened(name: str, values: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def without_package(name: str, values: Any) -> Any:
-    """A foreign array, or a table of pandas, as an array of NumPy or CuPy, and all else as it is; raises as `opened`."""
+    """A foreign array, or a table of pandas, as one of NumPy or CuPy, and all else as it is; raises as `opened`."""
     if type(values).__module__.partition(".")[0] == "pandas":
         return values.to_numpy()
     return opened(name, values)[0] if is_foreign(values) else values

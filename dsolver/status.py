@@ -43,7 +43,7 @@ _ADVICE: Final = {
         "incomplete LU factors are not. x is the best iterate: pass it as x0 to go on."
     ),
     Status.STAGNATED: (
-        "The residual no longer falls. If it is small, the tolerance is below what float64 can reach for this system:"
+        "The residual no longer falls. If it is small, the tolerance is below what rounding lets this system reach:"
         " loosen rtol, or raise atol. If it is large, use M='auto' if it was off: without multigrid "
         "residuals may stay for hundreds of iterations where coefficients are rough. For GMRES raise restart. If the "
         "matrix is singular, name its null vectors by dsolver.matrix(A, nullspace=...). Coefficients or cells may also"

@@ -13,8 +13,7 @@ REUSED: Final[Mapping[Outcome | None, str]] = {
     "pattern": "M was set up anew, as A has entries in other places, or is stored in another order: the next "
     "update(reuse='interpolation') keeps its interpolation",
     "none": "M was set up anew: it has no interpolation that update(reuse='interpolation') could keep; M='amg' has",
-    "kept": "M is that of an earlier matrix, which costs less than a set-up, or was asked for: update(reuse=None) makes "
-    "one",
+    "kept": "M is that of an earlier matrix, which is cheaper, or was asked for: update(reuse=None) sets one up",
     "anew": "M was set up anew: update(reuse='preconditioner') keeps levels of multigrid, while unknowns are stored in "
     "one order, the same regions are closed, and A is real and symmetric",
     None: "",

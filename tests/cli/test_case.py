@@ -214,3 +214,7 @@ def test_what_cannot_be_is_refused_in_a_line(options: str, message: str) -> None
     Path("in/odd.toml").write_text("Kappa = 1", encoding="utf-8")
     Path("in/number.toml").write_text("grid = 64", encoding="utf-8")
     assert message in refused("solve", *options.split())
+
+
+def test_what_is_estimated_needs_no_source() -> None:
+    assert "1 worker" in good("estimate", "--kappa", "in/k.npy")

@@ -37,7 +37,7 @@ from dsolver.units import amount
 ADVICE: Final = {
     Status.MAX_ITERATIONS: ("The tolerance was not reached: raise --maxiter, loosen --rtol, or use --precond auto."),
     Status.STAGNATED: (
-        "The residual no longer falls. If it is small, --rtol is below what float64 can reach for this system: loosen "
+        "The residual no longer falls. If it is small, --rtol is below what rounding lets this system reach: loosen "
         "it. If it is large, use --precond auto if it was off."
     ),
     Status.NOT_FINITE: "NaN or infinity appeared: check the right-hand side (--rhs) for such values and for overflow.",

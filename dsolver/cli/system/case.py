@@ -159,7 +159,7 @@ class DiffusionCase:
         spacing = [opened(value, small=True) for value in self.spacing]
         if not spacing and source is not None and hasattr(source, "coords") and len(source.coords):
             spacing = [source]
-        problem = problems.diffusion(
+        return problems.diffusion(
             self.grid or shape,
             1.0 if not kappa else kappa[0] if len(kappa) == 1 else kappa,
             sigma,
@@ -170,13 +170,12 @@ class DiffusionCase:
             chunks=chunks,
             name=name,
         )
-        if not self.source and not any(condition.feeds for condition in self.bc.values()):
-            raise InputError("nothing drives the solution, which is zero: give --source, or a --bc with a value")
-        return problem
 
     def right(self, problem: Problem) -> npt.NDArray[np.float64]:
-        """f where it is a number, shape ``problem.shape``."""
+        """f where it is a number, shape ``problem.shape``. InputError: it is zero, and so are values at faces."""
         assert not isinstance(self.source, Path)
+        if not self.source and not any(condition.feeds for condition in self.bc.values()):
+            raise InputError("nothing drives the solution, which is zero: give --source, or a --bc with a value")
         return np.full(problem.shape, self.source or 0.0)
 
 
