@@ -34,12 +34,6 @@ def plan_layout(backend: Backend, layout: Layout, plan: HaloPlan) -> HaloLayout:
     return _ordered(backend, layout, *_sent(backend, plan))
 
 
-def vector_layout(backend: Backend, rows: int, plan: HaloPlan) -> HaloLayout:
-    """The exchange of a vector of so many rows in their order and one more item, by a plan of rows and slots."""
-    sent, sends, receives = _sent(backend, plan)
-    return _layout(backend, sent.astype(np.int32), sends, receives, rows + 1)
-
-
 def direct_layout(backend: Backend, sends: Counts, receives: Counts) -> HaloLayout:
     """An exchange of vectors that hold what is sent, neighbor after neighbor, and nothing else."""
     items = sum(size for _, size in sends)

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, final
 
-from dsolver.distributed.halo import vector_layout
+import numpy as np
+
+from dsolver.distributed.halo import direct_layout
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.engines.partners import mutual
 from dsolver.grid.halo import HaloPlan
@@ -19,9 +21,9 @@ WORD: Final = 52
 
 @final
 class GhostExchange:
-    """Exchange of one value a row, for the ghosts of every chunk.
+    """Exchange of one value a row, for the ghosts of every chunk; rows: for `in_window`, an object with its `window`.
 
-    `rows`: an object of every chunk with `rows`, how many it has, and for `in_window` its `window`.
+    Values, of own points in their order, are of any type; those that are sent travel as float64.
     """
 
     def __init__(self, engine: Engine, plans: PerChunk, rows: PerChunk, senders: Senders) -> None:
@@ -30,25 +32,26 @@ class GhostExchange:
         if self._alone:
             self._none = engine.per_chunk(_nothing)
         else:
-            self._halo = self._engine.halo(engine.per_chunk(_vector_layout, plans, rows), senders)
+            self._sent = engine.per_chunk(_sent_rows, plans)
+            self._halo = self._engine.halo(engine.per_chunk(_layout, plans), senders)
 
     def __call__(self, values: PerChunk) -> PerChunk:
-        """The ghosts' values, float64 by slot; None for one chunk. Values: in the rows' order, with one more item."""
+        """The ghosts' values, float64 by slot; None for one chunk."""
         if self._alone:
             return self._none
-        self._engine.exchange(self._engine.field_of(values), self._halo)
+        self._send(values)
         return self._engine.per_chunk(_slots, self._halo)
 
     def in_window(self, values: PerChunk, kind: str = "float64") -> PerChunk:
-        """Values of all points of every chunk's window, own ones and ghosts, where its rows lie, of a value type.
-
-        `values`: of own points, as `dsolver.multigrid.algebraic.rows.window_values.for_exchange` makes them; those of
-        the only chunk may be what is returned.
-        """
+        """Values of all points of every chunk's window, own ones and ghosts, of a value type."""
         if self._alone:
             return self._engine.per_chunk(partial(_of_type, kind=kind), values)
-        self._engine.exchange(self._engine.field_of(values), self._halo)
+        self._send(values)
         return self._engine.per_chunk(partial(_around, kind=kind), self._rows, values, self._halo)
+
+    def _send(self, values: PerChunk) -> None:
+        picked = self._engine.per_chunk(_picked, self._sent, values)
+        self._engine.exchange(self._engine.field_of(picked), self._halo)
 
 
 def senders_of(engine: Engine, named: PerChunk) -> list[tuple[int, ...]]:
@@ -96,8 +99,18 @@ def reach_of(*steps: Senders) -> list[tuple[int, ...]]:
     return mutual(dict(enumerate(found)), len(found))
 
 
-def _vector_layout(backend: Backend, _: int, plan: HaloPlan, rows: Any) -> HaloLayout:
-    return vector_layout(backend, rows.rows, plan)
+def _sent_rows(backend: Backend, _: int, plan: HaloPlan) -> Any:
+    """The rows that a plan sends, int64, neighbor after neighbor."""
+    rows = [backend.amg.asarray(rows) for _, rows in plan.sends]
+    return np.concatenate(rows) if rows else backend.amg.asarray(np.zeros(0, dtype=np.int64))
+
+
+def _layout(backend: Backend, _: int, plan: HaloPlan) -> HaloLayout:
+    return direct_layout(backend, [(to, len(rows)) for to, rows in plan.sends], plan.receives)
+
+
+def _picked(backend: Backend, _: int, rows: Any, values: Any) -> Any:
+    return backend.asarray(backend.amg.picked(backend.amg.asarray(values), rows))
 
 
 def _nothing(_: Backend, __: int) -> None:
@@ -115,7 +128,7 @@ def _of_type(_: Backend, __: int, values: Any, *, kind: str) -> Any:
 def _around(backend: Backend, _: int, rows: Any, values: Any, halo: Any, *, kind: str) -> Any:
     amg, window = backend.amg, rows.window
     ghosts = amg.asarray(halo[backend.guard : len(halo) - backend.guard])
-    return amg.around(amg.asarray(values), ghosts, window.rows, window.below, kind)
+    return amg.around(amg.asarray(values).astype(kind, copy=False), ghosts, window.rows, window.below)
 
 
 def _bits(_: Backend, __: int, named: Sequence[int], *, chunks: int) -> tuple[float, ...]:

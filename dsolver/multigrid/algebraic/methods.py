@@ -23,7 +23,6 @@ from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.ghost_rows import sent_rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, own_bounds
-from dsolver.multigrid.algebraic.rows.window_values import own_of
 from dsolver.multigrid.smoothers import SAFETY
 
 SLOW: Final = 0.95
@@ -227,11 +226,11 @@ def _worth(bounds: Bounds, finer: Bounds) -> bool:
 
 def _coarse(_: Backend, __: int, rows: LevelRows, numbers: I64) -> Any:
     """Flags of own rows that are coarse points."""
-    return own_of(rows.window, numbers) >= 0
+    return rows.window.own_of(numbers) >= 0
 
 
 def _kept(backend: Backend, number: int, rows: LevelRows, numbers: I64, *, bounds: Bounds) -> tuple[I64, F64]:
     """Origins and the near-null space of own coarse points, which are those of their rows."""
-    own, (first, last) = own_of(rows.window, numbers), own_bounds(bounds, number)
+    own, (first, last) = rows.window.own_of(numbers), own_bounds(bounds, number)
     of_coarse = backend.amg.of_coarse
     return of_coarse(own, first, last - first, rows.origin), of_coarse(own, first, last - first, rows.near)

@@ -105,7 +105,7 @@ class AmgKernels:
     used = of_team(windows.used)
     numbered_ghosts = staticmethod(windows.numbered_ghosts)
     stacked = of_team(windows.stacked)
-    padded = staticmethod(windows.padded)
+    picked = staticmethod(windows.picked)
     around = staticmethod(windows.around)
     selected = of_team(selection.selected)
 

@@ -150,22 +150,14 @@ def stacked(
     return out
 
 
-def padded(values: Any) -> Any:
-    """Values as an exchange takes them: float64, with a zero behind them, for no kernel runs on nothing."""
-    out = np.empty(len(values) + 1)
-    out[:-1], out[-1] = values, 0.0
-    return out
+def picked(values: Any, rows: Any) -> Any:
+    """Values of some rows, float64, for an exchange, with a zero behind them: no kernel runs on nothing."""
+    return np.append(values[rows].astype(np.float64, copy=False), 0.0)
 
 
-def around(own: Any, ghosts: Any, rows: int, below: int, kind: str) -> Any:
-    """Values of all points of a window, in its order.
-
-    Args:
-        own: float64, of its own points, and perhaps others behind them.
-        ghosts: float64, of its ghosts.
-        kind: the value type that is wanted: "float64", "int64" or "int8".
-    """
-    out = np.empty(rows + len(ghosts), dtype=kind)
+def around(own: Any, ghosts: Any, rows: int, below: int) -> Any:
+    """Values of all points of a window, in its order, of the type of its own ones; ghosts: float64."""
+    out = np.empty(rows + len(ghosts), dtype=own.dtype)
     out[:below], out[below : below + rows], out[below + rows :] = ghosts[:below], own[:rows], ghosts[below:]
     return out
 

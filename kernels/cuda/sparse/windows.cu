@@ -152,23 +152,25 @@ extern "C" __global__ void slots(const int* __restrict__ places, i64 count, int 
     }
 }
 
-// Values as an exchange takes them: float64, with a zero behind them.
-#define PADDED(NAME, T) \
-    extern "C" __global__ void padded_##NAME(const T* __restrict__ values, i64 count, double* __restrict__ out) { \
-        EACH out[i] = i + 1 < count ? static_cast<double>(values[i]) : 0.0; \
+// Values of some rows as an exchange takes them: float64, with a zero behind them.
+#define PICKED(NAME, T) \
+    extern "C" __global__ void picked_##NAME( \
+        const T* __restrict__ values, i64 count, const i64* __restrict__ rows, double* __restrict__ out \
+    ) { \
+        EACH out[i] = i + 1 < count ? static_cast<double>(values[rows[i]]) : 0.0; \
     }
-PADDED(int8, signed char)
-PADDED(int64, i64)
-PADDED(float64, double)
+PICKED(int8, signed char)
+PICKED(int64, i64)
+PICKED(float64, double)
 
 // Values of all points of a window: of its own, of which `below` ghosts are before and the others behind.
 #define AROUND(NAME, T) \
     extern "C" __global__ void around_##NAME( \
-        const double* __restrict__ own, i64 count, const double* __restrict__ ghosts, int rows, int below, T* __restrict__ out \
+        const T* __restrict__ own, i64 count, const double* __restrict__ ghosts, int rows, int below, T* __restrict__ out \
     ) { \
         EACH { \
             const i64 place = i - below; \
-            out[i] = static_cast<T>(place < 0 ? ghosts[i] : place < rows ? own[place] : ghosts[i - rows]); \
+            out[i] = place >= 0 && place < rows ? own[place] : static_cast<T>(ghosts[place < 0 ? i : i - rows]); \
         } \
     }
 AROUND(int8, signed char)

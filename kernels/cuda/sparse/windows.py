@@ -121,17 +121,17 @@ def stacked(before: Sequence[Csr], own: Csr, after: Sequence[Csr], old: WindowNu
     return out
 
 
-def padded(values: Array) -> Array:
-    count = len(values) + 1
-    out = cupy.empty(count)
-    _launch(f"padded_{NAMES[values.dtype.char]}", count, values, np.int64(count), out)
+def picked(values: Array, rows: Array) -> Array:
+    out = cupy.empty(len(rows) + 1)
+    _launch(f"picked_{NAMES[values.dtype.char]}", len(out), values, np.int64(len(out)), rows, out)
     return out
 
 
-def around(own: Array, ghosts: Array, rows: int, below: int, kind: str) -> Array:
+def around(own: Array, ghosts: Array, rows: int, below: int) -> Array:
     count = rows + len(ghosts)
-    out = cupy.empty(count, dtype=kind)
-    _launch(f"around_{kind}", count, own, np.int64(count), ghosts, np.int32(rows), np.int32(below), out)
+    out = cupy.empty(count, dtype=own.dtype)
+    where = np.int32(rows), np.int32(below)
+    _launch(f"around_{NAMES[own.dtype.char]}", count, own, np.int64(count), ghosts, *where, out)
     return out
 
 

@@ -20,7 +20,6 @@ from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Window
-from dsolver.multigrid.algebraic.rows.window_values import for_exchange
 
 SALT: Final = 1 << 20
 """Added to a level's number for the words of the second set."""
@@ -47,7 +46,7 @@ class NodeGraph:
 class Roots:
     """Roots of aggregates, as far as they are chosen."""
 
-    own: Any  # float64, a word, `OUT` or `ROOT` (`dsolver.kernels.amg`), for an exchange
+    own: Any  # float64, a word, `OUT` or `ROOT` (`dsolver.kernels.amg`)
     open: Any  # bool (nodes,), the nodes that take part
     left: Any = None  # float64 (1,), own nodes that are undecided; not read before the first round
 
@@ -56,7 +55,7 @@ def node_graph(
     engine: Engine, rows: PerChunk, diagonal: PerChunk, exchange: GhostExchange, size: int, theta: float
 ) -> PerChunk:
     """The `NodeGraph` of every chunk, which has whole nodes of `size` unknowns; theta: the strength threshold."""
-    scales = engine.per_chunk(_scales, rows, diagonal)
+    scales = engine.per_chunk(_scales, diagonal)
     return engine.per_chunk(partial(_node_graph, size=size, theta=theta), rows, exchange.in_window(scales))
 
 
@@ -82,8 +81,8 @@ def _roots(engine: Engine, graph: PerChunk, exchange: GhostExchange, roots: PerC
             return roots
 
 
-def _scales(backend: Backend, _: int, rows: LevelRows, diagonal: F64) -> Any:
-    return for_exchange(backend, rows.window, 1.0 / np.sqrt(diagonal))
+def _scales(_: Backend, __: int, diagonal: F64) -> Any:
+    return 1.0 / np.sqrt(diagonal)
 
 
 def _node_graph(backend: Backend, _: int, rows: LevelRows, scales: Any, *, size: int, theta: float) -> NodeGraph:
@@ -106,7 +105,7 @@ def _coupled(backend: Backend, _: int, graph: NodeGraph, *, level: int) -> Roots
     """The nodes with strong couplings, undecided."""
     own = backend.amg.aggregation.first_words(graph.graph, graph.origin, level)
     all_ = np.ones_like(graph.origin, dtype=np.bool_)
-    return Roots(own=for_exchange(backend, graph.window, own), open=all_)
+    return Roots(own=own, open=all_)
 
 
 def _left(backend: Backend, _: int, graph: NodeGraph, whole: Any, *, level: int) -> Roots:
@@ -114,7 +113,7 @@ def _left(backend: Backend, _: int, graph: NodeGraph, whole: Any, *, level: int)
     window = graph.window
     second_words = backend.amg.aggregation.second_words
     own, open_ = second_words(graph.graph, window.below, whole, graph.origin, level)
-    return Roots(own=for_exchange(backend, window, own), open=open_)
+    return Roots(own=own, open=open_)
 
 
 def _settled(backend: Backend, _: int, graph: NodeGraph, roots: Roots) -> Roots:
@@ -124,37 +123,25 @@ def _settled(backend: Backend, _: int, graph: NodeGraph, roots: Roots) -> Roots:
 
 
 def _around(backend: Backend, _: int, graph: NodeGraph, roots: Roots, values: Any) -> Any:
-    """The largest word among each node and its neighbors, for an exchange."""
-    window = graph.window
-    most = backend.amg.aggregation.largest_around(graph.graph, window.below, values, roots.open)
-    return for_exchange(backend, window, most)
+    """The largest word among each node and its neighbors."""
+    return backend.amg.aggregation.largest_around(graph.graph, graph.window.below, values, roots.open)
 
 
 def _decided(backend: Backend, _: int, graph: NodeGraph, roots: Roots, whole: Any) -> Roots:
     window = graph.window
     decided = backend.amg.aggregation.decided
-    own, left = decided(graph.graph, window.below, _own(backend, graph, roots.own), whole, roots.open)
-    return Roots(own=for_exchange(backend, window, own), open=roots.open, left=backend.asarray(left))
+    own, left = decided(graph.graph, window.below, roots.own, whole, roots.open)
+    return Roots(own=own, open=roots.open, left=backend.asarray(left))
 
 
 def _joined(backend: Backend, _: int, graph: NodeGraph, roots: Roots, states: Any, before: Any = None) -> Any:
-    """The root that each own node is, or has for a neighbor, for an exchange; -1 for none. Nodes keep those before."""
-    window = graph.window
-    numbers, earlier = (
-        None if window.whole else window.numbers,
-        None if before is None else _own(backend, graph, before),
-    )
-    joined = backend.amg.aggregation.joined
-    found = joined(graph.graph, window.below, states, numbers, roots.open, earlier)
-    return for_exchange(backend, window, found)
+    """The root that each own node is, or has for a neighbor; -1 for none. Nodes keep those before."""
+    window, joined = graph.window, backend.amg.aggregation.joined
+    numbers = None if window.whole else window.numbers
+    return joined(graph.graph, window.below, states, numbers, roots.open, before)
 
 
 def _strayed(backend: Backend, _: int, graph: NodeGraph, whole: Any) -> I64:
     """The leaders of all own nodes: those that have none take that of the neighbor that they are coupled to most."""
     leaders_of: I64 = backend.amg.aggregation.strayed(graph.graph, graph.window.below, whole)
     return leaders_of
-
-
-def _own(backend: Backend, graph: NodeGraph, values: Any) -> Any:
-    """Values of own nodes, where the graph's arrays lie, of an array that was made for an exchange."""
-    return backend.amg.asarray(values)[: graph.rows]

@@ -19,7 +19,6 @@ from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, around_it, gho
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.measures import Measures
-from dsolver.multigrid.algebraic.rows.window_values import for_exchange
 
 OVER: Final = 4.0 / 3.0
 """ω λ: the Chebyshev polynomial of degree one whose largest value over the part of P̂ that is far from B is least."""
@@ -44,9 +43,9 @@ def smoothed(
     return engine.per_chunk(make, rows, measures, p, around, *more)
 
 
-def _first_near(backend: Backend, _: int, rows: LevelRows) -> Any:
-    """The first near-null vector, for an exchange."""
-    return for_exchange(backend, rows.window, rows.near[:, 0].copy())
+def _first_near(_: Backend, __: int, rows: LevelRows) -> Any:
+    """The first near-null vector."""
+    return rows.near[:, 0].copy()
 
 
 def _smoothed(

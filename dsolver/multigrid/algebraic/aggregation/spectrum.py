@@ -12,7 +12,6 @@ from dsolver.kernels.amg import WORD
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.measures import Measures
 from dsolver.multigrid.algebraic.rows.window import F64
-from dsolver.multigrid.algebraic.rows.window_values import for_exchange
 
 STEPS: Final = 15
 """Steps of the power method."""
@@ -29,7 +28,7 @@ def largest_eigenvalue(
     diagonal = engine.per_chunk(_diagonal, measures)
     made = engine.per_chunk(partial(_rough, level=level), rows, diagonal)
     for _ in range(STEPS):
-        made = engine.per_chunk(_step, rows, sought, diagonal, exchange.in_window(made))
+        made = engine.per_chunk(_step, sought, diagonal, exchange.in_window(made))
     last = engine.per_chunk(_terms, rows, sought, diagonal, exchange.in_window(made))
     largest = [max(values_of(engine, last.at(which))) for which in range(2)]
     if not all(0.0 < one < np.inf for one in largest):
@@ -49,18 +48,16 @@ def _diagonal(_: Backend, __: int, measures: Measures) -> F64:
 
 
 def _rough(backend: Backend, _: int, rows: LevelRows, diagonal: F64, *, level: int) -> Any:
-    """A rough vector, everywhere the same in the norm of D, for an exchange."""
+    """A rough vector, everywhere the same in the norm of D."""
     window = rows.window
     numbers = np.arange(window.first, window.first + window.rows, like=rows.origin)
     found = backend.amg.aggregation.words(numbers, level)
-    return for_exchange(backend, window, (found / (1 << WORD - 1) - 1.0) / np.sqrt(diagonal))
+    return (found / (1 << WORD - 1) - 1.0) / np.sqrt(diagonal)
 
 
-def _step(backend: Backend, _: int, rows: LevelRows, sought: Any, diagonal: F64, x: Any) -> Any:
-    """D⁻¹ A x, for an exchange; x: of all points of the window."""
-    scaled_product = backend.amg.aggregation.scaled_product
-    y = scaled_product(sought, diagonal, x)
-    return for_exchange(backend, rows.window, y)
+def _step(backend: Backend, _: int, sought: Any, diagonal: F64, x: Any) -> Any:
+    """D⁻¹ A x; x: of all points of the window."""
+    return backend.amg.aggregation.scaled_product(sought, diagonal, x)
 
 
 def _terms(backend: Backend, _: int, rows: LevelRows, sought: Any, diagonal: F64, x: Any) -> tuple[float, float, F64]:

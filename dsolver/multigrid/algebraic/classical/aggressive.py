@@ -37,7 +37,6 @@ from dsolver.multigrid.algebraic.rows.global_rows import ROWS
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.seen import Seen, asked
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, own_bounds, received, window_of
-from dsolver.multigrid.algebraic.rows.window_values import for_exchange, own_of
 
 PATHS: Final = 2
 """Paths that couple two coarse points."""
@@ -163,7 +162,7 @@ def _second_graph(
     bounds: Bounds,
 ) -> SecondGraph:
     window, amg, around = rows.window, backend.amg, couplings.rows
-    (first, last), own = own_bounds(bounds, number), own_of(window, numbers)
+    (first, last), own = own_bounds(bounds, number), window.own_of(numbers)
     chosen = amg.of_coarse(own, first, last - first, np.arange(rows.rows, like=rows.origin))
     found = amg.paths(
         rows.matrix, chosen, window.below, bits, couplings.places, around.matrix, around.window.size, PATHS
@@ -172,7 +171,7 @@ def _second_graph(
     among, leads = amg.leads(found.start, found.values)
     return SecondGraph(
         matrix=made.matrix._replace(values=found.values[:0]),
-        graph=StrongCouplings(bits=among, counts=for_exchange(backend, made.window, leads)),
+        graph=StrongCouplings(bits=among, counts=leads),
         points=chosen,
         origin=amg.of_coarse(own, first, last - first, rows.origin),
         seen=Seen.of(bounds, made.window),
@@ -189,10 +188,9 @@ def _points(_: Backend, __: int, second: SecondGraph, wanted: Mapping[int, Messa
 
 
 def _on_rows(backend: Backend, _: int, rows: LevelRows, numbers: I64, points: LevelRows, left: I64) -> Any:
-    """The numbers of the points that are left, for an exchange: -1 for other rows."""
-    own, kept = own_of(rows.window, numbers), own_of(points.window, left)
-    fewer = backend.amg.through(own, points.window.first, kept)
-    return for_exchange(backend, rows.window, fewer)
+    """The numbers of the points that are left, -1 for other rows."""
+    own, kept = rows.window.own_of(numbers), points.window.own_of(left)
+    return backend.amg.through(own, points.window.first, kept)
 
 
 def _tight(backend: Backend, _: int, rows: DistributedRows) -> DistributedRows:

@@ -15,7 +15,6 @@ from dsolver.kernels.amg import FINE
 from dsolver.multigrid.algebraic.classical.strength import StrongCouplings
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, own_bounds
-from dsolver.multigrid.algebraic.rows.window_values import for_exchange, own_of
 
 TURNS: Final = {"cuda": 3}
 """Exchanges before a look at whether points are left, for which a GPU is waited for and ranks agree: 2 do as a rule."""
@@ -29,7 +28,7 @@ class Splitting:
     key: npt.NDArray[np.uint64]  # uint64; like `origin`, int64, and `state`, int8, of every point of the window
     origin: I64
     state: npt.NDArray[np.int8]
-    own: Any  # the state of own points, for an exchange
+    own: Any  # the state of own points
     opened: Any  # what `dsolver.kernels.cpu.amg.setup.AmgKernels.settled` takes where it goes on
 
 
@@ -58,7 +57,7 @@ def coarse_numbers(
         all.
     """
     counts = exchange.in_window(graph.at("counts"), "int64")
-    origin = exchange.in_window(engine.per_chunk(_origins, rows), "int64")
+    origin = exchange.in_window(rows.at("origin"), "int64")
     made = engine.per_chunk(partial(_begun, salt=salt, lone=lone), rows, graph, counts, origin)
     turns, left = TURNS.get(engine.kernels, 1) if engine.coupled else 0, True
     while left:
@@ -91,13 +90,11 @@ def _settled(
 ) -> Splitting:
     window, amg = rows.window, backend.amg
     opened = amg.settled(rows.matrix, window.below, graph.bits, key, origin, state, opened)
-    return Splitting(
-        key=key, origin=origin, state=state, own=for_exchange(backend, window, own_of(window, state)), opened=opened
-    )
+    return Splitting(key=key, origin=origin, state=state, own=window.own_of(state), opened=opened)
 
 
 def _counted(backend: Backend, _: int, rows: LevelRows, splitting: Splitting) -> PointCounts:
-    left, coarse, before = backend.amg.counted(own_of(rows.window, splitting.state), splitting.opened)
+    left, coarse, before = backend.amg.counted(rows.window.own_of(splitting.state), splitting.opened)
     return PointCounts(numbers=(float(left), float(coarse)), before=before)
 
 
@@ -110,11 +107,6 @@ def _numbered(
     *,
     bounds: tuple[int, ...],
 ) -> Any:
-    """The numbers of own coarse points, -1 for fine ones, for an exchange."""
-    own, first = own_of(rows.window, splitting.state), own_bounds(bounds, number)[0]
-    numbers = backend.amg.numbered(own, counts.before, first)
-    return for_exchange(backend, rows.window, numbers)
-
-
-def _origins(backend: Backend, _: int, rows: LevelRows) -> Any:
-    return for_exchange(backend, rows.window, rows.origin)
+    """The numbers of own coarse points, -1 for fine ones."""
+    own, first = rows.window.own_of(splitting.state), own_bounds(bounds, number)[0]
+    return backend.amg.numbered(own, counts.before, first)

@@ -8,7 +8,6 @@ from dsolver.distributed.setup_exchange import GhostExchange
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window_values import for_exchange
 
 
 @final
@@ -28,4 +27,4 @@ def strong_graph(engine: Engine, rows: PerChunk, measures: PerChunk, exchange: G
 
 def _graph(backend: Backend, _: int, rows: LevelRows, largest: Any, *, theta: float) -> StrongCouplings:
     bits, counts = backend.amg.couplings(rows.matrix, rows.window.below, largest, theta)
-    return StrongCouplings(bits=bits, counts=for_exchange(backend, rows.window, counts))
+    return StrongCouplings(bits=bits, counts=counts)

@@ -7,7 +7,6 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64
-from dsolver.multigrid.algebraic.rows.window_values import for_exchange
 
 
 @final
@@ -15,7 +14,7 @@ from dsolver.multigrid.algebraic.rows.window_values import for_exchange
 class Measures:
     """Measures of a chunk's rows."""
 
-    largest: Any  # float64, the size of the most negative coupling, for an exchange
+    largest: Any  # float64, the size of the most negative coupling
     diagonal: F64  # float64 (rows,)
     # float64 (rows,), (a_ii + Σ_j |a_ij|) / 2 as a part of a_ii: with it for a diagonal Jacobi's method converges, as 2
     # D - A is then diagonally dominant.
@@ -41,7 +40,7 @@ def not_positive(backend: Backend, diagonal: Any) -> tuple[float]:
 def _measured(backend: Backend, _: int, rows: LevelRows) -> Measures:
     amg, window = backend.amg, rows.window
     largest, diagonal, share = amg.row_measures(rows.matrix, window.below)
-    return Measures(largest=for_exchange(backend, window, largest), diagonal=diagonal, share=share)
+    return Measures(largest=largest, diagonal=diagonal, share=share)
 
 
 def _wrong(backend: Backend, _: int, measures: Measures) -> tuple[float]:

@@ -74,6 +74,10 @@ class Window:
         """Values of own rows and of ghosts, in the window's order."""
         return np.concatenate([ghosts[: self.below], own, ghosts[self.below :]])
 
+    def own_of(self, values: Any) -> Any:
+        """The part of values of all points that belongs to own ones."""
+        return values[self.below : self.below + self.rows]
+
     def places(self, amg: AmgKernels, numbers: I64) -> npt.NDArray[np.int32]:
         """Places in the window, int32, of global numbers that it holds."""
         if self.whole:
