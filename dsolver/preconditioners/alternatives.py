@@ -110,10 +110,10 @@ def for_broken(taken: Preconditioner, method: str) -> Alternative | None:
 def for_indefinite(taken: Preconditioner, problem: Problem, method: str, device: str) -> Alternative | None:
     """MINRES for a symmetric matrix that conjugate gradients have found to be indefinite; None where it is no help.
 
-    Nor is it where factors, the last attempt, cost less.
+    Nor is it where factors, the last attempt, cost less. A function has none, and keeps M, which is of another matrix.
     """
-    cost = in_products(problem, device)
-    if method not in DEFINITE or problem.lattice or (cost is not None and cost <= SOON):
+    cost, called = in_products(problem, device), problem.operator is not None
+    if method not in DEFINITE or (problem.lattice and not called) or (cost is not None and cost <= SOON):
         return None
-    name, m = ("none", Identity()) if problem.indefinite else ("jacobi", Jacobi())
-    return Alternative(taken=taken.asked, name=name, m=m, method=FOR_INDEFINITE)
+    m = taken if called else Identity() if problem.indefinite else Jacobi()
+    return Alternative(taken=taken.asked, name=m.asked, m=m, method=FOR_INDEFINITE)

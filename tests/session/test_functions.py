@@ -238,6 +238,15 @@ def test_what_is_not_symmetric_is_seen() -> None:
     assert dsolver.cg(dsolver.operator(A_BY_CHUNK, shape=PLANE, symmetric=True), b)[1] == 0
 
 
+@pytest.mark.parametrize("near", [None, problems.poisson5(PLANE)])
+def test_what_is_not_definite_is_seen(near: Any) -> None:
+    b = np.random.default_rng(0).standard_normal(PLANE)
+    found = dsolver.solve(lambda u: laplacian(np.pad(u, 1)) - 1.3 * u, b, M_from=near, client=False, device="cpu")
+    assert found.converged
+    assert found.solved_by.startswith("minres")
+    assert "not positive definite" in found.notes[0]
+
+
 def test_complex_operators() -> None:
     matrix = scipy.sparse.diags_array([-1.0, 2.5 + 1j, -1.0], offsets=[-1, 0, 1], shape=(60, 60)).tocsr()
     a, b = scipy.sparse.linalg.aslinearoperator(matrix), np.arange(60.0)

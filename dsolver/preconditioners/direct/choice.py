@@ -87,8 +87,11 @@ def cost_little(problem: MatrixProblem) -> bool:
 
 
 def in_products(problem: Problem, device: str) -> float | None:
-    """Products with A that take as long as factors of a matrix that is here; None where these are beyond `LAST`."""
-    if not isinstance(problem, MatrixProblem) or problem.elimination is None:
+    """Products with A that take as long as factors of a matrix that is here; None where these are beyond `LAST`.
+
+    A function has none: those of the matrix near it are a preconditioner.
+    """
+    if not isinstance(problem, MatrixProblem) or problem.elimination is None or problem.operator is not None:
         return None
     found = problem.elimination.within(LAST)
     each = RATE[device] * problem.elimination.entries * (_speed(problem) if device == "cpu" else 1.0)

@@ -68,7 +68,7 @@ def take_least_squares(session: Session, *, fine: bool) -> bool:
     with session.in_use():
         m, first = session.wishes.m, session.first
         free = (first.free and first.method is None) if fine else not session.spec.traits.symmetric
-        if not (free and isinstance(m, Direct)):
+        if not (free and isinstance(m, Direct)) or session.given.operator is not None:
             return False
         has, other = (m.fine if fine else m.least_squares), replace(m, least_squares=True, fine=fine or m.fine)
         if has or not may_be_for_least_squares(session.given) or shortage(session, m=other):
