@@ -57,24 +57,22 @@ def pieces_around(cuts: Sizes, periodic: Flags, place: Triple, offsets: Offsets)
     return tuple(sorted(found, key=lambda piece: piece.source))
 
 
-def _side(
-    cuts: tuple[int, ...], wraps: bool, place: int, direction: int, width: int
-) -> list[tuple[int, int, int, int]]:
+def _side(cuts: tuple[int, ...], wraps: bool, place: int, toward: int, width: int) -> list[tuple[int, int, int, int]]:
     """The next points on one side along an axis, by chunk: (place, first, last + 1, by how much they are moved)."""
-    if direction == 0:
+    if toward == 0:
         return [(place, cuts[place], cuts[place + 1], 0)]
     count, n = len(cuts) - 1, cuts[-1]
     found = []
     moved = 0
     while width > 0:
-        place += direction
+        place += toward
         if not 0 <= place < count:
             if not wraps:
                 break
             place %= count
-            moved += direction * n
+            moved += toward * n
         low, high = cuts[place], cuts[place + 1]
-        low, high = (low, min(high, low + width)) if direction > 0 else (max(low, high - width), high)
+        low, high = (low, min(high, low + width)) if toward > 0 else (max(low, high - width), high)
         found.append((place, low, high, moved))
         width -= high - low
     return found

@@ -9,24 +9,22 @@ from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.stencil.rows import StencilRows
 
 
-def with_halo(
-    xp: Any, out: Any, box: Box, slots: list[tuple[Box, int]], wrapped: Sequence[tuple[Box, Box]] = ()
-) -> Any:
+def with_halo(xp: Any, out: Any, box: Box, slots: list[tuple[Box, int]], wraps: Sequence[tuple[Box, Box]] = ()) -> Any:
     """The numbers of a box's points with those of the points around it.
 
     Args:
         out: int32 (nz + 2, ny + 2, nx + 2), the numbers of the points and a layer around them; not written to.
         slots: boxes whose points are the halo, in slot order, each with a step: every point or every second one along
             each axis, the first included.
-        wrapped: boxes where own points are found across a periodic axis, and which ones; see `Partition.wrapped`.
+        wraps: boxes where own points are found across a periodic axis, and which ones; see `Partition.wrapped`.
     """
-    out = out.copy() if slots or wrapped else out
+    out = out.copy() if slots or wraps else out
     first = box.points
     for halo, step in slots:
         place = out[box.around(halo, step=step)]
         place[...] = first + xp.arange(place.size, dtype=xp.int32).reshape(place.shape)
         first += place.size
-    for seen, own in wrapped:
+    for seen, own in wraps:
         out[box.around(seen)] = out[box.around(own)]
     return out
 

@@ -113,13 +113,11 @@ class Multigrid(Preconditioner):
         star, finest, rows, steps = forecast.is_star(part, []), levels[0], levels[0].rows, list(pairwise(levels))
         # The residual; the coarse right-hand side and solution, once more in lattice order unless P reads it in place.
         in_place = [fine.shared and fine is not finest for fine, _ in steps]
-        vectors = sum(
-            fine.size + (3 - read) * coarse.size for (fine, coarse), read in zip(steps, in_place, strict=True)
-        )
-        vectors += finest.size * (part.may_close - (star and len(levels) > 1))
+        held = sum(fine.size + (3 - read) * coarse.size for (fine, coarse), read in zip(steps, in_place, strict=True))
+        held += finest.size * (part.may_close - (star and len(levels) > 1))
         if not star and (problem.rule is not None or problem.coefficients):  # may be rough: `matrix_statistics`
-            vectors += finest.size * (self.sweeps != 1)
-            vectors += 3 * sum(level.size for level in levels[1 : VISITED + 1]) * (self.visits != 1)
+            held += finest.size * (self.sweeps != 1)
+            held += 3 * sum(level.size for level in levels[1 : VISITED + 1]) * (self.visits != 1)
         moved = levels[-1].way + 2 * value * levels[-1].rows
         for fine, coarse in steps:
             moved += 4 * value * coarse.rows
@@ -140,7 +138,7 @@ class Multigrid(Preconditioner):
         return Forecast(
             levels=tuple(levels),
             exact=exact,
-            vectors=value * vectors,
+            vectors=value * held,
             slots=forecast.exchanged(part, levels),
             rows=beside,
             temporary=STAR_BYTES * rows if star else coarsening + entries,

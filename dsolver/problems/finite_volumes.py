@@ -189,11 +189,9 @@ class Diffusion(Rule):
         numbers = xp.arange(math.prod(around)).reshape(around)
         for axis, side in product(range(3), (0, 1)):
             faces, beside = conductances(xp, fluxes, axis), self._beside_held(patch, axis)
-            found = part(beside, axis, side) & (patch.own[self.fields[axis]] > 0.0)
+            here = part(beside, axis, side) & (patch.own[self.fields[axis]] > 0.0)
             beyond = part(part(lines(numbers, axis), axis, side), axis, side)
-            links.append(
-                Link(cells=xp.flatnonzero(found), couplings=part(faces, axis, side)[found], beyond=beyond[found])
-            )
+            links.append(Link(cells=xp.flatnonzero(here), couplings=part(faces, axis, side)[here], beyond=beyond[here]))
         return HeldCells(cells=xp.flatnonzero(patch.own[self.fields[0]] < 0.0), links=tuple(links))
 
     def coupled_beyond(self, patch: Patch) -> Array:

@@ -152,9 +152,7 @@ def offsets_below(factors: Triple, offsets: tuple[Triple, ...]) -> tuple[Triple,
     def along(step: int, factor: int) -> tuple[int, ...]:
         return (step,) if factor == 1 else (0, step) if step else (-1, 0, 1)
 
-    reached = {
-        coarse for o in offsets for coarse in product(*(along(step, f) for step, f in zip(o, factors, strict=True)))
-    }
+    reached = {c for o in offsets for c in product(*(along(step, f) for step, f in zip(o, factors, strict=True)))}
     return tuple(o for o in COARSE_OFFSETS if o in reached)
 
 

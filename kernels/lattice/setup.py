@@ -18,7 +18,7 @@ from dsolver.kernels.formats.stencil.alike import Alike
 from dsolver.kernels.formats.stencil.rows import StencilRows
 from dsolver.kernels.lattice import components, galerkin, statistics, transfers
 from dsolver.kernels.lattice import fluxes as finite_volumes
-from dsolver.kernels.lattice.coarsening import Coarsening
+from dsolver.kernels.lattice.coarsening import Coarsening, Triple
 from dsolver.kernels.reductions import Groups, grouped
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class LatticeSetup:
     def __init__(self, xp: Any) -> None:
         self.xp = xp
 
-    def numbers(self, shape: tuple[int, int, int]) -> Array:
+    def numbers(self, shape: Triple) -> Array:
         """int32 (nz + 2, ny + 2, nx + 2): row numbers of a box, x fastest, -1 around; shared, not to be written to."""
         nx, ny, nz = shape
         out = self.xp.full((nz + 2, ny + 2, nx + 2), -1, dtype=np.int32)
@@ -49,7 +49,7 @@ class LatticeSetup:
 
     star = _of_array_module(finite_volumes.star)
 
-    def frameless(self, factors: tuple[int, int, int], offsets: tuple[tuple[int, int, int], ...]) -> bool:
+    def frameless(self, factors: Triple, offsets: tuple[Triple, ...]) -> bool:
         """Whether a chunk that is a whole grid without periodic axes needs no ghost layers around its rows.
 
         `interpolation` and `galerkin` then take weights (K, nz, ny, nx), which spares copies of all rows.
@@ -57,7 +57,7 @@ class LatticeSetup:
         del factors, offsets
         return False
 
-    def interpolation(self, coarsening: Coarsening, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
+    def interpolation(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:
         """The operator-induced interpolation P to a chunk's fine points (docs/theory.md).
 
         Args:
@@ -74,9 +74,7 @@ class LatticeSetup:
         """
         return galerkin.interpolation(coarsening, offsets, weights)
 
-    def galerkin(
-        self, coarsening: Coarsening, offsets: tuple[tuple[int, int, int], ...], weights: Array, p: Array
-    ) -> Array:
+    def galerkin(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array, p: Array) -> Array:
         """The rows of P^T A P at a chunk's coarse points; p: what `interpolation` made of the other arguments.
 
         Returns:
@@ -104,7 +102,7 @@ class LatticeSetup:
         columns, values = transfers.restriction(self.xp, coarsening, p, around)
         return Ell(columns=columns, values=values)
 
-    def prolongation(self, coarsening: Coarsening, p: Array, around: Array, base: tuple[int, int, int]) -> Ell:
+    def prolongation(self, coarsening: Coarsening, p: Array, around: Array, base: Triple) -> Ell:
         """P at a chunk's own fine points: see `transfers.prolongation`."""
         columns, values = transfers.prolongation(self.xp, coarsening, p, around, base)
         return Ell(columns=columns, values=values)

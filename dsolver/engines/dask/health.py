@@ -85,12 +85,10 @@ def ask_each(client: Client, question: Callable[[], Any], workers: Iterable[str]
     return heard
 
 
-async def ask_each_async(
-    client: Client, question: Callable[[], Any], workers: tuple[str, ...], seconds: float
-) -> Heard:
+async def ask_each_async(client: Client, asked: Callable[[], Any], workers: tuple[str, ...], seconds: float) -> Heard:
     """`ask_each`, in the client's event loop."""
     scheduler: Any = client.scheduler
-    calls = {worker: asyncio.ensure_future(_one(client, question, worker)) for worker in workers}
+    calls = {worker: asyncio.ensure_future(_one(client, asked, worker)) for worker in workers}
     open_calls, waited = dict(calls), Awake(2 * POLL)
     gone: set[str] = set()
     try:

@@ -133,9 +133,7 @@ def kind_of(kernel: Kernel, operands: Sequence[Operand]) -> Kind:
 
 def crosses_ranks(halo: EagerHalo) -> bool:
     """Whether an exchange brings values to or from other ranks."""
-    return any(
-        neighbor not in halo.plans for plan in halo.plans.values() for neighbor, _, _ in (*plan.sends, *plan.receives)
-    )
+    return any(other not in halo.plans for plan in halo.plans.values() for other, _, _ in (*plan.sends, *plan.receives))
 
 
 def bytes_received(halo: EagerHalo) -> int:

@@ -157,10 +157,8 @@ class GraphEngine(Engine):
         step = self._step(EXCHANGE, (inputs.argument(plan),))
         halo.version = self._version(EXCHANGE, level_of((plan, x)))
         for chunk, senders in enumerate(halo.senders):
-            buffers = [packed.key(sender) for sender in senders]
-            self._graph.add(
-                halo.version.key(chunk), unpack_halo, step, senders, chunk, needs=inputs.of(chunk) + buffers
-            )
+            sent = [packed.key(sender) for sender in senders]
+            self._graph.add(halo.version.key(chunk), unpack_halo, step, senders, chunk, needs=inputs.of(chunk) + sent)
 
     def deliver(self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str]) -> GraphPerChunk:
         assert isinstance(messages, GraphPerChunk)

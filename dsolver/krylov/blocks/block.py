@@ -129,12 +129,10 @@ def _squares_of(backend: Backend, number: int, *vectors: Any) -> Any:
     return _squares(backend, number, backend.xp.stack(vectors))
 
 
-def _combined(
-    coefficients: F64, keep: float, backend: Backend, _: int, layout: Layout, *vectors: Any
-) -> tuple[Any, ...]:
+def _combined(factors: F64, keep: float, backend: Backend, _: int, layout: Layout, *vectors: Any) -> tuple[Any, ...]:
     """Blocks (nx, ny, nz) of combinations of vectors, to which those behind them are added."""
-    count, width = coefficients.shape
+    count, width = factors.shape
     s = backend.xp.stack(vectors[:count])
     t = backend.xp.stack(vectors[count:]) if keep else backend.xp.zeros((width, s.shape[1]))
-    backend.kernel("combine")(keep, s, coefficients, t)
+    backend.kernel("combine")(keep, s, factors, t)
     return tuple(backend.vectors.unload(layout, column) for column in t)

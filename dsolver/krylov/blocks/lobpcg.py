@@ -239,20 +239,18 @@ class Lobpcg:
                 break
         return list(used)
 
-    def _combinations(
-        self, old: Sequence[int], new: range, used: Sequence[int], products: F64
-    ) -> tuple[F64, int, float]:
+    def _combinations(self, old: Sequence[int], new: range, used: Sequence[int], dots: F64) -> tuple[F64, int, float]:
         """Coefficients of orthonormal vectors with the span of the used columns of `new`, beyond that of old ones.
 
         Args:
-            products: of all columns up to the last of `new` with B times its columns.
+            dots: of all columns up to the last of `new` with B times its columns.
 
         Returns:
             Coefficients for all these columns, how many vectors they make, and how far vectors depended on each other.
         """
         columns = [i - new.start for i in used]
-        square, along = products[np.ix_(used, columns)], products[np.ix_(old, columns)]
-        self._check(products[np.ix_([*old, *used], columns)])
+        square, along = dots[np.ix_(used, columns)], dots[np.ix_(old, columns)]
+        self._check(dots[np.ix_([*old, *used], columns)])
         turned, least = orthonormal(square, along)
         made = np.zeros((new.stop, len(new)))
         made[used, : turned.shape[1]] = turned

@@ -52,9 +52,7 @@ class PetscLayout:
         if min(rows, columns, entries) < 0:
             raise ValueError(f"it tells of {rows} rows, {columns} columns and {entries} entries")
         begin = index.itemsize * (4 + rows + entries)
-        return cls(
-            rows=rows, columns=columns, entries=entries, index=index, value=_value_type(file, begin, entries, index)
-        )
+        return cls(rows=rows, columns=columns, entries=entries, index=index, value=_value(file, begin, entries, index))
 
     def pointers(self, file: IO[bytes]) -> npt.NDArray[np.int64]:
         """Row pointers, int64 (rows + 1,). ValueError: they do not sum to the entries; EOFError: a file cut short."""
@@ -89,7 +87,7 @@ def petsc_matrix(path: Path) -> Any:
     return imported("sparse").csr_array((values, numbers, pointers), shape=(layout.rows, layout.columns))
 
 
-def _value_type(file: IO[bytes], begin: int, entries: int, index: np.dtype[Any]) -> np.dtype[Any]:
+def _value(file: IO[bytes], begin: int, entries: int, index: np.dtype[Any]) -> np.dtype[Any]:
     """The type of values that begin at a byte, behind which the file ends or another object begins."""
     left = os.fstat(file.fileno()).st_size - begin
     for size in (*VALUES, *OTHERS):

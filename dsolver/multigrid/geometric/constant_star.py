@@ -58,13 +58,11 @@ def _all(*numbers: float) -> tuple[float, ...]:
     return numbers
 
 
-def _numbers(
-    backend: Backend, number: int, stencil: ConstantStencil | None, *, partition: Partition
-) -> tuple[Any, ...]:
+def _numbers(backend: Backend, chunk: int, stencil: ConstantStencil | None, *, partition: Partition) -> tuple[Any, ...]:
     """A chunk's contribution to a star, float64 (1,) each: whether it has one, its weights, the gain at faces; or 0."""
     numbers = [0.0] * (len(WEIGHTS) + 6)
     if stencil is not None:
-        place = partition.place(own_number(partition, number))
+        place = partition.place(own_number(partition, chunk))
         if not any(place):
             numbers[: len(WEIGHTS)] = [stencil.weights[q] for q in WEIGHTS]
         for axis, count in enumerate(partition.counts):

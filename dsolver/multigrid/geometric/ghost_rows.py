@@ -45,9 +45,7 @@ def _packed(backend: Backend, number: int, weights: Any, *, partition: Partition
 
 def _plan(backend: Backend, number: int, *, partition: Partition, count: int) -> HaloLayout:
     """The plan of a chunk by which shells of so many values a point are exchanged."""
-    sends = [
-        (neighbor, dict(received(partition, neighbor, count))[number]) for neighbor in partition.neighbors(number, WIDE)
-    ]
+    sends = [(other, dict(received(partition, other, count))[number]) for other in partition.neighbors(number, WIDE)]
     return direct_layout(backend, sends, received(partition, number, count))
 
 

@@ -64,9 +64,7 @@ class FaceFluxes:
             self._form = FluxForm(problem, self._xp, self._asarray, self._field)
         named = zip(self._rule.fields, self._rule.kappa, strict=True)
         fields = {name: self._field(name) for name, number in named if number is None}
-        self._kappa = [
-            fields.get(name, number) for name, number in zip(self._rule.fields, self._rule.kappa, strict=True)
-        ]
+        self._kappa = [fields.get(name, value) for name, value in zip(self._rule.fields, self._rule.kappa, strict=True)]
 
     def through(self, face: str) -> float | complex:
         """Flux out of the grid through one of its faces; InputError: there is no such face."""

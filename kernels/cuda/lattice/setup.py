@@ -72,11 +72,9 @@ class CudaLattice(LatticeSetup):
         count, nz, ny, nx = values.shape
         out = cupy.empty((count, nz + 2 * width, ny + 2 * width, nx + 2 * width))
         lines = out.size // out.shape[3]
-        sizes = (np.int32(n) for n in (nx, ny, nz, width, lines))
+        size = (np.int32(n) for n in (nx, ny, nz, width, lines))
         if lines:
-            kernel(FILE, "framed", DTYPE)(
-                (-(-lines // LINES[1]),), LINES, (cupy.ascontiguousarray(values), *sizes, out)
-            )
+            kernel(FILE, "framed", DTYPE)((-(-lines // LINES[1]),), LINES, (cupy.ascontiguousarray(values), *size, out))
         return out
 
     def spread(self, values: Array, like: Sequence[Any]) -> Array:

@@ -75,10 +75,8 @@ def read_back(numbers: Array, *, long_wait: bool = False) -> npt.NDArray[Any]:
         _run_deferred(stream)
     stream.synchronize()
     known: npt.NDArray[Any]
-    known, *others = (
-        pinned[at : at + array.nbytes].view(array.dtype).reshape(array.shape).copy() for at, array in asked
-    )
-    for each, found in zip((one for one in answered if one.stream == stream.ptr), others, strict=False):
+    known, *rest = (pinned[at : at + array.nbytes].view(array.dtype).reshape(array.shape).copy() for at, array in asked)
+    for each, found in zip((one for one in answered if one.stream == stream.ptr), rest, strict=False):
         each.known = found
     return known
 

@@ -136,14 +136,12 @@ class TogetherColumns(Finishing, BatchedLaunches):
     def complex_first(self, imaginary: Array, w: Array, wi: Array, r: Array, x: Array, y: Array) -> None:
         self._finish("complex_first", (NOTHING, r, w, y, x), beside=(imaginary, wi))
 
-    def _finish(
-        self, name: str, given: tuple[Any, ...], dot: Array | None = None, beside: tuple[Any, ...] = ()
-    ) -> None:
+    def _finish(self, name: str, main: tuple[Any, ...], dot: Array | None = None, beside: tuple[Any, ...] = ()) -> None:
         launch = self._launch
-        apart = (np.int64(0 if a is NOTHING else a.strides[0] // a.itemsize) for a in (given[0], given[3]))
+        apart = (np.int64(0 if a is NOTHING else a.strides[0] // a.itemsize) for a in (main[0], main[3]))
         parts: Any = None if dot is None else self.kept("partials", lambda: cupy.zeros((self.width, launch.parts)))
         function = kernel(launch.file, name + launch.end, launch.dtype, self.width)
-        arguments = (*launch.head, *beside, *given, *apart, *(() if parts is None else (parts,)), *launch.tail)
+        arguments = (*launch.head, *beside, *main, *apart, *(() if parts is None else (parts,)), *launch.tail)
         launch_early(function, launch.grid, (launch.threads,), arguments)
         if dot is not None:
             for number, own in enumerate(parts):
