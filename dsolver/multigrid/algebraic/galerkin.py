@@ -131,10 +131,14 @@ def _ap(
     least = window.before(bounds)
     lists, sent = {}, {}
     parts = split()
-    for other, wanted, taken in restricted.by_owners(amg, bounds, parts):
+    owned = restricted.by_owners(amg, bounds, parts)
+    begun = [
+        amg.rows_of_ap(made, wanted, least[other]) if halves else amg.begun_selection(made, wanted)
+        for other, wanted, _ in owned
+    ]
+    for (other, wanted, taken), part in zip(owned, begun, strict=True):
         sent[other] = wanted
-        part = amg.rows_of_ap(made, wanted, least[other]) if halves else amg.selected(made, wanted)
-        messages = Rows.of(taken, restricted.window.ghosts).message, Rows.at(amg, part, window).message
+        messages = Rows.of(taken, restricted.window.ghosts).message, Rows.at(amg, part(), window).message
         lists[other] = *messages[0], *messages[1], diagonal[wanted]
     return ApRows(
         window=window,

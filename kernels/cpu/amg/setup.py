@@ -109,15 +109,17 @@ class AmgKernels:
     around = staticmethod(windows.around)
     selected = of_team(selection.selected)
 
-    def begun_selection(self, a: Csr, rows: Any) -> Deferred[Csr]:
+    def begun_selection(self, a: Csr, rows: Any = None, columns: tuple[int, int] = EVERY) -> Deferred[Csr]:
         """`selected` rows; a device is waited for when it is called."""
-        return Deferred(partial(self.selected, a, rows))
+        return Deferred(partial(self.selected, a, rows, columns))
 
     def parted(self, a: Csr, low: int, high: int) -> Deferred[SplitRows]:
         """See `dsolver.kernels.cpu.csr.rows.parted`; a device is waited for when it is called."""
         return Deferred(partial(parted, a, low, high, self.team))
 
-    nonempty = staticmethod(selection.nonempty)
+    def begun_nonempty(self, start: Any) -> Deferred[tuple[Any, Any]]:
+        """See `selection.nonempty`; a device is waited for when it is called."""
+        return Deferred(partial(selection.nonempty, start))
 
     # -- interpolation -------------------------------------------------------------------------------------------------
 
@@ -186,9 +188,9 @@ class AmgKernels:
         """A P on its way to R A P, which `half_galerkin` makes of it; P has so many columns."""
         return self.product(a, p, columns, ascending=False)
 
-    def rows_of_ap(self, begun: Any, rows: Any, least: int) -> Csr:
-        """Some rows of A P, without entries in columns before `least`, if those take no time."""
-        return self.selected(begun, rows, (least, EVERY[1]))
+    def rows_of_ap(self, begun: Any, rows: Any, least: int) -> Deferred[Csr]:
+        """Some rows of A P, without entries in columns before `least`, if those take no time; begun, and then made."""
+        return self.begun_selection(begun, rows, (least, EVERY[1]))
 
     def half_galerkin(self, begun: Any, cut: Cut, diagonal: Any) -> tuple[Csr, Any]:
         """R, and of symmetric R A P a chunk's `halves.Halves` or a device's, filled with the diagonal where lost."""

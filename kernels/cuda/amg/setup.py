@@ -23,6 +23,7 @@ from dsolver.kernels.cuda.sparse.places import products as placed
 from dsolver.kernels.cuda.sparse.products import galerkin, mirrors, product
 from dsolver.kernels.cuda.sparse.products.galerkin import BegunProduct, half_galerkin
 from dsolver.kernels.cuda.sparse.products.halves import CudaHalves
+from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
@@ -81,9 +82,9 @@ class CudaAlgebra(AmgKernels):
 
     begun_galerkin = staticmethod(BegunProduct)
 
-    def rows_of_ap(self, begun: Any, rows: Any, least: int) -> Csr:
-        made: Csr = begun.rows(rows)
-        return made
+    def rows_of_ap(self, begun: Any, rows: Any, least: int) -> Deferred[Csr]:
+        found: Deferred[Csr] = begun.rows(rows)
+        return found
 
     half_galerkin = staticmethod(half_galerkin)
 

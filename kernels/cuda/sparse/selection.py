@@ -11,7 +11,7 @@ import numpy as np
 from dsolver.kernels.amg import EVERY
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import for_each, type_of
-from dsolver.kernels.cuda.launch.readback import Asked, read_back
+from dsolver.kernels.cuda.launch.readback import Asked
 from dsolver.kernels.cuda.sparse.starts import running_sums, starts_of, unfilled
 from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
@@ -57,10 +57,11 @@ def bordered(a: Csr, width: int, before: int, after: int) -> Csr:
     return out
 
 
-def nonempty(start: Array) -> tuple[Array, Array]:
-    """See `dsolver.kernels.cpu.amg.selection.nonempty`. It waits, for how many there are."""
+def begun_nonempty(start: Array) -> Deferred[tuple[Array, Array]]:
+    """See `dsolver.kernels.cpu.amg.selection.nonempty`. When it is called it waits for how many there are."""
     total = counters(1)
-    return nonempty_of(nonempty_rooms(start, total), int(read_back(total)[0]))
+    rooms, found = nonempty_rooms(start, total), Asked(total)
+    return Deferred(lambda: nonempty_of(rooms, int(found()[0])))
 
 
 def nonempty_of(rooms: tuple[Array, Array], found: int) -> tuple[Array, Array]:

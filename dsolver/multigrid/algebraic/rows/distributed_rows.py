@@ -71,15 +71,18 @@ class DistributedRows:
 
         `bounds`: of the columns. `parts`: of `split`.
         """
-        owners, found = owners_in(bounds, self.window), []
+        owners = owners_in(bounds, self.window)
         if len(owners) == 1:
             return [(owners[0], parts.boundary, parts.ghost)]
         ends = self.window.ghosts_before(bounds)
-        for other in owners:
-            part = amg.selected(parts.ghost, None, (ends[other], ends[other + 1]))
-            places, start = amg.nonempty(part.start)
-            found.append((other, parts.boundary[places], part._replace(start=start)))
-        return found
+        begun = [amg.begun_selection(parts.ghost, None, (ends[other], ends[other + 1])) for other in owners]
+        taken = [part() for part in begun]  # a device is waited for once, and for their rows again
+        kept = [amg.begun_nonempty(part.start) for part in taken]
+        rows = [found() for found in kept]
+        return [
+            (other, parts.boundary[places], part._replace(start=start))
+            for other, part, (places, start) in zip(owners, taken, rows, strict=True)
+        ]
 
     def elsewhere(self, amg: AmgKernels, bounds: Bounds) -> tuple[I64, I64]:
         """The entries in ghosts' columns, int64, ascending, and the chunks that own these; bounds: of the columns."""

@@ -29,9 +29,10 @@ from dsolver.kernels.cuda.sparse.products.mirrors import (
     transposed,
 )
 from dsolver.kernels.cuda.sparse.products.product import in_rooms, move, pieces_of, product
-from dsolver.kernels.cuda.sparse.selection import bordered, selected
+from dsolver.kernels.cuda.sparse.selection import begun_selection, bordered
 from dsolver.kernels.cuda.sparse.stages.stages import COUNTERS, Rooms, Stages
 from dsolver.kernels.cuda.sparse.starts import starts_of, unfilled
+from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -54,9 +55,10 @@ class BegunProduct(NamedTuple):
     p: Csr
     columns: int
 
-    def rows(self, wanted: Array) -> Csr:
-        """Some rows of A P, columns not ascending."""
-        return product(selected(self.a, wanted), self.p, self.columns, ascending=False)
+    def rows(self, wanted: Array) -> Deferred[Csr]:
+        """Some rows of A P, columns not ascending; those of A are counted here."""
+        rows = begun_selection(self.a, wanted)
+        return Deferred(lambda: product(rows(), self.p, self.columns, ascending=False))
 
 
 def galerkin(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False) -> tuple[Csr, Csr]:
