@@ -13,6 +13,7 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend, load
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.general.rows import SplitRows
 from dsolver.kernels.general.setup import OtherValues
 from dsolver.matrices.chunks.row_block import GIVEN, ROWS, RowBlock
 
@@ -93,7 +94,8 @@ def chunk_matrix(
     layout, stored = layouts or chunk_layouts(backend, number, block)
     rows = _on_device(backend, block)
     more = _known_of(backend, block, rows, measured, diagonal)
-    made = stored_matrix(backend, rows, layout, stored, block.plan, formats=block.formats, wait=wait, **more)
+    parts = block.parts if rows.values is block.values else None
+    made = stored_matrix(backend, rows, layout, stored, block.plan, parts, formats=block.formats, wait=wait, **more)
     backend.general.prepare_dots(made.local)
     return (made,)
 
@@ -135,7 +137,7 @@ def chunk_matrices(
         ghost, halo = backend.general.no_ghost(stored), plan_layout(backend, layout, block.plan)
         exact = ChunkMatrix(layout=layout, local=local, ghost=ghost, halo=halo)
     if rounded is None:
-        block = block if others is None else replace(block, values=others)
+        block = block if others is None else replace(block, values=others, parts=None)
         (lowered,) = chunk_matrix(narrow, number, block, layouts, diagonal=diagonal, wait=False)
     else:
         narrow.general.prepare_dots(rounded)
@@ -144,7 +146,13 @@ def chunk_matrices(
 
 
 def stored_matrix(
-    backend: Backend, rows: Csr, layout: Layout, stored: Layout, plan: HaloPlan, **given: Any
+    backend: Backend,
+    rows: Csr,
+    layout: Layout,
+    stored: Layout,
+    plan: HaloPlan,
+    parts: SplitRows | None = None,
+    **given: Any,
 ) -> ChunkMatrix:
     """A chunk's matrix, whose arrays may be those of its rows.
 
@@ -152,9 +160,10 @@ def stored_matrix(
         rows: on the device; columns are own ones from 0, then halo slots.
         layout: the storage order of the rows.
         stored: theirs in the order that they have.
+        parts: the rows in two parts, where they are known.
     """
     general = backend.general
-    parts = general.split(rows) if plan.slots else None
+    parts = parts or (general.split(rows) if plan.slots else None)
     own = rows if parts is None else parts.local
     if own.values is not rows.values:  # those of a user are not kept
         given["borrowed"] = False

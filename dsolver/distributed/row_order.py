@@ -61,4 +61,4 @@ def reordered(block: RowBlock, order: npt.NDArray[np.int32]) -> RowBlock:
     made.has_sorted_indices = False
     made.sort_indices()
     start, columns = made.indptr.astype(np.int64), made.indices.astype(np.int32, copy=False)
-    return replace(block, start=start, columns=columns, values=made.data, order=order, known=None)
+    return replace(block, start=start, columns=columns, values=made.data, order=order, known=None, parts=None)

@@ -60,7 +60,9 @@ class CutMatrix(CutRows):
         assert partition.sizes == self._partition.sizes
         counts = self.counts  # which leaves the blocks that it was found of
         cut, self._cut = self._cut or self._all(), []
-        found = {n: replace(block, known=count.local) for n, (block, count) in enumerate(zip(cut, counts, strict=True))}
+        more: dict[str, Any] = {"parts": None} if owners else {}  # which would travel with the rows
+        pairs = enumerate(zip(cut, counts, strict=True))
+        found = {n: replace(block, known=count.local, **more) for n, (block, count) in pairs}
         return {number: block.here for number, block in found.items()} if host or owners else found
 
     @cached_property
@@ -92,7 +94,7 @@ class CutMatrix(CutRows):
     def _part(self, number: int) -> RowBlock:
         first, last = self._partition.bounds[number : number + 2]
         pointers = self._matrix.indptr[first : last + 1].astype(np.int64)
-        return row_block(
+        block = row_block(
             pointers - pointers[0],
             self._columns(first, last),
             self._matrix.data[pointers[0] : pointers[-1]],
@@ -101,3 +103,5 @@ class CutMatrix(CutRows):
             self.plans[number],
             self._formats,
         )
+        general, columns = load("cpu").general, self._read.sizes[0][number]
+        return replace(block, parts=general.split(block.csr, columns)) if block.plan.slots else block

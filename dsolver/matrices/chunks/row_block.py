@@ -15,6 +15,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.statistics import Statistics
+from dsolver.kernels.general.rows import SplitRows
 from dsolver.matrices.checked import backend_of
 from dsolver.matrices.null_vectors import to_host
 
@@ -48,6 +49,7 @@ class RowBlock:
     near: Any = None  # float64 (rows, k), the near-null space that was given, in A's order; None where none was
     known: Statistics | None = None  # statistics of the entries in own columns; None where they have yet to be found
     counts: ChunkCounts | None = None  # the same, of all
+    parts: SplitRows | None = None  # the rows in two parts, where they were counted in this process
 
     def copy(self) -> Self:
         """The rows with memory of their own."""
@@ -142,7 +144,7 @@ def counts_of(block: RowBlock, blocks: Sequence[int] = BLOCKS, columns: int | No
     """Counts of one chunk's rows, with statistics for some sizes of blocks; columns: own ones, by default as rows."""
     backend, rows, boundary, ghost_entries = backend_of(block.values), block.csr, 0, 0
     if block.plan.slots:
-        parts = backend.general.split(rows, columns)
+        parts = block.parts or backend.general.split(rows, columns)
         rows, boundary, ghost_entries = parts.local, len(parts.boundary), len(parts.ghost.columns)
     return ChunkCounts(
         rows=rows.size,
