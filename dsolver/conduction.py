@@ -15,6 +15,7 @@ from dsolver.foreign_arrays import on_host, without_package
 from dsolver.matrices.canonical import imported
 from dsolver.problems import Dirichlet, Problem, diffusion
 from dsolver.problems.coordinates import Cells
+from dsolver.problems.diffusion_problem.coefficients import true_in
 from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.fluxes.faces import FaceFluxes
 from dsolver.session.options import Arguments
@@ -118,7 +119,8 @@ def tortuosity(
     conductivity D where pores have 1 and all else 0 (Cooper et al., SoftwareX 5, 2016).
 
     Args:
-        image: an array in two or three dimensions that is True in pores. Cells are cubes.
+        image: an array in two or three dimensions that is True in pores, or has one integer there and 0 elsewhere.
+            Cells are cubes.
         axis: as of `effective_conductivity`, like all that follow.
         ends: as of `effective_conductivity`.
         bc: as of `effective_conductivity`.
@@ -128,13 +130,14 @@ def tortuosity(
         InputError: an argument cannot be right, or no pore leads from one face to the other.
     """
     like = without_package("image", image.data if hasattr(image, "dims") else image)
+    like = like if hasattr(like, "dtype") else np.asarray(like)
     pores = np.asarray(on_host(like))
     if pores.dtype.kind not in "biu" or pores.ndim not in (2, 3):
         raise InputError(
             f"image must be an array in two or three dimensions that is True in pores, such as image > 0.5, not one of "
             f"{pores.dtype} in {pores.ndim}"
         )
-    pores = pores != 0
+    pores = true_in("image", pores)
     along, wraps = _axis(pores.ndim, axis), [(bc or {}).get(name) == "periodic" for name in "xyz"[: pores.ndim]]
     passed = _passed(pores, along, wraps)
     if not passed.any():

@@ -119,6 +119,7 @@ def test_pores_on_a_gpu() -> None:
         (lambda: effective_conductivity(LAYERS[:2], ends="cells"), "three layers of cells along x: there are 2"),
         (lambda: tortuosity(LAYERS), "True in pores, such as image > 0.5, not one of float64 in 3"),
         (lambda: tortuosity(LAYERS[0, 0] > 1.0), "image must be an array in two or three dimensions"),
+        (lambda: tortuosity([[0, 1], [2, 1]]), "image has integers of more than two kinds, as labels are"),
         (lambda: tortuosity(LAYERS > 5.0), "no pore leads from the face x-"),
     ],
 )

@@ -179,7 +179,20 @@ def _flags(space: Embedding, name: str, flags: Any, cells: str, *, negated: bool
             f"{name} has shape {tuple(values.shape)}, but the grid is {space.shape}: it must be an array of the grid's "
             f"shape, True at the cells {cells}, or a function that is"
         )
-    return ((values == 0) if negated else (values != 0)).astype(np.uint8)
+    return (true_in(name, values) != negated).astype(np.uint8)
+
+
+def true_in(name: str, values: Any) -> Any:
+    """Cells where an array of flags or integers is not 0; one of Dask stays lazy. InputError: these are labels."""
+    found = values != 0
+    if np.dtype(values.dtype).kind != "b" and not hasattr(values, "compute"):
+        least = values.ravel()[found.argmax()]
+        if bool((found & (values != least)).any()):
+            raise InputError(
+                f"{name} has integers of more than two kinds, as labels are, where one that is not 0 stands for True: "
+                f"pass flags, such as {name} == {least}"
+            )
+    return found
 
 
 @final
