@@ -20,7 +20,6 @@ import math
 import warnings
 from numbers import Real
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 from dsolver.kernels import compiles
@@ -157,10 +156,6 @@ class InconsistentWarning(UserWarning):
 def warn(message: str, category: type[Warning]) -> None:
     """Warn as of the line that called dsolver, however deep in it the reason was found."""
     level, frame = 2, inspect.currentframe()
-    while frame is not None and _ours(frame):
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "dsolver":
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level - 1)
-
-
-def _ours(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).partition(".")[0] == "dsolver"

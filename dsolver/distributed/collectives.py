@@ -51,7 +51,7 @@ def _equal_sizes(backend: Backend, _: int, *, size: int, chunks: int) -> Any:
 
 def _plan(backend: Backend, number: int, sizes: Any, *, hosts: tuple[int, ...]) -> HaloLayout:
     """The plan of a chunk; hosts: the chunks that receive; sizes: float64 (chunks,), items of each chunk's vector."""
-    return gather_layout(backend, number, hosts, [int(size) for size in backend.to_host(sizes)])
+    return gather_layout(backend, number, hosts=hosts, sizes=[int(size) for size in backend.to_host(sizes)])
 
 
 def _combined(

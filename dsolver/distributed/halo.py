@@ -41,7 +41,7 @@ def direct_layout(backend: Backend, sends: Counts, receives: Counts) -> HaloLayo
 
 
 def gather_layout(
-    backend: Backend, number: int, hosts: Sequence[int], sizes: Sequence[int], rows: Layout | None = None
+    backend: Backend, number: int, rows: Layout | None = None, *, hosts: Sequence[int], sizes: Sequence[int]
 ) -> HaloLayout:
     """An exchange by which every host gets what all other chunks have, in the order of their numbers.
 

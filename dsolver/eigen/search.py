@@ -57,11 +57,6 @@ class SpectrumEnd:
     status: Status
 
 
-def size_for(count: int) -> int:
-    """Columns that are iterated on for so many values: a few more, so that the last ones converge about as fast."""
-    return count + max(2, count // 4)
-
-
 def program_of(session: Session) -> RunningProgram[EigenProgram]:
     """The program of a session that was set up for eigenvalues."""
     return cast(RunningProgram[EigenProgram], session.program)
@@ -94,7 +89,7 @@ def _search(
     count = wanted.count - known
     terms = EigenTerms(
         wanted=count,
-        size=max(size_for(count), len(guesses)),
+        size=max(count + max(2, count // 4), len(guesses)),  # so that the last ones converge about as fast
         highest=wanted.highest,
         tol=wanted.tol,
         offset=wanted.offset,

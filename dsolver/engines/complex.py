@@ -63,8 +63,7 @@ class ComplexEngine(Engine):
         self.partition = real.partition
         self._zero, self._one = real.scalar(0.0), real.scalar(1.0)
 
-    # -- the same for complex vectors: halos are one part's, for matrices exchange parts, or both at once --------------
-
+    # The same for complex vectors: halos are one part's, for matrices exchange parts, or both at once.
     place = _of_real(Engine.place)
     halo = _of_real(Engine.halo)
     partial_sums = _of_real(Engine.partial_sums)
@@ -82,8 +81,6 @@ class ComplexEngine(Engine):
     broadcast = _of_real(Engine.broadcast)
     fetch = _of_real(Engine.fetch)
     scope = _of_real(Engine.scope)
-
-    # -- handles -----------------------------------------------------------------------------------------------------
 
     def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> PerChunk:
         """As on every engine; of a complex vector an object is made of each part."""
@@ -144,13 +141,9 @@ class ComplexEngine(Engine):
     def kernels(self) -> str:
         return self.real.kernels
 
-    # -- one chunk that all owners have ------------------------------------------------------------------------------
-
     @property
     def hosts(self) -> Sequence[int]:
         return self.real.hosts
-
-    # -- operations --------------------------------------------------------------------------------------------------
 
     def run(self, kernel: Kernel, *operands: Operand) -> None:
         """As on every engine; numbers may be complex in updates of vectors."""
@@ -216,8 +209,6 @@ class ComplexEngine(Engine):
         zero, one = self._zero, self._one
         self.real.run(COMPLEX_AXPBY, sign, zero, one, x.re, x.im, one, zero, y.re, y.im)
 
-    # -- data --------------------------------------------------------------------------------------------------------
-
     def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
         assert isinstance(out, ComplexField)
         placed = self.real.place(blocks)
@@ -232,8 +223,6 @@ class ComplexEngine(Engine):
 
     def on_host(self, blocks: Mapping[int, Any]) -> Mapping[int, Any]:
         return self.real.on_host(blocks)
-
-    # -- what kernels see ----------------------------------------------------------------------------------------------
 
     def _parts_of(self, scalar: Scalar) -> tuple[Scalar, Scalar]:
         return (scalar.re, scalar.im) if isinstance(scalar, ComplexScalar) else (scalar, self._zero)

@@ -87,7 +87,8 @@ def checked_arrays(name: str, matrix: Any) -> Any:
     if matrix.format == "lil":
         matrix = _lists_flattened(name, matrix)
     elif matrix.format == "dok":
-        matrix = _keys_flattened(name, matrix)
+        _check_each(name, matrix.keys(), matrix.shape, matrix.shape)
+        matrix = matrix.tocoo()
     for numbers, extent in _ARRAYS[matrix.format](name, matrix):
         _check_numbers(name, numbers, extent, matrix.shape)
     return matrix
@@ -135,12 +136,6 @@ def _lists_flattened(name: str, matrix: Any) -> Any:
         raise InputError(f"{name} has lists of columns (rows) and of values (data) of different lengths")
     _check_each(name, ((number,) for row in matrix.rows for number in row), matrix.shape[1:], matrix.shape)
     return matrix.tocsr()
-
-
-def _keys_flattened(name: str, matrix: Any) -> Any:
-    """A matrix in DOK format as coordinates."""
-    _check_each(name, matrix.keys(), matrix.shape, matrix.shape)
-    return matrix.tocoo()
 
 
 def _check_each(name: str, places: Iterable[tuple[Any, ...]], extents: Sequence[int], shape: Sequence[int]) -> None:

@@ -13,7 +13,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.box import Box, Triple
 from dsolver.grid.coarse_grid import CoarseGrid
 from dsolver.kernels.backend import Backend
-from dsolver.kernels.formats.layout import HaloLayout, Layout, Route
+from dsolver.kernels.formats.layout import Layout, Route
 
 Places = Callable[[int, Any], tuple[Any, list[Any]]]
 """Makes the rows of the whole that a chunk has, in the order of its items, and in parts those of the others.
@@ -65,14 +65,8 @@ def replicated_rows(engine: Engine, alone: Engine, below: CoarseGrid, weights: P
 def _gather_plan(engine: Engine, sizes: Sequence[int], *layout: PerChunk) -> tuple[PerChunk, list[list[int]]]:
     """The plan by which every host gets what all other chunks have, and from whom; layout: of vectors with padding."""
     hosts = tuple(engine.hosts)
-    plan = engine.per_chunk(partial(_chunk_plan, hosts=hosts, sizes=tuple(sizes)), *layout)
+    plan = engine.per_chunk(partial(gather_layout, hosts=hosts, sizes=tuple(sizes)), *layout)
     return plan, gather_senders(hosts, len(sizes))
-
-
-def _chunk_plan(
-    backend: Backend, number: int, rows: Layout | None = None, *, hosts: tuple[int, ...], sizes: tuple[int, ...]
-) -> HaloLayout:
-    return gather_layout(backend, number, hosts, sizes, rows)
 
 
 def _joined(

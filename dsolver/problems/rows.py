@@ -38,7 +38,10 @@ def rows_of(problem: Problem) -> Any:
         rows.append(numbers[kept])
         columns.append(there[kept])
         entries.append(whole[kept])
-    return _csr(np.concatenate(entries), np.concatenate(rows), np.concatenate(columns), numbers.size)
+    found = tuple(map(np.concatenate, (entries, rows, columns)))
+    made = import_module("scipy.sparse").csr_array((found[0], found[1:]), shape=(numbers.size, numbers.size))
+    made.sum_duplicates()
+    return made
 
 
 def _whole(problem: Problem, rule: Rule) -> Patch:
@@ -72,9 +75,3 @@ def _inside(problem: Problem, offset: Triple) -> npt.NDArray[np.bool_]:
             good = (at >= 0) & (at < problem.grid[axis])
             inside &= good.reshape([-1 if other == axis else 1 for other in range(3)])
     return inside
-
-
-def _csr(entries: Any, rows: Any, columns: Any, size: int) -> Any:
-    made = import_module("scipy.sparse").csr_array((entries, (rows, columns)), shape=(size, size))
-    made.sum_duplicates()
-    return made

@@ -172,7 +172,8 @@ class PreparedProgram(ABC):
         if 1 not in self._widths:
             make_room(chunks)
         elif kept and not same_order(engine, layout, self._widths.single.layout):  # as another M stores its rows
-            self._lay_out_anew(layout)
+            self._widths.lay_out(layout, self.spec)
+            self._take_moved()
         sides: Sides = self.system
         if isinstance(self.vectors, ComplexEngine):
             sides = ComplexSystem(self.system, self.vectors, layout)
@@ -192,11 +193,6 @@ class PreparedProgram(ABC):
         self._prepared = PreparedSystem(layout=layout, site=site, sides=sides, beside=() if whole else parts)
         for columns in self._widths:  # the first are those of one
             self._set_up(columns)
-
-    def _lay_out_anew(self, layout: PerChunk) -> None:
-        """Bring all b and x to the layout of another matrix."""
-        self._widths.lay_out(layout, self.spec)
-        self._take_moved()
 
     @abstractmethod
     def _take_moved(self) -> None:

@@ -91,8 +91,6 @@ class EagerEngine(Engine):
         self._timer_slot = TimerSlot()
         self._room = ScalarRoom()
 
-    # -- handles -----------------------------------------------------------------------------------------------------
-
     def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> EagerPerChunk:
         backend = self.backend
         return EagerPerChunk({n: make(backend, n, *[item_of(operand, n) for operand in operands]) for n in self.owned})
@@ -170,8 +168,6 @@ class EagerEngine(Engine):
         assert isinstance(x, EagerScalar)
         return x if self.width == 1 else EagerScalar(x.value[number])
 
-    # -- one chunk that all owners have ------------------------------------------------------------------------------
-
     @property
     def hosts(self) -> Sequence[int]:
         return self._hosts
@@ -185,8 +181,6 @@ class EagerEngine(Engine):
         assert isinstance(x, EagerField)
         (vector,) = x.items.values()
         return EagerField(dict.fromkeys(self.owned, vector))
-
-    # -- operations --------------------------------------------------------------------------------------------------
 
     def run(self, kernel: Kernel, *operands: Operand) -> None:
         if self._width > 1 or self._timer_slot.timer is not NO_TIMER:
@@ -384,8 +378,6 @@ class EagerEngine(Engine):
         finally:
             self._timer_slot.timer = NO_TIMER
 
-    # -- data --------------------------------------------------------------------------------------------------------
-
     def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
         for number in self.owned:
             check_block(blocks[number])
@@ -405,8 +397,6 @@ class EagerEngine(Engine):
     def _block(self, layout: Any, vector: Any) -> Any:
         blocks = [self.backend.vectors.unload_turned(layout, column) for column in self._columns(vector)]
         return blocks[0] if self.width == 1 else self.backend.xp.stack(blocks)
-
-    # -- columns -----------------------------------------------------------------------------------------------------
 
     def _rows(self, array: Any) -> Any:
         """An array with a row for each column, if there are several."""

@@ -68,7 +68,8 @@ class SpanTimer(Timer):
         """Begin a span on the current lane; returns the function that ends it."""
 
     def kernel(self, kernel: Kernel, operands: Sequence[Operand]) -> Callable[[int], AbstractContextManager[Any]]:
-        level, kind = level_of(operands), kind_of(kernel, operands)
+        of_halo = any(isinstance(operand, Halo) for operand in operands)  # which are boundary rows
+        level, kind = level_of(operands), "boundary" if of_halo else kernel.work
         return lambda chunk: self._within(kind, kernel.name, level, chunk)
 
     def span(self, kind: Kind, name: str, level: int | None = None) -> AbstractContextManager[Any]:
@@ -124,11 +125,6 @@ def level_of(operands: Sequence[Operand]) -> int | None:
     """The level of the first operand that has one: the finer one where two levels meet."""
     levels = (getattr(operand, "level", None) for operand in operands)
     return next((level for level in levels if level is not None), None)
-
-
-def kind_of(kernel: Kernel, operands: Sequence[Operand]) -> Kind:
-    """The kind of a kernel's span: a kernel that reads a halo works on boundary rows."""
-    return "boundary" if any(isinstance(operand, Halo) for operand in operands) else kernel.work
 
 
 def crosses_ranks(halo: EagerHalo) -> bool:

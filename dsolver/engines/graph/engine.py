@@ -89,8 +89,6 @@ class GraphEngine(Engine):
         self._graph = TaskGraph(Results(client, owners, name), name, self._chunks)
         self._spans: list[Span] = []
 
-    # -- handles -----------------------------------------------------------------------------------------------------
-
     def per_chunk(self, make: Callable[..., Any], *operands: Operand | LoadedBlocks) -> GraphPerChunk:
         label = getattr(make, "label", None) or "setup-chunk"
         inputs = Inputs()
@@ -122,8 +120,6 @@ class GraphEngine(Engine):
         view._dtype = dtype
         return view
 
-    # -- one chunk that all owners have ------------------------------------------------------------------------------
-
     @property
     def kernels(self) -> str:
         return self._kernels
@@ -143,8 +139,6 @@ class GraphEngine(Engine):
     def shared(self, x: Field) -> GraphField:
         assert isinstance(x, GraphField)
         return x
-
-    # -- operations --------------------------------------------------------------------------------------------------
 
     def run(self, kernel: Kernel, *operands: Operand) -> None:
         self._launch(kernel, operands)
@@ -265,8 +259,6 @@ class GraphEngine(Engine):
         self._graph.results.wait(list(self._graph.results.futures))
         return spans_of(self._graph.results.record(seen), self._graph.name, serials, self._graph.results.owners)
 
-    # -- data --------------------------------------------------------------------------------------------------------
-
     def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
         """out = blocks: arrays, or futures of this client. An array is copied to the owner now."""
         self._launch(LOAD, (layout, self._loaded(blocks), out))
@@ -300,8 +292,6 @@ class GraphEngine(Engine):
     def close(self) -> None:
         """Give back all that the cluster holds for this engine."""
         self._graph.close()
-
-    # -- adding tasks --------------------------------------------------------------------------------------------------
 
     def _step(self, label: str, arguments: tuple[Argument, ...], kernel: str = "", first_output: int = 0) -> TaskCall:
         return TaskCall(label, self._kernels, self._dtype, kernel, arguments, first_output)

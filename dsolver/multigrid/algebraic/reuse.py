@@ -58,20 +58,11 @@ def found_in(reuse: Reuse, engine: Engine, rows: PerChunk, layout: PerChunk) -> 
     found, reuse.kept = reuse.kept, None
     reuse.outcome = "first"
     if isinstance(found, Kept):
-        reuse.outcome = "used" if same_places(engine, rows, layout, found) else "pattern"
+        elsewhere = engine.per_chunk(_elsewhere, rows, layout, found.first, found.layout)
+        reuse.outcome = "pattern" if engine.global_sums(elsewhere)[0] else "used"
         if reuse.outcome == "used":
             return found
-    return Kept(first=without_values(engine, rows), layout=layout, steps=())
-
-
-def without_values(engine: Engine, rows: PerChunk) -> PerChunk:
-    """The `LevelRows` of every chunk without values, in memory of their own."""
-    return engine.per_chunk(_pattern, rows)
-
-
-def same_places(engine: Engine, rows: PerChunk, layout: PerChunk, before: Kept) -> bool:
-    """Whether the entries of all `LevelRows` are in the places that they had before, and vectors in the same order."""
-    return not engine.global_sums(engine.per_chunk(_elsewhere, rows, layout, before.first, before.layout))[0]
+    return Kept(first=engine.per_chunk(_pattern, rows), layout=layout, steps=())
 
 
 def mirrors_of(engine: Engine, made: PerChunk, rows: PerChunk) -> PerChunk:
@@ -85,6 +76,7 @@ def rows_again(engine: Engine, made: PerChunk, mirrors: PerChunk) -> PerChunk:
 
 
 def _pattern(_: Backend, __: int, rows: LevelRows) -> LevelRows:
+    """Rows without values, in memory of their own."""
     start, columns, values = rows.matrix
     return replace(rows, matrix=bare(Csr(start.copy(), columns.copy(), values)), full=None)
 

@@ -221,7 +221,8 @@ class _Factors:
         system, engine, change = self._system, self._system.engine, self._change
         engine.fill(system.layout, 0.0, z)
         self._first.apply(r, z)
-        self._leave(r, z)
+        system.matrix.multiply(z, self._az)
+        engine.run(WAXPBY, 1.0, r, -1.0, self._az, self._left)
         engine.fill(system.layout, 0.0, change)
         self._second.apply(self._left, change)
         engine.run(WAXPBY, 1.0, z, 1.0, change, z)
@@ -229,11 +230,6 @@ class _Factors:
         engine.fill(system.layout, 0.0, change)
         (self._first.apply_diagonal if self._diagonal else self._first.apply)(self._az, change)
         engine.run(WAXPBY, 1.0, z, -1.0, change, z)
-
-    def _leave(self, r: Field, z: Field) -> None:
-        """left = r - A z."""
-        self._system.matrix.multiply(z, self._az)
-        self._system.engine.run(WAXPBY, 1.0, r, -1.0, self._az, self._left)
 
 
 @final

@@ -110,7 +110,7 @@ class MakePart:
                 backend=backend,
                 position=layout.position,
                 size=size,
-                gather=gather_layout(backend, number, (OWNER,), self.sizes, layout),
+                gather=gather_layout(backend, number, layout, hosts=(OWNER,), sizes=self.sizes),
                 scatter=self._scatter(backend, number, chunks, size),
                 factors=factors,
             ),
