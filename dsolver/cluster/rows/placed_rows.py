@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,10 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.grid.row_partition import ghost_columns
 from dsolver.kernels import load
 from dsolver.kernels.formats.csr import Csr
-from dsolver.matrices.chunks.row_block import RowBlock, counts_of, row_block
+from dsolver.matrices.chunks.row_block import ChunkCounts, RowBlock, counts_of, row_block
+
+UNKNOWN: Final = -1
+"""In place of the number of a chunk that ghosts belong to."""
 
 
 @final
@@ -62,9 +65,30 @@ def placed(given: GivenRows, kernels: str) -> PlacedPiece:
     return PlacedPiece(rows=rows, ghosts=ghosts, span=given.span, near=near)
 
 
-def cut_whole(given: GivenRows, plan: HaloPlan, **options: Any) -> RowBlock:
-    """Rows of the only chunk: as `cut_piece`."""
-    return cut_piece(placed(given, options["kernels"]), plan, **options)
+@final
+@dataclass(frozen=True, kw_only=True)
+class CutPiece:
+    """Rows of a chunk on its owner, without a plan that says who reads them; ghosts: as of `PlacedPiece`."""
+
+    block: RowBlock
+    ghosts: npt.NDArray[np.int64]
+
+    @property
+    def told(self) -> tuple[npt.NDArray[np.int64], ChunkCounts | None]:
+        """Ghosts and counts, from which the plan of all chunks and forecasts follow."""
+        return self.ghosts, self.block.counts
+
+
+def cut_given(given: GivenRows, **options: Any) -> CutPiece:
+    """Rows of a chunk as `cut_piece` makes them, which asks a plan for no more than the number of ghosts."""
+    piece = placed(given, options["kernels"])
+    plan = HaloPlan(sends=(), receives=((UNKNOWN, len(piece.ghosts)),))
+    return CutPiece(block=cut_piece(piece, plan, **options), ghosts=piece.ghosts)
+
+
+def with_plan(piece: CutPiece, plan: HaloPlan) -> RowBlock:
+    """Rows of a chunk, and their exchange."""
+    return replace(piece.block, plan=plan)
 
 
 def cut_piece(
@@ -77,8 +101,3 @@ def cut_piece(
         counts = counts_of(block, blocks)
         backend.general.wait()
     return replace(block, near=piece.near, known=counts.local, counts=counts)
-
-
-def ghosts_of(piece: PlacedPiece) -> npt.NDArray[np.int64]:
-    """Ghost columns of a chunk's rows."""
-    return piece.ghosts
