@@ -37,7 +37,7 @@ def stencil(
         weights: for a constant stencil shape (3, 3, 3), the value for column offset (di, dj, dk) at
             [di + 1, dj + 1, dk + 1], or a mapping from offsets to numbers; symmetric under point reflection; with zeros
             off the axes it is stored with 7 points. For weights that differ, a mapping from offsets (di, dj, dk) to
-            arrays of shape grid, or an array (3, 3, 3, nx, ny, nz), or 27 arrays of shape grid in the order of such an
+            arrays of shape grid, or numbers, or an array (3, 3, 3, nx, ny, nz), or 27 arrays in the order of such an
             array (the last offset fastest).
             Offsets that a mapping leaves out are zero: a 5-point matrix in a plane, or a finite-element one without
             couplings across faces.
@@ -179,7 +179,10 @@ def _cell_weights(space: Embedding, weights: Any) -> dict[Triple, Any] | None:
     if isinstance(weights, Mapping):
         if weights and all(isinstance(value, Real) for value in weights.values()):
             return None
-        return {space.offset(offset): values for offset, values in weights.items()}
+        whole = {
+            o: np.full(space.shape, values) if isinstance(values, Real) else values for o, values in weights.items()
+        }
+        return {space.offset(offset): values for offset, values in whole.items()}
     ordered = list(product((-1, 0, 1), repeat=space.dimensions))
     shape, cube = tuple(getattr(weights, "shape", ())), (3,) * space.dimensions
     if shape == (*cube, *space.shape):

@@ -270,3 +270,11 @@ def test_without_a_word_weights_have_to_be_symmetric() -> None:
         dsolver.solve(problems.stencil((6, 5), arrays), np.ones((6, 5)))
     with pytest.raises(InputError, match="A is not symmetric"):
         dsolver.solve(problems.stencil((6, 5), ONE_SIDED, symmetric=False), np.ones((6, 5)), method="cg")
+
+
+def test_numbers_beside_arrays_of_weights() -> None:
+    diagonal = 4.0 + np.random.default_rng(0).random((6, 5))
+    numbers: dict[Any, Any] = dict.fromkeys([(1, 0), (-1, 0), (0, 1), (0, -1)], -1.0)
+    arrays = {offset: np.full((6, 5), -1.0) for offset in numbers}
+    mixed, whole = (problems.stencil((6, 5), {**weights, (0, 0): diagonal}) for weights in (numbers, arrays))
+    assert abs(mixed.to_scipy() - whole.to_scipy()).max() == 0.0
