@@ -69,7 +69,7 @@ def phases(backend: Backend, rows: Csr, level: int = 0) -> Array:
         between = ops.collapsed(ops.turned_rows(rows, turned), members, len(roots))
         if len(between.columns):
             turned = _product(xp, turned, phases(backend, between, level + 1)[members])
-            turned[leader < 0] = xp.asarray((1.0, 0.0))
+            turned[leader < 0] = 0.0
     turned = _with_ones(xp, turned)
     for _ in range(SWEEPS):
         turned = ops.relaxed(rows, turned, aggregate)
