@@ -48,6 +48,10 @@ class MatrixProblem(Problem):
         mirrored: whether A is known to have an entry (j, i) for each entry (i, j).
         opened: rows whose entries do not add up to zero; None where that is not known.
         negative: rows of which it is known that their diagonal is not positive.
+        skewness: the largest |a_ij - a_ji| / (|a_ij| + |a_ji|) of couplings both ways; 1 where it is not known, or more
+            than few are one-way.
+        reach: rows over which an error that is fed in one of them dies out; inf where most rows add up to zero, or
+            that is not known.
         dominant: whether the diagonal is known to be positive, and far more than the rest of its row in the mean.
         dominated: whether A is known to be symmetric, and the diagonal more than the rest in each row, too.
         hubs: whether few rows are known to be far longer than the others, or most rows to be a few steps apart.
@@ -88,6 +92,8 @@ class MatrixProblem(Problem):
     mirrored: bool = field(repr=False, default=True)
     opened: int | None = field(repr=False, default=None)
     negative: int = field(repr=False, default=0)
+    skewness: float = field(repr=False, default=1.0)
+    reach: float = field(repr=False, default=math.inf)
     dominant: bool = field(repr=False, default=False)
     dominated: bool = field(repr=False, default=False)
     hubs: bool = field(repr=False, default=False)

@@ -36,6 +36,10 @@ ROUNDING: Final = 1e-12
 REST: Final = 0.95
 """Part of the diagonal that couplings are at most where Jacobi serves: of 40³ rows with 0.37, 0.86, 0.9 a first solve
 with Chebyshev polynomials takes 1.9, 1.6 and 1.2 times as long. Where it holds in the mean alone, 0.8 to 1.0."""
+FEW: Final = 0.01
+"""Part of the entries that may have no mirror image where couplings are compared with those of the other direction."""
+OPENED: Final = 0.9
+"""Part of the rows that do not add up to zero from which on that is no matter of boundaries."""
 SURELY: Final = 0.25
 """Dominance from which on an iteration with the diagonal takes at least as much of the error away as one with nothing
 but it would: some sixty are enough. Of a symmetric matrix `DOMINANT` tells as much, as roots count there."""
@@ -63,6 +67,8 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
         hollow=zeros(look),
         indefinite=look.negative > 0,
         elliptic=elliptic,
+        skewness=look.skewness if look.unmatched <= FEW * rows.nnz else 1.0,
+        reach=_reach(rows, look),
         dominant=dominant,
         dominated=dominant and look.place is None and not look.empty[0] and _is_dominated(rows),
         hubs=look.squares * rows.shape[0] > HUBS * float(rows.nnz) ** 2 or (elliptic and _are_near(rows)),
@@ -89,6 +95,17 @@ def _is_elliptic(rows: Any, look: Look) -> bool:
         return True
     alone = int((rows.indptr[1:] - rows.indptr[:-1] == 1).sum())
     return bool(look.dominance - alone <= DOMINANT * (count - alone))
+
+
+def _reach(rows: Any, look: Look) -> float:
+    """As `MatrixProblem.reach`: of u'' = c u between points, whose rows add up to c, it is c^-1/2.
+
+    What the boundary of a cube adds to the mean dominance is no part of that.
+    """
+    dominance = look.dominance / rows.shape[0] - rows.shape[0] ** (-1 / 3)
+    if look.opened < OPENED * rows.shape[0] or dominance <= 0.0:
+        return math.inf
+    return 1.0 / math.sqrt(dominance * rows.nnz / rows.shape[0])
 
 
 def _is_dominated(rows: Any) -> bool:

@@ -49,6 +49,7 @@ class Look:
     largest: float = 0.0  # magnitude of an entry
     unmatched: int = 0  # entries (i, j) off the diagonal without an entry (j, i)
     difference: float = 0.0  # largest |a_ij - a_ji|; an entry that is not there is zero
+    skewness: float = 0.0  # largest |a_ij - a_ji| / (|a_ij| + |a_ji|) where both are stored
     # the first (i, j), row after row, with this difference where it is more than allowed; else None.
     place: tuple[int, int] | None = None
     # sum over the coupled rows of the part that positive couplings have of all couplings' magnitudes.

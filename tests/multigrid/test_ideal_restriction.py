@@ -134,11 +134,14 @@ def test_what_is_not_elliptic_or_has_long_rows_or_nodes_takes_aggregates() -> No
     )
     for matrix, size, taken in (
         (short, None, "air"),
+        (convection(20, 0.2), None, "pmis"),  # transport is short
+        (convection(20, 1.0) + 0.5 * sp.eye_array(count), None, "pmis"),  # and here it ends soon
+        (convection(20, 4.0) + 0.5 * sp.eye_array(count), None, "air"),
         (short, 2, "aggregation"),
         (long, None, "aggregation"),
         (sp.csr_array(sp.tril(short) + couplings), None, "aggregation"),
     ):
-        problem = dsolver.matrix(matrix, block_size=size)
+        problem = dsolver.matrix(sp.csr_array(matrix), block_size=size)
         usual, asked = (
             dsolver.solve(problem, b, M=m, maxiter=9, device="cpu").residuals
             for m in ("amg", Algebraic(coarsening=taken))

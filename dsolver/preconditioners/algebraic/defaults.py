@@ -1,5 +1,6 @@
 """Choices that algebraic multigrid makes by the problem where they are not given."""
 
+import math
 from typing import Final
 
 from dsolver.matrices.problem import MatrixProblem
@@ -20,6 +21,12 @@ SHORT_ROWS: Final = 9
 differences or SUPG, at cell Péclet numbers from 0.1 to 100, GMRES takes 0.37 to 0.64 of the iterations of "aggregation"
 then, and a first solve 0.4 to 0.63 of its time. Of tetrahedra, with 10 to 14 entries, iterations are 0.6 to 0.9, but
 levels have 3 to 5 times the entries of A, and a first solve takes 1.0 to 1.9 times as long (`bench/convection.py`)."""
+SKEWNESS: Final = 1 / 3
+"""`MatrixProblem.skewness` up to which transport may be short: that of a cell Péclet number of 1."""
+ACROSS: Final = 20.0
+"""Skewness times the rows that transport crosses, up to which it is: half a Péclet number. "pmis" takes the iterations
+of "air" then, or fewer, and 0.46 to 0.78 of the time (128² to 256² and 40³ cells of a rotating flow); at 38 1.2 times,
+and at 85 it does not converge."""
 SMOOTHER: Final = {"pmis": "jacobi", "aggregation": "chebyshev", "air": "jacobi"}
 AGGRESSIVE: Final = 1
 """Levels that "pmis" coarsens twice at once, where nothing else is said."""
@@ -33,6 +40,14 @@ def has_nodes(problem: Problem) -> bool:
 def flows(problem: Problem) -> bool:
     """Whether rows are those of a flow on a grid, or of a stencil that is not symmetric."""
     return isinstance(problem, MatrixProblem) and problem.of_grid is not None and bool(problem.asymmetry)
+
+
+def is_diffusive(problem: Problem) -> bool:
+    """Whether an unsymmetric matrix transports so little that coarse points serve it as they do a symmetric one."""
+    if not isinstance(problem, MatrixProblem) or problem.skewness > SKEWNESS:
+        return False
+    across = math.sqrt(problem.grid[0]) if problem.of_grid is None else max(problem.of_grid.grid)
+    return problem.skewness * min(across, problem.reach) <= ACROSS
 
 
 def suits_ideal_restriction(problem: Problem) -> bool:

@@ -36,6 +36,7 @@ from dsolver.preconditioners.algebraic.defaults import (
     THETA,
     flows,
     has_nodes,
+    is_diffusive,
     node_of,
     row_length,
     suits_ideal_restriction,
@@ -82,8 +83,9 @@ class Algebraic(Preconditioner):
             near-null space that `dsolver.matrix` was given; for elasticity, and unstructured meshes. "air": coarse
             points, nearly ideal restriction to them, and sweeps over fine points after each correction; for flows, the
             stronger the better. By default "aggregation" where nodes have several unknowns, or a near-null space was
-            given; else "pmis" where A is symmetric; else "air" for flows on grids, and for matrices that are elliptic
-            and have nine entries a row or less; "aggregation" for others, and where `smoother` or `omega` is given.
+            given; else "pmis" where A is symmetric, or transport is short; else "air" for flows on grids, and for
+            matrices that are elliptic and have nine entries a row or less; "aggregation" for others, and where
+            `smoother` or `omega` is given.
         theta: of "pmis", a coupling is strong if it is larger than this part of its row's largest one; by default 0.25,
             and 0.3 where rows have more than 8 entries on average, as those of finite elements have. The same of "air",
             by default 0.3. Of "aggregation", if |a_ij| > theta √(a_ii a_jj), half of it on each coarser level; by
@@ -230,7 +232,7 @@ class Algebraic(Preconditioner):
             return self.coarsening
         if has_nodes(problem):
             return "aggregation"
-        if not problem.asymmetry:
+        if not problem.asymmetry or is_diffusive(problem):
             return "pmis"
         ideal = self.smoother is None and self.omega is None and suits_ideal_restriction(problem)
         return "air" if ideal else "aggregation"

@@ -35,9 +35,9 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
     told = _faults(faults, late=bool(start[0] != 0))
     if told.some:
         return Look(faults=told)
-    unmatched, difference, i, j = 0, 0.0, 0, 0
+    unmatched, difference, i, j, skewness = 0, 0.0, 0, 0, 0.0
     if any(sum(int(of[part]) for of in mirrors) % 2**64 for part in range(3)):
-        unmatched, (difference, i, j) = _compare_with_transpose(start, columns, values)
+        unmatched, (difference, i, j, skewness) = _compare_with_transpose(start, columns, values)
     rows_cancel = not any(opened)
     return Look(
         empty=counted(empty),
@@ -50,6 +50,7 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
         largest=max(largest),
         unmatched=int(unmatched),
         difference=difference,
+        skewness=skewness,
         place=(int(i), int(j)) if difference > allowed * max(largest) else None,
         positive=fsum(number for of in sums for number in of[:2]),
         dominance=fsum(number for of in sums for number in of[2:]),
@@ -174,22 +175,24 @@ def _look_at_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, 
 
 
 @njit
-def _wider(found: Any, difference: Any, i: Any, j: Any) -> Any:
-    """The larger difference with its place; of equal ones the first, row after row."""
-    known, row, column = found
+def _wider(found: Any, difference: Any, i: Any, j: Any, size: Any) -> Any:
+    """The larger difference with its place, of equal ones the first, row after row; the largest part of both sizes."""
+    known, row, column, skewness = found
+    skewness = max(skewness, difference / size) if size > 0.0 else skewness
     first = i < row or (i == row and j < column)
-    return (difference, i, j) if difference > known or (difference == known and first) else found
+    larger = difference > known or (difference == known and first)
+    return (difference, i, j, skewness) if larger else (known, row, column, skewness)
 
 
 @compiled()
 def _compare_with_transpose(start: Any, columns: Any, values: Any) -> Any:
-    """Number of entries without a mirror image, and the largest difference with its place (i, j), i < j.
+    """Entries without a mirror image, and the largest difference with its place (i, j), i < j, and `skewness`.
 
     Rows come in ascending order, so each row's entries below the diagonal are met in the order in which they lie.
     """
     rows = len(start) - 1
     left = start[:-1].copy()  # of each row, the first entry that has not been met yet
-    unmatched, found = 0, (0.0, rows, rows)
+    unmatched, found = 0, (0.0, rows, rows, 0.0)
     for i in range(rows):
         for k in range(uint64(left[uint64(i)]), uint64(start[uint64(i) + ONE])):
             j = np.int64(columns[k])
@@ -198,17 +201,18 @@ def _compare_with_transpose(start: Any, columns: Any, values: Any) -> Any:
                 left[uint64(j)] = at + 1  # nearly always, and no difference is less
                 continue
             if j < i:
-                unmatched, found = unmatched + 1, _wider(found, abs(values[k]), j, i)
+                unmatched, found = unmatched + 1, _wider(found, abs(values[k]), j, i, 0.0)
             if j <= i:
                 continue
             while at < start[j + 1] and columns[at] < i:
-                unmatched, found = unmatched + 1, _wider(found, abs(values[at]), np.int64(columns[at]), j)
+                unmatched, found = unmatched + 1, _wider(found, abs(values[at]), np.int64(columns[at]), j, 0.0)
                 at += 1
             if at < start[j + 1] and columns[at] == i:
-                found = _wider(found, abs(values[k] - values[at]), i, j)
+                size = abs(values[k]) + abs(values[at])
+                found = _wider(found, abs(values[k] - values[at]), i, j, size)
                 at += 1
             else:
-                unmatched, found = unmatched + 1, _wider(found, abs(values[k]), i, j)
+                unmatched, found = unmatched + 1, _wider(found, abs(values[k]), i, j, 0.0)
             left[j] = at
     return unmatched, found
 

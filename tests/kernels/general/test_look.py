@@ -104,11 +104,12 @@ def expected(a: sparse.csr_array) -> Look:
     dense, diagonal = a.toarray(), a.diagonal()
     sums, sizes = dense.sum(axis=1), abs(dense).sum(axis=1)
     difference = abs(dense - dense.T)
-    around = sizes - abs(diagonal)
+    around, both = sizes - abs(diagonal), abs(dense) + abs(dense.T)
     some = (around > 0.0) & (diagonal > 0.0)
     positive = ((sizes + sums) / 2.0 - diagonal)[some] / around[some]
     rows_cancel = bool((abs(sums) <= CANCELED * sizes).all())
     stored = sparse.csr_array((np.ones(a.nnz), a.indices, a.indptr), shape=a.shape).toarray()
+    matched = (stored * stored.T == 1.0) & (both > 0.0)
     place = np.unravel_index(int(difference.argmax()), a.shape)
     return Look(
         empty=counted(np.diff(a.indptr) == 0),
@@ -120,6 +121,7 @@ def expected(a: sparse.csr_array) -> Look:
         largest=abs(dense).max(),
         unmatched=int(((stored == 1.0) & (stored.T == 0.0)).sum()),
         difference=difference.max(),
+        skewness=(difference[matched] / both[matched]).max(initial=0.0),
         place=(int(place[0]), int(place[1])) if difference.max() > ALLOWED * abs(dense).max() else None,
         positive=float(positive.sum()),
         dominance=float((1.0 - around[some] / diagonal[some]).sum() + np.count_nonzero(~some)),

@@ -129,7 +129,7 @@ struct Mixed {
 
 // What a thread, a warp, a block has found: the names are those of look.py. Counts of a block fit in 32 bits.
 struct Found {
-    double largest, difference;
+    double largest, difference, skewness;
     Sum positive, dominance;
     Mixed mixed;
     int pointers, outside, descending, repeated, infinite, empty, hollow, negative, opened, unmatched, upper, lower;
@@ -137,6 +137,7 @@ struct Found {
     __device__ __forceinline__ void merge(const Found& other) {
         largest = fmax(largest, other.largest);
         difference = fmax(difference, other.difference);
+        skewness = fmax(skewness, other.skewness);
         positive.add(other.positive);
         dominance.add(other.dominance);
         mixed.add(other.mixed);

@@ -10,7 +10,10 @@ __device__ __forceinline__ void look_for_mirror(Found& found, const Rows& a, con
     const long long at = a.mirror(entry.column, entry.row, entry.offset);
     ++found.upper;
     found.unmatched += at < 0;
-    found.difference = fmax(found.difference, fabs(at < 0 ? entry.value : entry.value - a.values[at]));
+    const double mirrored = at < 0 ? 0.0 : a.values[at], apart = fabs(entry.value - mirrored);
+    found.difference = fmax(found.difference, apart);
+    if (at >= 0 && apart > 0.0)
+        found.skewness = fmax(found.skewness, apart / (fabs(entry.value) + fabs(mirrored)));
 }
 
 // Everything, with mirror images that are searched.

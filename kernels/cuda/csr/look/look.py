@@ -26,7 +26,7 @@ PARTS: Final = 528
 """Blocks at most: as many as run at a time on a large device."""
 FIRSTS: Final = ("first_outside", "first_infinite", "first_empty", "first_hollow")
 """Places where things were found first, in words of 8 bytes: see `Firsts` of found.cuh."""
-REALS: Final = ("largest", "difference", "positive", "positive_low", "dominance", "dominance_low")
+REALS: Final = ("largest", "difference", "skewness", "positive", "positive_low", "dominance", "dominance_low")
 """Float64 numbers that each block has found behind them: see `Found`."""
 MIXED: Final = 2
 """Numbers of 8 bytes behind them, sums of mixed entries: zeros of a symmetric matrix."""
@@ -69,6 +69,7 @@ def look(rows: Csr, allowed: float) -> Look:
         largest=found["largest"],
         unmatched=unmatched,
         difference=difference,
+        skewness=found["skewness"],
         place=_place(rows, difference) if difference > allowed * found["largest"] else None,
         positive=found["positive"],
         dominance=found["dominance"],
@@ -93,7 +94,7 @@ def _found(rows: Csr, name: str) -> dict[str, Any]:
     # Those of all blocks side by side, which NumPy adds up three times as fast.
     numbers = np.ascontiguousarray(parts[:, :behind].T)
     counts = np.ascontiguousarray(parts[:, behind:].view(np.int32).T).sum(axis=1, dtype=np.int64)
-    largest, difference, *sums = numbers[: len(REALS)].view(np.float64)
+    largest, difference, skewness, *sums = numbers[: len(REALS)].view(np.float64)
     by_name = dict(zip(COUNTS, counts.tolist(), strict=True))
     return {
         **dict(zip(FIRSTS, told[: len(FIRSTS)].tolist(), strict=True)),
@@ -101,6 +102,7 @@ def _found(rows: Csr, name: str) -> dict[str, Any]:
         "same": by_name["upper"] == by_name["lower"] and not numbers[len(REALS) :].sum(axis=1).any(),
         "largest": float(largest.max()),
         "difference": float(difference.max()),
+        "skewness": float(skewness.max()),
         "positive": fsum(sums[0].tolist() + sums[1].tolist()),
         "dominance": fsum(sums[2].tolist() + sums[3].tolist()),
         "squares": int(told[last::2].sum()),
