@@ -144,25 +144,25 @@ class LeastSquaresRun:
             program.call(LeastSquares.set_up)
             setup = time.perf_counter() - self._began
             while (number := len(self._found)) < len(self._columns):
-                given, of_b = self._columns[number], 0
-                try:
-                    found = self._watched(program, given, setup)
-                except OutOfRangeError as error:
-                    of_b = error.exponent
-                    given = self._column(number, of_b)
-                    found = self._watched(program, given, setup)
-                self._found.append(_in_units(found, self._of_a, of_b, here=given.x.here))
+                self._found.append(self._watched(program, number, setup))
                 self._began, setup = time.perf_counter(), 0.0
             return self._found
 
-    def _watched(self, program: RunningProgram[LeastSquares], given: _Column, setup: float) -> LeastSquaresSolution:
-        """The solution for one right-hand side, of which those who watch are told."""
+    def _watched(self, program: RunningProgram[LeastSquares], number: int, setup: float) -> LeastSquaresSolution:
+        """The solution for one right-hand side, of which those who watch are told; in a unit of b that has its norm."""
         client, cut = self._runtime.client, self._cut
         events, rows = SolveEvents(client), cut.row_partition.grid[0]
         about = place(self._runtime, cut.column_partition)
         events.start(what="least squares", problem=f"{rows} equations", **about)
+        given, of_b = self._columns[number], 0
         with Watch(client, None, events) as watch:
-            found = self._solved(program, given, setup, watch)
+            try:
+                found = self._solved(program, given, setup, watch)
+            except OutOfRangeError as error:
+                of_b = error.exponent
+                given = self._column(number, of_b)
+                found = self._solved(program, given, setup, watch)
+            found = _in_units(found, self._of_a, of_b, here=given.x.here)
             watch.end(str(found.status), found.iterations, found.true_residual)
         events.flush()
         return found

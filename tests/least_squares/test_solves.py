@@ -16,6 +16,7 @@ import dsolver
 from dsolver.errors import InputError
 from dsolver.least_squares.matrix import rectangular
 from dsolver.matrices.checked import RowsOnGpu
+from dsolver.monitor import events
 from tests.support.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
@@ -220,8 +221,16 @@ def test_several_right_hand_sides_have_the_bits_that_each_has_alone(method: Meth
 
 @pytest.mark.parametrize("method", [dsolver.lsmr, dsolver.cgls])
 def test_lists_of_numbers_of_any_size(method: Any) -> None:
-    A = sp.csr_array(np.eye(3)[:, :2])
-    np.testing.assert_allclose(method(A, [1e300, 2e300, 0.0]).x, [1e300, 2e300])
+    """Those who watch are told of one solve, in units of b, however often it began."""
+    A, heard = sp.csr_array(np.eye(3)[:, :2]), list[events.Message]()
+    unsubscribe = events.subscribe(heard.append)
+    try:
+        found = method(A, [1e300, 2e300, 1e300])
+    finally:
+        unsubscribe()
+    np.testing.assert_allclose(found.x, [1e300, 2e300])
+    assert [message["event"] for message in heard if message["event"] != "state"] == ["start", "end"]
+    assert (heard[-1]["status"], heard[-1]["residual"]) == (str(found.status), found.true_residual)
     np.testing.assert_allclose(method(A, [[1.0, 4.0], [2.0, 5.0], [0.0, 6.0]]).x, [[1.0, 4.0], [2.0, 5.0]])
 
 
