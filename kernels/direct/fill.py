@@ -58,7 +58,8 @@ ANY: Final = Fill(entries=math.inf, products=math.inf)
 def fill_of(rows: Any, most: Fill = ANY, *, mirrored: bool = False) -> Fill:
     """The fill of a SciPy CSR array; beyond a bound it is counted no further, and there may be `Fill.more`.
 
-    `mirrored`: (i, j) is known to come with (j, i). Where patience ends, entries are taken to be infinitely many.
+    `mirrored`: (i, j) is known to come with (j, i). Where patience ends, multiplications are taken to be
+    infinitely many, so that it is counted again where they are not bounded.
     """
     from scipy.sparse import csr_array
 
@@ -76,6 +77,8 @@ def fill_of(rows: Any, most: Fill = ANY, *, mirrored: bool = False) -> Fill:
     looks = max(PATIENCE * len(columns), ENOUGH) if most.products < math.inf else math.inf
     below, squares, done = eliminated(start, columns, weights, *bounds, max(16.0, DENSE * math.sqrt(size)), looks)
     found = Fill(entries=2.0 * below + size, products=squares)
+    if not done and squares == math.inf:
+        return Fill(entries=float(size), products=squares, more=True)
     if not done:
         return Fill(entries=found.entries, products=min(squares, full.products), more=True)
     return full if found.entries >= FULL * full.entries and full.products < found.products else found

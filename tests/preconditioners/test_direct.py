@@ -348,12 +348,16 @@ def test_counting_of_webs_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> No
     """Rows of a web are in many elements, each of which would be read again and again."""
     bound = Fill(entries=1e300, products=1e300)
     assert math.isfinite(fill_of(LAPLACE, bound).entries)
+    monkeypatch.setattr(elimination, "NARROW", 0.0)
     monkeypatch.setattr(fill, "PATIENCE", 1.0)
     monkeypatch.setattr(fill, "ENOUGH", 0.0)
     found = fill_of(LAPLACE, bound)
     assert found.more
     assert not found.within(bound)
-    assert math.isfinite(fill_of(LAPLACE).entries), "factors that were asked for"
+    counted = Elimination(LAPLACE, mirrored=True)
+    assert counted.within(Fill(entries=1e12, products=1e12)) is None
+    found = counted.within(Fill(entries=1e12, products=math.inf))
+    assert found == fill_of(LAPLACE), "factors that were asked for"
 
 
 def test_factors_of_a_web_that_were_asked_for_are_made() -> None:
