@@ -1,8 +1,9 @@
 """The program of a system, where it runs: started, given another matrix, and started again without lost workers."""
 
+import logging
 from collections.abc import Callable
 from functools import partial
-from typing import final
+from typing import Final, final
 
 from dsolver.cluster.crew import ATTEMPTS
 from dsolver.cluster.gpu_claims import claim, release
@@ -22,6 +23,11 @@ from dsolver.problems.coefficient_names import HELD
 from dsolver.program.plan import Plan, Wishes
 from dsolver.program.solve import Solve
 from dsolver.session.user_arrays import container_of
+
+logger = logging.getLogger(__name__)
+
+LONG: Final = 10.0
+"""Seconds that a set-up, as of factors, may take without a word."""
 
 
 @final
@@ -224,6 +230,9 @@ class RunningSystem:
         for name in problem.coefficients:
             self._load(name, problem)
         if problem.coefficients:
+            m = self.plan.spec.preconditioner
+            if (seconds := m.setup_seconds(problem, 0.0)) >= LONG:
+                logger.warning("the set-up of M=%s takes about %.0f s ...", m.asked, seconds)
             self.program.call(Solve.set_up)
 
     def _load(self, name: str, problem: Problem) -> None:

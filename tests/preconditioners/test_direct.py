@@ -27,6 +27,7 @@ from dsolver.matrices import elimination
 from dsolver.matrices.elimination import Elimination
 from dsolver.preconditioners import Direct
 from dsolver.preconditioners.direct import choice, preconditioner
+from dsolver.session import running
 from dsolver.session.follower import ATTAINED
 from tests.matrices.test_matrix import lattice
 from tests.support import hard_systems
@@ -367,6 +368,16 @@ def test_factors_of_a_web_that_were_asked_for_are_made() -> None:
     a = sp.csr_array(sp.eye_array(6000) + links)
     assert not fill_of(a, Fill(entries=1e9, products=1e12)).more
     assert dsolver.solve(a, np.ones(6000), M="direct", device="cpu").iterations <= 2
+
+
+def test_long_work_is_announced(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(running, "LONG", 1e-6)
+    with caplog.at_level("WARNING"):
+        for m in ("jacobi", "direct"):
+            dsolver.solve(lattice(9), np.ones(81), M=m, client=False, device="cpu")
+    assert [record.getMessage() for record in caplog.records if record.name == running.logger.name] == [
+        "the set-up of M=Direct() takes about 0 s ..."
+    ]
 
 
 def test_fill_is_that_of_the_library() -> None:
