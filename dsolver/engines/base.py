@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Self, TypeVar, final
+from typing import Any, ClassVar, Final, Self, TypeVar, final
 
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
@@ -83,6 +83,8 @@ class Engine(ABC):
     """Runs kernels on every chunk."""
 
     partition: Partition
+    is_complex: ClassVar[bool] = False
+    """Whether vectors are complex."""
 
     # -- handles -----------------------------------------------------------------------------------------------------
 
@@ -129,11 +131,6 @@ class Engine(ABC):
     def coefficient(self) -> Scalar:
         """A scalar, 0, for what vectors are multiplied by: complex where they are, and then read as two numbers."""
         return self.scalar(0.0)
-
-    @property
-    def is_complex(self) -> bool:
-        """Whether vectors are complex."""
-        return False
 
     @abstractmethod
     def lowered(self, dtype: str) -> Engine:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, final
+from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar, final
 
 import numpy as np
 
@@ -57,6 +57,8 @@ class ComplexEngine(Engine):
     `wide`: the real engine with twice as many columns, which reads matrices once for both parts; None where it has
     none.
     """
+
+    is_complex: ClassVar[bool] = True
 
     def __init__(self, real: Engine) -> None:
         self.real, self.wide = real, real.batched(2 * real.width)
@@ -129,10 +131,6 @@ class ComplexEngine(Engine):
     def coefficient(self) -> ComplexScalar:
         re, im = self.real.scalar(0.0), self.real.scalar(0.0)
         return ComplexScalar(re, im, (self.real.partial_sums_of(re), self.real.partial_sums_of(im)))
-
-    @property
-    def is_complex(self) -> bool:
-        return True
 
     def lowered(self, dtype: str) -> ComplexEngine:
         return ComplexEngine(self.real.lowered(dtype))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +31,10 @@ face, called with arrays that broadcast."""
 class Condition(ABC):
     """A boundary condition at a face."""
 
-    @property
-    def periodic(self) -> bool:
-        """Whether the other side of the grid follows."""
-        return False
+    periodic: ClassVar[bool] = False
+    """Whether the other side of the grid follows."""
+    share: ClassVar[float | None] = None
+    """The part of area / resistance that is added to the diagonal; None where it depends on cells."""
 
     @property
     def grounds(self) -> bool | None:
@@ -62,11 +62,6 @@ class Condition(ABC):
         mine, its = (condition.values.get(ALPHA) for condition in (self, other))
         same = mine == its if callable(mine) or callable(its) else np.array_equal(np.asarray(mine), np.asarray(its))
         return type(self) is type(other) and bool(same)
-
-    @property
-    def share(self) -> float | None:
-        """The part of area / resistance that is added to the diagonal; None where it depends on cells."""
-        return None
 
     @abstractmethod
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -100,14 +95,11 @@ class Dirichlet(Condition):
     """
 
     value: FaceValue = 0.0
+    share: ClassVar[float | None] = 1.0
 
     @property
     def grounds(self) -> bool:
         return True
-
-    @property
-    def share(self) -> float:
-        return 1.0
 
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         conductance = area / resistance
@@ -130,10 +122,7 @@ class Neumann(Condition):
     """
 
     flux: FaceValue = 0.0
-
-    @property
-    def share(self) -> float:
-        return 0.0
+    share: ClassVar[float | None] = 0.0
 
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         nothing = xp.zeros_like(area * resistance)
@@ -202,9 +191,7 @@ def _drop(xp: Any, alpha: Any, resistance: Any) -> tuple[Any, Any, Any]:
 class Periodic(Condition):
     """The last cell along the axis is followed by the first."""
 
-    @property
-    def periodic(self) -> bool:
-        return True
+    periodic: ClassVar[bool] = True
 
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         raise AssertionError("a periodic axis has no faces")
