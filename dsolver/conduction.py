@@ -243,5 +243,4 @@ def _passed(pores: npt.NDArray[np.bool_], axis: int, wraps: Sequence[bool]) -> n
         graph = imported("sparse").csr_array((ones, (here[both], there[both])), shape=shape)
         label = imported("sparse.csgraph").connected_components(graph, directed=False)[1][label]
     first, last = (np.unique(np.take(label, end, axis)[np.take(pores, end, axis)]) for end in (0, -1))
-    found: npt.NDArray[np.bool_] = np.isin(label, np.intersect1d(first, last)) & pores
-    return found
+    return np.isin(label, np.intersect1d(first, last)) & pores

@@ -55,8 +55,7 @@ class Backend(ABC):
 
     def kernel(self, name: str) -> Callable[..., None]:
         """The kernel of this name: brought by its first argument, such as a matrix, or one of `vectors`."""
-        found: Callable[..., None] = getattr(self.vectors, name) if name in OF_VECTORS else _carried(name)
-        return found
+        return getattr(self.vectors, name) if name in OF_VECTORS else _carried(name)
 
     def batched(self, width: int) -> Batched:
         """The kernels for vectors of so many columns."""

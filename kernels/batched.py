@@ -65,8 +65,7 @@ class Batched:
     def kernel(self, name: str) -> Callable[..., None]:
         """The implementation of the kernel of this name."""
         if name in OF_VECTORS:
-            found: Callable[..., None] = getattr(self.vectors.batched(self.width), name)
-            return found
+            return getattr(self.vectors.batched(self.width), name)
 
         def call(carrier: Any, *operands: Any) -> None:
             getattr(carrier.batched(self.width), name)(*operands)

@@ -55,8 +55,7 @@ class Groups:
         known = self.__dict__  # as functools.cached_property keeps it
         if "known steps" not in known:
             known["known steps"] = tuple(_steps(xp, self))
-        found: tuple[Array, ...] = known["known steps"]
-        return found
+        return known["known steps"]
 
     def sums(self, xp: Any, values: Array) -> Array:
         """The sum of each group's items: float64 (groups,), of float64 (items,)."""

@@ -121,7 +121,6 @@ def _called(how: DifferentiatedSolve, parameters: list[Any], *, transposed: bool
     def solved(_: Any, r: jax.Array) -> jax.Array:
         shape = jax.ShapeDtypeStruct(r.shape, r.dtype)
         values = map(jax.lax.stop_gradient, parameters)
-        x: jax.Array = jax.pure_callback(found, shape, r, *values, vmap_method="sequential")
-        return x
+        return jax.pure_callback(found, shape, r, *values, vmap_method="sequential")
 
     return solved

@@ -126,8 +126,7 @@ class DifferentiatedSolve:
                     f"{counted(solution.iterations, 'iteration')} with ‖b - Ax‖/‖b‖ = "
                     f"{solution.relative_residual:.2e}, and gradients would be wrong: {solution.advice}"
                 )
-        x: Array = found.x.reshape(r.shape)
-        return x
+        return found.x.reshape(r.shape)
 
 
 def _kind(problem: Problem) -> tuple[bool, bool, bool]:

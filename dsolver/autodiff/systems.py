@@ -164,8 +164,7 @@ def array_of(name: str, value: Any, asarray: Callable[[Any], Array]) -> Any:
 
 def in_double(values: Array) -> Array:
     """Numbers of NumPy or CuPy as float64 or complex128."""
-    made: Array = values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
-    return made
+    return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
 
 
 def check_shape(b: Any, system: ParametricSystem) -> None:

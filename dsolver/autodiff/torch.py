@@ -154,8 +154,7 @@ class _TorchSolve(torch.autograd.Function):
     ) -> torch.Tensor:
         array, back = opened("b", r.detach().resolve_conj())
         values = [opened("a parameter", values.detach().resolve_conj())[0] for values in parameters]
-        x: torch.Tensor = back(how(values, array, transposed=transposed, gradient=gradient))
-        return x
+        return back(how(values, array, transposed=transposed, gradient=gradient))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:

@@ -117,8 +117,7 @@ class Commands(click.Group):
         if name not in COMMANDS:
             return None
         module, attribute, _ = COMMANDS[name]
-        found: click.Command = getattr(import_module(f"dsolver.cli.{module}"), attribute)
-        return found
+        return getattr(import_module(f"dsolver.cli.{module}"), attribute)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """A line for each."""

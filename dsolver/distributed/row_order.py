@@ -29,8 +29,7 @@ def cuthill_mckee(a: Csr) -> npt.NDArray[np.int32]:
     ones = np.ones(len(a.columns), dtype=np.int8)  # SciPy adds the transpose: values of two entries could cancel
     pattern = import_module("scipy.sparse").csr_array((ones, a.columns, a.start), shape=(rows, rows))
     found = import_module("scipy.sparse.csgraph").reverse_cuthill_mckee(pattern, symmetric_mode=False)
-    order: npt.NDArray[np.int32] = found.astype(np.int32)
-    return order
+    return found.astype(np.int32)
 
 
 ORDERS = {"rcm": cuthill_mckee}

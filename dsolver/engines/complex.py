@@ -44,8 +44,7 @@ def _of_real(method: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenat
     name = method.__name__
 
     def asked(engine: ComplexEngine, /, *args: P.args, **options: P.kwargs) -> T:
-        made: T = getattr(engine.real, name)(*args, **options)
-        return made
+        return getattr(engine.real, name)(*args, **options)
 
     return asked
 

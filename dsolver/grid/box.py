@@ -75,8 +75,7 @@ class Box:
             return points.astype(np.int64) + first
         lines, x = np.divmod(points.astype(np.int64), part.shape[0])
         planes, y = np.divmod(lines, part.shape[1])
-        found: npt.NDArray[np.int64] = first + x + nx * (y + ny * planes)
-        return found
+        return first + x + nx * (y + ny * planes)
 
     def rows_of(self, part: Box, like: Any = None) -> npt.NDArray[np.int64]:
         """Row numbers of the points of a part of this box, in the part's own order: int64 (part.points,).

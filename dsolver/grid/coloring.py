@@ -143,8 +143,7 @@ def _colored(name: str, shape: Triple) -> npt.NDArray[np.int32]:
     ]
     columns = np.stack(around, axis=1)  # ascending in each row, since the offsets are
     start = np.concatenate([[0], np.cumsum((columns >= 0).sum(axis=1))])
-    colors: npt.NDArray[np.int32] = colored(HostSweeps(), Graph(start, columns[columns >= 0]), name, 0)
-    return colors
+    return colored(HostSweeps(), Graph(start, columns[columns >= 0]), name, 0)
 
 
 def _odd(shape: Triple, wrapped: Flags) -> Flags:

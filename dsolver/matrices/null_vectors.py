@@ -71,8 +71,7 @@ def near_null(
 
 def to_host(vectors: Any) -> npt.NDArray[np.float64]:
     """An array of NumPy or CuPy in memory of the host."""
-    made: npt.NDArray[np.float64] = vectors if isinstance(vectors, np.ndarray) else vectors.get()
-    return made
+    return vectors if isinstance(vectors, np.ndarray) else vectors.get()
 
 
 def rigid_body_modes(coordinates: Any) -> Any:

@@ -150,8 +150,7 @@ def _without_known(made: SolvedMatrix, symmetric: bool | None) -> SolvedMatrix |
 def _singles(rows: Any) -> npt.NDArray[np.bool_]:
     """Rows of which the diagonal is the only entry that is not zero: bool (rows,)."""
     filled = np.bincount(_places(rows)[rows.data != 0.0], minlength=rows.shape[0])
-    found: npt.NDArray[np.bool_] = (filled == 1) & (rows.diagonal() != 0.0)
-    return found
+    return (filled == 1) & (rows.diagonal() != 0.0)
 
 
 # -- symmetry ----------------------------------------------------------------------------------------------------------

@@ -48,8 +48,7 @@ def spelled_out(*by: type) -> Callable[[T], T]:
         if isinstance(thing, type):
             spelled.__init__ = _checked(vars(thing)["__init__"], thing.__name__, by)
             return thing
-        whole: T = _checked(spelled, spelled.__name__, by)
-        return whole
+        return _checked(spelled, spelled.__name__, by)
 
     return spell
 

@@ -16,8 +16,7 @@ class SweepSetup:
 
     def graph_of(self, a: Csr) -> Graph:
         """Graph of a square matrix with ascending columns; one of two mirrored entries couples both rows."""
-        found: Graph = self.colors.graph_of(a)
-        return found
+        return self.colors.graph_of(a)
 
     def rows_of(self, graph: Graph) -> Any:
         """Row of each coupling: int32."""
@@ -44,8 +43,7 @@ class SweepSetup:
 
     def sweep_factors(self, a: Csr, color: Any) -> TriangularFactors:
         """Factors (D + L) D⁻¹ (D + U) of a symmetric Gauss-Seidel sweep. BreakdownError: the diagonal has a zero."""
-        found: TriangularFactors = self.factors.sweep_factors(a, color)
-        return found
+        return self.factors.sweep_factors(a, color)
 
     def incomplete_factors(
         self, a: Csr, color: Any, *, shift: float = 0.0, positive: bool = False
@@ -61,5 +59,4 @@ class SweepSetup:
         Raises:
             BreakdownError: a pivot is zero up to rounding, not finite, or not positive though it must be.
         """
-        found: TriangularFactors = self.factors.incomplete_factors(a, color, shift=shift, positive=positive)
-        return found
+        return self.factors.incomplete_factors(a, color, shift=shift, positive=positive)

@@ -55,8 +55,7 @@ class CuDss(Factors):
     def solve(self, b: Values) -> Values:
         """x with A x = b, on the GPU."""
         self._solver.reset_operands(b=b)
-        x: Values = self._solver.solve()
-        return x
+        return self._solver.solve()
 
 
 def threading_library() -> str | None:

@@ -62,8 +62,7 @@ def to_gpu(values: npt.NDArray[Any] | LentArray) -> Any:
 def to_host(values: Any, room: HostRoom | None = None) -> npt.NDArray[Any]:
     """An array of CuPy as a new one of NumPy, in C order, in a `room` made ready for it; waits. NumPy's stay."""
     if values.nbytes < STAGED or isinstance(values, np.ndarray):
-        small: npt.NDArray[Any] = cupy.asnumpy(values)
-        return small
+        return cupy.asnumpy(values)
     values = cupy.ascontiguousarray(values)
     made = None if room is None else room.taken(values.shape, values.dtype)
     made = np.empty(values.shape, values.dtype) if made is None else made
@@ -117,8 +116,7 @@ class _Buffer:
 
     def like(self, part: Any) -> npt.NDArray[Any]:
         """Its first bytes as an array of the shape and dtype of a part on the device."""
-        found: npt.NDArray[Any] = self._bytes[: part.nbytes].view(part.dtype).reshape(part.shape)
-        return found
+        return self._bytes[: part.nbytes].view(part.dtype).reshape(part.shape)
 
     def send(self, part: Any) -> None:
         """Begin to copy it to the device."""

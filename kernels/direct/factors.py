@@ -55,8 +55,7 @@ class ScaledFactors:
 
     def solve(self, b: Values) -> Values:
         """x with A x = b, float64 or complex128 (rows,)."""
-        x: Values = self._columns * self._inner.solve((self._rows * b).astype(self._dtype, copy=False))
-        return x
+        return self._columns * self._inner.solve((self._rows * b).astype(self._dtype, copy=False))
 
 
 @final

@@ -33,8 +33,7 @@ class Lapack(Factors):
     def solve(self, b: Values) -> Values:
         """x with A x = b."""
         right = b.astype(self._made[0].dtype, copy=False)
-        x: Values = lu_solve(self._made, right, check_finite=False).astype(self._dtype, copy=False)
-        return x
+        return lu_solve(self._made, right, check_finite=False).astype(self._dtype, copy=False)
 
 
 def factors(a: Any, _: Kind) -> Lapack:

@@ -110,5 +110,4 @@ def chosen(dtype: np.dtype[Any], kind: Kind, entries: int, *, gpu: bool) -> str 
 
 def maker(name: str) -> Callable[[Any, Kind], Factors]:
     """The function that makes factors of a CSR matrix of SciPy, or of CuPy, with a library that is installed."""
-    made: Callable[[Any, Kind], Factors] = import_module(LIBRARIES[name].module).factors
-    return made
+    return import_module(LIBRARIES[name].module).factors

@@ -28,8 +28,7 @@ class SuperLU(Factors):
 
     def solve(self, b: Values) -> Values:
         """x with A x = b."""
-        x: Values = self._made.solve(b, trans="T")
-        return x
+        return self._made.solve(b, trans="T")
 
 
 def factors(a: Any, kind: Kind) -> SuperLU:

@@ -61,8 +61,7 @@ class TextbookMatrix(SeparateBackward, SeparateDot, SeparateSweeps, Format):
     def _sum(self, x: Real, *, upper: bool) -> Real:
         """U x or L x: the entries whose column is of a later, or an earlier, color."""
         later = self.layout.color[self.columns] > self.layout.color[None, :]
-        products: Real = (np.where(later == upper, self.values, 0.0) * x[self.columns]).sum(axis=0)
-        return products
+        return (np.where(later == upper, self.values, 0.0) * x[self.columns]).sum(axis=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +103,7 @@ class TextbookHalo(Format):
         r[self.boundary] -= self._times(h)
 
     def _times(self, h: Real) -> Real:
-        products: Real = (self.values * h[self.columns]).sum(axis=0)
-        return products
+        return (self.values * h[self.columns]).sum(axis=0)
 
 
 @final

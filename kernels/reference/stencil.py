@@ -44,8 +44,7 @@ class TextbookStencil(SeparateBackward, SeparateDot, Format):
         self._sweep(w, x, upper=True)
 
     def _diagonal(self, x: Real) -> Real:
-        values: Real = in_range(self.stencil.diagonal, x.dtype).reshape(-1)
-        return values
+        return in_range(self.stencil.diagonal, x.dtype).reshape(-1)
 
     def _sum(self, x: Real, *, upper: bool) -> Real:
         """U x or L x."""

@@ -51,8 +51,7 @@ def _entries(partition: Partition, box: Box) -> np.ndarray[Any, np.dtype[np.floa
         i = np.arange(low, high)
         along.append(3.0 - (i == 0) - (i == n - 1))
     x, y, z = along
-    counts: np.ndarray[Any, np.dtype[np.float64]] = x[:, None, None] * y[None, :, None] * z[None, None, :]
-    return counts
+    return x[:, None, None] * y[None, :, None] * z[None, None, :]
 
 
 @final

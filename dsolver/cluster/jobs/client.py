@@ -101,8 +101,7 @@ def log_of(client: Client, name: str) -> str:
     if job.state in ("finished", "failed", "cancelled") and (output := _output(client, name)) is not None:
         log: bytes = output["log"]
         return log.decode(errors="replace")
-    tail: str = _asked(client, client.get_metadata, [ROOT, name, "tail"], default="")
-    return tail
+    return _asked(client, client.get_metadata, [ROOT, name, "tail"], default="")
 
 
 def cancel(client: Client, name: str) -> Job:
@@ -170,8 +169,7 @@ def _task_states(client: Client, keys: Sequence[str]) -> dict[str, str]:
     def look(dask_scheduler: Any) -> dict[str, str]:
         return {key: dask_scheduler.tasks[key].state for key in keys if key in dask_scheduler.tasks}
 
-    states: dict[str, str] = _asked(client, client.run_on_scheduler, look) if keys else {}
-    return states
+    return _asked(client, client.run_on_scheduler, look) if keys else {}
 
 
 def _job(name: str, record: Mapping[str, Any], task: str | None) -> Job:

@@ -78,8 +78,7 @@ def _placed(problem: Problem, client: Client, parts: list[Slab]) -> MatrixProble
 def _on_cluster(client: Client, part: Any) -> Future[Any]:
     """A future of a slab's part of a coefficient."""
     if type(part).__module__.partition(".")[0] == "dask":
-        found: Future[Any] = client.compute(part)
-        return found
+        return client.compute(part)
     (found,) = client.scatter([part.get() if hasattr(part, "get") else part], hash=False)
     return found
 

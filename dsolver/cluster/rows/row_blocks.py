@@ -151,8 +151,7 @@ def _future(client: Client, number: int, block: Any) -> Future[Any]:
             f"block {number} is a {type(block).__name__}, but must be a delayed object or a future of a sparse matrix; "
             f"dsolver.matrix is for matrices in this process"
         )
-    found: Future[Any] = client.compute(block)
-    return found
+    return client.compute(block)
 
 
 def _check_apart(blocks: Sequence[Future[Any]]) -> None:

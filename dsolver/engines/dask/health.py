@@ -81,8 +81,7 @@ class Heard:
 
 def ask_each(client: Client, question: Callable[[], Any], workers: Iterable[str], seconds: float = TIMEOUT) -> Heard:
     """Each worker's answer, in so many seconds of this process. Raises what the question or the connection raised."""
-    heard: Heard = client.sync(ask_each_async, client, question, tuple(workers), seconds)
-    return heard
+    return client.sync(ask_each_async, client, question, tuple(workers), seconds)
 
 
 async def ask_each_async(client: Client, asked: Callable[[], Any], workers: tuple[str, ...], seconds: float) -> Heard:

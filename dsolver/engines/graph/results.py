@@ -85,8 +85,7 @@ class Results:
         if not keys:
             return []
         self.wait(keys)
-        values: list[Any] = self._ask_workers(self._client.gather, [self.futures[k] for k in keys], asynchronous=True)
-        return values
+        return self._ask_workers(self._client.gather, [self.futures[k] for k in keys], asynchronous=True)
 
     def wait(self, keys: Iterable[Key]) -> None:
         """Wait until all of them are there.
@@ -121,8 +120,7 @@ class Results:
 
     def record(self, seen: int) -> list[Mapping[str, Any]]:
         """The scheduler's record since then: the key, worker, thread and times of each task."""
-        records: list[Mapping[str, Any]] = self._ask(self._scheduler.get_task_stream, start_index=seen)
-        return records
+        return self._ask(self._scheduler.get_task_stream, start_index=seen)
 
     def close(self) -> None:
         """Release everything."""

@@ -188,8 +188,7 @@ async def adopt(renaming: Renaming, dask_worker: Any) -> dict[Any, int]:
         for old, path, new in renaming[dask_worker.address]
         if old in dask_worker.data
     }
-    nbytes: dict[Any, int] = dask_worker.update_data(data=data)["nbytes"]
-    return nbytes
+    return dask_worker.update_data(data=data)["nbytes"]
 
 
 def host_bytes(item: Any) -> int:

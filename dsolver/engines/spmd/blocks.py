@@ -73,8 +73,7 @@ class RankBlocks:
     async def _who_has(self, keys: Sequence[Any]) -> Mapping[Any, Sequence[str]]:
         """The workers that have each of these keys."""
         scheduler: Any = self._client.scheduler
-        found: Mapping[Any, Sequence[str]] = await wait_for(self._client, scheduler.who_has(keys=list(keys)), ANSWER)
-        return found
+        return await wait_for(self._client, scheduler.who_has(keys=list(keys)), ANSWER)
 
     def _on_cluster(
         self, name: str, blocks: Mapping[int, Any], computed: Mapping[int, Held], loans: Loans, takers: Sequence[str]

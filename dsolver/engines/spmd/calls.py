@@ -50,8 +50,7 @@ class RankCalls:
 
     def all(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """function(name of the program, *args) on every rank at once."""
-        replies: list[Any] = self.each(function, dict.fromkeys(range(len(self.workers)), ()), self._name, *args)
-        return replies
+        return self.each(function, dict.fromkeys(range(len(self.workers)), ()), self._name, *args)
 
     def with_blocks(self, function: Callable[..., Any], held: OnRanks, *args: Any, gather: Gather | None = None) -> Any:
         """function(name of the program, *args, its blocks) on every rank at once."""

@@ -108,8 +108,7 @@ class SpmdProgram(RunningProgram[P_co]):
     def call(self, command: Callable[Concatenate[P_co, Q], R], *args: Q.args, **named: Q.kwargs) -> R:
         call = _packed_call(command, args, named)
         with self._or_end():
-            result: R = self._result(self._calls.all(ranks.call_rank, call))
-            return result
+            return self._result(self._calls.all(ranks.call_rank, call))
 
     def spans(self) -> list[Span]:
         spans, self._spans = self._spans, []
@@ -127,8 +126,7 @@ class SpmdProgram(RunningProgram[P_co]):
         cut, held = self._blocks.taken(name, blocks, loans)  # no rank knows of it: what goes wrong here ends none
         call = _packed_call(command, args, named, cut)
         with self._or_end(), loans.open():
-            result: R = self._result(self._calls.with_blocks(ranks.load_rank, held, name, call))
-            return result
+            return self._result(self._calls.with_blocks(ranks.load_rank, held, name, call))
 
     def exchange(
         self,
@@ -157,8 +155,7 @@ class SpmdProgram(RunningProgram[P_co]):
         with self._or_end():
             made = self._calls.all(ranks.unload_rank, call, name)
             sizes = {number: size for blocks in made for number, size in blocks.items()}
-            futures: Blocks = self._client.sync(self._blocks.told, name, sizes)
-            return futures
+            return self._client.sync(self._blocks.told, name, sizes)
 
     def fetch(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
         if not self._blocks.all_lend:

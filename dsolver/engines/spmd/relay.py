@@ -45,8 +45,7 @@ class Call:
 
 def packed(function: Callable[..., Awaitable[Any]], shared: tuple[Any, ...]) -> bytes:
     """A function, and the arguments that all ranks share, pickled once for all of them."""
-    made: bytes = pickle.dumps((function, shared))
-    return made
+    return pickle.dumps((function, shared))
 
 
 def branches(calls: Sequence[T]) -> list[Sequence[T]]:

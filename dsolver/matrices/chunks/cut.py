@@ -73,8 +73,7 @@ class CutMatrix(CutRows):
 
     def _columns(self, first: int, last: int) -> npt.NDArray[np.integer]:
         pointers = self._matrix.indptr
-        columns: npt.NDArray[np.integer] = self._matrix.indices[pointers[first] : pointers[last]]
-        return columns
+        return self._matrix.indices[pointers[first] : pointers[last]]
 
     def _all(self) -> list[RowBlock]:
         return [self._block(number) for number in range(self._partition.chunks)]

@@ -68,8 +68,7 @@ class MarketHeader:
 
 def opened(path: Path) -> IO[bytes]:
     """The text of a file, which may be compressed."""
-    text: IO[bytes] = OPENERS.get(path.suffix.lower(), io.open)(path, "rb")
-    return text
+    return OPENERS.get(path.suffix.lower(), io.open)(path, "rb")
 
 
 def market_header(path: Path, file: IO[bytes], what: str = "coordinate") -> MarketHeader:
@@ -172,8 +171,7 @@ def market_vectors(path: Path) -> npt.NDArray[Any]:
         raise ValueError(f"it has {lines} values: {rows} rows and {columns} columns need {rows * columns}")
     field = b"complex" if header.field == "complex" else b"real"
     head = b"%%%%MatrixMarket matrix array %s general\n%d %d\n" % (field, *header.shape)
-    found: npt.NDArray[Any] = _read(head, text, header.line)
-    return found
+    return _read(head, text, header.line)
 
 
 def _column(found: Any) -> npt.NDArray[Any]:

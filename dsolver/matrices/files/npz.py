@@ -32,8 +32,7 @@ def npz_pointers(path: Path) -> npt.NDArray[np.int64] | None:
     if numbers != values:
         raise ValueError(f"it has {numbers} columns for {values} values")
     check_pointers(str(path), pointers, rows, values)
-    found: npt.NDArray[np.int64] = pointers.astype(np.int64)
-    return found
+    return pointers.astype(np.int64)
 
 
 def npz_part(path: Path, first: int, last: int) -> tuple[int, npt.NDArray[Any], npt.NDArray[Any]]:

@@ -86,8 +86,7 @@ class BlockPreconditioner(Preconditioner):
 
     def _matrices(self, problem: MatrixProblem) -> tuple[FieldMatrix, ...]:
         if self.made is not None and self.made[0] is problem.matrix:
-            found: tuple[FieldMatrix, ...] = self.made[1]
-            return found
+            return self.made[1]
         if problem.matrix is None:
             raise InputError(f"M={type(self).__name__} is made where the matrix is, and this one lies on a cluster")
         return field_matrices(problem, self._given(len(problem.fields)))

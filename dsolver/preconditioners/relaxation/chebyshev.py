@@ -131,8 +131,7 @@ def ritz_values(pairs: Sequence[tuple[float, float]]) -> list[float]:
     diagonal = 1.0 / alpha
     diagonal[1:] += beta / alpha[:-1]
     beside = np.sqrt(beta) / alpha[:-1]
-    values: list[float] = np.linalg.eigvalsh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)).tolist()
-    return values
+    return np.linalg.eigvalsh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)).tolist()
 
 
 def noise(partition: Partition, backend: Backend, number: int, seed: int = 0) -> Any:

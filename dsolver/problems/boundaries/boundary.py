@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, Final, Self, final
 
 import numpy as np
-import numpy.typing as npt
 
 from dsolver.errors import InputError, check_computed, in_a_line
 from dsolver.foreign_arrays import on_host, without_package
@@ -161,5 +160,4 @@ def _face_value(space: Embedding, face: str, name: str, value: Any) -> FaceValue
         return complex(array) if kind is np.complex128 else float(array)
     if array.shape != shape:
         raise InputError(f"{name} at face {face} has shape {array.shape}, but the face has {shape} cells")
-    embedded: npt.NDArray[Any] = space.array(array.astype(kind))
-    return embedded
+    return space.array(array.astype(kind))

@@ -210,13 +210,11 @@ class AmgKernels:
 
     def behind(self, half: Any) -> Csr:
         """Entries of a half in columns behind own rows: a row for each of these, whose columns are own rows."""
-        found: Csr = half.behind
-        return found
+        return half.behind
 
     def upper(self, half: Any) -> Csr:
         """The rows of a half, from the diagonal on, own columns from 0; in any order."""
-        found: Csr = half.upper
-        return found
+        return half.upper
 
     completed = of_team(halves.completed)
     transposed = of_team(transposes.transposed)

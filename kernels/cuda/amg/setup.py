@@ -83,8 +83,7 @@ class CudaAlgebra(AmgKernels):
     begun_galerkin = staticmethod(BegunProduct)
 
     def rows_of_ap(self, begun: Any, rows: Any, least: int) -> Deferred[Csr]:
-        found: Deferred[Csr] = begun.rows(rows)
-        return found
+        return begun.rows(rows)
 
     half_galerkin = staticmethod(half_galerkin)
 
@@ -92,8 +91,7 @@ class CudaAlgebra(AmgKernels):
         return CudaHalves.of(upper, 0, upper.size)
 
     def completed(self, half: Any, before: Images | None = None, below: int = 0) -> Csr:
-        found: Csr = half.completed(before, below)
-        return found
+        return half.completed(before, below)
 
     def same(self, one: Any, other: Any) -> bool:
         count = len(one)

@@ -23,8 +23,7 @@ class BatchedLaunches(Columns):
     @property
     def dtype(self) -> str:
         """The value type of vectors."""
-        found: str = getattr(self.one, "vectors", self.one).dtype.name
-        return found
+        return getattr(self.one, "vectors", self.one).dtype.name
 
     def function(self, name: str) -> Any:
         """A kernel for so many columns."""
@@ -40,8 +39,7 @@ class BatchedLaunches(Columns):
         key = (self.width, name)
         if key not in known:
             known[key] = make()
-        found: T = known[key]
-        return found
+        return known[key]
 
 
 def length(x: Array) -> np.int64:

@@ -57,8 +57,7 @@ def read_back(numbers: Array, *, long_wait: bool = False) -> npt.NDArray[Any]:
     """A small contiguous array on the host, behind all on the current stream; long_wait: time for deferred work."""
     size = numbers.nbytes
     if size > LARGEST:
-        found: npt.NDArray[Any] = numbers.get()
-        return found
+        return numbers.get()
     if _room.pinned is None:
         memory = cupy.cuda.alloc_pinned_memory(LARGEST)
         _room.pinned = np.frombuffer(memory, np.uint8, LARGEST), memory.ptr

@@ -22,8 +22,7 @@ class CudaMatrixColumns(SeparateBackward, MatrixPasses, BatchedLaunches, SweepCo
     @property
     def stored(self) -> str:
         """As of the matrix."""
-        found: str = self.one.stored
-        return found
+        return self.one.stored
 
     @property
     def partials(self) -> Array:

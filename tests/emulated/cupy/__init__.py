@@ -49,13 +49,13 @@ def asnumpy(a: Any) -> Any:
 def repeat(a: Array, repeats: Any, axis: int | None = None) -> Array:
     if isinstance(repeats, (Array, np.ndarray)):
         raise TypeError("CuPy repeats each item by an int, not by an array")
-    return arrays.lifted(np.repeat)(a, repeats, axis)  # type: ignore[no-any-return]
+    return arrays.lifted(np.repeat)(a, repeats, axis)
 
 
 def bincount(x: Array, weights: Any = None, minlength: int | None = None) -> Array:
     if not x.size:
         raise ValueError("CuPy's bincount asks for the largest of the numbers, which must be some")
-    return arrays.lifted(np.bincount)(x, weights, minlength or 0)  # type: ignore[no-any-return]
+    return arrays.lifted(np.bincount)(x, weights, minlength or 0)
 
 
 def get_default_memory_pool() -> cuda.Pool:

@@ -143,5 +143,4 @@ def _joined(backend: Backend, _: int, graph: NodeGraph, roots: Roots, states: An
 
 def _strayed(backend: Backend, _: int, graph: NodeGraph, whole: Any) -> I64:
     """The leaders of all own nodes: those that have none take that of the neighbor that they are coupled to most."""
-    leaders_of: I64 = backend.amg.aggregation.strayed(graph.graph, graph.window.below, whole)
-    return leaders_of
+    return backend.amg.aggregation.strayed(graph.graph, graph.window.below, whole)

@@ -64,8 +64,7 @@ class Rows:
     @property
     def of_entries(self) -> I64:
         """int64, the row of each entry."""
-        found: I64 = of_entries(self.start, len(self.columns))
-        return found
+        return of_entries(self.start, len(self.columns))
 
     def rows_at(self, entries: I64) -> I64:
         """int64, the rows of a few entries."""

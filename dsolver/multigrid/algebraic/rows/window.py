@@ -67,8 +67,7 @@ class Window:
     @property
     def numbers(self) -> I64:
         """int64 (size,), the global numbers."""
-        numbers: I64 = self.joined(np.arange(self.first, self.first + self.rows, like=self.ghosts), self.ghosts)
-        return numbers
+        return self.joined(np.arange(self.first, self.first + self.rows, like=self.ghosts), self.ghosts)
 
     def joined(self, own: Any, ghosts: Any) -> Any:
         """Values of own rows and of ghosts, in the window's order."""
@@ -82,8 +81,7 @@ class Window:
         """Places in the window, int32, of global numbers that it holds."""
         if self.whole:
             return numbers.astype(np.int32, copy=False)
-        found: npt.NDArray[np.int32] = amg.places(numbers, self.first, self.rows, self.ghosts, self.below)
-        return found
+        return amg.places(numbers, self.first, self.rows, self.ghosts, self.below)
 
     def numbers_at(self, amg: AmgKernels, places: Any) -> I64:
         """Global numbers, int64, at places in the window."""

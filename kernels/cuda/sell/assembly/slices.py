@@ -167,7 +167,4 @@ def packed(s: Slices, order: Array | None = None) -> Array:
 
 def in_order(where: Layout) -> Array:
     """The slices in the order of their first rows: int64 (S,)."""
-    made: Array = kept_of(
-        where, "slices", where.rows, lambda: cupy.argsort(where.row[SLICE:-SLICE:SLICE], kind="stable")
-    )
-    return made
+    return kept_of(where, "slices", where.rows, lambda: cupy.argsort(where.row[SLICE:-SLICE:SLICE], kind="stable"))

@@ -197,8 +197,7 @@ def _piece(a: Csr, p: Csr, r: Csr, expected: Expected, passed: Sequence[Array], 
 
 def _at(start: Array, rows: Sequence[int]) -> list[int]:
     """Begins of some rows, on the host."""
-    found: list[int] = read_back(start[cupy.asarray(rows)]).tolist()
-    return found
+    return read_back(start[cupy.asarray(rows)]).tolist()
 
 
 def _part(matrix: Csr, rows: Sequence[int], entries: Sequence[int]) -> Csr:
