@@ -152,7 +152,9 @@ def stacked(
 
 def picked(values: Any, rows: Any) -> Any:
     """Values of some rows, float64, for an exchange, with a zero behind them: no kernel runs on nothing."""
-    return np.append(values[rows].astype(np.float64, copy=False), 0.0)
+    out = np.empty(len(rows) + 1)
+    out[:-1], out[-1] = values[rows], 0.0
+    return out
 
 
 def around(own: Any, ghosts: Any, rows: int, below: int) -> Any:
