@@ -20,7 +20,8 @@ from tests.multigrid.hierarchies import SMALL, hierarchy
 RNG = np.random.default_rng(0)
 NOISE = 10.0 ** RNG.uniform(-3.0, 3.0, (9, 8, 7))
 WRAPPED = {"x": "periodic", "y": "dirichlet", "z": "dirichlet"}
-CUTS = [(2, 1, 1), (1, 1, 3), (2, 2, 2)]
+AROUND = {"x": "dirichlet", "y": "dirichlet", "z": "periodic"}
+CUTS = [(2, 1, 1), (1, 1, 2), (1, 1, 3), (1, 1, 7), (2, 2, 2)]
 
 
 @pytest.mark.parametrize(
@@ -28,9 +29,10 @@ CUTS = [(2, 1, 1), (1, 1, 3), (2, 2, 2)]
     [
         lambda chunks: dsolver.problems.diffusion((9, 8, 7), NOISE, chunks=chunks),
         lambda chunks: dsolver.problems.diffusion((9, 8, 7), NOISE, bc=WRAPPED, chunks=chunks),
+        lambda chunks: dsolver.problems.diffusion((9, 8, 7), NOISE, bc=AROUND, chunks=chunks),
         lambda chunks: dsolver.problems.poisson27((9, 8, 7), chunks=chunks),
     ],
-    ids=["noise", "periodic", "27 points"],
+    ids=["noise", "periodic", "periodic along the cuts", "27 points"],
 )
 def test_levels_are_the_same_bits_however_a_grid_is_cut(make: Any) -> None:
     whole, _, levels = hierarchy(make((1, 1, 1)), SMALL)

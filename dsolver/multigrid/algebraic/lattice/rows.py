@@ -5,10 +5,11 @@ however the grid is cut. The finest vectors stay in their boxes: rows go to the 
 back, and R reads the points of boxes. Boxes that are cut along z alone are ranges, and nothing moves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, pairwise
+from math import prod
 from typing import Any, Final, final
 
 import numpy as np
@@ -21,6 +22,7 @@ from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg import LatticeBox
+from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.deferred import Deferred
 from dsolver.multigrid.algebraic.coarser_level import Coarsened, CoarserLevel
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
@@ -71,7 +73,9 @@ class LatticeRows:
         self.boxes = engine.per_chunk(make, weights)
         self._ranges = _ranges_of_boxes(partition, self.bounds) if self._moves else [()] * len(partition)
         arrived = engine.deliver(self.boxes.at("lists"), receivers_of(self._ranges), NUMBERED)
-        made = engine.per_chunk(partial(_range_rows, bounds=self.bounds), self.boxes, arrived)
+        seen = None if self._moves or len(partition) == 1 else _planes_seen(partition, offsets)
+        of_range = partial(_range_rows, bounds=self.bounds, seen=seen, plane=prod(partition.grid[:2]))
+        made = engine.per_chunk(of_range, self.boxes, arrived)
         self.reach: Senders = _read_ranges(partition, offsets, self.bounds)
         self.rows = symmetric_rows(engine, made, self.reach, self.bounds, ascending=True)
         self.senders: Senders = engine.partners(self.rows.at("neighbors"))
@@ -103,6 +107,17 @@ def _read_ranges(partition: Partition, offsets: Offsets, bounds: Bounds) -> Send
     (nx, ny, _), far = partition.grid, max(abs(along) for _, _, along in offsets)
     planes = [(first // (nx * ny), -(-last // (nx * ny))) for first, last in pairwise(bounds)]
     return [_in_planes(partition, bounds, low - far, high + far, number) for number, (low, high) in enumerate(planes)]
+
+
+def _planes_seen(partition: Partition, offsets: Offsets) -> list[list[int]]:
+    """Planes of z of other chunks that the rows of each chunk may read, ascending, of boxes that are cut along z."""
+    nz, far, found = partition.grid[2], max(abs(along) for _, _, along in offsets), []
+    for chunk in partition:
+        own = range(chunk.box.lo[2], chunk.box.hi[2])
+        around = {*range(own.start - far, own.start), *range(own.stop, own.stop + far)}
+        around = {z % nz for z in around} if partition.periodic[2] else around.intersection(range(nz))
+        found.append(sorted(around.difference(own)))
+    return found
 
 
 def _in_planes(partition: Partition, bounds: Bounds, low: int, high: int, own: int) -> tuple[int, ...]:
@@ -140,11 +155,18 @@ def _box_rows(
 
 
 def _range_rows(
-    backend: Backend, number: int, box: BoxRows, around: Mapping[int, Message], *, bounds: Bounds
+    backend: Backend,
+    number: int,
+    box: BoxRows,
+    around: Mapping[int, Message],
+    *,
+    bounds: Bounds,
+    seen: list[list[int]] | None,  # planes of so many points that each range reads of others, where that is known
+    plane: int,
 ) -> BroughtRows:
     """The rows of a range from the boxes that have them."""
     first, last = own_bounds(bounds, number)
-    rows = box.rows
+    rows, read = box.rows, None
     if box.lists or around:
         own = np.flatnonzero((box.numbers >= first) & (box.numbers < last))
         numbers, parts = [box.numbers[own]], [rows.selected(backend.amg, own)]
@@ -152,14 +174,40 @@ def _range_rows(
             numbers.append(theirs)
             parts.append(Rows.of_message(part))
         rows = Rows.joined(parts).selected(backend.amg, np.argsort(np.concatenate(numbers)))
-    found = DistributedRows.of(backend.amg, bounds, number, rows)
+    if seen is None:
+        found = DistributedRows.of(backend.amg, bounds, number, rows)
+    else:
+        found, read = _slab(backend.amg, bounds, number, rows, seen, plane)
     return BroughtRows(
         rows=found,
         origin=np.arange(first, last, like=box.numbers),
         near=np.empty((last - first, 0), like=box.numbers),
         named=owners_in(bounds, found.window),
+        read=read,
         mirrored=box.mirrored,
     )
+
+
+def _slab(
+    amg: AmgKernels, bounds: Bounds, number: int, rows: Rows, seen: Sequence[Sequence[int]], plane: int
+) -> tuple[DistributedRows, dict[int, I64]]:
+    """Rows of whole planes that see whole ones, and for each of the chunks that own these the own rows that it reads.
+
+    So no column is looked at to find them, and no device waited for.
+    """
+    first, last = own_bounds(bounds, number)
+    ghosts = _numbers_in(seen[number], plane, rows.start)
+    lower = plane * sum(plane * z < first for z in seen[number])
+    window = Window(first=first, rows=last - first, ghosts=ghosts, lower=lower, end=bounds[-1])
+    own = range(first // plane, last // plane)
+    read = {c: [z - own.start for z in seen[c] if z in own] for c in owners_in(bounds, window)}
+    found = DistributedRows(window=window, matrix=rows.within(amg, window))
+    return found, {c: _numbers_in(planes, plane, rows.start) for c, planes in read.items()}
+
+
+def _numbers_in(planes: Sequence[int], points: int, like: I64) -> I64:
+    """The numbers of all points of some planes of so many, int64."""
+    return np.concatenate([like[:0], *(np.arange(points * z, points * (z + 1), like=like) for z in planes)])
 
 
 @final

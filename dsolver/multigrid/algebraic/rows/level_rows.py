@@ -3,6 +3,7 @@
 Arrays are of the chunk's device.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -23,6 +24,7 @@ class BroughtRows:
     origin: I64
     near: F64
     named: tuple[int, ...] = ()
+    read: Mapping[int, I64] | None = None  # for each of these, own rows that it reads, ascending, where they are known
     mirrored: bool = False  # whether columns ascend, and mirrored entries are equal where both are own rows'
 
     def rows_to_send(self, amg: AmgKernels) -> Rows:

@@ -56,7 +56,10 @@ def _half_mirrored(backend: Backend, _: int, made: BroughtRows, *, bounds: Bound
         return HalfMirrored(rows=whole, entries={}, lists={})
     entries, owners = made.rows.elsewhere(amg, bounds)
     inside = {other: entries[owners == other] for other in made.named}
-    read = [(to, amg.named(made.rows.rows_at(of), 0, window.rows)) for to, of in inside.items()]
+    read = made.read
+    if read is None:
+        asked = {to: amg.named(made.rows.rows_at(of), 0, window.rows) for to, of in inside.items()}
+        read = {to: rows() for to, rows in asked.items()}
     return HalfMirrored(
         rows=LevelRows(
             window=window,
@@ -64,7 +67,7 @@ def _half_mirrored(backend: Backend, _: int, made: BroughtRows, *, bounds: Bound
             origin=made.origin,
             near=made.near,
             plan=HaloPlan(
-                sends=tuple((to, rows()) for to, rows in read),
+                sends=tuple(read.items()),
                 receives=received(bounds, window),
             ),
             bounds=bounds,
