@@ -86,7 +86,7 @@ def _as_it_is(A: Any) -> tuple[Any, Look] | None:
         return None
     check_compiler()
     rows = compressed_rows(A) if A.indptr[-1] == len(A.indices) == len(A.data) else None
-    look = None if rows is None else load("cpu", usable_cpus()).general.look(rows, ASYMMETRY)
+    look = None if rows is None else backend_of(A.data).general.look(rows, ASYMMETRY)
     if look is None or look.faults.some:
         return None
     made = imported("sparse").csr_array(A, copy=False)
@@ -103,10 +103,9 @@ def _are_arrays(A: Any) -> bool:
 
 def look_at(rows: Any) -> Look:
     """Findings about the entries of a matrix in canonical form."""
-    if isinstance(rows, RowsOnGpu):
-        return backend_of(rows.data).general.look(csr_of(rows), ASYMMETRY)
-    check_compiler()
-    return load("cpu", usable_cpus()).general.look(csr_of(rows), ASYMMETRY)
+    if not isinstance(rows, RowsOnGpu):
+        check_compiler()
+    return backend_of(rows.data).general.look(csr_of(rows), ASYMMETRY)
 
 
 def csr_of(rows: Any) -> Csr:
@@ -136,8 +135,8 @@ def to_gpu(rows: Any) -> Any:
 
 
 def backend_of(array: Any) -> Backend:
-    """The backend of the memory where an array of NumPy or CuPy lies."""
-    return load("cpu" if isinstance(array, np.ndarray) else "cuda")
+    """The backend of the memory where an array of NumPy or CuPy lies, with all cores."""
+    return load("cpu" if isinstance(array, np.ndarray) else "cuda", usable_cpus())
 
 
 def rows_on_gpu(name: str, A: Any) -> RowsOnGpu | None:

@@ -12,9 +12,8 @@ import numpy.typing as npt
 from dsolver.grid.halo import HaloPlan
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
-from dsolver.kernels import load
 from dsolver.kernels.formats.block_slices import BLOCKS
-from dsolver.matrices.checked import csr_of
+from dsolver.matrices.checked import backend_of, csr_of
 from dsolver.matrices.chunks.row_block import ChunkCounts, CutRows, RowBlock, counts_of, row_block
 
 
@@ -40,7 +39,7 @@ class CutMatrix(CutRows):
     @cached_property
     def _ghosts(self) -> list[npt.NDArray[np.int64]]:
         spans = zip(pairwise(self._partition.bounds), pairwise(self._read.bounds), strict=True)
-        amg = load("cpu").amg
+        amg = backend_of(self._matrix.data).amg
         return [amg.ghosts([self._columns(*rows)], *columns)[0] for rows, columns in spans]
 
     @cached_property
@@ -102,5 +101,5 @@ class CutMatrix(CutRows):
             self.plans[number],
             self._formats,
         )
-        general, columns = load("cpu").general, self._read.sizes[0][number]
-        return replace(block, parts=general.split(block.csr, columns)) if block.plan.slots else block
+        split = backend_of(block.values).general.split
+        return replace(block, parts=split(block.csr, self._read.sizes[0][number])) if block.plan.slots else block
