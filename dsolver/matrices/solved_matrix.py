@@ -23,8 +23,8 @@ from dsolver.units import counted
 ROUNDING: Final = 2e-6
 """Difference of mirrored entries, as a part of √(a_ii a_jj), up to which it is taken for rounding: that of an assembly
 in float32 is 1e-7 to 1e-6."""
-FAR: Final = 400
-"""Exponents of two beyond which, up or down, the largest entry is brought to about 1."""
+FAR: Final = 300
+"""Exponents of two beyond which, up or down, the largest entry is brought to about 1: r · A r has its third power."""
 
 
 @final

@@ -422,6 +422,14 @@ def test_values_within_a_spectrum_in_any_unit(unit: float) -> None:
     assert (found.residuals <= found.limits).all()
 
 
+@pytest.mark.parametrize("unit", [1e-118, 1e118])
+def test_highest_values_in_any_unit(unit: float) -> None:
+    """Values whose third powers are no numbers: without M so large are products of residuals with A."""
+    found = dsolver.eigsh(unit * chain(60), 3, which="LA", **HERE)
+    assert found.converged
+    np.testing.assert_allclose(found.values / unit, exact(chain(60))[-3:], rtol=1e-9)
+
+
 @pytest.mark.parametrize("k", [5, 8, 12])
 def test_values_of_largest_magnitude_are_most_of_all(k: int) -> None:
     """Both ends of the spectrum overlapped, and had the values between twice."""
