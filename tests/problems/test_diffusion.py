@@ -394,14 +394,24 @@ def test_cells_to_keep_are_those_that_a_mask_does_not_leave_out() -> None:
     def kept(x: Any, y: Any, z: Any) -> Any:
         return ~mask[tuple(np.int64(part) for part in (x, y, z))]
 
-    for active in (~mask, (~mask).astype(int), np.asfortranarray(-200 * ~mask), da.from_array(~mask, chunks=4), kept):
+    for active in (
+        ~mask,
+        (~mask).astype(int),
+        np.asfortranarray(-200 * ~mask),
+        da.from_array(255 * ~mask),
+        da.from_array(~mask, chunks=4),
+        kept,
+    ):
         assert np.array_equal(solve(diffusion(f.shape, sigma=0.1, active=active), f), expected)
     with pytest.raises(InputError, match="mask and active were given: leave out one"):
         diffusion(f.shape, mask=mask, active=~mask)
     with pytest.raises(InputError, match="active has dtype float64: it must be True at the cells to keep"):
         diffusion(f.shape, active=mask * 1.0)
-    with pytest.raises(InputError, match=r"active has integers of more than two kinds, as labels are.*active == [12]$"):
+    told = r"active has integers of more than two kinds, as labels are.*active == [12]$"
+    with pytest.raises(InputError, match=told):
         diffusion(f.shape, active=mask + np.uint8(1))
+    with pytest.raises(InputError, match=told):
+        solve(diffusion(f.shape, sigma=0.1, active=da.from_array(mask + 1, chunks=4)), f)
 
 
 @pytest.mark.parametrize("sigma", [0.0, 1.0])

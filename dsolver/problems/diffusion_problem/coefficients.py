@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from numbers import Number, Real
 from typing import Any, Final, final
@@ -183,15 +184,19 @@ def _flags(space: Embedding, name: str, flags: Any, cells: str, *, negated: bool
 
 
 def true_in(name: str, values: Any) -> Any:
-    """Cells where an array of flags or integers is not 0; one of Dask stays lazy. InputError: these are labels."""
+    """Cells where an array of flags or integers is not 0. InputError: these are labels; of Dask, once it is read."""
+    if hasattr(values, "dims"):
+        return values.copy(data=true_in(name, values.data))
     found = values != 0
-    if np.dtype(values.dtype).kind != "b" and not hasattr(values, "compute"):
-        least = values.ravel()[found.argmax()]
-        if bool((found & (values != least)).any()):
-            raise InputError(
-                f"{name} has integers of more than two kinds, as labels are, where one that is not 0 stands for True: "
-                f"pass flags, such as {name} == {least}"
-            )
+    if np.dtype(values.dtype).kind == "b":
+        return found
+    if hasattr(values, "map_blocks"):
+        return values.map_blocks(partial(true_in, name), dtype=np.bool_, meta=found._meta)
+    if found.any() and bool((found & (values != (one := values.ravel()[found.argmax()]))).any()):
+        raise InputError(
+            f"{name} has integers of more than two kinds, as labels are, where one that is not 0 stands for True: "
+            f"pass flags, such as {name} == {one}"
+        )
     return found
 
 
