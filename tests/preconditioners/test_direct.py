@@ -357,8 +357,7 @@ def test_counting_of_webs_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> No
     assert not found.within(bound)
     counted = Elimination(LAPLACE, mirrored=True)
     assert counted.within(Fill(entries=1e12, products=1e12)) is None
-    found = counted.within(Fill(entries=1e12, products=math.inf))
-    assert found == fill_of(LAPLACE), "factors that were asked for"
+    assert counted.within(Fill(entries=1e12, products=math.inf)) == fill_of(LAPLACE), "factors that were asked for"
 
 
 def test_factors_of_a_web_that_were_asked_for_are_made() -> None:
