@@ -27,7 +27,7 @@ from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.half_rows import HalfRows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.seen import Seen, asked
-from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, own_bounds, owners_in, received
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, own_bounds, received
 
 
 def coarsened(
@@ -259,7 +259,7 @@ def _whole(
     found = amg.product(r, below.matrix, below.window.size, ascending=several, blocks=restricted)
     amg.fill_lost(found, below.window.below, r, diagonal)
     coarse = DistributedRows(window=below.window, matrix=found).tight(amg)
-    brought = BroughtRows(rows=coarse, origin=origin, near=near, named=owners_in(bounds, coarse.window))
+    brought = BroughtRows(rows=coarse, origin=origin, near=near)
     if not keep:
         return brought, None
     return brought, Products(

@@ -28,7 +28,7 @@ from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
-from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds, owners_in
+from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds
 
 
 @final
@@ -193,7 +193,6 @@ def _brought(
         rows=found,
         origin=partition.domain.row_of(box, cells),
         near=np.empty((count, 0), like=start),
-        named=owners_in(bounds, found.window),
         mirrored=True,
     )
 

@@ -182,7 +182,6 @@ def _range_rows(
         rows=found,
         origin=np.arange(first, last, like=box.numbers),
         near=np.empty((last - first, 0), like=box.numbers),
-        named=owners_in(bounds, found.window),
         read=read,
         mirrored=box.mirrored,
     )

@@ -84,11 +84,14 @@ class DistributedRows:
             for other, part, (places, start) in zip(owners, taken, rows, strict=True)
         ]
 
-    def elsewhere(self, amg: AmgKernels, bounds: Bounds) -> tuple[I64, I64]:
-        """The entries in ghosts' columns, int64, ascending, and the chunks that own these; bounds: of the columns."""
-        window, columns = self.window, self.matrix.columns
+    def elsewhere(self, amg: AmgKernels, bounds: Bounds) -> dict[int, I64]:
+        """The entries in columns of each chunk that owns ghosts, int64, ascending; bounds: of the columns."""
+        window, columns, named = self.window, self.matrix.columns, owners_in(bounds, self.window)
         entries = amg.outside(columns, window.below, window.below + window.rows)
-        return entries, owners_of(bounds, window.numbers_at(amg, columns[entries]))
+        if len(named) < 2:
+            return dict.fromkeys(named, entries)
+        owners = owners_of(bounds, window.numbers_at(amg, columns[entries]))
+        return {other: entries[owners == other] for other in named}
 
     def rows_at(self, entries: I64) -> I64:
         """int64, the rows of a few entries."""

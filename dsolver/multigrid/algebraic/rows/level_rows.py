@@ -23,8 +23,7 @@ class BroughtRows:
     rows: DistributedRows
     origin: I64
     near: F64
-    named: tuple[int, ...] = ()
-    read: Mapping[int, I64] | None = None  # for each of these, own rows that it reads, ascending, where they are known
+    read: Mapping[int, I64] | None = None  # for each chunk that reads own rows, these, ascending; None if not known
     mirrored: bool = False  # whether columns ascend, and mirrored entries are equal where both are own rows'
 
     def rows_to_send(self, amg: AmgKernels) -> Rows:

@@ -54,8 +54,7 @@ def _half_mirrored(backend: Backend, _: int, made: BroughtRows, *, bounds: Bound
         plan = HaloPlan(sends=(), receives=())
         whole = LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds)
         return HalfMirrored(rows=whole, entries={}, lists={})
-    entries, owners = made.rows.elsewhere(amg, bounds)
-    inside = {other: entries[owners == other] for other in made.named}
+    inside = made.rows.elsewhere(amg, bounds)
     read = made.read
     if read is None:
         asked = {to: amg.named(made.rows.rows_at(of), 0, window.rows) for to, of in inside.items()}

@@ -20,7 +20,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.distributed_rows import DistributedRows
 from dsolver.multigrid.algebraic.rows.global_rows import Rows, starts
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
-from dsolver.multigrid.algebraic.rows.window import I64, Bounds, others, own_bounds, received, window_of
+from dsolver.multigrid.algebraic.rows.window import I64, Bounds, own_bounds, received, window_of
 
 ENTRIES: Final = ("int64", "int64", "float64")
 """Value types of a message with entries: their rows, columns and values."""
@@ -51,15 +51,15 @@ def _as_brought(_: Backend, __: int, rows: LevelRows) -> BroughtRows:
     return BroughtRows(rows=own, origin=rows.origin, near=rows.near)
 
 
-def _turned(backend: Backend, number: int, made: BroughtRows, *, bounds: Bounds) -> Turned:
+def _turned(backend: Backend, _: int, made: BroughtRows, *, bounds: Bounds) -> Turned:
     if len(bounds) == 2:
         return Turned(lists={})
-    window, matrix = made.rows.window, made.rows.matrix
-    entries, owners = made.rows.elsewhere(backend.amg, bounds)
-    row = window.first + made.rows.rows_at(entries)
-    column, value = window.numbers_at(backend.amg, matrix.columns[entries]), matrix.values[entries]
-    named = others(bounds, number, owners)
-    return Turned(lists={to: tuple(part[owners == to] for part in (column, row, value)) for to in named})
+    amg, window, matrix = backend.amg, made.rows.window, made.rows.matrix
+    lists = {
+        to: (window.numbers_at(amg, matrix.columns[of]), window.first + made.rows.rows_at(of), matrix.values[of])
+        for to, of in made.rows.elsewhere(amg, bounds).items()
+    }
+    return Turned(lists=lists)
 
 
 def _both(
@@ -85,7 +85,7 @@ def _both(
         origin=made.origin,
         near=made.near,
         plan=HaloPlan(
-            sends=_sends(amg, bounds, number, DistributedRows(window=window, matrix=matrix)),
+            sends=_sends(amg, bounds, DistributedRows(window=window, matrix=matrix)),
             receives=received(bounds, window),
         ),
         bounds=bounds,
@@ -111,10 +111,8 @@ def _summed(weights: Sequence[float], rows: int, like: I64) -> Csr:
     )
 
 
-def _sends(amg: AmgKernels, bounds: Bounds, number: int, rows: DistributedRows) -> tuple[tuple[int, Any], ...]:
+def _sends(amg: AmgKernels, bounds: Bounds, rows: DistributedRows) -> tuple[tuple[int, Any], ...]:
     """The own rows that each other chunk reads: those in whose columns it has entries, as places have mirrored ones."""
     if len(bounds) == 2:
         return ()
-    entries, owners = rows.elsewhere(amg, bounds)
-    of_entry = rows.rows_at(entries)
-    return tuple((to, amg.distinct(of_entry[owners == to])) for to in others(bounds, number, owners))
+    return tuple((to, amg.distinct(rows.rows_at(of))) for to, of in rows.elsewhere(amg, bounds).items())
