@@ -88,9 +88,9 @@ def matrix(
         for once a solve has failed.
 
     Raises:
-        InputError: A is no square matrix of finite numbers, or is complex and has an empty row; it cannot be cut so,
-            there is no such order, its rows do not fit the formats, or an entry does not fit the grid; A times a vector
-            of `nullspace` is not zero; vectors are not finite or not independent; or nodes do not divide the rows.
+        InputError: A is no square matrix of finite numbers; it cannot be cut so, there is no such order, its rows do
+            not fit the formats, or an entry does not fit the grid; A times a vector of `nullspace` is not zero; vectors
+            are not finite or not independent; or nodes do not divide the rows.
     """
     if order is not None and order not in get_args(Order):
         raise InputError(f"order must be None or {' or '.join(map(repr, get_args(Order)))}, not {in_a_line(order)}")

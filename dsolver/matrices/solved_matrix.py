@@ -66,19 +66,25 @@ def _has_single(rows: Any) -> bool:
 
 
 def with_all_rows(rows: Any, look: Look) -> tuple[Any, Look, tuple[str, ...]]:
-    """Rows with a stored zero on the diagonal of each that is empty, a look at them, and a note if there are any."""
-    count, first = look.empty
-    if not count:
+    """Rows as of `filled`, and a look at them."""
+    if not look.empty[0]:
         return rows, look, ()
-    rows = on_host(rows)
+    made, notes = filled(on_host(rows))
+    return made, look_at(made), notes
+
+
+def filled(rows: Any) -> tuple[Any, tuple[str, ...]]:
+    """Rows of SciPy with a stored zero on the diagonal of each that is empty, and a note if there are any."""
     empty = np.flatnonzero(np.diff(rows.indptr) == 0)
+    if not len(empty):
+        return rows, ()
     start = rows.indptr + np.searchsorted(empty, np.arange(len(rows.indptr)), side="left").astype(rows.indptr.dtype)
     places = rows.indptr[empty]
     arrays = np.insert(rows.data, places, 0.0), np.insert(rows.indices, places, empty), start
     made = imported("sparse").csr_array(arrays, shape=rows.shape)
     made.has_canonical_format = True
-    note = f"A has {counted(count, 'empty row')}, the first is row {first}: no x reaches b there, where it is not zero"
-    return made, look_at(made), (note,)
+    few = f"{counted(len(empty), 'empty row')}, the first is row {empty[0]}"
+    return made, (f"A has {few}: no x reaches b there, where it is not zero",)
 
 
 def _in_range(made: SolvedMatrix) -> SolvedMatrix:

@@ -4,12 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 from dsolver.engines.out_of_memory import if_memory_suffices
+from dsolver.kernels.reductions import some
 from dsolver.matrices.canonical import check_form, compressed
 from dsolver.matrices.checked import look_at, rows_on_gpu, to_gpu
 from dsolver.matrices.complex.parts import ComplexParts, complex_parts
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.properties import check_rows, problem_of
-from dsolver.matrices.solved_matrix import SolvedMatrix
+from dsolver.matrices.properties import problem_of
+from dsolver.matrices.solved_matrix import SolvedMatrix, filled
 
 
 def problem_of_complex(A: Any, name: str, words: str = "A", *, gpu: bool = False, **options: Any) -> MatrixProblem:
@@ -21,18 +22,19 @@ def problem_of_complex(A: Any, name: str, words: str = "A", *, gpu: bool = False
         options: further attributes.
 
     Raises:
-        InputError: rows are empty, or as of `dsolver.matrices.canonical.canonical`.
+        InputError: as of `dsolver.matrices.canonical.canonical`.
     """
     check_form(words, A, complex_too=True)
     on_gpu = type(A).__module__.startswith("cupyx")
+    notes: tuple[str, ...] = ()
     found = if_memory_suffices(lambda: _there(words, A)) if gpu or on_gpu else None
     if found is None:
-        found = complex_parts(compressed(words, A.get() if on_gpu else A, complex_too=True), in_place=gpu or on_gpu)
+        rows, notes = filled(compressed(words, A.get() if on_gpu else A, complex_too=True))
+        found = complex_parts(rows, in_place=gpu or on_gpu)
         if gpu or on_gpu:
             found = replace(found, stand_in=to_gpu(found.stand_in), parts=tuple(map(to_gpu, found.parts)))
-    look = look_at(found.stand_in)
-    check_rows(look)
-    made = problem_of(SolvedMatrix(rows=found.stand_in, look=look), name, **options)
+    solved = SolvedMatrix(rows=found.stand_in, look=look_at(found.stand_in), notes=notes)
+    made = problem_of(solved, name, **options)
     return replace(
         made,
         complex=True,
@@ -49,4 +51,4 @@ def problem_of_complex(A: Any, name: str, words: str = "A", *, gpu: bool = False
 def _there(words: str, A: Any) -> ComplexParts | None:
     """Parts of compressed rows on this process's GPU; None of others, and where the host has to mend or to tell."""
     rows = rows_on_gpu(words, A)
-    return None if rows is None else complex_parts(rows)
+    return None if rows is None or some(rows.indptr[1:] == rows.indptr[:-1]) else complex_parts(rows)
