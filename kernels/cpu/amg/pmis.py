@@ -64,6 +64,8 @@ def settle(
     if before is None:
         rank, todo = np.empty(len(key), dtype=np.uint64), np.flatnonzero(state[below:end] == UNDECIDED)
         team.run(_rank, 0, len(key), key, state, rank, worth=4 * POINTS_WORTH_A_THREAD)
+    elif not len(before.points):
+        return before  # whatever ghosts are now
     else:
         rank, todo = before.rank.copy(), before.points.copy()
         _rank(0, below, key, state, rank)
