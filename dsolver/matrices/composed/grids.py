@@ -19,6 +19,7 @@ from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.fluxes.rows import flux_rows
 from dsolver.problems.problem import Problem
 from dsolver.problems.rows import rows_of
+from dsolver.units import counted
 
 
 def as_matrix(problem: Any, *, gpu: bool = False) -> Any:
@@ -58,7 +59,8 @@ def alone_cells(count: int) -> tuple[str, ...]:
     """A note on cells that have no neighbor and nothing that fixes u."""
     if not count:
         return ()
-    return (f"{count} cells have no neighbor and nothing that fixes u: it is 0 there, and sources there play no part",)
+    cells = counted(count, "cell")
+    return (f"nothing fixes u in {cells} without a neighbor: it is 0 there, and sources there play no part",)
 
 
 def _of(rows: Any, problem: Problem, *, gpu: bool) -> MatrixProblem:
