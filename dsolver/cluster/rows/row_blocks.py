@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast, final
 
-import numpy as np
-
 from dsolver.cluster.devices import of_cluster, workers_of
 from dsolver.cluster.runtime import check_client
 from dsolver.engines.dask.attended import SILENCE, attended
@@ -72,9 +70,10 @@ def matrix_from_blocks(
     _check_apart(held)
     asked = [client.submit(shape_of, block, number) for number, block in enumerate(held)]
     shapes = results_of(client, asked, held, silence=math.inf)  # blocks are computed first, as long as that takes
-    partition = _partition(shapes)
-    kernels, firsts = of_cluster(client, "auto").device, partition.bounds
-    rows = [client.submit(placed_block, block, i, firsts[i], kernels) for i, block in enumerate(held)]
+    partition, kept = _partition(shapes)
+    held = [held[number] for number in kept]
+    kernels, firsts = of_cluster(client, "auto").device, partition.bounds[:-1]
+    rows = [client.submit(placed_block, *block, kernels) for block in zip(held, kept, firsts, strict=True)]
     findings: list[Findings] = results_of(client, [client.submit(findings_of, each, kernels) for each in rows], held)
     hollow, at = _checked(findings)
     asymmetry, negated = _asymmetry(findings), all(found.negative for found in findings)
@@ -215,16 +214,18 @@ def _places(client: Client, rows: Sequence[Future[Any]]) -> tuple[str, ...]:
     return tuple((where.get(a.key) or there)[0] for a in rows)
 
 
-def _partition(shapes: Sequence[tuple[int, int]]) -> RowPartition:
-    """Row ranges of blocks with these shapes. InputError: they are not those of one square matrix."""
+def _partition(shapes: Sequence[tuple[int, int]]) -> tuple[RowPartition, list[int]]:
+    """Row ranges of blocks with these shapes, and numbers of those that have rows. InputError: A is not square."""
+    bounds, kept = [0], [number for number, (rows, _) in enumerate(shapes) if rows]
     size = sum(rows for rows, _ in shapes)
-    for number, (rows, _) in enumerate(shapes):
-        if rows == 0:
-            raise InputError(f"block {number} has no rows: leave it out")
-    for number, (_, columns) in enumerate(shapes):
+    if not kept:
+        raise InputError("blocks have no rows: A needs one or more")
+    for number in kept:
+        rows, columns = shapes[number]
         if columns != size:
             raise InputError(f"block {number} has {columns} columns, but the blocks have {size} rows: make them equal")
-    return RowPartition(bounds=(0, *np.cumsum([rows for rows, _ in shapes]).tolist()))
+        bounds.append(bounds[-1] + rows)
+    return RowPartition(bounds=tuple(bounds)), kept
 
 
 def _total(counts: Sequence[tuple[int, int]]) -> tuple[int, int]:
