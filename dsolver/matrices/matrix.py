@@ -17,7 +17,7 @@ from dsolver.matrices.null_vectors import near_null, orthonormal, to_host
 from dsolver.matrices.problem import Formats, MatrixProblem, Order, PartitionName
 from dsolver.matrices.properties import asymmetry, check_rows, problem_of, zeros
 from dsolver.matrices.sent import EntriesOnGpu
-from dsolver.matrices.solved_matrix import solved_matrix, with_all_rows
+from dsolver.matrices.solved_matrix import of_sizes, solved_matrix, with_all_rows
 from dsolver.problems.problem import Problem, no_matrix
 
 MANY: Final = 3000
@@ -117,7 +117,8 @@ def matrix(
     block = _block_of(A) if block_size is None else _checked_block(block_size, rows.shape[0])
     rows, look, notes = with_all_rows(rows, look)
     solved = solved_matrix(rows, look, symmetric)
-    whole = problem_of(replace(solved, notes=(*notes, *solved.notes)), name, order=order, formats=formats, block=block)
+    solved = replace(solved, notes=(*notes, *solved.notes, *of_sizes(look)))
+    whole = problem_of(solved, name, order=order, formats=formats, block=block)
     if block == 1 and block_size is None and isinstance(partition, str):
         whole = replace(whole, block=_found_block(whole, chunks))
     return _partitioned(_with_vectors(whole, nullspace, near_nullspace), chunks, partition)

@@ -23,6 +23,8 @@ from dsolver.units import counted
 ROUNDING: Final = 2e-6
 """Difference of mirrored entries, as a part of √(a_ii a_jj), up to which it is taken for rounding: that of an assembly
 in float32 is 1e-7 to 1e-6."""
+ALIKE: Final = 2.0**53
+"""Largest entry over the least one on the diagonal up to which a sum of both has a digit of each."""
 FAR: Final = 300
 """Exponents of two beyond which, up or down, the largest entry is brought to about 1: r · A r has its third power."""
 
@@ -63,6 +65,18 @@ def solved_matrix(rows: Any, look: Look, symmetric: bool | None = None) -> Solve
 def _has_single(rows: Any) -> bool:
     """Whether a row may have one entry that is not zero, told without much work."""
     return some(rows.indptr[1:] - rows.indptr[:-1] == 1) or some(rows.data == 0.0)
+
+
+def of_sizes(look: Look) -> tuple[str, ...]:
+    """A note where rows differ so much in size that residuals tell nothing of small ones."""
+    if look.largest <= ALIKE * look.least or look.least == math.inf:
+        return ()
+    note = (
+        f"the diagonal of A has {look.least:.1e}, and A entries of {look.largest:.1e}: a residual that is small beside "
+        "b may tell nothing of unknowns in such small rows, and these may be wrong in all digits: scale rows and "
+        "columns so that the diagonal is about 1"
+    )
+    return (note,)
 
 
 def with_all_rows(rows: Any, look: Look) -> tuple[Any, Look, tuple[str, ...]]:

@@ -4,6 +4,7 @@ Sums carry what rounding takes from them (Knuth, The Art of Computer Programming
 so the host and a GPU, which add in other orders, find the same numbers.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -47,6 +48,7 @@ class Look:
     # whether those of each column do; False where `rows_cancel` is, for it is not looked at then.
     columns_cancel: bool = False
     largest: float = 0.0  # magnitude of an entry
+    least: float = math.inf  # magnitude of an entry on the diagonal that is not zero
     unmatched: int = 0  # entries (i, j) off the diagonal without an entry (j, i)
     difference: float = 0.0  # largest |a_ij - a_ji|; an entry that is not there is zero
     skewness: float = 0.0  # largest |a_ij - a_ji| / (|a_ij| + |a_ji|) where both are stored

@@ -180,3 +180,13 @@ def test_on_a_gpu(make: Callable[[], sp.csr_array]) -> None:
     solution = dsolver.solve(there, cupy.asarray(B))
     assert solution.status.converged
     assert residual(a, B, cupy.asnumpy(solution.x)) <= 1.01e-8
+
+
+@pytest.mark.parametrize(("exponent", "told"), [(3, False), (10, True), (100, True)])
+def test_rows_that_differ_in_size_beyond_all_digits_are_told_of(exponent: int, told: bool) -> None:
+    """Residuals are within the tolerance where unknowns in small rows are wrong, of a complex matrix, too."""
+    d = 10.0 ** np.where(np.arange(N * N) % 3 == 0, exponent, -exponent)
+    a = sp.csr_array(sp.diags_array(d) @ lattice() @ sp.diags_array(d))
+    for made in (a, sp.csr_array(a * (1.0 + 0.5j))):
+        notes = dsolver.solve(made, made @ (1.0 / d), device="cpu", maxiter=30).notes
+        assert any("wrong in all digits" in note for note in notes) == told

@@ -10,7 +10,7 @@ from dsolver.matrices.checked import look_at, rows_on_gpu, to_gpu
 from dsolver.matrices.complex.parts import ComplexParts, complex_parts
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.properties import problem_of
-from dsolver.matrices.solved_matrix import SolvedMatrix, filled
+from dsolver.matrices.solved_matrix import SolvedMatrix, filled, of_sizes
 
 
 def problem_of_complex(A: Any, name: str, words: str = "A", *, gpu: bool = False, **options: Any) -> MatrixProblem:
@@ -33,7 +33,8 @@ def problem_of_complex(A: Any, name: str, words: str = "A", *, gpu: bool = False
         found = complex_parts(rows, in_place=gpu or on_gpu)
         if gpu or on_gpu:
             found = replace(found, stand_in=to_gpu(found.stand_in), parts=tuple(map(to_gpu, found.parts)))
-    solved = SolvedMatrix(rows=found.stand_in, look=look_at(found.stand_in), notes=notes)
+    look = look_at(found.stand_in)
+    solved = SolvedMatrix(rows=found.stand_in, look=look, notes=(*notes, *of_sizes(look)))
     made = problem_of(solved, name, **options)
     return replace(
         made,

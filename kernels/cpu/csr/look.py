@@ -31,7 +31,7 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
     start, columns, values = (np.require(part, requirements="W") for part in rows)  # loops are compiled for such
     bits = values.view(np.uint64)
     found = team.run(_look_at_rows, 0, rows.size, start, columns, values, bits, CANCELED, worth=ROWS_WORTH_A_THREAD)
-    empty, hollow, negative, opened, largest, squares, sums, mirrors, faults = zip(*found, strict=True)
+    empty, hollow, negative, opened, largest, least, squares, sums, mirrors, faults = zip(*found, strict=True)
     told = _faults(faults, late=bool(start[0] != 0))
     if told.some:
         return Look(faults=told)
@@ -48,6 +48,7 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
         # Of a symmetric matrix they have the same entries as the rows.
         columns_cancel=rows_cancel and (difference == 0.0 or columns_cancel(rows)),
         largest=max(largest),
+        least=min(least),
         unmatched=int(unmatched),
         difference=difference,
         skewness=skewness,
@@ -131,7 +132,7 @@ def _look_at_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, 
     """
     rows, entries = len(start) - 1, len(columns)
     empty, first_empty, hollow, first_hollow, negative, open_rows, squares = 0, -1, 0, -1, 0, 0, np.int64(0)
-    largest, positive, positive_low, dominance, dominance_low = 0.0, 0.0, 0.0, 0.0, 0.0
+    largest, positive, positive_low, dominance, dominance_low, least = 0.0, 0.0, 0.0, 0.0, 0.0, np.inf
     none, some = np.int64(0), np.int64(-1)  # no literals, whose types would have a function of their own
     mirrors, pointers, faults = (uint64(0), uint64(0), uint64(0)), 0, (some, none, none, none, some)
     for row in range(first, last):
@@ -160,6 +161,8 @@ def _look_at_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, 
         if diagonal == 0.0:
             first_hollow = row if hollow == 0 else first_hollow
             hollow += 1
+        else:
+            least = min(least, abs(diagonal))
         negative += diagonal <= 0.0
         open_rows += not (abs(total) <= canceled * size)
         around = size - abs(diagonal)
@@ -170,7 +173,7 @@ def _look_at_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, 
             excess = 1.0 - around / diagonal
         dominance, dominance_low = _added(dominance, dominance_low, excess)
     sums = (positive, positive_low, dominance, dominance_low)
-    counts = (empty, first_empty), (hollow, first_hollow), negative, open_rows, largest, squares
+    counts = (empty, first_empty), (hollow, first_hollow), negative, open_rows, largest, least, squares
     return *counts, sums, mirrors, (pointers, faults)
 
 

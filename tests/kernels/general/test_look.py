@@ -119,6 +119,7 @@ def expected(a: sparse.csr_array) -> Look:
         rows_cancel=rows_cancel,
         columns_cancel=rows_cancel and bool((abs(dense.sum(axis=0)) <= CANCELED * abs(dense).sum(axis=0)).all()),
         largest=abs(dense).max(),
+        least=abs(diagonal[diagonal != 0.0]).min(initial=np.inf),
         unmatched=int(((stored == 1.0) & (stored.T == 0.0)).sum()),
         difference=difference.max(),
         skewness=(difference[matched] / both[matched]).max(initial=0.0),

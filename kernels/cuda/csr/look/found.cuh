@@ -3,6 +3,7 @@
 #define DSOLVER_FOUND_CUH
 
 constexpr int THREADS = 256, WARP = 32, WARPS = THREADS / WARP;
+constexpr double LARGEST = 1.7976931348623157e308;
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
 struct Sum {
@@ -129,7 +130,7 @@ struct Mixed {
 
 // What a thread, a warp, a block has found: the names are those of look.py. Counts of a block fit in 32 bits.
 struct Found {
-    double largest, difference, skewness;
+    double largest, difference, skewness, least;
     Sum positive, dominance;
     Mixed mixed;
     int pointers, outside, descending, repeated, infinite, empty, hollow, negative, opened, unmatched, upper, lower;
@@ -138,6 +139,7 @@ struct Found {
         largest = fmax(largest, other.largest);
         difference = fmax(difference, other.difference);
         skewness = fmax(skewness, other.skewness);
+        least = fmin(least, other.least);
         positive.add(other.positive);
         dominance.add(other.dominance);
         mixed.add(other.mixed);

@@ -12,6 +12,7 @@ __device__ __forceinline__ void glance(Rows a, double canceled, Firsts& firsts, 
     Sum shares[PARTS] = {};
     unsigned long long largest = 0;   // its bits, which ascend with it
     unsigned coupled = 0, lower = 0, opened = 0, last_column = 0;
+    double least = LARGEST;
     int least_step = 1;   // from a column to the next one; wrong where one of them is none, which the largest one tells
     bool odd = blockIdx.x == 0 && threadIdx.x == 0 && a.start[0] != 0;
     for_rows<T, FLIGHT, SignedSums>(
@@ -33,6 +34,7 @@ __device__ __forceinline__ void glance(Rows a, double canceled, Firsts& firsts, 
             if (lane >= (T == 1 ? 1 : 2)) return;   // of a long row there are other lanes, too
             const RowSums sums = signed_sums.of_row();
             odd |= !(sums.diagonal > 0.0);
+            if (sums.diagonal > 0.0) least = fmin(least, sums.diagonal);
             opened += lane == 0 && !sums.cancel(canceled);
 #pragma unroll
             for (int n = 0; n < PARTS; ++n) shares[n].add(share(sums, PARTS == 1 ? lane : n));
@@ -43,6 +45,7 @@ __device__ __forceinline__ void glance(Rows a, double canceled, Firsts& firsts, 
     mixed.settle(lower);
     found.mixed = mixed;
     found.largest = __longlong_as_double(largest);
+    found.least = least;
     found.lower = lower;
     found.upper = coupled - lower;
     found.opened = opened;

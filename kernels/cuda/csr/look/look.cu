@@ -20,6 +20,7 @@ __device__ __forceinline__ void look_for_mirror(Found& found, const Rows& a, con
 template <int T>
 __device__ __forceinline__ void look(Rows a, double canceled, Firsts& firsts, int* out) {
     Found found = {};
+    found.least = LARGEST;
     if (blockIdx.x == 0 && threadIdx.x == 0 && a.start[0] != 0) ++found.pointers;
     for_rows<T, 1, RowSums>(
         a,

@@ -14,7 +14,6 @@
 
 constexpr int BLOCKS = 4;           // that share a multiprocessor: what is searched comes late, so many have to wait
 constexpr long long LONG = 1024;    // entries from which on the threads of a block share a row
-constexpr double LARGEST = 1.7976931348623157e308;
 constexpr unsigned long long INFINITE = 0x7ffull << 52;   // bits of an infinite number; those of NaN are more
 
 // Rows and entries of a matrix. `entries`: how many there are at most.
@@ -139,6 +138,8 @@ __device__ __forceinline__ void look_at_diagonal(
     if (diagonal == 0.0) {
         ++found.hollow;
         note(firsts.hollow, row);
+    } else {
+        found.least = fmin(found.least, fabs(diagonal));
     }
     if (first == last) {
         ++found.empty;

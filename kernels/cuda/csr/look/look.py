@@ -1,6 +1,6 @@
 """A look at all entries of a matrix on a GPU: two launches, three if it is not symmetric; 64 kB for the host."""
 
-from math import fsum
+import math
 from typing import Any, Final
 
 import cupy
@@ -26,7 +26,7 @@ PARTS: Final = 528
 """Blocks at most: as many as run at a time on a large device."""
 FIRSTS: Final = ("first_outside", "first_infinite", "first_empty", "first_hollow")
 """Places where things were found first, in words of 8 bytes: see `Firsts` of found.cuh."""
-REALS: Final = ("largest", "difference", "skewness", "positive", "positive_low", "dominance", "dominance_low")
+REALS: Final = ("largest", "difference", "skewness", "least", "positive", "positive_low", "dominance", "dominance_low")
 """Float64 numbers that each block has found behind them: see `Found`."""
 MIXED: Final = 2
 """Numbers of 8 bytes behind them, sums of mixed entries: zeros of a symmetric matrix."""
@@ -67,6 +67,7 @@ def look(rows: Csr, allowed: float) -> Look:
         rows_cancel=rows_cancel,
         columns_cancel=rows_cancel and (difference == 0.0 or _columns_cancel(rows, mirrored=not unmatched)),
         largest=found["largest"],
+        least=found["least"] if found["hollow"] < rows.size else math.inf,
         unmatched=unmatched,
         difference=difference,
         skewness=found["skewness"],
@@ -94,7 +95,7 @@ def _found(rows: Csr, name: str) -> dict[str, Any]:
     # Those of all blocks side by side, which NumPy adds up three times as fast.
     numbers = np.ascontiguousarray(parts[:, :behind].T)
     counts = np.ascontiguousarray(parts[:, behind:].view(np.int32).T).sum(axis=1, dtype=np.int64)
-    largest, difference, skewness, *sums = numbers[: len(REALS)].view(np.float64)
+    largest, difference, skewness, least, *sums = numbers[: len(REALS)].view(np.float64)
     by_name = dict(zip(COUNTS, counts.tolist(), strict=True))
     return {
         **dict(zip(FIRSTS, told[: len(FIRSTS)].tolist(), strict=True)),
@@ -103,8 +104,9 @@ def _found(rows: Csr, name: str) -> dict[str, Any]:
         "largest": float(largest.max()),
         "difference": float(difference.max()),
         "skewness": float(skewness.max()),
-        "positive": fsum(sums[0].tolist() + sums[1].tolist()),
-        "dominance": fsum(sums[2].tolist() + sums[3].tolist()),
+        "least": float(least.min()),
+        "positive": math.fsum(sums[0].tolist() + sums[1].tolist()),
+        "dominance": math.fsum(sums[2].tolist() + sums[3].tolist()),
         "squares": int(told[last::2].sum()),
     }
 
