@@ -42,7 +42,7 @@ class Boundary:
         return True if True in found else None if None in found else False
 
     @property
-    def complex(self) -> bool:
+    def has_complex(self) -> bool:
         """Whether a value is complex."""
         values = [value for condition in self.conditions for value in condition.values.values()]
         return any(not callable(value) and np.iscomplexobj(value) for value in values)

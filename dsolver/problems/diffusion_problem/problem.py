@@ -197,7 +197,7 @@ def _diffusion(
     if not (held is None or np.isfinite(held)):
         raise InputError(f"the values of fixed must be finite numbers, not {in_a_line(others[HELD])}")
     check_numbers(numbers)
-    is_complex = boundary.complex or any(holds_complex(v) for v in (held, *numbers.values(), *arrays.values()))
+    is_complex = boundary.has_complex or any(holds_complex(v) for v in (held, *numbers.values(), *arrays.values()))
     flow = tuple(value if isinstance(value, float) else None for value in velocity)
     arrays |= {called: v for called, v in zip(VELOCITY, velocity, strict=False) if not isinstance(v, float)}
     beside: dict[str, Any] = {}
