@@ -110,7 +110,7 @@ def _layout(backend: Backend, _: int, plan: HaloPlan) -> HaloLayout:
 
 
 def _picked(backend: Backend, _: int, rows: Any, values: Any) -> Any:
-    return backend.asarray(backend.amg.picked(backend.amg.asarray(values), rows))
+    return backend.amg.picked(values, rows)
 
 
 def _nothing(_: Backend, __: int) -> None:
@@ -126,9 +126,8 @@ def _of_type(_: Backend, __: int, values: Any, *, kind: str) -> Any:
 
 
 def _around(backend: Backend, _: int, rows: Any, values: Any, halo: Any, *, kind: str) -> Any:
-    amg, window = backend.amg, rows.window
-    ghosts = amg.asarray(halo[backend.guard : len(halo) - backend.guard])
-    return amg.around(amg.asarray(values).astype(kind, copy=False), ghosts, window.rows, window.below)
+    ghosts, window = halo[backend.guard : len(halo) - backend.guard], rows.window
+    return backend.amg.around(values.astype(kind, copy=False), ghosts, window.rows, window.below)
 
 
 def _bits(_: Backend, __: int, named: Sequence[int], *, chunks: int) -> tuple[float, ...]:
