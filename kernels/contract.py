@@ -181,6 +181,8 @@ COMPLEX_DOT = _kernel("complex_dot", reads="x xi sign y yi", writes="dot doti")
 """The `DOT_PLUS` x . y + sign xi . yi and x . yi - sign xi . y: both parts of xᴴy, or with the sign -1 of xᵀy."""
 COMPLEX_AXPBY = _kernel("complex_axpby", reads="sign a ai x xi b bi", updates="y yi")
 """`AXPBY` of complex numbers, each in two parts: y + i yi = sign (a + i ai) (x + i xi) + (b + i bi) (y + i yi)."""
+COMPLEX_UPDATE_X_R = _kernel("complex_update_x_r", reads="a ai p pi Ap Api", updates="x xi r ri", writes="dot")
+"""x += a p and r -= a Ap of complex numbers, unless a is not finite; always the `DOT_PLUS` dot = r . r + ri . ri."""
 COMPLEX_STEP = _kernel("complex_step", reads="keep w wi r ri", updates="x xi")
 """x + i xi = keep (x + i xi) + (w + i wi) (r + i ri) item by item, with a float keep, 0 or 1: of 0 x is not read."""
 COMPLEX_QUOTIENT = _kernel("complex_quotient", reads="a ai b bi c ci d di rr limit ceiling", writes="q qi")

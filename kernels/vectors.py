@@ -54,6 +54,22 @@ class Vectors(Kernels, ABC):
         self.dot_plus(x, y, sign, xi, yi, dot)
         self.dot_plus(x, yi, -sign, xi, y, doti)
 
+    @abstractmethod
+    def complex_axpby(
+        self, sign: float, a: Array, ai: Array, x: Array, xi: Array, b: Array, bi: Array, y: Array, yi: Array
+    ) -> None:
+        """The contract's `COMPLEX_AXPBY`."""
+
+    def complex_update_x_r(
+        self, a: Array, ai: Array, p: Array, pi: Array, ap: Array, api: Array, x: Array, xi: Array, *r_and_dot: Array
+    ) -> None:
+        """The contract's `COMPLEX_UPDATE_X_R`."""
+        r, ri, dot = r_and_dot
+        one, zero = np.ones(1), np.zeros(1)
+        self.complex_axpby(1.0, a, ai, p, pi, one, zero, x, xi)
+        self.complex_axpby(-1.0, a, ai, ap, api, one, zero, r, ri)
+        self.dot_plus(r, r, 1.0, ri, ri, dot)
+
     # -- steps of formats that have nothing faster ---------------------------------------------------------------------
 
     @abstractmethod

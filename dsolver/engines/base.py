@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, Self, TypeVar, final
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
-from dsolver.kernels.contract import COPY, DOT, FILL, Kernel
+from dsolver.kernels.contract import AXPBY, COPY, DOT, FILL, Kernel
 from dsolver.kernels.foresight import Foresight
 from dsolver.kernels.reductions import tree_sum
 from dsolver.monitor.spans import Span
@@ -380,6 +380,14 @@ class Engine(ABC):
         """out = x . y, through the room for partial results that is given."""
         self.run(DOT, x, y, parts)
         self.total(parts, out)
+
+    def advance(
+        self, a: Scalar, one: Scalar, p: Field, ap: Field, x: Field, r: Field, rr: tuple[PartialSums, Scalar]
+    ) -> None:
+        """x += a p and r -= a Ap, unless a is not finite; rr = rᴴr."""
+        self.run(AXPBY, 1.0, a, p, one, x)
+        self.run(AXPBY, -1.0, a, ap, one, r)
+        self.dot(r, r, *rr)
 
     def bilinear(self, x: Field, y: Field, parts: PartialSums, out: Scalar) -> None:
         """out = xᵀy, where `dot` has xᴴy of complex vectors."""

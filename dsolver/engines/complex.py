@@ -21,6 +21,7 @@ from dsolver.kernels.contract import (
     COMPLEX_AXPBY,
     COMPLEX_DOT,
     COMPLEX_QUOTIENT,
+    COMPLEX_UPDATE_X_R,
     DOT,
     DOT_PLUS,
     LOAD,
@@ -164,6 +165,13 @@ class ComplexEngine(Engine):
 
     def bilinear(self, x: Field, y: Field, parts: PartialSums, out: Scalar) -> None:
         self._product(x, y, parts, out, BILINEAR)
+
+    def advance(self, a: Any, one: Scalar, p: Any, ap: Any, x: Any, r: Any, rr: tuple[PartialSums, Scalar]) -> None:
+        """As on every engine, of a complex number a."""
+        parts, out = rr
+        fields = (part for field in (p, ap, x, r) for part in (field.re, field.im))
+        self.real.run(COMPLEX_UPDATE_X_R, *self._parts_of(a), *fields, parts)
+        self.real.total(parts, out)
 
     def calculate(self, kernel: Kernel, *scalars: Scalar) -> None:
         """As on every engine; a quotient is complex where what it becomes is so."""

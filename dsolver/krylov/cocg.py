@@ -35,9 +35,7 @@ class ConjugateOrthogonal(KrylovMethod):
         self.operator.multiply(p, ap)
         engine.bilinear(p, ap, self._parts, self._pap)
         self._quotient(self._rz, self._pap, one, one, self._alpha)
-        self._add(1.0, self._alpha, p, self.x)
-        self._add(-1.0, self._alpha, ap, self.r)
-        self._dot(self.r, self.r, self.rr)
+        engine.advance(self._alpha, one, p, ap, self.x, self.r, (self._parts, self.rr))
         engine.assign(self._rz_old, self._rz)
 
     @property

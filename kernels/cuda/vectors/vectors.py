@@ -136,6 +136,11 @@ class CudaVectors(Vectors):
     ) -> None:
         self.items("complex_axpby", len(y), np.float64(sign), a, ai, x, xi, b, bi, y, yi)
 
+    def complex_update_x_r(self, *arrays: Array) -> None:
+        size = len(arrays[2])
+        arguments = (*arrays, np.int64(size), *self.scratch.here())
+        launch_early(self._function("complex_update_x_r"), *grid_of(size), arguments)
+
     def complex_step(self, keep: float, w: Array, wi: Array, r: Array, ri: Array, x: Array, xi: Array) -> None:
         self.items("complex_step", len(x), np.int32(keep != 0.0), w, wi, r, ri, x, xi)
 

@@ -81,6 +81,16 @@ def test_steps_on_two_parts_are_those_on_complex_numbers(pair: tuple[Box, Box]) 
         numbers = [b.scalar(value) for value in (0.5, -2.0, 3.0, 0.25)]
         b.kernel("complex_axpby")(-1.0, *numbers[:2], x, xi, *numbers[2:], y, yi)
         made = b.block(y).copy(), b.block(yi).copy()
+        one_, zero = b.scalar(1.0), b.scalar(0.0)
+        for a in (0.5, NAN):
+            fused, apart = ([b.vector(seed) for seed in range(5, 13)] for _ in "ab")
+            (p, pi, ap, api, u, ui, r, ri), alpha = apart, (b.scalar(a), b.scalar(-2.0))
+            b.kernel("complex_axpby")(1.0, *alpha, p, pi, one_, zero, u, ui)
+            b.kernel("complex_axpby")(-1.0, *alpha, ap, api, one_, zero, r, ri)
+            b.kernel("dot_plus")(r, r, 1.0, ri, ri, one)
+            b.kernel("complex_update_x_r")(*alpha, *fused, other_one := b.scalar(NAN))
+            assert (other_one == one).all()
+            assert all((x == y).all() for x, y in zip(fused, apart, strict=True))
         for broken in (NAN, INF):
             b.kernel("complex_axpby")(1.0, numbers[0], b.scalar(broken), x, xi, *numbers[2:], y, yi)
             b.kernel("complex_axpby")(1.0, *numbers[:2], x, xi, b.scalar(broken), numbers[3], y, yi)

@@ -122,6 +122,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
     "complex": _programs("""
         csr/look/complex.cu float64 mirror_images row_sums row_parts find_apart
         csr/look/complex.cu float64 largest_squares relax turn
+        vectors/vectors.cu float64 complex_dot complex_quotient complex_axpby complex_update_x_r
     """),
     "hpcg": _programs("""
         hpcg/smoother.cu float64 backward backward_keep
