@@ -28,7 +28,7 @@ def closed_pieces(engine: Engine, blocks: PerChunk, senders: Senders) -> ClosedR
     graphs = engine.per_chunk(partial(_graph, partition=engine.partition), blocks)
     labels = graphs.at("labels")
     if engine.coupled:
-        exchange = GhostExchange(engine, blocks.at("plan"), graphs, senders)
+        exchange = GhostExchange(engine, blocks.at("plan"), senders)
         changed = True
         while changed:
             spread = engine.per_chunk(_spread, graphs, labels, exchange(labels))

@@ -26,7 +26,7 @@ class GhostExchange:
     Values, of own points in their order, are of any type; those that are sent travel as float64.
     """
 
-    def __init__(self, engine: Engine, plans: PerChunk, rows: PerChunk, senders: Senders) -> None:
+    def __init__(self, engine: Engine, plans: PerChunk, senders: Senders, rows: PerChunk | None = None) -> None:
         self._rows = rows
         self._engine, self._alone = engine.lowered("float64"), not engine.coupled  # values are, whatever A is in
         if self._alone:
@@ -46,6 +46,7 @@ class GhostExchange:
         """Values of all points of every chunk's window, own ones and ghosts, of a value type."""
         if self._alone:
             return self._engine.per_chunk(partial(_of_type, kind=kind), values)
+        assert self._rows is not None
         self._send(values)
         return self._engine.per_chunk(partial(_around, kind=kind), self._rows, values, self._halo)
 

@@ -12,7 +12,6 @@ import numpy as np
 from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.box import Offsets
-from dsolver.grid.halo import HaloPlan
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
@@ -64,8 +63,8 @@ def rows_of_blocks(engine: Engine, blocks: PerChunk, bounds: Bounds, senders: Se
     if not engine.coupled:
         return engine.per_chunk(make, blocks)
     plans = blocks.at("plan")
-    own = engine.per_chunk(partial(_own_numbers, bounds=bounds), plans)
-    return engine.per_chunk(make, blocks, GhostExchange(engine, plans, own, senders)(own.at("numbers")))
+    own = engine.per_chunk(partial(_own_numbers, bounds=bounds))
+    return engine.per_chunk(make, blocks, GhostExchange(engine, plans, senders)(own))
 
 
 def with_constants(engine: Engine, rows: PerChunk, size: int) -> PerChunk:
@@ -73,16 +72,8 @@ def with_constants(engine: Engine, rows: PerChunk, size: int) -> PerChunk:
     return engine.per_chunk(partial(_with_constants, size=size), rows)
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class _OwnNumbers:
-    rows: int
-    numbers: Any
-
-
-def _own_numbers(backend: Backend, number: int, _: HaloPlan, *, bounds: Bounds) -> _OwnNumbers:
-    first, last = own_bounds(bounds, number)
-    return _OwnNumbers(rows=last - first, numbers=backend.xp.arange(first, last + 1, dtype=np.float64))
+def _own_numbers(backend: Backend, number: int, *, bounds: Bounds) -> Any:
+    return backend.xp.arange(*own_bounds(bounds, number), dtype=np.float64)
 
 
 def _finest_rows(backend: Backend, number: int, block: RowBlock, ghosts: Any = None, *, bounds: Bounds) -> LevelRows:

@@ -93,7 +93,7 @@ class HierarchySetup:
         if depth and len(self._bounds) == 2 and self._bounds[-1] <= options.coarse_rows:
             self._add_coarsest()
             return False
-        exchange = GhostExchange(engine, self.rows.at("plan"), self.rows, self._senders)
+        exchange = GhostExchange(engine, self.rows.at("plan"), self._senders, self.rows)
         measures = measured(engine, self.rows) if self._measures is None else self._measures
         self._measures = None
         if not (depth or self._positive):

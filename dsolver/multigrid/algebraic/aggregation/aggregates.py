@@ -61,7 +61,7 @@ def node_graph(
 
 def leaders(engine: Engine, graph: PerChunk, senders: Senders, level: int) -> PerChunk:
     """The number of the root whose aggregate each own node belongs to, int64 (nodes,); -1 for none."""
-    exchange = GhostExchange(engine, graph.at("plan"), graph, senders)
+    exchange = GhostExchange(engine, graph.at("plan"), senders, graph)
     first = _roots(engine, graph, exchange, engine.per_chunk(partial(_coupled, level=level), graph))
     found = engine.per_chunk(_joined, graph, first, exchange.in_window(first.at("own")))
     second = engine.per_chunk(partial(_left, level=SALT + level), graph, exchange.in_window(found))

@@ -117,7 +117,7 @@ def _second_pass(
     second = engine.per_chunk(make, rows, bits, numbers, couplings.around)
     reach = reach_of(level.reach, level.reach)
     points = engine.per_chunk(partial(_points, bounds=bounds), second, asked(engine, second.at("seen"), reach))
-    among = GhostExchange(engine, points.at("plan"), points, reach)
+    among = GhostExchange(engine, points.at("plan"), reach, points)
     graph = second.at("graph")
     left, bounds_left = coarse_numbers(engine, points, graph, among, SALT + level.depth, lone=UNDECIDED)
     if bounds_left[-1] > WORTH * bounds[-1]:

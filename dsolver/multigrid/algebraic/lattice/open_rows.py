@@ -121,7 +121,7 @@ def _ghost_numbers(engine: Engine, partition: Partition, offsets: Offsets, cells
     plans = [partition.halo_plan(number, offsets) for number in range(len(partition))]
     of_chunks = engine.per_chunk(partial(_plan, plans=plans))
     own = engine.per_chunk(partial(_own_numbers, partition=partition, bounds=bounds), cells)
-    return GhostExchange(engine, of_chunks, own, _read_boxes(partition, offsets))(own.at("numbers"))
+    return GhostExchange(engine, of_chunks, _read_boxes(partition, offsets))(own)
 
 
 def _read_boxes(partition: Partition, offsets: Offsets) -> Senders:
@@ -130,24 +130,16 @@ def _read_boxes(partition: Partition, offsets: Offsets) -> Senders:
     return [tuple(source for source, _ in plan.receives) for plan in plans]
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class _Numbers:
-    """Numbers of a chunk's cells: float64 (cells + 1,), -1 for those that are left out."""
-
-    rows: int
-    numbers: F64
-
-
 def _none(_: Backend, __: int) -> None:
     return None
 
 
-def _own_numbers(_: Backend, number: int, cells: Any, *, partition: Partition, bounds: Bounds) -> _Numbers:
+def _own_numbers(_: Backend, number: int, cells: Any, *, partition: Partition, bounds: Bounds) -> F64:
+    """Numbers of a chunk's cells, float64 (cells,): -1 for those that are left out."""
     (first, last), points = own_bounds(bounds, number), partition[own_number(partition, number)].box.points
-    numbers = np.full_like(cells, -1.0, dtype=np.float64, shape=points + 1)
+    numbers = np.full_like(cells, -1.0, dtype=np.float64, shape=points)
     numbers[cells] = np.arange(first, last, dtype=np.float64, like=cells)
-    return _Numbers(rows=points, numbers=numbers)
+    return numbers
 
 
 def _plan(_: Backend, number: int, *, plans: list[HaloPlan]) -> HaloPlan:
