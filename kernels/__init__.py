@@ -5,8 +5,6 @@ with the threads of a host, `xp` is its array module, `dtype` a value type, "flo
 order of rows; columns of a sparse matrix ascend in each row where that is not said.
 """
 
-from __future__ import annotations
-
 import os
 from functools import cache
 from typing import Any

@@ -13,8 +13,6 @@ An engine that may not mutate (a task graph) copies the updates and allocates th
 memory passes it as it is. Kernels know neither.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 

@@ -6,8 +6,6 @@ Until it is told it compiles the last loops of all kinds, which are the same. Th
 float64 calls the loops with; a test compares them. Where a call has other types, its process compiles for itself.
 """
 
-from __future__ import annotations
-
 import inspect
 import select
 import sys

@@ -1,7 +1,5 @@
 """Finite automata over bytes: where a text leaves a language."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final, final
 

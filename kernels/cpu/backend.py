@@ -1,7 +1,5 @@
 """The backend of CPUs: loops of this package, cut among a team of threads."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 from typing import final
 

@@ -1,7 +1,5 @@
 """Inverses of small matrices on a CPU."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, final
 

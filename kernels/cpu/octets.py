@@ -4,8 +4,6 @@ Each row has one sum, formed in the value type in the order of its columns, and 
 the rows alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -84,8 +82,6 @@ def made(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuOctets:
     team.run(_fill, 0, count, *matrix, *arrays, worth=worth)
     return CpuOctets(shape=(rows, columns), octets=octets, lanes=lanes, indices=indices, values=values, vectors=vectors)
 
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 # Places in arrays are unsigned where time counts: numba then needs no test for negative ones. The eight sums have
 # names: an array of them would be written and read with each entry. They are no vector: to gather x by a vector

@@ -133,9 +133,6 @@ def lines_worth_a_thread(points: int) -> int:
     return -(-POINTS_WORTH_A_THREAD // points)
 
 
-# -- loops -------------------------------------------------------------------------------------------------------------
-
-
 @inlined()
 def _inside(i: Any, n: Any, wraps: Any) -> Any:
     """The index of a point that may lie outside: across a periodic axis, or -1."""

@@ -5,8 +5,6 @@ threads nor on where a range was cut. Ranges are counted in blocks. Vectors may 
 with scalars are formed in float64 all the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any, final
@@ -177,9 +175,6 @@ def vectors(threads: int, dtype: str) -> CpuVectors:
 def blocks(x: Real) -> int:
     """Number of blocks of a vector."""
     return -(-len(x) // BLOCK)
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 # Places in arrays are unsigned: numba then needs no test for negative ones, which keeps loops from vector registers, as

@@ -5,8 +5,6 @@ before the first entry of a row. An order of minimum degree fills less, on a pla
 bound takes a hundredth of the time of the factors.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

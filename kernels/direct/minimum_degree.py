@@ -1,7 +1,5 @@
 """Elimination in an order of minimum degree, on patterns alone."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -5,8 +5,6 @@ Anal. Appl. 22, 2001, section 3: shortest augmenting paths, by Dijkstra's method
 columns reduce. Costs are integers, so that their sums are exact.
 """
 
-from __future__ import annotations
-
 from heapq import heappop, heappush
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Rows of a box of a grid, columns ascending, from weights offset after offset."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
@@ -59,9 +57,6 @@ def mirrored(box: LatticeBox, offsets: Sequence[Triple]) -> bool:
     wide = all(not around or n > most for around, n, most in zip(box.periodic, box.grid, reach, strict=True))
     planes = box.shape[:2] == box.grid[:2]
     return planes and wide and opposite == [tuple(offset) for offset in offsets]
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @njit(inline="always")

@@ -5,8 +5,6 @@ ones. So columns that ascend in the window ascend in the whole matrix, and every
 chunks.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np
@@ -84,9 +82,6 @@ def coded(value: Any, bits: Any) -> Any:
     It is itself if it has both, its size if row i depends on j alone, and zero if j depends on i alone.
     """
     return value if bits == DEPENDS | LEADS else -value if bits & DEPENDS else 0.0
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()

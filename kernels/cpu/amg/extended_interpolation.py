@@ -11,8 +11,6 @@ with sums over strong couplings to coarse points j and l. As A is symmetric, a_k
 is zero. Where row i of A sums to zero, the weights sum to one.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np
@@ -95,9 +93,6 @@ def _kept(rows: int, most: int, loop: Any, arguments: tuple[Any, ...], team: Tea
         return loop(first, last, *arguments, *out)
 
     return written(team, rows, room, write)
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()

@@ -5,8 +5,6 @@ each other here; entries in columns behind these have theirs with the chunks tha
 these come from there.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, final
@@ -89,9 +87,6 @@ def completed(half: Halves, before: Images | None = None, below: int = 0, *, tea
 
     team.each(fill, len(parts))
     return out
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()

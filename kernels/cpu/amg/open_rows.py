@@ -1,7 +1,5 @@
 """Rows of the open cells of a box of a grid, from weights offset after offset: cells that are left out have none."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -44,9 +42,6 @@ def raised(rows: Csr, few: Any, factors: Any) -> Any:
     own = rows.columns[entries] == few[row]
     values[entries[own]] *= factors[row[own]]
     return values
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @njit(inline="always")

@@ -6,8 +6,6 @@ and a point looks at neighbors with larger keys alone. So the outcome is that of
 order of their keys, whatever threads and chunks know of each other meanwhile.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -77,9 +75,6 @@ def settle(
         if not decided or len(parts) == 1:  # no thread has found what another one has left
             break
     return Open(todo, rank)
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()

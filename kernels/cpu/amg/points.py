@@ -3,8 +3,6 @@
 NumPy would pass over all points several times for each of these, on one thread, and write fresh memory each time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import prod
 from typing import Any, Final
@@ -83,9 +81,6 @@ def _each(loop: Callable[..., Any], out: Any, team: Team, *args: Any) -> Any:
     """Items that a loop writes."""
     team.run(loop, 0, len(out), *args, out, worth=WORTH)
     return out
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled(error_model="numpy")

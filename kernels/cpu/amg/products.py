@@ -1,7 +1,5 @@
 """Products of matrices, and coarse matrices PᵀAP."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

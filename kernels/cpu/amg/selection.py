@@ -1,7 +1,5 @@
 """Some rows of a matrix, with their entries in some columns."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

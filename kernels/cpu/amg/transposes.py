@@ -1,7 +1,5 @@
 """Transposes of compressed rows."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 from typing import Any
 
@@ -33,9 +31,6 @@ def transposed(a: Csr, columns: int, team: Team) -> Csr:
 
     team.each(fill, len(parts))
     return out
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()

@@ -5,8 +5,6 @@ A window has the chunk's own numbers, which follow one another, and *ghosts*, al
 than whether they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, Final

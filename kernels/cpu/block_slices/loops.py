@@ -4,8 +4,6 @@ Slices are independent, so a range may be cut anywhere without changing a bit. S
 type.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Colors of the rows of a matrix on the host, by first fit, levels, and independent sets: see `SweepSetup`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -40,9 +38,6 @@ def sets(graph: Graph, keys: Any, *, smallest: bool) -> Any:
     color = np.full(graph.size, -1, dtype=np.int32)
     _rounds(*graph, keys, smallest, color)
     return color
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()

@@ -1,7 +1,5 @@
 """Triangular factors of compressed rows on the host, of Gauss-Seidel sweeps and incomplete ones: see `SweepSetup`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -54,9 +52,6 @@ def _diagonal(a: Csr, row: npt.NDArray[np.int64]) -> F64:
     out, own = np.zeros(a.size), row == a.columns
     out[row[own]] = a.values[own]
     return out
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()

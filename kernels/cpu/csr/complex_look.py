@@ -1,7 +1,5 @@
 """A look at the entries of a complex matrix on a CPU: mirror images, and both parts of its rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -95,9 +93,6 @@ def writable(rows: Csr) -> Csr:
     """Rows in the types that loops are compiled for."""
     kinds = zip(rows, (np.int64, np.int32, np.complex128), strict=True)
     return Csr(*(np.require(part, dtype=kind, requirements=("C", "W")) for part, kind in kinds))
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @njit

@@ -4,8 +4,6 @@ A phase is a row of float64 (rows, 2), its real and its imaginary part. Products
 GPU, which would contract them, gives the same bits.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np
@@ -59,9 +57,6 @@ def collapsed(rows: Csr, aggregate: Array, count: int, team: Team = ALONE) -> Cs
     made = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1], dtype=np.complex128))
     team.run(_collapse, 0, count, *given, aggregate, *members, *made, worth=worth)
     return made
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @njit

@@ -1,7 +1,5 @@
 """Set-up of general matrices on a CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, final
 

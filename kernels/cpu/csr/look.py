@@ -1,7 +1,5 @@
 """A look at all entries of a matrix on a CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import fsum
 from typing import Any
@@ -76,9 +74,6 @@ def columns_cancel(rows: Csr) -> bool:
     """Whether the entries of each column add up to zero."""
     start, columns, values = (np.require(part, requirements="W") for part in rows)
     return bool(_do_columns_cancel(start, columns, values, CANCELED))
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @inlined()

@@ -4,8 +4,6 @@ How many sums a row's entries are added in depends on the registers, and in chun
 differ between kinds of processors, but not with the number of threads: rows and chunks are independent.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

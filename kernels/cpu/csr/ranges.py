@@ -1,7 +1,5 @@
 """Columns in a range and outside of it, where nearly all are in it: whole blocks are looked at before single ones."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compressed sparse rows, made by loops on the host."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import accumulate
 from typing import Any, Final
@@ -148,9 +146,6 @@ def joined(team: Team, parts: list[tuple[Any, Any, Any]]) -> Csr:
 
     team.run(copy, 0, len(parts), worth=1)
     return out
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()

@@ -1,7 +1,5 @@
 """HPCG's levels on a CPU: half sweeps that keep what the next one needs. Loops are as in `cpu.sell.loops`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -72,9 +70,6 @@ class CpuInjection(Injection):
 
     def prolong(self, xc: Real, c: Real) -> None:
         _prolong(self.fine_of, xc, c)
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled(fastmath={"contract"})

@@ -3,8 +3,6 @@
 Sets that are joined face by face (Tarjan, J. ACM 22, 1975): of each, the first cell in lattice order is the root.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -20,9 +18,6 @@ def least_of_connected(labels: Any) -> Any:
     _join_all(out, root)
     _take_least(root, out.reshape(-1))
     return out
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()

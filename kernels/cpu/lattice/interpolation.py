@@ -1,7 +1,5 @@
 """Loops of interpolation, line by line of the lattice."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Points of a lattice as loops see them: kinds, corners and steps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compilation of kernels with numba; machine code is kept where every process of the user finds it."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import logging

@@ -1,7 +1,5 @@
 """Notices and help while kernels are compiled for the first time on a machine."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Requests for memory ahead of its use, in compiled loops."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from llvmlite import ir

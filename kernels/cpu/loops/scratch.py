@@ -1,7 +1,5 @@
 """Memory of one call of a compiled loop."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from numba import njit

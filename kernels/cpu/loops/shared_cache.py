@@ -7,8 +7,6 @@ one to the same function at once.
 A cache is never worth a solve: a file that is damaged is compiled anew, and where none can be written work goes on.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import logging

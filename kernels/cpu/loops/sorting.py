@@ -1,7 +1,5 @@
 """Sorting of short arrays inside compiled loops."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dsolver.kernels.cpu.loops.compiled import compiled

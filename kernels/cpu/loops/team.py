@@ -1,7 +1,5 @@
 """Threads that share one chunk's loops."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps

@@ -6,8 +6,6 @@ in the first one, those of a square matrix lower or upper ones. Upper ones at la
 for their candidates. Candidates of one offset whose columns rise with the lane make a run.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,9 +134,6 @@ def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def _batches(rows: I32) -> list[slice]:
     step = BATCH * SLICE
     return [slice(i, min(i + step, len(rows))) for i in range(0, len(rows), step)]
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @njit(inline="always")

@@ -11,8 +11,6 @@ Vectors are x[rows], or x[columns, rows] for several. Each column is added up as
 one vector numba drops what is about columns, for the branches on `ndim` are decided when a loop is compiled.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from numba import uint64

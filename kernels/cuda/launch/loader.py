@@ -3,8 +3,6 @@
 Nothing here asks for a GPU before a kernel is wanted, so the sources and options can be checked anywhere.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache

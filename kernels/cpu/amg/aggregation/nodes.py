@@ -7,8 +7,6 @@ entries that are divided by the roots of the diagonals of their row and column: 
 Nodes are numbered in a window as rows are in `dsolver.kernels.cpu.amg.couplings`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -31,9 +29,6 @@ def strong_nodes(a: Csr, below: int, scale: Any, size: int, node: Any, nodes: in
     """
     least, worth = theta * theta * size, ROWS_WORTH_A_THREAD // size
     return joined(team, team.run(_strong, 0, a.size // size, a, below, scale, size, node, nodes, least, worth=worth))
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()

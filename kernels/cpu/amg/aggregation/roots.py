@@ -4,8 +4,6 @@ Nodes are numbered in a window as rows are in `cpu.amg.couplings`. A node that t
 it is decided: then it is `OUT` or `ROOT`.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np
@@ -127,9 +125,6 @@ def largest_around(graph: Csr, below: int, values: Any, open_: Any, team: Team) 
     out = np.empty(graph.size)
     team.run(_largest, 0, graph.size, graph, below, values, open_, out, worth=ROWS_WORTH_A_THREAD)
     return out
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()

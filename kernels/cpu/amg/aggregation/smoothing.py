@@ -3,8 +3,6 @@
 Vaněk, Mandel, Brezina, Computing 56, 1996.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -43,9 +41,6 @@ def kept_entries(a: Csr, below: int, graph: Csr, team: Team) -> npt.NDArray[np.b
     keep = np.empty(len(a.columns), dtype=np.bool_)
     team.run(_keep, 0, a.size, a, below, graph, keep, worth=ROWS_WORTH_A_THREAD)
     return keep
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()

@@ -1,7 +1,5 @@
 """Steps of the power method on a level's rows, for the largest eigenvalue of D⁻¹A."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -43,9 +41,6 @@ def scaled_sums(made: Any, shifts: tuple[int, int]) -> tuple[float, float]:
     """Sums of the integers next to `terms` times 2^shift: exact, if they are less than 2⁵²."""
     first, second = (float(np.rint(np.ldexp(one, shift)).sum()) for one, shift in zip(made, shifts, strict=True))
     return first, second
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()

@@ -4,8 +4,6 @@ Vaněk, Mandel, Brezina, Computing 56, 1996. The near-null space B, restricted t
 aggregate's block of the tentative prolongation, and R its rows of the near-null space of the coarser level.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np
@@ -53,9 +51,6 @@ def orthonormal_blocks(start: Any, near: Any, team: Team) -> tuple[F64, F64]:
     q, r = near.copy(), np.zeros(((len(start) - 1) * near.shape[1], near.shape[1]))
     team.run(_orthonormalize, 0, len(start) - 1, start, q, r, DEPENDENT, worth=BLOCKS_WORTH_A_THREAD)
     return q, r
-
-
-# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()
