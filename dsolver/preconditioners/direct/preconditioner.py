@@ -15,7 +15,7 @@ from dsolver.engines.complex_handles import PARTS
 from dsolver.errors import InputError
 from dsolver.kernels.contract import DIRECT_PART, DIRECT_SOLVE, DIRECT_SOLVE_COMPLEX
 from dsolver.kernels.direct.factors import MatrixTraits
-from dsolver.kernels.direct.fill import FULL
+from dsolver.kernels.direct.fill import FULL, full_fill
 from dsolver.kernels.direct.libraries import LIBRARIES, installed
 from dsolver.krylov.method import ApproximateInverse
 from dsolver.matrices.problem import MatrixProblem
@@ -164,9 +164,11 @@ class Direct(Preconditioner):
         return 2.0
 
     def setup_seconds(self, problem: Problem, iteration: float) -> float:
-        """Time of SuperLU on one core; other libraries may take a tenth of it."""
-        entries = self.fill or fill_of(problem)
-        return entries / ENTRIES + entries**2 / math.prod(problem.grid) / PRODUCTS
+        """Time of SuperLU on one core, or of LAPACK for full ones; other libraries may take a tenth of it."""
+        entries, rows = self.fill or fill_of(problem), math.prod(problem.grid)
+        if entries >= FULL * float(rows) ** 2:
+            return full_fill(rows).products / PRODUCTS
+        return entries / ENTRIES + entries**2 / rows / PRODUCTS
 
 
 @final
