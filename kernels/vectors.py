@@ -60,11 +60,9 @@ class Vectors(Kernels, ABC):
     ) -> None:
         """The contract's `COMPLEX_AXPBY`."""
 
-    def complex_update_x_r(
-        self, a: Array, ai: Array, p: Array, pi: Array, ap: Array, api: Array, x: Array, xi: Array, *r_and_dot: Array
-    ) -> None:
+    def complex_update_x_r(self, *arrays: Array) -> None:
         """The contract's `COMPLEX_UPDATE_X_R`."""
-        r, ri, dot = r_and_dot
+        a, ai, p, pi, ap, api, x, xi, r, ri, dot = arrays
         one, zero = np.ones(1), np.zeros(1)
         self.complex_axpby(1.0, a, ai, p, pi, one, zero, x, xi)
         self.complex_axpby(-1.0, a, ai, ap, api, one, zero, r, ri)
