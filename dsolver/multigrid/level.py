@@ -58,8 +58,7 @@ class Level:
     rough: bool = False  # of the finest level, whether its coefficients jump from point to point
     # the chunks whose rows each chunk reads, where there is no lattice that says so.
     reads: Sequence[Sequence[int]] | None = None
-    # whether its smoother goes over fine and coarse points in turn, after the coarse correction alone.
-    in_turns: bool = False
+    aggregated: bool = False  # whether aggregates made the coarser level
     # of a complex matrix, what its level has beside that of a real one.
     complex_part: ComplexPart | None = None
     # of every chunk the number of its rows' entries, where the level was made for an algebraic hierarchy.

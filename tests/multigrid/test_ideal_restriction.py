@@ -144,7 +144,7 @@ def test_what_is_not_elliptic_or_has_long_rows_or_nodes_takes_aggregates() -> No
         problem = dsolver.matrix(sp.csr_array(matrix), block_size=size)
         usual, asked = (
             dsolver.solve(problem, b, M=m, maxiter=9, device="cpu").residuals
-            for m in ("amg", Algebraic(coarsening=taken))
+            for m in (Algebraic(coarse_rows=20), Algebraic(coarsening=taken, coarse_rows=20))
         )
         assert list(usual) == list(asked)
 

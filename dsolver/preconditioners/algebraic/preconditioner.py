@@ -268,8 +268,7 @@ class Algebraic(Preconditioner):
             )
         if engine.width > 1:
             levels = [level.batched(engine.width) for level in levels]
-        aggregated = self.coarsening in (None, "aggregation") and not levels[0].in_turns
-        unsmoothed = not site.symmetric and aggregated and not self.omega
+        unsmoothed = not site.symmetric and levels[0].aggregated and not self.omega
         cycle = self.cycle or ("W" if unsmoothed else "V")
         return MultigridCycle.of(levels, int(self.sweeps or 1 + bool(site.parts)), visits=1 + (cycle == "W"))
 

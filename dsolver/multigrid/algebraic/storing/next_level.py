@@ -47,7 +47,7 @@ class NextLevel:
         make_smoother: Callable[..., Smoother] = partial(
             ChebyshevSmoother if chebyshev else JacobiSmoother, scaled=scaled
         )
-        level = self.level(make_smoother=make_smoother)
+        level = self.level(make_smoother=make_smoother, aggregated=smoothing.largest is not None)
         if swept:
             ghosts = swept_ghosts(level.matrix, scaled, self.view, self.depth)
             level = replace(level, make_smoother=partial(make_smoother, ghosts=ghosts))
@@ -62,7 +62,7 @@ class NextLevel:
         parts = [made.at("fine"), made.at("coarse")]
         ghosts = [swept_ghosts(level.matrix, part, self.view, self.depth) if swept else None for part in parts]
         fine, others = (SweptPoints(scaled=part, ghosts=each) for part, each in zip(parts, ghosts, strict=True))
-        return replace(level, in_turns=True, make_smoother=partial(PostSmoother, fine=fine, coarse=others))
+        return replace(level, make_smoother=partial(PostSmoother, fine=fine, coarse=others))
 
     def level(self, **more: Any) -> Level:
         """The level, with what else it has."""
