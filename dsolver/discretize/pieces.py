@@ -50,8 +50,7 @@ class _Graph:
     across: npt.NDArray[np.int64]  # int64 (ghost entries,), rows with entries in ghosts' columns
     slots: npt.NDArray[np.int64]  # int64 (ghost entries,), these ghosts
     inside: int
-    # float64 (rows + 1,) on the device: one for each part, see `components`; the last one stands for nothing.
-    labels: Any
+    labels: Any  # float64 (rows,) on the device: one for each part, see `components`
 
 
 def _graph(backend: Backend, number: int, block: RowBlock, *, partition: Partition) -> _Graph:
@@ -78,7 +77,7 @@ def _graph(backend: Backend, number: int, block: RowBlock, *, partition: Partiti
         across=order[place[ghost]],
         slots=here.columns[ghost].astype(np.int64) - count,
         inside=len(ones),
-        labels=backend.asarray(np.append(least[part], 0.0)),
+        labels=backend.asarray(least[part]),
     )
 
 
@@ -87,19 +86,19 @@ def _spread(backend: Backend, _: int, graph: _Graph, labels: Any, ghosts: Any) -
 
     The latter is float64 (1,).
     """
-    before = backend.to_host(labels)[:-1]
+    before = backend.to_host(labels)
     least = np.full(int(graph.part.max()) + 1, np.inf)
     np.minimum.at(least, graph.part, before)
     np.minimum.at(least, graph.part[graph.across], backend.to_host(ghosts)[graph.slots])
     after = least[graph.part]
     changed = np.full(1, float((after != before).sum()))
-    return backend.asarray(np.append(after, 0.0)), backend.asarray(changed)
+    return backend.asarray(after), backend.asarray(changed)
 
 
 def _members(backend: Backend, _: int, graph: _Graph, labels: Any) -> RegionCells:
     """A chunk's rows in pieces that nothing fixes, by their labels."""
     xp, asarray = backend.xp, backend.asarray
-    known, across = backend.to_host(labels)[:-1], np.zeros(graph.rows, dtype=np.bool_)
+    known, across = backend.to_host(labels), np.zeros(graph.rows, dtype=np.bool_)
     across[graph.across] = True
     found = np.flatnonzero(known > GROUNDED)
     order, groups = backend.lattice.grouped(asarray(known[found]))

@@ -4,7 +4,6 @@ import logging
 import threading
 import time
 import weakref
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, final
@@ -58,7 +57,7 @@ class _IdleStreams:
 
 
 _IDLE: Final = _IdleStreams()
-_TURNS: Final[defaultdict[int, AbstractContextManager[Any]]] = defaultdict(threading.RLock)
+_TURNS: Final[dict[int, AbstractContextManager[Any]]] = {}
 """Locks of devices, for the threads of this process: nothing may wait for a device while a stream of it is captured."""
 
 
@@ -84,7 +83,8 @@ class GraphRecorder:
     def __init__(self, transport: Transport) -> None:
         device = cupy.cuda.runtime.getDevice()
         # Ranks that wait for each other have a process each, but where tests have a thread for each.
-        self._turn = _TURNS[device] if isinstance(transport, Alone) else nullcontext()
+        alone = isinstance(transport, Alone)
+        self._turn = _TURNS.setdefault(device, threading.RLock()) if alone else nullcontext()
         with self._turn:
             self.stream = _IDLE.take(device)
         weakref.finalize(self, _IDLE.put, device, self.stream).atexit = False  # nothing is enqueued on it then

@@ -24,13 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import check_compiler
-from dsolver.kernels import Backend, load, usable_cpus
+from dsolver.kernels import Backend
 from dsolver.kernels.cpu.csr.complex_look import RowSums, real_part
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.reductions import some
 from dsolver.matrices.canonical import imported
-from dsolver.matrices.checked import ASYMMETRY, RowsOnGpu, csr_of, entry
+from dsolver.matrices.checked import ASYMMETRY, RowsOnGpu, backend_of, csr_of, entry
 from dsolver.matrices.complex.gauge import in_gauge
 
 WAVES: Final = 0.25
@@ -68,8 +68,8 @@ def complex_parts(whole: Any, *, in_place: bool = False) -> ComplexParts:
     `in_place`: keep their zeros, as GPUs want them, which read two parts in the same places at once.
     """
     check_compiler()
-    backend = load("cuda") if isinstance(whole, RowsOnGpu) else load("cpu", usable_cpus())
-    rows, ops = csr_of(whole), backend.complex_rows
+    backend, rows = backend_of(whole.data), csr_of(whole)
+    ops = backend.complex_rows
     beside, sums = ops.mirrors(rows), ops.row_sums(rows)
     allowed = ASYMMETRY * beside.largest
     symmetric, conjugate = not beside.difference > allowed, not beside.conjugate > allowed

@@ -25,7 +25,8 @@ from dsolver.kernels.formats.csr import Csr
 class Halves:
     """The half of a chunk's rows, which is turned where whole rows are made of it, and not where it is sent.
 
-    `upper`: rows of so many columns that have no entries before the diagonal, column i of row i. They are kept.
+    `upper`: rows of so many columns that have no entries before the diagonal, column i of row i. They are kept, with
+    their columns renamed by `tight`.
     """
 
     def __init__(self, upper: Csr, columns: int, team: Team) -> None:

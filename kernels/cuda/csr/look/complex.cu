@@ -1,6 +1,6 @@
 // A look at complex rows and turned entries of Hermitian ones: the loops of kernels/cpu/csr/complex_look.py and gauge.py, a thread
 // a row. 20 bytes an entry, whose neighbors in L1 are those of the threads beside; what is searched lies in L2 where rows are in a
-// banded order. Products are not contracted, so that the bits are those of the host.
+// banded order. Products are not contracted, so that bits are those of the host, but for the last ones of magnitudes.
 
 constexpr int THREADS = 256;
 
