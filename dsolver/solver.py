@@ -255,7 +255,7 @@ def _check_kind(problem: Problem, before: Problem) -> None:
     """Refuse a problem in place of one with other numbers or rows; raises InputError."""
     if problem.complex != before.complex:
         kinds = ("complex", "real") if problem.complex else ("real", "complex")
-        advice = ": open another Solver for it" if problem.complex else ": give arrays of complex numbers"
+        advice = ": open another Solver for it" if problem.complex else ": give complex numbers"
         raise InputError(f"the new problem is {kinds[0]}, but the one that is set up is {kinds[1]}{advice}")
     if problem.lattice != before.lattice:
         raise InputError("the new problem has rows of another kind, as full tensors have: open another Solver for it")

@@ -270,7 +270,9 @@ def _guesses(pencil: GivenPencil, A: Any, v0: Any, client: Any) -> tuple[list[An
         return [v0], v0
     if len(shape) == len(problem.shape) + 1:
         found = columns(problem, "v0", v0, client)
-        if found:
+        if 0 < len(found) <= math.prod(problem.grid):
             return found, found[0]
     several = f"({', '.join(map(str, problem.shape))}, m)"
-    raise InputError(f"v0 has shape {shape}, but must have {problem.shape}, or {several} for several guesses")
+    raise InputError(
+        f"v0 has shape {shape}, but must have {problem.shape}, or {several} for m guesses, as rows at most"
+    )

@@ -122,18 +122,21 @@ def _pairs(inverse: Callable[[Any], Any], b: Any, shift: float, wanted: Wanted, 
 
         operator = LinearOperator((n, n), matvec=lambda r, to=beside: to(inverse(np.ravel(r))), dtype=np.float64)
         options = {"sigma": shift, "OPinv": operator, "tol": wanted.tol / 100, "v0": beside(first)}
+        status = Status.CONVERGED
         try:
             more, others = arpack(operator, min(count, n - len(values)), M=b, **options)
         except ArpackNoConvergence as error:
-            return np.append(values, error.eigenvalues), np.hstack([vectors, error.eigenvectors]), Status.MAX_ITERATIONS
+            more, others, status = error.eigenvalues, error.eigenvectors, Status.MAX_ITERATIONS
         known = max(abs(values - shift), default=math.inf)
-        if min(abs(more - shift)) >= (1.0 - max(wanted.tol, ALIKE)) * known:
+        if status.converged and min(abs(more - shift)) >= (1.0 - max(wanted.tol, ALIKE)) * known:
             break
         values, vectors = np.append(values, more), np.hstack([vectors, others])
         nearest = np.argsort(abs(values - shift), kind="stable")[: wanted.count]
         values, vectors = values[nearest], vectors[:, nearest]
+        if not status.converged:
+            break
         first = np.random.default_rng(len(values)).standard_normal(n)
-    return values, vectors, Status.CONVERGED
+    return values, vectors, status
 
 
 def _inverse(session: Session, told: str) -> Callable[[Any], Any]:

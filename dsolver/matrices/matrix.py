@@ -45,8 +45,8 @@ def matrix(
         A: (n, n), of `scipy.sparse` or `cupyx.scipy.sparse` in any format, real or complex. It is copied where it is no
             CSR matrix of float64 with sorted columns. Whether it is symmetric, up to the rounding of its assembly, is
             looked at. That of CuPy in CSR, CSC or COO is checked on its GPU, and stays there where one chunk is solved
-            on it; a complex one does where A = Aᵀ and its rows are compressed, and else comes to this process.
-            Entries that are given twice are added. Of a complex matrix preconditioners are made of Re A + |Im A|, or of
+            on it; a complex one does where it is in CSR with sorted columns, and else comes to this process. Entries
+            that are given twice are added. Of a complex matrix preconditioners are made of Re A + |Im A|, or of
             Re DᴴAD where it is Hermitian, with phases D that turn couplings to negative numbers.
         chunks: how many, each with consecutive rows and about as many entries; or the number of rows of each; by
             default one for each worker.
@@ -117,7 +117,7 @@ def matrix(
     block = _block_of(A) if block_size is None else _checked_block(block_size, rows.shape[0])
     rows, look, notes = with_all_rows(rows, look)
     solved = solved_matrix(rows, look, symmetric)
-    solved = replace(solved, notes=(*notes, *solved.notes, *of_sizes(look)))
+    solved = replace(solved, notes=(*notes, *solved.notes, *of_sizes(rows, look)))
     whole = problem_of(solved, name, order=order, formats=formats, block=block)
     if block == 1 and block_size is None and isinstance(partition, str):
         whole = replace(whole, block=_found_block(whole, chunks))

@@ -10,6 +10,7 @@ from dsolver.cluster import default_client
 from dsolver.cluster.devices import Gpu, find_gpu
 from dsolver.cluster.rows.grid_rows import matrix_of
 from dsolver.errors import InputError, in_a_line
+from dsolver.foreign_arrays import without_package
 from dsolver.grid.partition import Partition
 from dsolver.matrices.composed.operators import operator
 from dsolver.matrices.matrix import is_matrix, matrix
@@ -50,7 +51,8 @@ def problem_of(
     """
     if _is_function(A):
         told = near is not None or hasattr(A, "shape") or b is None
-        return operator(A, M_from=near, shape=None if told else getattr(b, "shape", None), like=b)
+        shape = None if told else getattr(b, "shape", None)
+        return operator(A, M_from=near, shape=shape, like=without_package("b", b))
     if near is not None:
         raise InputError(
             "M_from= is for an A that is a function or a LinearOperator: for a matrix that is not to be that of M give "

@@ -232,7 +232,7 @@ class RunningSystem:
         if problem.coefficients:
             m = self.plan.spec.preconditioner
             if (seconds := m.setup_seconds(problem, 0.0)) >= LONG:
-                logger.warning("the set-up of M=%s takes about %.0f s ...", m.asked, seconds)
+                logger.warning("the set-up of M=%s may take %.0f s ...", m.asked, seconds)
             self.program.call(Solve.set_up)
 
     def _load(self, name: str, problem: Problem) -> None:

@@ -10,6 +10,7 @@ import pytest
 import scipy.linalg
 import scipy.sparse as sp
 import xarray as xr
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 import dsolver
 from dsolver import problems
@@ -378,6 +379,26 @@ def test_equal_values_within_a_spectrum() -> None:
         check(found, A, mass)
 
 
+def test_a_search_for_equal_values_that_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many values as were asked for, not those of all searches."""
+    calls = list[int]()
+
+    def ends(*arguments: Any, **options: Any) -> Any:
+        found = eigsh(*arguments, **options)
+        calls.append(len(found[0]))
+        if len(calls) < 3:
+            return found
+        raise ArpackNoConvergence("too many iterations", *found)
+
+    monkeypatch.setattr("dsolver.eigen.shift_invert.arpack", ends)
+    A = sp.csr_array(sp.kron(chain(20), sp.eye_array(20)) + sp.kron(sp.eye_array(20), chain(20)))
+    found = dsolver.eigsh(A, 20, sigma=4.03, **HERE)
+    assert calls == [20, 1, 20]
+    assert found.status is dsolver.Status.MAX_ITERATIONS
+    assert found.vectors.shape == (400, len(found.values)) == (400, 20)
+    check(found, A)
+
+
 @pytest.mark.parametrize("which", ["SM", "SA", "LA", "LM"])
 def test_all_values(which: Any) -> None:
     w = [-3.0, 1.0, 2.0]
@@ -491,6 +512,7 @@ def test_nearly_all_values_of_a_small_matrix() -> None:
         ({"B": sp.csr_array(np.ones((10, 10)) + 1e-3 * np.eye(10) * np.arange(-4, 6))}, "B is not positive definite"),
         ({"B": "mass"}, "B must be a sparse matrix, an array"),
         ({"v0": np.ones(7)}, "v0 has shape"),
+        ({"v0": np.ones((10, 11))}, "for m guesses, as rows at most"),
         ({"v0": np.full(10, np.nan)}, "look for such values in v0"),
         ({"A": problems.poisson7((4, 4, 4)), "B": sp.csr_array(np.eye(64) + 0.1)}, "on a grid B is diagonal"),
         ({"A": problems.poisson7((4, 4, 4)), "sigma": 0.5}, "sigma= is for a sparse matrix"),

@@ -190,3 +190,13 @@ def test_rows_that_differ_in_size_beyond_all_digits_are_told_of(exponent: int, t
     for made in (a, sp.csr_array(a * (1.0 + 0.5j))):
         notes = dsolver.solve(made, made @ (1.0 / d), device="cpu", maxiter=30).notes
         assert any("wrong in all digits" in note for note in notes) == told
+
+
+def test_what_rounding_leaves_on_the_diagonal_of_a_saddle_point_is_no_small_row() -> None:
+    some = sp.random_array((40, N * N), density=0.1, rng=np.random.default_rng(0)) + sp.eye_array(40, N * N)
+    rounding = sp.diags_array(1e-17 * np.where(np.arange(40) % 2, 1.0, -1.0))
+    a = sp.csr_array(sp.block_array([[lattice(), some.T], [some, rounding]]))
+    solution = dsolver.solve(a, a @ np.ones(a.shape[0]), device="cpu")
+    assert solution.converged
+    np.testing.assert_allclose(solution.x, 1.0, rtol=1e-4)
+    assert not any("wrong in all digits" in note for note in solution.notes)
