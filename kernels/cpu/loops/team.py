@@ -136,7 +136,10 @@ class Team:
 
     def room(self, entries: int) -> Room:
         """Room for so many entries at least, of those that were left here, or new."""
-        found = self._rooms.pop() if self._rooms else None  # other threads may take one, too
+        try:
+            found = self._rooms.pop()  # other threads may take one, too
+        except IndexError:
+            found = None
         before = 0 if found is None else len(found.columns)
         if found is None or before < entries:
             count = max(entries, 2 * before)  # memory that is not written costs nothing
