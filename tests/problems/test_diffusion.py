@@ -412,6 +412,9 @@ def test_cells_to_keep_are_those_that_a_mask_does_not_leave_out() -> None:
         diffusion(f.shape, active=mask + np.uint8(1))
     with pytest.raises(InputError, match=told):
         solve(diffusion(f.shape, sigma=0.1, active=da.from_array(mask + 1, chunks=4)), f)
+    halves = 1 + np.arange(f.size).reshape(f.shape) // -(-f.size // 2)  # each block has one label
+    with pytest.raises(InputError, match=told):
+        solve(diffusion(f.shape, sigma=0.1, active=da.from_array(halves, chunks=(-(-len(f) // 2), -1, -1))), f)
 
 
 @pytest.mark.parametrize("sigma", [0.0, 1.0])

@@ -190,14 +190,28 @@ def true_in(name: str, values: Any) -> Any:
     found = values != 0
     if np.dtype(values.dtype).kind == "b":
         return found
-    if hasattr(values, "map_blocks"):
-        return values.map_blocks(partial(true_in, name), dtype=np.bool_, meta=found._meta)
+    if hasattr(values, "map_blocks"):  # each block may have one kind, and all of them more
+        ends = np.iinfo(values.dtype)
+        kinds = np.where(found, values, ends.max).min(), np.where(found, values, ends.min).max()
+        return values.map_blocks(partial(_true_in_block, name), *kinds, dtype=np.bool_, meta=found._meta)
     if found.any() and bool((found & (values != (one := values.ravel()[found.argmax()]))).any()):
-        raise InputError(
-            f"{name} has integers of more than two kinds, as labels are, where one that is not 0 stands for True: "
-            f"pass flags, such as {name} == {one}"
-        )
+        raise _labels(name, one)
     return found
+
+
+def _true_in_block(name: str, values: Any, least: Any, most: Any) -> Any:
+    """Cells of a block where integers are not 0; least, most: of all blocks' that are not. InputError: these differ."""
+    if least < most:
+        raise _labels(name, least)
+    return values != 0
+
+
+def _labels(name: str, one: Any) -> InputError:
+    """The error that integers are labels, of which one may be what is meant."""
+    return InputError(
+        f"{name} has integers of more than two kinds, as labels are, where one that is not 0 stands for True: "
+        f"pass flags, such as {name} == {one}"
+    )
 
 
 @final
