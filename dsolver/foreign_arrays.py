@@ -67,6 +67,11 @@ def without_package(name: str, values: Any) -> Any:
     return opened(name, values)[0] if is_foreign(values) else values
 
 
+def module_of(array: Any) -> Any:
+    """The module of an array's functions: CuPy of one of CuPy, else NumPy."""
+    return sys.modules["cupy"] if type(array).__module__.partition(".")[0] == "cupy" else np
+
+
 def on_host(values: Any) -> Any:
     """An array of CuPy or Dask in NumPy, and all else as it is."""
     found = values.compute() if hasattr(values, "compute") else values

@@ -18,8 +18,7 @@ from dsolver.eigen.pencil import GivenPencil, given_pencil
 from dsolver.eigen.search import Wanted, search
 from dsolver.eigen.shift_invert import shift_inverted
 from dsolver.errors import InputError, check_tolerance, in_a_line
-from dsolver.kernels import usable_cpus
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.copying import copying_team
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.auto import Auto, coarsens
 from dsolver.preconditioners.registry import AUTO, check_matrix
@@ -235,7 +234,7 @@ def _together(vectors: list[Any], like: Any) -> Any:
         return package.concat(vectors, "mode").transpose(..., "mode")
     if package.__name__ == "numpy":
         made, count = np.empty((len(vectors), *vectors[0].shape), vectors[0].dtype), len(vectors)
-        Team(min(count, usable_cpus())).each(lambda number: np.copyto(made[number], vectors[number]), count)
+        copying_team().each(lambda number: np.copyto(made[number], vectors[number]), count)
         return np.moveaxis(made, 0, -1)
     if package.__name__ == "cupy":
         return package.moveaxis(package.stack(vectors), 0, -1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import cycle
 from typing import Any, Final, final
 
@@ -17,16 +16,13 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels import usable_cpus
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.copying import copying_team
 from dsolver.kernels.lending.arrays import Cut, LentArray, cuts_of
 
 STAGED: Final = 1 << 20
 """Bytes from where on an array is copied in pieces: below, one copy by the driver takes as long."""
 PIECE: Final = 1 << 22
 """Bytes of a page-locked buffer."""
-THREADS: Final = 8
-"""Threads at most that copy pieces: 134 MB took 18.7, 10.1, 5.6 and 4.7 ms with 1, 2, 4 and 8."""
 ROOMY: Final = 1 << 24
 """Bytes from where on new memory is worth threads that touch it beforehand: half a ms."""
 PAGE: Final = 1 << 12
@@ -91,7 +87,7 @@ class HostRoom:
 
 def _touch(array: npt.NDArray[Any]) -> None:
     """Write to each page of an array."""
-    team, whole = _team(), array.reshape(-1).view(np.uint8)
+    team, whole = copying_team(), array.reshape(-1).view(np.uint8)
     starts = range(0, whole.size, PIECE)
 
     def touch(number: int) -> None:
@@ -147,16 +143,11 @@ class _CopyBuffers(threading.local):
 _kept: Final = _CopyBuffers()
 
 
-@cache
-def _team() -> Team:
-    return Team(min(THREADS, usable_cpus()))
-
-
 def _in_pieces(
     way: Callable[[Any, Any, Sequence[Cut], Buffers], None], host: npt.NDArray[Any] | LentArray, there: Any
 ) -> list[Any]:
     """Have threads copy pieces of an array, by `way`, from or to the device in C order; events behind the last ones."""
-    team, device = _team(), cupy.cuda.Device().id
+    team, device = copying_team(), cupy.cuda.Device().id
     cuts = list(cuts_of(there.shape, PIECE // there.dtype.itemsize))
     ready = _event(cupy.cuda.get_current_stream())  # the memory may have been another array's
 

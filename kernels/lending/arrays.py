@@ -7,15 +7,13 @@ read is the kernel's rule for debuggers: processes of the same user and, where Y
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from math import prod
 from typing import Any, Final, Self, final
 
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels import usable_cpus
-from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.loops.copying import copying_team
 from dsolver.kernels.lending.memory import Lender, LendingError, here
 
 WORTH: Final = 1 << 18
@@ -24,8 +22,6 @@ RUN: Final = 512
 """Bytes without a gap that an array is made of at least: its owner puts shorter ones together first."""
 PIECE: Final = 1 << 22
 """Bytes that a thread reads at a time."""
-THREADS: Final = 8
-"""Threads at most that read an array."""
 
 Cut = tuple[slice, ...]
 
@@ -84,7 +80,7 @@ class LentArray:
 
     def fill(self, out: npt.NDArray[Any]) -> None:
         """Fill an array of the same shape and dtype and any strides, by several threads. Raises as `read_into`."""
-        team, cuts = _team(), list(cuts_of(self.shape, PIECE // self.dtype.itemsize))
+        team, cuts = copying_team(), list(cuts_of(self.shape, PIECE // self.dtype.itemsize))
 
         def read(number: int) -> None:
             for cut in cuts[number :: team.threads]:
@@ -165,8 +161,3 @@ def cuts_of(shape: Sequence[int], most: int) -> Iterator[Cut]:
     rows = max(1, most // max(1, inner))
     for first in range(0, shape[0], rows):
         yield (slice(first, min(first + rows, shape[0])), *(slice(None) for _ in shape[1:]))
-
-
-@cache
-def _team() -> Team:
-    return Team(min(THREADS, usable_cpus()))

@@ -221,7 +221,7 @@ def test_several_right_hand_sides_have_the_bits_that_each_has_alone(method: Meth
 
 @pytest.mark.parametrize("method", [dsolver.lsmr, dsolver.cgls])
 def test_lists_of_numbers_of_any_size(method: Any) -> None:
-    """Those who watch are told of one solve, in units of b, however often it began."""
+    """One solve, in units of b, however often it began, is what watchers hear of."""
     A, heard = sp.csr_array(np.eye(3)[:, :2]), list[events.Message]()
     unsubscribe = events.subscribe(heard.append)
     try:

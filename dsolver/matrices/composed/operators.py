@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.foreign_arrays import without_package
+from dsolver.foreign_arrays import module_of, without_package
 from dsolver.matrices.canonical import imported
 from dsolver.matrices.chunks.row_block import GIVEN
 from dsolver.matrices.complex.parts import is_complex
@@ -68,8 +68,8 @@ def operator(
     else:
         near = _near(M_from, wanted, complex_too=complex_too)
     function = replace(function_for("A", called, near), alone=M_from is None)
-    on_gpu = type(without_package("like", like)).__module__.partition(".")[0] == "cupy"
-    if (on_gpu and not isinstance(called, OperatorProduct)) or not function.host:
+    of_gpu = module_of(without_package("like", like)) is not np and not isinstance(called, OperatorProduct)
+    if of_gpu or not function.host:
         function = replace(function, host=False, kind=sys.modules["cupy"].empty(0))
     function = replace(function, asymmetry=_asymmetry(function, symmetric))
     made = replace(near, name=name, operator=function, notes=())

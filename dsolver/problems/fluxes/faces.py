@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.foreign_arrays import on_host, without_package
+from dsolver.foreign_arrays import module_of, on_host, without_package
 from dsolver.grid.box import Box
 from dsolver.problems.boundaries.conditions import FACES
 from dsolver.problems.discretization import evaluated
@@ -140,12 +140,12 @@ class FaceFluxes:
 def _package(x: Any) -> tuple[Any, Callable[[Any], Any]]:
     """The package of an array, and a function that makes its arrays of those of others."""
     if not _is_dask(x):
-        xp = _module(x)
+        xp = module_of(x)
         return xp, lambda values: _moved(xp, values.compute() if _is_dask(values) else values)
     da = sys.modules["dask.array"]
 
     def asarray(values: Any) -> Any:
-        xp = _module(x._meta)
+        xp = module_of(x._meta)
         if _is_dask(values):
             return values if type(values._meta) is type(x._meta) else values.map_blocks(partial(_moved, xp))
         return da.from_array(_moved(xp, values), chunks=x.chunks if values.shape == x.shape else -1, asarray=False)
@@ -158,18 +158,13 @@ def _moved(xp: Any, values: Any) -> Any:
     return xp.asarray(values.get() if xp is np and hasattr(values, "get") else values)
 
 
-def _module(x: Any) -> Any:
-    """NumPy or CuPy, whichever an array is of."""
-    return np if isinstance(x, np.ndarray | np.generic) else sys.modules["cupy"]
-
-
 def _is_dask(values: Any) -> bool:
     return type(values).__module__.partition(".")[0] == "dask"
 
 
 def _block_of(block: Any, *, rule: Diffusion, name: str, block_info: Any = None) -> Any:
     """Values of a function where a block is."""
-    xp, (x, y, z) = _module(block), block_info[0]["array-location"]
+    xp, (x, y, z) = module_of(block), block_info[0]["array-location"]
     box = Box(lo=(x[0], y[0], z[0]), hi=(x[1], y[1], z[1]))
     return xp.asarray(evaluated(xp, name, rule.functions[name], rule.centers(xp, box), box.shape), dtype=np.float64)
 

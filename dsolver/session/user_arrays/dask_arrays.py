@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise, product
@@ -12,6 +11,7 @@ import numpy as np
 
 from dsolver.engines.redistribution import BlocksInBoxes
 from dsolver.errors import InputError, check_block
+from dsolver.foreign_arrays import module_of
 from dsolver.grid.box import Box
 from dsolver.grid.partition import Partition
 from dsolver.session.user_arrays.containers import Container, InMemory, Vectors, assembled
@@ -84,30 +84,25 @@ class InLocalDask(Container):
 
     @property
     def host(self) -> bool:
-        return _module_of(self._values._meta) is np
+        return module_of(self._values._meta) is np
 
     def blocks(self) -> Mapping[int, Any]:
         values = computed(as_promised(self._name, self._values))
-        here = InMemory(self._name, values, self._partition, _module_of(values), None, self._dtype)
+        here = InMemory(self._name, values, self._partition, module_of(values), None, self._dtype)
         here.check()
         return here.blocks()
 
     def _like(self, blocks: Mapping[int, Any]) -> Any:
         import dask.array as da
 
-        whole = assembled(_module_of(self._values._meta), self._partition, blocks, self._dtype)
+        whole = assembled(module_of(self._values._meta), self._partition, blocks, self._dtype)
         return da.from_array(whole, chunks=self._partition.sizes)
 
 
 def computed(values: Any) -> Any:
     """A Dask array in this process: an array of NumPy, or of CuPy where its blocks are."""
     found = values.compute()
-    return found if _module_of(found) is not np else np.asarray(found)
-
-
-def _module_of(array: Any) -> Any:
-    """CuPy where an array is of CuPy, else NumPy."""
-    return sys.modules["cupy"] if type(array).__module__.partition(".")[0] == "cupy" else np
+    return found if module_of(found) is not np else np.asarray(found)
 
 
 def check_dask(name: str, values: Any) -> None:

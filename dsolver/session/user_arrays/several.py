@@ -7,7 +7,6 @@ the device where they lie.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, final
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, final
 import numpy as np
 
 from dsolver.errors import InputError
-from dsolver.foreign_arrays import is_foreign, opened
+from dsolver.foreign_arrays import is_foreign, module_of, opened
 from dsolver.matrices.matrix import is_matrix
 from dsolver.problems import Problem
 from dsolver.problems.coordinates import check_order
@@ -147,7 +146,7 @@ def turned(array: Any) -> Any:
     moved = array.transpose(array.ndim - 1, *range(array.ndim - 1))
     if moved.flags.c_contiguous or not array.size:
         return moved
-    made = _package(array).empty(moved.shape, array.dtype)
+    made = module_of(array).empty(moved.shape, array.dtype)
     rows, flat = array.reshape(-1, array.shape[-1]), made.reshape(array.shape[-1], -1)
     for part in _slabs(rows):
         flat[:, part] = rows[part].T
@@ -173,7 +172,7 @@ def stacked(vectors: list[Any], like: Any) -> Any:
         _, back = opened("b", like)
         inner = [opened("x", x)[0] if is_foreign(x) else x for x in vectors]
         return back(stacked(inner, inner[0]))
-    package = _package(vectors[0])
+    package = module_of(vectors[0])
     made = package.empty((*vectors[0].shape, len(vectors)), np.result_type(*(x.dtype for x in vectors)))
     rows, flat = made.reshape(-1, len(vectors)), [x.reshape(-1) for x in vectors]
     for part in _slabs(rows):
@@ -181,14 +180,9 @@ def stacked(vectors: list[Any], like: Any) -> Any:
     return made
 
 
-def _package(array: Any) -> Any:
-    """The module, NumPy or CuPy, that an array is of."""
-    return sys.modules[type(array).__module__.partition(".")[0]]
-
-
 def _slabs(rows: Any) -> list[slice]:
     """Parts of the rows of an array (rows, k), each as many bytes as a cache has."""
-    step = max(1, SLAB[_package(rows).__name__] // (rows.shape[1] * rows.itemsize))
+    step = max(1, SLAB[module_of(rows).__name__] // (rows.shape[1] * rows.itemsize))
     return [slice(first, first + step) for first in range(0, len(rows), step)]
 
 

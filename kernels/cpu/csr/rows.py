@@ -27,7 +27,7 @@ def tabulated(rows: Csr, width: int, team: Team = ALONE) -> Ell:
     return Ell(columns=columns, values=values, halo=False)
 
 
-def written(team: Team, rows: int, most: Callable[[int, int], int], write: Callable[..., int]) -> Csr:
+def written(team: Team, rows: int, most: Callable[[int, int], int], write: Callable[..., Any]) -> Csr:
     """Rows that a loop writes one after the other, whose lengths are not known before.
 
     Each thread writes into a room of the team for the most entries that there may be, which stays warm from one call
@@ -35,7 +35,7 @@ def written(team: Team, rows: int, most: Callable[[int, int], int], write: Calla
     arrays of their size, 24 bytes an entry.
 
     `most`: entries of rows first .. last, at most. `write`: writes rows first .. last with these arguments: int64
-    lengths, int32 columns, float64 values of theirs. Returns the number of their entries.
+    lengths, int32 columns, float64 values of theirs.
     """
     start = np.zeros(rows + 1, dtype=np.int64)
 
