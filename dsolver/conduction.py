@@ -23,8 +23,7 @@ from dsolver.solution import Solution
 
 RTOL: Final = 1e-10
 """Tolerance by default: fluxes through a face have an error of the residual's size times the length of the grid."""
-MOST_AXES: Final = 3
-"""Axes of a grid at most."""
+MOST_AXES: Final = 3  # axes of a grid at most
 Ends = Literal["faces", "cells"]
 
 

@@ -27,8 +27,7 @@ from dsolver.kernels import compiles
 DISTRIBUTION: Final = "dsolver-hpc"
 """The name to install this package by: `dsolver` on the Python Package Index is another project."""
 
-SHORT: Final = 100
-"""Characters of an argument that a message repeats at most."""
+SHORT: Final = 100  # characters of an argument that a message repeats at most
 LONG: Final = 2000
 """Characters of a message at most; of a longer one the middle is left out, in which an argument was repeated."""
 

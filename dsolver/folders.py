@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
-"""Flags that open a folder."""
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY  # flags that open a folder
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 """Flags that open a file to read it; a pipe without a writer is not waited for."""
 

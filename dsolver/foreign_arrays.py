@@ -11,10 +11,8 @@ import numpy as np
 
 from dsolver.errors import DeviceError, InputError
 
-CPU: Final = (1, 3)
-"""DLPack's device types of memory that a CPU reads: kDLCPU, kDLCUDAHost."""
-CUDA: Final = (2, 13)
-"""kDLCUDA, kDLCUDAManaged."""
+CPU: Final = (1, 3)  # DLPack's device types of memory that a CPU reads: kDLCPU, kDLCUDAHost
+CUDA: Final = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 
 def is_foreign(values: Any) -> bool:

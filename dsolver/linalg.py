@@ -36,8 +36,7 @@ GOING_ON: Final = {
     "resume": "give x of a solve that maxiter= has ended as x0=",
 }
 """Substitutes for arguments of `dsolver.solve` that methods for least squares do not take."""
-CALLBACKS: Final = ("x", "pr_norm", "legacy")
-"""Arguments of GMRES that say what its callback gets."""
+CALLBACKS: Final = ("x", "pr_norm", "legacy")  # arguments of GMRES that say what its callback gets
 
 
 class LinalgArguments(TypedDict, total=False):

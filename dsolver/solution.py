@@ -15,8 +15,7 @@ from dsolver.units import counted
 
 S = TypeVar("S", bound="Solution | LeastSquaresSolution")
 
-SHOWN: Final = 16
-"""Most solutions that a notebook lists."""
+SHOWN: Final = 16  # most solutions that a notebook lists
 
 
 @final

@@ -13,8 +13,7 @@ from dsolver.kernels.backend import Backend
 
 __all__ = ["DENSE_ROWS", "DTYPES", "Backend", "compile_kind", "compiles", "load", "usable_cpus"]
 
-DTYPES = ("float64", "float32")
-"""The value types for which there are kernels."""
+DTYPES = ("float64", "float32")  # the value types for which there are kernels
 
 DENSE_ROWS: dict[str, int] = {"numpy": 300, "cpu": 300, "cuda": 2000}
 """Rows of a matrix that a backend inverts, and whose inverse it stores, at most. A GPU multiplies 2000² values in less

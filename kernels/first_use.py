@@ -11,10 +11,8 @@ from typing import Final, final
 
 logger = logging.getLogger(__name__)
 
-SILENCE: Final = 1.0
-"""Seconds without a word that users do not take for a fault."""
-STALE: Final = 5.0
-"""Seconds after which a process that was speaking has ended."""
+SILENCE: Final = 1.0  # seconds without a word that users do not take for a fault
+STALE: Final = 5.0  # seconds after which a process that was speaking has ended
 MARK: Final = "speaks"
 """File in a cache that names the process which speaks; its time tells when one was compiling last."""
 

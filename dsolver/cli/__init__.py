@@ -19,10 +19,8 @@ import click
 import dsolver
 from dsolver.errors import ClusterError, DsolverError, in_a_line
 
-NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""Errors of a standard output that is a file on a disk."""
-INTERRUPTED: Final = 128 + signal.SIGINT
-"""The exit status of a command that Ctrl-C has ended, by the shells' rule."""
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO)  # errors of a standard output that is a file on a disk
+INTERRUPTED: Final = 128 + signal.SIGINT  # the exit status of a command that Ctrl-C has ended, by the shells' rule
 
 COMMANDS: Final = {
     "hpcg": ("hpcg.command", "command", "Run the HPCG benchmark's procedure."),

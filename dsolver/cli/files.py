@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 ARRAYS: Final = (".npy", ".zarr", *labeled.ENDINGS)
-VECTORS: Final = (".mtx",)
-"""Endings of files that hold vectors (n,)."""
-STDOUT: Final = Path("-")
-"""Name for standard output."""
+VECTORS: Final = (".mtx",)  # endings of files that hold vectors (n,)
+STDOUT: Final = Path("-")  # name for standard output
 ZARR_MARKS: Final = ("zarr.json", ".zarray")
 
 

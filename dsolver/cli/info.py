@@ -84,8 +84,7 @@ def missing_for_gpus(found: dict[str, str | None], gpu: Gpu | str) -> list[str]:
     return missing
 
 
-CSR_BYTES = 12
-"""Bytes of an entry of compressed rows with columns of 32 bits."""
+CSR_BYTES = 12  # bytes of an entry of compressed rows with columns of 32 bits
 
 
 def facts(path: Path, workers: int, device: DeviceName) -> Iterator[tuple[str, str]]:

@@ -25,12 +25,9 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-RUNS: Final = ("hpcg", "solve")
-"""Commands that can be submitted."""
-OUTPUTS: Final = ("--out", "--json", "--spans", "--trace", "--checkpoint")
-"""Options whose files are written, not read."""
-WIDEST: Final = 10_000
-"""Most characters of a line of `dsolver status`."""
+RUNS: Final = ("hpcg", "solve")  # commands that can be submitted
+OUTPUTS: Final = ("--out", "--json", "--spans", "--trace", "--checkpoint")  # options whose files are written, not read
+WIDEST: Final = 10_000  # most characters of a line of `dsolver status`
 
 scheduler_option = click.option(
     "--scheduler",

@@ -12,8 +12,7 @@ from dsolver import problems, solve
 from dsolver.errors import InputError
 from dsolver.matrices.canonical import imported
 
-SIZE: Final = 40
-"""Points along each axis, a multiple of 8: as many as make levels of every kind."""
+SIZE: Final = 40  # points along each axis, a multiple of 8: as many as make levels of every kind
 
 
 @click.command("warm")

@@ -14,10 +14,8 @@ ENDINGS: Final = (".nc", ".h5")
 FILE: Final = re.compile(r"(?P<file>.+\.(?:nc|h5))(?::(?P<variable>[^:]+))?")
 """A file's name, with the name of a variable behind a colon where it holds several."""
 AXES: Final = ("x", "y", "z")
-COLUMNS: Final = "column"
-"""Name of the axis that counts several solutions."""
-SOLUTION: Final = "solution"
-"""Name of the variable that is written; x would be that of an axis."""
+COLUMNS: Final = "column"  # name of the axis that counts several solutions
+SOLUTION: Final = "solution"  # name of the variable that is written; x would be that of an axis
 
 
 def is_labeled(path: Path) -> bool:

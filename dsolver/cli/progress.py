@@ -15,14 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from dsolver.monitor import events
 from dsolver.monitor.state import State
 
-SILENCE: Final = 1.0
-"""Seconds without a word that users do not take for a fault."""
+SILENCE: Final = 1.0  # seconds without a word that users do not take for a fault
 
 STARTED: Final = 0.5
 """Such seconds of what a command begins with, for Python and its imports have taken more than that already."""
 
-Report = Callable[[str, int, int], None]
-"""report(phase, done, at most)."""
+Report = Callable[[str, int, int], None]  # report(phase, done, at most)
 
 
 @contextmanager

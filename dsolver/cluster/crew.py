@@ -13,12 +13,9 @@ from dsolver.errors import WorkerLostError
 if TYPE_CHECKING:
     from distributed import Client
 
-ATTEMPTS: Final = 5
-"""Losses that one solve bears, and the choice of workers before it."""
-RETURN: Final = 6.0
-"""Seconds that a lost worker's nanny, or its job's scheduler, has to bring another one."""
-ANSWER: Final = 3.0
-"""Seconds in which a worker that is to go on must answer."""
+ATTEMPTS: Final = 5  # losses that one solve bears, and the choice of workers before it
+RETURN: Final = 6.0  # seconds that a lost worker's nanny, or its job's scheduler, has to bring another one
+ANSWER: Final = 3.0  # seconds in which a worker that is to go on must answer
 POLL: Final = 0.5
 
 T = TypeVar("T")

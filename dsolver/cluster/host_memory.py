@@ -22,8 +22,7 @@ from dsolver.cluster import devices
 if TYPE_CHECKING:
     from distributed import Client
 
-PROCESS: Final = Path("/proc/self/cgroup")
-"""The cgroups of this process: lines ``number:controllers:path``."""
+PROCESS: Final = Path("/proc/self/cgroup")  # the cgroups of this process: lines ``number:controllers:path``
 CGROUPS: Final = Path("/sys/fs/cgroup")
 BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 """A name of the running kernel, which tells one machine from another."""

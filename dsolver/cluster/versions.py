@@ -7,8 +7,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-CUPY: Final = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
-"""The names under which CuPy is distributed."""
+CUPY: Final = ("cupy-cuda13x", "cupy-cuda12x", "cupy")  # the names under which CuPy is distributed
 
 NCCL: Final = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
 

@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from distributed import Client
 from dsolver.cost.forecast import Estimate, of_spec
 
-REACHED: Final = 0.85
-"""The part of a GPU's nominal bandwidth that these kernels reach."""
-H200: Final = 4.8e12
-"""Nominal bytes per second of an NVIDIA H200, for plans where no GPU is there."""
+REACHED: Final = 0.85  # the part of a GPU's nominal bandwidth that these kernels reach
+H200: Final = 4.8e12  # nominal bytes per second of an NVIDIA H200, for plans where no GPU is there
 
 
 def estimate(

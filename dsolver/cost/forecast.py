@@ -20,8 +20,7 @@ from dsolver.problems import Problem
 from dsolver.program.spec import SolveSpec
 from dsolver.units import amount
 
-SHOWN: Final = 8
-"""Most workers that a notebook lists."""
+SHOWN: Final = 8  # most workers that a notebook lists
 LATENCY: Final = {"cpu": 0.01, "cuda": 0.04}
 """Seconds of a set-up that do not depend on the number of rows; twice as many on several workers."""
 COMPILATION: Final = {"cpu": 8.0, "cuda": 6.0}

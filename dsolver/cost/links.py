@@ -8,8 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Final, final
 
-HOP: Final = 2.3e-6
-"""Seconds of a message of a few bytes, from kernel to kernel over NVLink."""
+HOP: Final = 2.3e-6  # seconds of a message of a few bytes, from kernel to kernel over NVLink
 
 
 @final

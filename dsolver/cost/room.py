@@ -12,15 +12,13 @@ from dsolver.errors import DeviceMemoryError
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.program.spec import SolveSpec
 
-SMALL: Final = 1 << 28
-"""Bytes of a system for whose sake no CPU is asked what memory it has."""
+SMALL: Final = 1 << 28  # bytes of a system for whose sake no CPU is asked what memory it has
 ROW_BYTES: Final = 1024
 """Bytes of a row of a grid: with 27 points 600 to 1100, set-up included, where chunks are not tiny."""
 ENTRY_BYTES: Final = 128
 """Bytes of an entry of a matrix beside `ROW_BYTES` of its row: with algebraic multigrid 0.6 to 0.8 of both are counted,
 and on several GPUs up to 1.5 times as much where chunks are tiny."""
-PLENTY: Final = 4
-"""Times as much that a GPU must have free, to be asked no more."""
+PLENTY: Final = 4  # times as much that a GPU must have free, to be asked no more
 
 
 def check_memory(spec: SolveSpec, runtime: Runtime, old: SolveSpec | None = None) -> None:

@@ -22,16 +22,12 @@ from dsolver.program.spec import SolveSpec
 
 LEVEL: Final = 36e-6
 """Seconds that each level of a cycle takes beside its bytes: launches, and kernels too short to fill a GPU."""
-SUMS: Final = 3
-"""Sums of an iteration of conjugate gradients."""
-CALL: Final = 2e-3
-"""Seconds of a call of a few ranks through Dask."""
-RANK_CALL: Final = 0.7e-3
-"""Seconds that a process needs for each further one that it calls."""
+SUMS: Final = 3  # sums of an iteration of conjugate gradients
+CALL: Final = 2e-3  # seconds of a call of a few ranks through Dask
+RANK_CALL: Final = 0.7e-3  # seconds that a process needs for each further one that it calls
 FAN: Final = 16
 """Processes that one calls at most: `dsolver.engines.spmd.relay.FAN`, which cannot be imported without Dask."""
-STRIDE: Final = 0.5
-"""Seconds of iterations that are worth a call."""
+STRIDE: Final = 0.5  # seconds of iterations that are worth a call
 KINDS: Final = ("weak", "strong")
 
 

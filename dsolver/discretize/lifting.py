@@ -11,11 +11,9 @@ import numpy as np
 
 from dsolver.errors import InputError
 
-FAR: Final = 400
-"""Exponents of two beyond which, up or down, a right-hand side is lifted."""
+FAR: Final = 400  # exponents of two beyond which, up or down, a right-hand side is lifted
 FAR_IN_FLOAT32: Final = 60
-LARGEST: Final = 1100
-"""Exponent of two by which any number there is, times it, is at least 1."""
+LARGEST: Final = 1100  # exponent of two by which any number there is, times it, is at least 1
 
 
 @final

@@ -12,8 +12,7 @@ from dsolver.kernels.contract import LOAD, WAXPBY
 from dsolver.kernels.formats.layout import HaloLayout, Layout
 from dsolver.problems.functions import UserFunction
 
-OWNER: Final = 0
-"""The chunk next to which functions of whole arrays are called."""
+OWNER: Final = 0  # the chunk next to which functions of whole arrays are called
 
 
 class VectorBlocks(NamedTuple):

@@ -23,16 +23,13 @@ from dsolver.problems import Problem
 
 F64: Final = 8
 I32: Final = 4
-SLICE_BYTES: Final = 2 * F64 + I32
-"""Bytes of each slice: where its values and columns start, and a count."""
+SLICE_BYTES: Final = 2 * F64 + I32  # bytes of each slice: where its values and columns start, and a count
 CUDA_SLICE_BYTES: Final = 2 * 16 + F64
 """Bytes that launches add: the slice's place in two orders and room for a partial sum."""
 HALO_MIX: Final = 1.15
 """Entries of a slice of boundary rows, as its longest row has them, over those of a row in the middle of a face."""
-CPU_BATCH: Final = 8192 * SLICE
-"""Rows whose entries the CPU's set-up holds at a time."""
-CPU_CANDIDATE: Final = 6
-"""Bytes of each: its section, its place, and a part of those of the rows before."""
+CPU_BATCH: Final = 8192 * SLICE  # rows whose entries the CPU's set-up holds at a time
+CPU_CANDIDATE: Final = 6  # bytes of each: its section, its place, and a part of those of the rows before
 
 
 @final

@@ -11,8 +11,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import HaloLayout, Layout
 
-Counts = Sequence[tuple[int, int]]
-"""Per neighbor, its chunk number and how many items go to it or come from it."""
+Counts = Sequence[tuple[int, int]]  # per neighbor, its chunk number and how many items go to it or come from it
 
 
 def halo_layout(backend: Backend, layout: Layout, partition: Partition, number: int, offsets: Offsets) -> HaloLayout:

@@ -32,8 +32,7 @@ def cuthill_mckee(a: Csr) -> npt.NDArray[np.int32]:
     return found.astype(np.int32)
 
 
-ORDERS = {"rcm": cuthill_mckee}
-"""Makers of orders by the names that `dsolver.matrix` takes."""
+ORDERS = {"rcm": cuthill_mckee}  # makers of orders by the names that `dsolver.matrix` takes
 
 
 def in_order(_: Backend, __: int, block: RowBlock, *, name: str) -> RowBlock:

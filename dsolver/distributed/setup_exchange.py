@@ -13,10 +13,8 @@ from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import HaloLayout
 
-Senders = Sequence[Sequence[int]]
-"""The chunks that each chunk gets something from, ascending."""
-WORD: Final = 52
-"""Chunks whose numbers are bits of one float64."""
+Senders = Sequence[Sequence[int]]  # the chunks that each chunk gets something from, ascending
+WORD: Final = 52  # chunks whose numbers are bits of one float64
 
 
 @final

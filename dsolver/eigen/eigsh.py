@@ -40,8 +40,7 @@ Which = Literal["SM", "SA", "LA", "LM"]
 MAXITER: Final = 1000
 FAR: Final = 2.0**20
 """Distance of sigma, over the size of A, from which on the values nearest to it are sought as those of an end."""
-PROBED: Final = 10
-"""Iterations in which negative values show, if there are any of the magnitude of the highest ones."""
+PROBED: Final = 10  # iterations in which negative values show, if there are any of the magnitude of the highest ones
 
 
 @refusing(

@@ -20,8 +20,7 @@ from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.problem import no_matrix
 from dsolver.session.arguments import problem_of as problem_from
 
-ASYMMETRY: Final = 1e-10
-"""Difference of mirrored entries of B, as a part of the largest, that is rounding."""
+ASYMMETRY: Final = 1e-10  # difference of mirrored entries of B, as a part of the largest, that is rounding
 VOLUMES: Final = FED[0]
 
 

@@ -23,8 +23,7 @@ from dsolver.session.user_arrays import Container, container_of
 from dsolver.status import Status
 from dsolver.units import amount
 
-CALL_SECONDS: Final = 0.5
-"""Seconds of iterations that a call of the program should take."""
+CALL_SECONDS: Final = 0.5  # seconds of iterations that a call of the program should take
 MOST_STEPS: Final = 50
 
 

@@ -32,10 +32,8 @@ from dsolver.session.user_arrays import RightHandSides
 from dsolver.status import Status
 
 RTOL: Final = 1e-12
-WRONG: Final = 1e-6
-"""Residual of a solve, as a part of ‖b‖, from which on ARPACK would be misled."""
-ALIKE: Final = 1e-8
-"""Part of their distance from σ by which values may differ that count as equally near."""
+WRONG: Final = 1e-6  # residual of a solve, as a part of ‖b‖, from which on ARPACK would be misled
+ALIKE: Final = 1e-8  # part of their distance from σ by which values may differ that count as equally near
 ASIDE: Final = 2.0**-20
 """Distance from an eigenvalue to which solves are shifted, as a part of the size of A: far above rounding."""
 

@@ -28,11 +28,9 @@ from dsolver.monitor.spans import Span
 
 T = TypeVar("T")
 
-NOTHING: Final[Mapping[int, Callable[[], None]]] = MappingProxyType({})
-"""Nothing to be run between steps."""
+NOTHING: Final[Mapping[int, Callable[[], None]]] = MappingProxyType({})  # nothing to be run between steps
 
-Message = tuple[Any, ...]
-"""Arrays (n,) of a device that a chunk sends to another: see `Engine.deliver`."""
+Message = tuple[Any, ...]  # arrays (n,) of a device that a chunk sends to another: see `Engine.deliver`
 
 
 class PerChunk(ABC):

@@ -34,10 +34,8 @@ from dsolver.kernels.formats.layout import Layout
 
 P = ParamSpec("P")
 T = TypeVar("T")
-HERMITIAN: Final = 1.0
-"""Sign of the second part of a product in which x is conjugated."""
-BILINEAR: Final = -1.0
-"""Sign where x is not conjugated."""
+HERMITIAN: Final = 1.0  # sign of the second part of a product in which x is conjugated
+BILINEAR: Final = -1.0  # sign where x is not conjugated
 
 
 def _of_real(method: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[ComplexEngine, P], T]:

@@ -10,8 +10,7 @@ from dsolver.errors import DeviceMemoryError
 
 T = TypeVar("T")
 
-_OUT_OF_MEMORY = 2
-"""The number of the error, of CUDA's runtime and of its driver alike."""
+_OUT_OF_MEMORY = 2  # the number of the error, of CUDA's runtime and of its driver alike
 
 
 def is_out_of_memory(error: BaseException) -> bool:

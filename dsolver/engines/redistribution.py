@@ -21,8 +21,7 @@ from dsolver.grid.box import Box
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 
-AT_ONCE: Final = 1 << 23
-"""Values of a layer at most: 64 MiB."""
+AT_ONCE: Final = 1 << 23  # values of a layer at most: 64 MiB
 
 
 @final

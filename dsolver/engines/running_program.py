@@ -21,8 +21,7 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 S = TypeVar("S")
 
-Blocks = Mapping[int, Any]
-"""Blocks by chunk number: arrays of the chunk's shape, or Dask futures of such."""
+Blocks = Mapping[int, Any]  # blocks by chunk number: arrays of the chunk's shape, or Dask futures of such
 
 
 @final

@@ -15,8 +15,7 @@ from dsolver.grid.partition import Partition
 THIN: Final = 2
 """A cut axis keeps chunks of so many points at least; a level with thinner ones lives whole on every owner."""
 SMALL_CHUNK: Final = 32**3
-SMALL_GRID: Final = 64**3
-"""A level with so few points lives whole on every owner: halos would cost more than its work."""
+SMALL_GRID: Final = 64**3  # a level with so few points lives whole on every owner: halos would cost more than its work
 
 
 def partition_of(grid: Triple, sizes: Any, periodic: Sequence[bool]) -> Partition:

@@ -10,8 +10,7 @@ from dsolver.errors import InputError
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
 
-THIN: Final = 16
-"""Planes of a slab, at least: of thinner ones the layers that neighbors read are more than an eighth."""
+THIN: Final = 16  # planes of a slab, at least: of thinner ones the layers that neighbors read are more than an eighth
 
 
 def chunks_for(grid: Triple, workers: int, divisor: int = 1, *, slabs: bool = False) -> Triple:

@@ -14,11 +14,9 @@ from dsolver.errors import InputError
 from dsolver.grid.box import DIRECTIONS, Box, Flags, Offsets, Triple, three, triple
 from dsolver.grid.halo import HaloPiece, HaloPlan, Sizes, number_of, pieces_around
 
-Cut = Triple | Sizes
-"""A cut of a grid: a number of chunks along each axis, or their extents."""
+Cut = Triple | Sizes  # a cut of a grid: a number of chunks along each axis, or their extents
 
-MOST: Final = 2**63 - 1
-"""Most points of a grid, which integers of 64 bits number."""
+MOST: Final = 2**63 - 1  # most points of a grid, which integers of 64 bits number
 
 
 @dataclass(frozen=True, kw_only=True)

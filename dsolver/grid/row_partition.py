@@ -13,10 +13,8 @@ from dsolver.errors import InputError
 from dsolver.grid.halo import HaloPlan, Sizes
 
 Indices = npt.NDArray[np.int64]
-UNITS = (12, 6, 4, 3, 2, 1)
-"""Rows between which a matrix may be cut, the most that fit: blocks have 2, 3, 4 or 6."""
-ROOM = 8
-"""Units that a chunk has on average at least."""
+UNITS = (12, 6, 4, 3, 2, 1)  # rows between which a matrix may be cut, the most that fit: blocks have 2, 3, 4 or 6
+ROOM = 8  # units that a chunk has on average at least
 
 
 @final

@@ -9,12 +9,9 @@ from dsolver.engines.base import NOTHING, Engine, Field, PerChunk, Scalar, StepI
 from dsolver.kernels.contract import AXPBY, WAXPBY
 from dsolver.krylov.method import FEW, KrylovMethod
 
-RESTART: Final = 30
-"""Vectors of the first basis, unless another number is asked for."""
-MOST: Final = 240
-"""Vectors of a basis at most: to make one orthogonal to so many takes as long as dozens of products."""
-ROOM: Final = 1 << 28
-"""Bytes that a basis may grow to."""
+RESTART: Final = 30  # vectors of the first basis, unless another number is asked for
+MOST: Final = 240  # vectors of a basis at most: to make one orthogonal to so many takes as long as dozens of products
+ROOM: Final = 1 << 28  # bytes that a basis may grow to
 STALLED: Final = 0.1
 """Residual at the end of a basis, as a part of that at its beginning, from which on the next one has twice as many."""
 

@@ -114,8 +114,7 @@ FOR_INDEFINITE: Final = "minres"
 FOR_ANY: Final = "gmres"
 FOR_FACTORS: Final = "fgmres"
 FOR_COMPLEX_SYMMETRIC: Final = "cocg"
-FOR_FLOWS: Final = "bicgstab"
-"""Methods where none is asked for."""
+FOR_FLOWS: Final = "bicgstab"  # methods where none is asked for
 
 
 def serving_any() -> str:

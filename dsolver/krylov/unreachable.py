@@ -13,8 +13,7 @@ NULL: Final = 1e-6
 """Largest ‖A z‖ / ‖A w‖ of a z that is taken for a null vector of A, where w has items of the same size."""
 
 
-LEFT: Final = 1e-6
-"""Largest ‖A M r‖ / ‖r‖ of an r of which A M leaves nothing, where it projects on what A reaches."""
+LEFT: Final = 1e-6  # largest ‖A M r‖ / ‖r‖ of an r of which A M leaves nothing, where it projects on what A reaches
 
 
 def take_residual(engine: Engine, method: KrylovMethod) -> float:

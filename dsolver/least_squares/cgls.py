@@ -6,8 +6,7 @@ from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels.contract import AXPBY, NORMAL_STEP, QUOTIENT, WAXPBY
 from dsolver.least_squares.method import LeastSquaresMethod
 
-CONDITION: Final = 1.0
-"""Condition number where it is not estimated: it ends no iterations."""
+CONDITION: Final = 1.0  # condition number where it is not estimated: it ends no iterations
 
 
 @final

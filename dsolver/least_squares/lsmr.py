@@ -6,8 +6,7 @@ from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.kernels.contract import BIDIAGONAL_ROTATIONS, HALF_STEP, WAXPBY
 from dsolver.least_squares.method import LeastSquaresMethod
 
-LARGE: Final = 1e100
-"""In place of the smallest rho_bar before the first."""
+LARGE: Final = 1e100  # in place of the smallest rho_bar before the first
 
 
 @final

@@ -21,8 +21,7 @@ from dsolver.matrices.chunks.cut import CutMatrix
 from dsolver.matrices.chunks.row_block import RowBlock
 
 Senders = tuple[tuple[int, ...], ...]
-ALONE = HaloPlan(sends=(), receives=())
-"""The exchange of the only chunk."""
+ALONE = HaloPlan(sends=(), receives=())  # the exchange of the only chunk
 
 
 @final

@@ -32,8 +32,7 @@ LEAST_SQUARES: Final[Mapping[str, Callable[..., LeastSquaresMethod]]] = {
     "cgls": ConjugateGradientLeastSquares,
 }
 """Methods for least squares by name."""
-LIMIT: Final = 7
-"""SciPy's number of a solve that has made all iterations that it may."""
+LIMIT: Final = 7  # SciPy's number of a solve that has made all iterations that it may
 
 
 @final

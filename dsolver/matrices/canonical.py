@@ -11,8 +11,7 @@ from dsolver.errors import InputError, check_real, in_a_line, installing
 from dsolver.kernels.reductions import some
 from dsolver.units import counted
 
-MANY: Final = 1 << 26
-"""Rows from which on the memory for their pointers is asked for first."""
+MANY: Final = 1 << 26  # rows from which on the memory for their pointers is asked for first
 
 
 def canonical(name: str, matrix: Any, *, complex_too: bool = False) -> Any:
@@ -94,8 +93,7 @@ def checked_arrays(name: str, matrix: Any) -> Any:
     return matrix
 
 
-Indices: TypeAlias = Iterable[tuple[Any, int]]
-"""Arrays of indices, and the extent below which each of them must be."""
+Indices: TypeAlias = Iterable[tuple[Any, int]]  # arrays of indices, and the extent below which each of them must be
 
 
 def _coordinates(name: str, matrix: Any) -> Indices:

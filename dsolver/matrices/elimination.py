@@ -7,8 +7,7 @@ from dsolver.kernels.direct.envelope import envelope_of, narrow_order
 from dsolver.kernels.direct.fill import FULL, Fill, fill_of, full_fill
 from dsolver.matrices.checked import on_host
 
-SMALL: Final = 100
-"""Rows up to which factors are taken to be full: there is nothing to be gained by looking."""
+SMALL: Final = 100  # rows up to which factors are taken to be full: there is nothing to be gained by looking
 NARROW: Final = 5e6
 """Entries up to which an envelope stands for the fill itself, several times of which it may be: tens of megabytes."""
 FAR: Final = 64.0

@@ -14,8 +14,7 @@ from dsolver.problems.embedding import Embedding
 from dsolver.problems.problem import Problem
 from dsolver.problems.stencils import stencil
 
-ROWS_AT_ONCE: Final = 1 << 14
-"""Rows whose entries are looked at together: about 100 bytes an entry."""
+ROWS_AT_ONCE: Final = 1 << 14  # rows whose entries are looked at together: about 100 bytes an entry
 OFFSETS: Final = tuple((i, j, k) for i, j, k in product((-1, 0, 1), repeat=3))
 """Offsets of neighbors, the last axis fastest."""
 

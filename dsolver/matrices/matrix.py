@@ -20,8 +20,7 @@ from dsolver.matrices.sent import EntriesOnGpu
 from dsolver.matrices.solved_matrix import of_sizes, solved_matrix, with_all_rows
 from dsolver.problems.problem import Problem, no_matrix
 
-MANY: Final = 3000
-"""Rows from which on unknowns of nodes are looked for: below, factors take less time than levels do."""
+MANY: Final = 3000  # rows from which on unknowns of nodes are looked for: below, factors take less time than levels do
 
 
 def matrix(

@@ -4,15 +4,13 @@ from typing import Any, Final
 
 import numpy as np
 
-MOST: Final = 6
-"""Unknowns of a node that are looked for: shells have three displacements and three turns."""
+MOST: Final = 6  # unknowns of a node that are looked for: shells have three displacements and three turns
 FULL: Final = 0.8
 """Part of the places that couplings of two nodes have entries in, at least. With elastic bodies it is 0.85 to 1, as
 assemblies leave zeros out; where each row is a node by itself, couplings to three that follow each other fill 0.75."""
 CLOSE: Final = 0.85
 """Part of the fullest size's from which on a larger one is taken: nodes of four unknowns are pairs of two, too."""
-FIRST: Final = 1200
-"""Rows that are looked at before all are: a multiple of all numbers up to `MOST`."""
+FIRST: Final = 1200  # rows that are looked at before all are: a multiple of all numbers up to `MOST`
 
 
 def unknowns_of_nodes(rows: Any) -> int:

@@ -8,10 +8,8 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError
 
-NULL: Final = 1e-8
-"""Largest ‖A n‖ / ‖|A| |n|‖ of a null vector: rounding of assembly, and of coordinates."""
-DEPENDENT: Final = 1e-10
-"""Part of a vector beyond the others from which it counts as one more."""
+NULL: Final = 1e-8  # largest ‖A n‖ / ‖|A| |n|‖ of a null vector: rounding of assembly, and of coordinates
+DEPENDENT: Final = 1e-10  # part of a vector beyond the others from which it counts as one more
 
 
 def orthonormal(rows: Any, nullspace: Any, *, constants: bool) -> npt.NDArray[np.float64]:

@@ -19,8 +19,7 @@ from dsolver.matrices.elimination import Elimination
 from dsolver.monitor.pages.notebook import facts, view
 from dsolver.problems.problem import Problem
 
-Order = Literal["rcm"]
-"""Order of the rows in each chunk, by name: reverse Cuthill-McKee."""
+Order = Literal["rcm"]  # order of the rows in each chunk, by name: reverse Cuthill-McKee
 PartitionName = Literal["rows", "graph"]
 Formats = Literal["slices", "blocks", "octets", "chunks", "rows", "measure"]
 """Formats by name, and "measure" for the fastest one."""

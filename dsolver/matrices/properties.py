@@ -27,28 +27,22 @@ NEAR: Final = 1.2
 """Times the steps that a tree takes, from a row to the rows that it reads and on, to half of all, up to which a graph
 counts as one without distances, as social and random ones are: they take 0.8 to 1.1 times as many, meshes of tetrahedra
 4. Levels would fill, and Jacobi needs few iterations: 33 to 130 for 40,000 rows, in a tenth of the time of "amg"."""
-DOMINANT: Final = 0.1
-"""Dominance of the diagonal up to which they do: beyond it few iterations of any kind are needed."""
-CONVECTION: Final = 1e-8
-"""Difference from the transpose, over the largest entry, from which on a block has convection."""
-ROUNDING: Final = 1e-12
-"""Part of the largest coupling up to which another one is rounding."""
+DOMINANT: Final = 0.1  # dominance of the diagonal up to which they do: beyond it few iterations of any kind are needed
+CONVECTION: Final = 1e-8  # difference from the transpose, over the largest entry, from which on a block has convection
+ROUNDING: Final = 1e-12  # part of the largest coupling up to which another one is rounding
 REST: Final = 0.95
 """Part of the diagonal that couplings are at most where Jacobi serves: of 40³ rows with 0.37, 0.86, 0.9 a first solve
 with Chebyshev polynomials takes 1.9, 1.6 and 1.2 times as long. Where it holds in the mean alone, 0.8 to 1.0."""
 FEW: Final = 0.01
 """Part of the entries that may have no mirror image where couplings are compared with those of the other direction."""
-OPENED: Final = 0.9
-"""Part of the rows that do not add up to zero from which on that is no matter of boundaries."""
+OPENED: Final = 0.9  # part of the rows that do not add up to zero from which on that is no matter of boundaries
 SURELY: Final = 0.25
 """Dominance from which on an iteration with the diagonal takes at least as much of the error away as one with nothing
 but it would: some sixty are enough. Of a symmetric matrix `DOMINANT` tells as much, as roots count there."""
 
 
-ACROSS: Final = 1000
-"""Rows below which a lattice in space is a few steps across, too."""
-FORKS: Final = 1.5
-"""Couplings of a row, in the mean, below which most rows lie in chains, and no tree stands for them."""
+ACROSS: Final = 1000  # rows below which a lattice in space is a few steps across, too
+FORKS: Final = 1.5  # couplings of a row, in the mean, below which most rows lie in chains, and no tree stands for them
 
 
 def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem:

@@ -23,8 +23,7 @@ from dsolver.units import counted
 ROUNDING: Final = 2e-6
 """Difference of mirrored entries, as a part of √(a_ii a_jj), up to which it is taken for rounding: that of an assembly
 in float32 is 1e-7 to 1e-6."""
-ALIKE: Final = 2.0**53
-"""Largest entry over the least one on the diagonal up to which a sum of both has a digit of each."""
+ALIKE: Final = 2.0**53  # largest entry over the least one on the diagonal up to which a sum of both has a digit of each
 FAR: Final = 300
 """Exponents of two beyond which, up or down, the largest entry is brought to about 1: r · A r has its third power."""
 

@@ -28,8 +28,7 @@ logger = logging.getLogger(__name__)
 NAME: Final = "dsolver-dashboard"
 PATH: Final = "/dsolver"
 
-_ATTACHED: WeakSet[Any] = WeakSet()
-"""Clients that have registered the plugin."""
+_ATTACHED: WeakSet[Any] = WeakSet()  # clients that have registered the plugin
 
 
 def attach(client: Client) -> bool:

@@ -6,10 +6,8 @@ from typing import Any, Final, NamedTuple, final
 
 Message = dict[str, Any]
 
-SOLVES: Final = 20
-"""Most solves that are remembered; the oldest are forgotten first."""
-POINTS: Final = 4000
-"""Most residuals of a solve that are remembered; beyond, every second one is dropped."""
+SOLVES: Final = 20  # most solves that are remembered; the oldest are forgotten first
+POINTS: Final = 4000  # most residuals of a solve that are remembered; beyond, every second one is dropped
 
 
 class WorkerMemory(NamedTuple):

@@ -5,14 +5,10 @@ import sys
 import time
 from typing import Any, Final, Self, final
 
-JOB: Final = "DSOLVER_JOB"
-"""The environment variable that names the job whose process this is."""
-ROOT: Final = "dsolver-jobs"
-"""The key of the jobs in the scheduler's metadata, and of their folder beside a worker."""
-RECORD_EVERY: Final = 1.0
-"""Seconds between two states that the record gets."""
-PRINT_EVERY: Final = 5.0
-"""Seconds between two lines."""
+JOB: Final = "DSOLVER_JOB"  # the environment variable that names the job whose process this is
+ROOT: Final = "dsolver-jobs"  # the key of the jobs in the scheduler's metadata, and of their folder beside a worker
+RECORD_EVERY: Final = 1.0  # seconds between two states that the record gets
+PRINT_EVERY: Final = 5.0  # seconds between two lines
 
 
 @final

@@ -26,10 +26,8 @@ MEASURE_AFTER: Final = 0.5
 """Seconds of a solve before it is measured by itself. On a GPU that needs a second graph, which takes 4 ms to make."""
 MEASURE_EVERY: Final = 0.25
 """Seconds between two iterations that are measured so: supersteps are short where a callback is called."""
-PUBLISH_EVERY: Final = 0.05
-"""Seconds between two states that are published, for the same reason."""
-KEPT: Final = 50
-"""Most measured iterations whose spans are kept; the newest are."""
+PUBLISH_EVERY: Final = 0.05  # seconds between two states that are published, for the same reason
+KEPT: Final = 50  # most measured iterations whose spans are kept; the newest are
 
 Sink = str | os.PathLike[str] | Callable[[Sequence[Span]], Any]
 """Destination of the spans of each measured iteration: a file of JSON lines, or a function that is called with them."""

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 NULL: Final = 1e-12
 """Eigenvalue of a matrix with ones on the diagonal below which its vector counts as one of the null space."""
-TRUSTED: Final = 1e-4
-"""Part of 1 / `NULL` up to which a sum of reciprocal eigenvalues is believed."""
+TRUSTED: Final = 1e-4  # part of 1 / `NULL` up to which a sum of reciprocal eigenvalues is believed
 
 
 class Coarsest(ABC):

@@ -9,8 +9,7 @@ WORTH: Final = 30.0
 from step to step, half or twice the right number costs a sixteenth of what ageing and renewal cost."""
 TOLERATED: Final = 1.0
 """Further iterations of a solve that count as none: the last one is finished, however little is left of it."""
-LITTLE: Final = 1.0
-"""Powers of ten by which a residual falls at least in a solve that tells how good M is."""
+LITTLE: Final = 1.0  # powers of ten by which a residual falls at least in a solve that tells how good M is
 
 
 @final

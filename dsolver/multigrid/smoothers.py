@@ -8,10 +8,8 @@ from dsolver.distributed.matrix import GhostPart, Matrix
 from dsolver.engines.base import Engine, Field, PartialSums, PerChunk
 from dsolver.kernels.contract import CHEBYSHEV, COPY, JACOBI, JACOBI_FIRST, JACOBI_SWEEP, JACOBI_SWEEP_DOT, WAXPBY
 
-RATIO: Final = 4.0
-"""The polynomial damps eigenvalues of D⁻¹A between the largest / RATIO and the largest."""
-SAFETY: Final = 1.1
-"""Factor by which the largest eigenvalue is multiplied that a few steps have found from below."""
+RATIO: Final = 4.0  # the polynomial damps eigenvalues of D⁻¹A between the largest / RATIO and the largest
+SAFETY: Final = 1.1  # factor by which the largest eigenvalue is multiplied that a few steps have found from below
 
 
 class Smoother(ABC):

@@ -13,8 +13,7 @@ from dsolver.multigrid.correction import ChunkTransfer
 from dsolver.multigrid.level import Level
 
 HEAD: Final = ("level", "rows", "entries", "a row", "chunks", "format", "values", "A, MB", "R and P, MB")
-STENCIL: Final = "stencil"
-"""Format of rows that are all the same: nothing is stored."""
+STENCIL: Final = "stencil"  # format of rows that are all the same: nothing is stored
 FORMATS: Final[tuple[str, ...]] = (*get_args(Name), STENCIL)
 
 

@@ -26,8 +26,7 @@ from dsolver.problems import Problem
 MANY: Final = 30_000
 """Rows of a matrix from which on "amg" is taken: below, a few dozen iterations more cost less than its set-up."""
 
-DEFINITE: Final = ("cg", "fcg")
-"""Methods for positive definite matrices."""
+DEFINITE: Final = ("cg", "fcg")  # methods for positive definite matrices
 
 DOMINATED: Final = 0.975
 """Part of the diagonal that couplings of each row of a grid are at most, where Jacobi serves: D⁻¹A then has its
@@ -36,8 +35,7 @@ within ½ √(1.975 / 0.025) ln(2e8) = 85 iterations whatever the coefficients, 
 An iteration of "mg" takes as long as 6 of these on a CPU, 8 to 10 of them are needed, and a set-up takes as long as 100
 (`bench/updates.py --steps`)."""
 
-FIELDS: Final = 2
-"""Velocity and pressure."""
+FIELDS: Final = 2  # velocity and pressure
 
 
 @final

@@ -22,10 +22,8 @@ from dsolver.problems import Problem
 from dsolver.problems.discretization import Patch
 from dsolver.problems.finite_volumes import Diffusion
 
-Blocks = Callable[[Backend, int], Any]
-"""Makes the block (nx, ny, nz) of a chunk; picklable."""
-Early = Callable[[PerChunk], object]
-"""Takes the `ChunkMatrix` of every chunk of A."""
+Blocks = Callable[[Backend, int], Any]  # makes the block (nx, ny, nz) of a chunk; picklable
+Early = Callable[[PerChunk], object]  # takes the `ChunkMatrix` of every chunk of A
 
 
 def unused(_: PerChunk) -> None:

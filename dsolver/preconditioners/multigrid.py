@@ -25,19 +25,14 @@ COARSENING_BYTES: Final = 264
 and R as it is stored in float64."""
 CORNERED_BYTES: Final = 129
 """Such bytes where R and P have corners alone: no entries of P beside its weights, and no R in slices."""
-CORNERED: Final = 2
-"""Weights of each row then."""
-RESTRICTED: Final = 27 / 8
-"""Entries of R for each row."""
-GHOSTED: Final = 1.03
-"""Points of a chunk with ghost layers over those without, where memory matters."""
+CORNERED: Final = 2  # weights of each row then
+RESTRICTED: Final = 27 / 8  # entries of R for each row
+GHOSTED: Final = 1.03  # points of a chunk with ghost layers over those without, where memory matters
 CORNERS: Final = 8
 REACHED: Final = 0.84
 """The part of a GPU's bandwidth at which a cycle of stored matrices moves its bytes: H200, docs/performance.md."""
-STAR_REACHED: Final = 0.68
-"""The part for a constant star, whose two passes are limited by shared memory."""
-TYPICAL: Final = 10
-"""Iterations that reduce the residual by 1e-8, whatever the grid."""
+STAR_REACHED: Final = 0.68  # the part for a constant star, whose two passes are limited by shared memory
+TYPICAL: Final = 10  # iterations that reduce the residual by 1e-8, whatever the grid
 
 
 @final

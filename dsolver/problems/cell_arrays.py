@@ -10,8 +10,7 @@ from dsolver.kernels.formats.layout import Array
 from dsolver.problems.coordinates import F64, Cells
 from dsolver.problems.discretization import Patch, evaluated
 
-Sizes = tuple[Array, Array, Array]
-"""Cell sizes along z, y, x, as arrays that broadcast."""
+Sizes = tuple[Array, Array, Array]  # cell sizes along z, y, x, as arrays that broadcast
 
 
 def centers_in(cells: Cells, xp: Any, box: Box) -> tuple[Array, Array, Array]:

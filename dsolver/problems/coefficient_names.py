@@ -3,12 +3,10 @@
 from typing import Final
 
 KAPPA: Final = ("kappa_x", "kappa_y", "kappa_z")
-CROSS: Final = ("kappa_xy", "kappa_xz", "kappa_yz")
-"""Fields of what a full tensor κ has beside its diagonal."""
+CROSS: Final = ("kappa_xy", "kappa_xz", "kappa_yz")  # fields of what a full tensor κ has beside its diagonal
 SIGMA: Final = "sigma"
 MASK: Final = "mask"
-FIXED: Final = "fixed"
-"""The field of cells where u is held."""
+FIXED: Final = "fixed"  # the field of cells where u is held
 HELD: Final = "fixed values"
 VELOCITY: Final = ("velocity_x", "velocity_y", "velocity_z")
 """Velocities along x, y, z: of the grid's shape at the cells' centers, or with one more along the axis at faces."""

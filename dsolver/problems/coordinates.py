@@ -12,8 +12,7 @@ from dsolver.problems.embedding import AXES, own_dims
 
 F64 = npt.NDArray[np.float64]
 
-SAME: Final = 1e-6
-"""The difference of two coordinates that counts as rounding, in cells."""
+SAME: Final = 1e-6  # the difference of two coordinates that counts as rounding, in cells
 
 
 @final

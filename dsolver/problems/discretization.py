@@ -16,8 +16,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
 
-PACKAGE: Final = str(Path(__file__).parents[1])
-"""Folder of this package, in which no line is the user's."""
+PACKAGE: Final = str(Path(__file__).parents[1])  # folder of this package, in which no line is the user's
 
 
 @final

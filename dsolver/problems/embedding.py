@@ -17,8 +17,7 @@ from dsolver.grid.box import Flags, Triple, three
 from dsolver.grid.partition import Cut, cut_of
 
 AXES: Final = "xyz"
-MISSING: Final = "axis {} of the grid"
-"""The dimension of a DataArray along an axis that its grid does not have."""
+MISSING: Final = "axis {} of the grid"  # the dimension of a DataArray along an axis that its grid does not have
 WORDS: Final = {1: "one", 2: "two", 3: "three"}
 
 

@@ -30,12 +30,10 @@ from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.status import Status
 
-FALLEN: Final = 0.9
-"""Part of the smallest residuals that counts as smaller ones."""
+FALLEN: Final = 0.9  # part of the smallest residuals that counts as smaller ones
 STAGNATION: Final = 60
 """Iterations after which residuals that have not become smaller are given up, where M is multigrid."""
-ONE_LEVEL: Final = 500
-"""Such a number where M has no coarse grid."""
+ONE_LEVEL: Final = 500  # such a number where M has no coarse grid
 
 
 @final

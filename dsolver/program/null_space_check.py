@@ -11,8 +11,7 @@ from dsolver.krylov.method import KrylovMethod
 from dsolver.preconditioners.relaxation.chebyshev import noise
 from dsolver.program.batches.column import Sides
 
-FIXED: Final = 1e-6
-"""‖A n‖ over ‖A v‖, for a part n of a vector v, up to which A makes n zero."""
+FIXED: Final = 1e-6  # ‖A n‖ over ‖A v‖, for a part n of a vector v, up to which A makes n zero
 
 
 def check_null_space(engine: Engine, layout: PerChunk, method: KrylovMethod, sides: Sides) -> None:

@@ -23,10 +23,8 @@ from dsolver.program.spec import SolveSpec
 from dsolver.program.terms import Begun, Terms
 from dsolver.status import Status
 
-Guess = Literal["zero", "fmg", "x"]
-"""First guess: zero, what full multigrid makes of b, or the x that was loaded."""
-FINAL: Final = (Status.CONVERGED, Status.MAX_ITERATIONS)
-"""Ends after which no other preconditioner is tried."""
+Guess = Literal["zero", "fmg", "x"]  # first guess: zero, what full multigrid makes of b, or the x that was loaded
+FINAL: Final = (Status.CONVERGED, Status.MAX_ITERATIONS)  # ends after which no other preconditioner is tried
 
 
 @final

@@ -26,10 +26,8 @@ from dsolver.program.plan import Wishes
 from dsolver.session.options import Setup
 from dsolver.session.user_arrays import Container, RightHandSides, container_of, is_complex
 
-FMG: Final = "fmg"
-"""The x0 that stands for a guess of full multigrid."""
-FirstGuess = Container | Literal["fmg"] | None
-"""First guess of a solve: values, `FMG`, or zero."""
+FMG: Final = "fmg"  # the x0 that stands for a guess of full multigrid
+FirstGuess = Container | Literal["fmg"] | None  # first guess of a solve: values, `FMG`, or zero
 
 
 def problem_of(

@@ -31,8 +31,7 @@ MAXITER: Final = 1000
 
 PrecondDtype = Literal["auto", "float64", "float32"]
 ValueType = Literal["float64", "float32"]
-Store = Checkpoint | str | os.PathLike[str]
-"""A checkpoint as an argument gives it: its folder will do."""
+Store = Checkpoint | str | os.PathLike[str]  # a checkpoint as an argument gives it: its folder will do
 
 
 class SetupArguments(TypedDict, total=False):

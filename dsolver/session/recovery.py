@@ -26,8 +26,7 @@ from dsolver.session.user_arrays import assembled
 
 logger = logging.getLogger(__name__)
 
-MEMORY: Final = 1 << 30
-"""Bytes of an iterate up to which one is kept in this process when no checkpoint was asked for."""
+MEMORY: Final = 1 << 30  # bytes of an iterate up to which one is kept in this process when no checkpoint was asked for
 
 
 @final

@@ -26,8 +26,7 @@ from dsolver.session.user_arrays import container_of
 
 logger = logging.getLogger(__name__)
 
-LONG: Final = 10.0
-"""Seconds that a set-up, as of factors, may take without a word."""
+LONG: Final = 10.0  # seconds that a set-up, as of factors, may take without a word
 
 
 @final

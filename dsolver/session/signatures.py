@@ -24,8 +24,7 @@ GROUPS: Final = {
     "Watched and saved": ("callback", "progress", "spans", "checkpoint", "resume"),
 }
 """Sections of a docstring, by which a reader finds one of many options."""
-GROUPED: Final = 10
-"""Options that are grouped, at least."""
+GROUPED: Final = 10  # options that are grouped, at least
 
 ELSEWHERE: Final = {"preconditioner": "M", "precond": "M", "rhs": "b", "guess": "x0"}
 """Names that arguments have in other packages and in the command."""

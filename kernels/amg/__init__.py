@@ -13,14 +13,10 @@ from dsolver.kernels.formats.csr import Csr
 T = TypeVar("T")
 Triple = tuple[int, int, int]
 
-UNDECIDED, COARSE, FINE = 0, 1, 2
-"""States of a point (PMIS)."""
-WORD: Final = 52
-"""Bits of a word: float64 holds it, and travels between chunks."""
-OUT, ROOT = 0.0, float(2 << WORD)
-"""States of a node that is decided; others have a word between them."""
-EVERY: Final = (-1, 2**62)
-"""A range of all columns."""
+UNDECIDED, COARSE, FINE = 0, 1, 2  # states of a point (PMIS)
+WORD: Final = 52  # bits of a word: float64 holds it, and travels between chunks
+OUT, ROOT = 0.0, float(2 << WORD)  # states of a node that is decided; others have a word between them
+EVERY: Final = (-1, 2**62)  # a range of all columns
 
 
 class LatticeBox(NamedTuple):

@@ -16,8 +16,7 @@ from dsolver.kernels.colorings.graph import Graph
 from dsolver.kernels.colorings.random_keys import keys_of
 from dsolver.kernels.colorings.setup import SweepSetup
 
-HASHES: Final = 4
-"""Random numbers of a row in `cohen_castonguay`."""
+HASHES: Final = 4  # random numbers of a row in `cohen_castonguay`
 
 Coloring = Callable[[SweepSetup, Graph, int], Any]
 """Makes the color of each row, int32 (rows,), some of which no row may have: of the set-up where the graph lies, the

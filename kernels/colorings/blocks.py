@@ -8,8 +8,7 @@ import numpy as np
 from dsolver.kernels.colorings.graph import Graph, of_pairs
 from dsolver.kernels.colorings.setup import SweepSetup
 
-BLOCK: Final = 16
-"""Rows of a block: there are at most as many steps for each color of the blocks."""
+BLOCK: Final = 16  # rows of a block: there are at most as many steps for each color of the blocks
 
 
 def in_blocks(setup: SweepSetup, graph: Graph, first: int, *, color: Callable[[SweepSetup, Graph, int], Any]) -> Any:

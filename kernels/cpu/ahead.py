@@ -25,11 +25,9 @@ from dsolver.kernels.cpu.sell import assembly
 from dsolver.kernels.cpu.sell import loops as sell
 from dsolver.kernels.formats.csr import Csr
 
-Loops = list[tuple[Any, tuple[Any, ...]]]
-"""Loops and the types of their arguments."""
+Loops = list[tuple[Any, tuple[Any, ...]]]  # loops and the types of their arguments
 
-PATIENCE: Final = 20.0
-"""Seconds in which a solve begins once it was imported, or is not waited for."""
+PATIENCE: Final = 20.0  # seconds in which a solve begins once it was imported, or is not waited for
 INT: Final = types.int64
 REAL: Final = types.float64
 FLAG: Final = types.boolean

@@ -7,8 +7,7 @@ import numpy as np
 
 from dsolver.kernels.cpu.loops.compiled import compiled
 
-WRONG: Final = 0
-"""State from which no byte leads back."""
+WRONG: Final = 0  # state from which no byte leads back
 LANES: Final = 8
 """Parts of a text that are gone through side by side: a byte waits for the state before it, and their waits overlap."""
 

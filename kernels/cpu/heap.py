@@ -17,8 +17,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, final
 
-TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD, MMAP_MAX = -1, -2, -3, -4
-"""Settings of <malloc.h>."""
+TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD, MMAP_MAX = -1, -2, -3, -4  # settings of <malloc.h>
 NAMES: Final = {
     TRIM_THRESHOLD: "MALLOC_TRIM_THRESHOLD_",
     TOP_PAD: "MALLOC_TOP_PAD_",
@@ -27,10 +26,8 @@ NAMES: Final = {
 }
 """Variables of the environment that glibc reads when a process begins. With any of them the thresholds stay as they
 are; without, that of mapping grows up to `LARGEST` as mapped arrays are freed, until a call of mallopt ends that."""
-STATED: Final = {TRIM_THRESHOLD: 128 << 10, MMAP_MAX: 65536}
-"""Settings of glibc where its environment names others."""
-LARGEST: Final = 32 << 20
-"""Bytes of an array from which on glibc maps it, at the most that it allows."""
+STATED: Final = {TRIM_THRESHOLD: 128 << 10, MMAP_MAX: 65536}  # settings of glibc where its environment names others
+LARGEST: Final = 32 << 20  # bytes of an array from which on glibc maps it, at the most that it allows
 KEPT: Final = 512 << 20
 """Free bytes that may stay for the next set-up: a million rows leave about so many. Where the environment names a trim
 threshold it is that."""

@@ -22,8 +22,7 @@ from dsolver.kernels.formats.octets import LANES, NEAR_REACH, NO_BASE, WINDOW, O
 
 ENTRIES_WORTH_A_THREAD = 49152
 WINDOWS_WORTH_A_THREAD = 16
-AT_ONCE = 512
-"""Octets that one vector after the other is multiplied with, as of `products.AT_ONCE` of compressed rows."""
+AT_ONCE = 512  # octets that one vector after the other is multiplied with, as of `products.AT_ONCE` of compressed rows
 EIGHT, ONE, TWO, FOUR = uint64(LANES), uint64(1), uint64(2), uint64(4)
 WITHIN = uint64(WINDOW - 1)
 WIDE = uint64(NO_BASE)

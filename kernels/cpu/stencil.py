@@ -22,8 +22,7 @@ from dsolver.kernels.formats.stencil.rows import CENTER
 from dsolver.kernels.lattice.star import StarTransfer
 
 GUARD = SLICE
-POINTS_WORTH_A_THREAD = 4096
-"""Points of lines, each of them read with its neighbors."""
+POINTS_WORTH_A_THREAD = 4096  # points of lines, each of them read with its neighbors
 
 
 @final

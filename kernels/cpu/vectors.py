@@ -20,17 +20,13 @@ from dsolver.kernels.host_scalars import finite, ratio, scale_of, sound
 from dsolver.kernels.vectors import Vectors
 
 F64 = npt.NDArray[np.float64]
-Real = npt.NDArray[Any]
-"""Array of the backend's value type."""
+Real = npt.NDArray[Any]  # array of the backend's value type
 
 BLOCK = 4096
-BLOCKS_WORTH_A_THREAD = 16
-"""A block of three vectors takes 5 us; a thread is woken and waited for in 20 us."""
+BLOCKS_WORTH_A_THREAD = 16  # a block of three vectors takes 5 us; a thread is woken and waited for in 20 us
 ITEMS_WORTH_A_THREAD = BLOCKS_WORTH_A_THREAD * BLOCK
-TILE = 256
-"""Items of a few dozen vectors that stay in the nearest cache."""
-LANES = 8
-"""Independent partial sums inside a block: one vector register, and a fixed order of addition."""
+TILE = 256  # items of a few dozen vectors that stay in the nearest cache
+LANES = 8  # independent partial sums inside a block: one vector register, and a fixed order of addition
 
 
 @final

@@ -27,14 +27,11 @@ from dsolver.kernels.lending.arrays import LentArray
 
 T = TypeVar("T")
 
-HOST_THREADS = 16
-"""Threads of the host at most that help a GPU's set-up, and no more than its part of the host's cores."""
+HOST_THREADS = 16  # threads of the host at most that help a GPU's set-up, and no more than its part of the host's cores
 TIDIED = 64**3
 """Rows of the smallest level before which memory is tidied: to ask the driver for what is free takes 24 us."""
-LITTLE = 1 / 16
-"""Part of a GPU's memory that CuPy's pool may hold unused without a question how much is free beside it."""
-IDLE = 0.5
-"""Bytes that CuPy's pool may hold unused during set-up, over those that are free beside it."""
+LITTLE = 1 / 16  # part of a GPU's memory that CuPy's pool may hold unused without a question how much is free beside it
+IDLE = 0.5  # bytes that CuPy's pool may hold unused during set-up, over those that are free beside it
 
 
 @final

@@ -19,16 +19,11 @@ import numpy.typing as npt
 from dsolver.kernels.cpu.loops.copying import copying_team
 from dsolver.kernels.lending.arrays import Cut, LentArray, cuts_of
 
-STAGED: Final = 1 << 20
-"""Bytes from where on an array is copied in pieces: below, one copy by the driver takes as long."""
-PIECE: Final = 1 << 22
-"""Bytes of a page-locked buffer."""
-ROOMY: Final = 1 << 24
-"""Bytes from where on new memory is worth threads that touch it beforehand: half a ms."""
-PAGE: Final = 1 << 12
-"""Bytes of a page of the host's memory, or a part of one."""
-_LONG: Final = {"g": np.float64, "G": np.complex128}
-"""Types of GPUs in place of long doubles, by codes of NumPy."""
+STAGED: Final = 1 << 20  # bytes from where on an array is copied in pieces: below, one copy by the driver takes as long
+PIECE: Final = 1 << 22  # bytes of a page-locked buffer
+ROOMY: Final = 1 << 24  # bytes from where on new memory is worth threads that touch it beforehand: half a ms
+PAGE: Final = 1 << 12  # bytes of a page of the host's memory, or a part of one
+_LONG: Final = {"g": np.float64, "G": np.complex128}  # types of GPUs in place of long doubles, by codes of NumPy
 _TO_GPU: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 

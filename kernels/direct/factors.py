@@ -15,8 +15,7 @@ from dsolver.kernels.direct.transversal import of_largest
 from dsolver.kernels.formats.csr import Csr, of_entries
 from dsolver.kernels.reductions import some
 
-ACCURATE: Final = 0.1
-"""Part of ‖b‖ that factors may leave of a rough right-hand side. Iterations take the rest away."""
+ACCURATE: Final = 0.1  # part of ‖b‖ that factors may leave of a rough right-hand side. Iterations take the rest away.
 GROWTH: Final = 1e6
 """Times the length of a rough x that factors may make of A x: with more they have all but divided by zero."""
 

@@ -22,8 +22,7 @@ DENSE: Final = 10.0
 PATIENCE: Final = 30.0
 """Times that each entry may be looked at, where multiplications are bounded: 2 to 7 are needed for meshes, 15 for
 random graphs, and up to 300 for webs, whose factors are seldom of use."""
-ENOUGH: Final = 2.0**26
-"""Looks that are no matter: a third of a second."""
+ENOUGH: Final = 2.0**26  # looks that are no matter: a third of a second
 
 
 @final
@@ -40,8 +39,7 @@ class Fill:
         return self.entries <= most.entries and self.products <= most.products
 
 
-FULL: Final = 0.25
-"""Part of all places that factors have entries in, from which on zeros are stored, too."""
+FULL: Final = 0.25  # part of all places that factors have entries in, from which on zeros are stored, too
 LAPACK: Final = 10.0
 """Times as many multiplications LAPACK makes in a second then: 5 to 15 thousand million on a core, SuperLU 1 or 2."""
 
@@ -51,8 +49,7 @@ def full_fill(rows: int) -> Fill:
     return Fill(entries=float(rows) ** 2, products=float(rows) ** 3 / 3.0 / LAPACK)
 
 
-ANY: Final = Fill(entries=math.inf, products=math.inf)
-"""Fill without a bound."""
+ANY: Final = Fill(entries=math.inf, products=math.inf)  # fill without a bound
 
 
 def fill_of(rows: Any, most: Fill = ANY, *, mirrored: bool = False) -> Fill:

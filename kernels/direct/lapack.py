@@ -15,8 +15,7 @@ from dsolver.kernels.direct.libraries import Factors, Kind, SingularError, Value
 
 SMALLER: Final = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex64}
 """Value types in which factors are tried before."""
-MANY: Final = 2000
-"""Rows from which on they are: below, both take less than half a second."""
+MANY: Final = 2000  # rows from which on they are: below, both take less than half a second
 NEAR: Final = 0.01
 """Part of ‖b‖ that they may leave of a rough b: each iteration takes as much of the error away. What is left is about ε
 times the condition of A, which an A x for b would hide."""

@@ -10,8 +10,7 @@ from dsolver.kernels.cpu.loops.compiled import compiled
 I64 = npt.NDArray[np.int64]
 
 
-MERGED: Final = 0.9
-"""Part of the rows that supervariables may be for it to be worth while to make their pattern."""
+MERGED: Final = 0.9  # part of the rows that supervariables may be for it to be worth while to make their pattern
 
 
 def merged(start: I64, columns: I64) -> tuple[I64, I64, I64]:

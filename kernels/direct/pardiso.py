@@ -16,19 +16,14 @@ from scipy.sparse import csr_matrix
 
 from dsolver.kernels.direct.libraries import Factors, Kind, SingularError, Values
 
-DEFINITE: Final = 2
-"""PARDISO's number for symmetric positive definite matrices, of which it reads the upper triangle."""
-ANY: Final = 11
-"""Its number for those that are not symmetric."""
-FACTORIZE: Final = 12
-"""Phases of analysis and factorization."""
-SOLVE: Final = 33
-"""The phase of solution."""
+DEFINITE: Final = 2  # PARDISO's number for symmetric positive definite matrices, of which it reads the upper triangle
+ANY: Final = 11  # its number for those that are not symmetric
+FACTORIZE: Final = 12  # phases of analysis and factorization
+SOLVE: Final = 33  # the phase of solution
 FACTOR_ENTRIES: Final = 18
 """Number of the parameter that tells the entries of the factors, where it was set to -1 before."""
 
-NO_MEMORY: Final = (-2, -9)
-"""Its errors where there is not enough."""
+NO_MEMORY: Final = (-2, -9)  # its errors where there is not enough
 
 
 @final

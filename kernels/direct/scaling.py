@@ -7,18 +7,15 @@ import numpy as np
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.reductions import some
 
-PASSES: Final = 2
-"""Passes of scaling rows and columns to largest entries of about 1 (Ruiz, RAL-TR-2001-034, 2001)."""
+PASSES: Final = 2  # passes of scaling rows and columns to largest entries of about 1 (Ruiz, RAL-TR-2001-034, 2001)
 WEAK: Final = 1 / 16
 """Part of the largest entry of its row below which a diagonal entry is weak: elimination makes some of these so small
 that they are no pivots."""
 SHARE: Final = 0.01
 """Part of the rows, from which on so many weak entries make ten times the fill of an order that counts on pivots on the
 diagonal."""
-ROUNDS: Final = 50
-"""Rounds in which scales spread along couplings; few where they do not differ by hundreds of decades."""
-ROUNDED: Final = 2
-"""Exponent of two by which entries of a definite matrix may seem larger than its diagonal."""
+ROUNDS: Final = 50  # rounds in which scales spread along couplings; few where they do not differ by hundreds of decades
+ROUNDED: Final = 2  # exponent of two by which entries of a definite matrix may seem larger than its diagonal
 
 
 def scaled(xp: Any, a: Csr, row: Any, *, symmetric: bool) -> tuple[Any, Any, Any]:

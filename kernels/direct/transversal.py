@@ -16,10 +16,8 @@ from dsolver.kernels.direct.scaling import largest_of
 
 I64 = npt.NDArray[np.int64]
 
-STEP: Final = 2.0**-20
-"""Part of the logarithm of two that costs are multiples of."""
-FAR: Final = 2**62
-"""Cost of a path that is not there."""
+STEP: Final = 2.0**-20  # part of the logarithm of two that costs are multiples of
+FAR: Final = 2**62  # cost of a path that is not there
 
 
 def of_largest(rows: Any) -> I64 | None:

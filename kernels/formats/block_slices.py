@@ -20,14 +20,12 @@ import numpy.typing as npt
 from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.layout import SLICE, Array
 
-BLOCKS: Final = (1, 2, 3, 4, 6)
-"""B for which there are kernels."""
+BLOCKS: Final = (1, 2, 3, 4, 6)  # B for which there are kernels
 WIDE, NEAR, RUN = 0, 1, 2
 UNIT: Final = 32
 """Items of `indices` in which places are counted: 64 bytes, a cache line of columns; 32 bits reach 1.4e11."""
 NEAR_REACH: Final = 65535
-WINDOW: Final = 1024
-"""Rows of blocks that are sorted together at most."""
+WINDOW: Final = 1024  # rows of blocks that are sorted together at most
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,8 @@ Name = Literal["slices", "octets", "chunks", "rows"]
 
 EVEN: Final = 1.06
 """Padding up to which slices in the rows' own order are best: 0.65 to 1.00, where chunks took 0.98 to 1.3."""
-LATTICE: Final = 0.5
-"""Part of the entries in runs from which a matrix is a lattice's."""
-DENSE: Final = 0.8
-"""Fill from which blocks are stored with their holes."""
+LATTICE: Final = 0.5  # part of the entries in runs from which a matrix is a lattice's
+DENSE: Final = 0.8  # fill from which blocks are stored with their holes
 LARGEST_BLOCK: Final = 3
 """Rows of the blocks that are chosen: blocks of 6 took 1.6 times as long as the same in blocks of 3, those of 4 1.04
 times as long as in blocks of 2."""
@@ -27,12 +25,9 @@ CLOSE: Final = 0.25
 banded order) sorted slices took 0.95, chunks 1.06; without any (random orders) 1.06 and 1.08, chunks 1.07 and 1.02."""
 LONG_ROWS: Final = 40.0
 """Mean entries of rows from which threads of a warp share each: 0.76 to 0.99, where chunks took 0.85 to 1.09."""
-ROW_BLOCK: Final = 3
-"""Rows of full blocks of which a column is read once for each, where rows are long."""
-FEW_ROWS: Final = 4096
-"""Rows up to which a device has more warps than rows: their latency counts, and no byte."""
-LONG_FOR_FEW: Final = 16.0
-"""Mean entries of so few rows from which a warp has each."""
+ROW_BLOCK: Final = 3  # rows of full blocks of which a column is read once for each, where rows are long
+FEW_ROWS: Final = 4096  # rows up to which a device has more warps than rows: their latency counts, and no byte
+LONG_FOR_FEW: Final = 16.0  # mean entries of so few rows from which a warp has each
 SIMILAR: Final = 0.35
 """Standard deviation over mean of the rows' lengths up to which sorting them leaves little padding: slices of sorted
 rows took 0.70 and 0.95 on meshes (deviation 0.27 and 0.21), 1.28 on quadratic elements (0.60), where chunks took
@@ -41,8 +36,7 @@ rows took 0.70 and 0.95 on meshes (deviation 0.27 and 0.21), 1.28 on quadratic e
 LONG_ON_CPU: Final = (24.0, 48.0)
 """Mean entries of rows from which a CPU takes them in chunks: those that are equally long, whose ends it foresees (27
 points: octets took 1.06), and all others (35 entries on coarse levels: octets took 0.5 to 0.95)."""
-ALIKE: Final = 0.1
-"""Standard deviation over mean of their lengths up to which rows are equally long."""
+ALIKE: Final = 0.1  # standard deviation over mean of their lengths up to which rows are equally long
 SHORT_ON_CPU: Final = 10.0
 """Mean entries of rows up to which a CPU takes them one after the other where columns lie far apart: two threads took
 1.59 and 1.78 times SciPy's speed with chunks (7 points in random order, many empty rows), 2.14 and 2.27 so; with 12

@@ -16,13 +16,10 @@ from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.csr import Csr, of_entries
 from dsolver.kernels.formats.layout import Array
 
-STEP: Final = 1536
-"""Rows and entries of a chunk, as csr/chunks.cu says too."""
-LONGEST: Final = 512
-"""Entries of the longest row where chunks have whole rows."""
+STEP: Final = 1536  # rows and entries of a chunk, as csr/chunks.cu says too
+LONGEST: Final = 512  # entries of the longest row where chunks have whole rows
 NEAR_REACH: Final = 65535
-NO_BASE: Final = 0xFFFFFFFF
-"""Base of a chunk whose columns have 32 bits."""
+NO_BASE: Final = 0xFFFFFFFF  # base of a chunk whose columns have 32 bits
 
 
 @dataclass(frozen=True, kw_only=True)

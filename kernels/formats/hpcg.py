@@ -27,8 +27,7 @@ from dsolver.kernels.formats.sell import SellMatrix
 
 SYMGS: Final = described("symgs", reads="A r", writes="x", work="coarse", label="coarsest-symgs")
 """One symmetric Gauss-Seidel sweep from x = 0."""
-PRESMOOTH: Final = described("presmooth", reads="A r", writes="x e")
-"""SymGS from x = 0, keeping e = (U x)/d."""
+PRESMOOTH: Final = described("presmooth", reads="A r", writes="x e")  # SymGS from x = 0, keeping e = (U x)/d
 RESTRICT: Final = described("restrict", reads="A T r x e", writes="rc", label="restriction")
 """rc = (r - A_local x) at the coarse points, which after `PRESMOOTH` is (L e) at the coarse points."""
 PRESMOOTH_RESTRICT: Final = described("presmooth_restrict", reads="A T r", writes="x e rc")

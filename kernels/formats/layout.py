@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-SLICE = 32
-"""Rows of a slice: a warp's width, and eight or four registers of a CPU."""
+SLICE = 32  # rows of a slice: a warp's width, and eight or four registers of a CPU
 
-Array = Any
-"""A NumPy or CuPy array; kernels of one backend only ever see one of the two."""
+Array = Any  # a NumPy or CuPy array; kernels of one backend only ever see one of the two
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,7 @@ LANES: Final = 8
 WINDOW: Final = 64
 """Rows that are sorted together. Twice as many leave half the holes, but rows that lie far apart read more of x."""
 NEAR_REACH: Final = 65535
-NO_BASE: Final = 2**32 - 1
-"""Base of an octet whose columns have 32 bits."""
+NO_BASE: Final = 2**32 - 1  # base of an octet whose columns have 32 bits
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,7 @@ import numpy as np
 from dsolver.kernels.formats.base import Format, stored_bytes
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 
-WIDEST = 32_767
-"""Entry columns of a slice at most: a GPU counts them in 15 bits."""
+WIDEST = 32_767  # entry columns of a slice at most: a GPU counts them in 15 bits
 
 
 @dataclass(frozen=True, kw_only=True)

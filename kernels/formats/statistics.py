@@ -14,8 +14,7 @@ from dsolver.kernels.formats.block_slices import WIDE
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.octets import LANES, WINDOW
 
-STRETCH: Final = 256
-"""Rows of blocks of a sample: what is sorted together."""
+STRETCH: Final = 256  # rows of blocks of a sample: what is sorted together
 MOST_SAMPLES: Final = 64
 
 

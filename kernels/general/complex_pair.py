@@ -19,10 +19,8 @@ from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.general.matrix import OnePassMatrix
 
-COMPLEX_SPMV: Final = described("complex_spmv", reads="A x", writes="y")
-"""y = A x, with a `ComplexPair` A."""
-COMPLEX_RESIDUAL: Final = described("complex_residual", reads="A r x", writes="y")
-"""y = r - A x."""
+COMPLEX_SPMV: Final = described("complex_spmv", reads="A x", writes="y")  # y = A x, with a `ComplexPair` A
+COMPLEX_RESIDUAL: Final = described("complex_residual", reads="A r x", writes="y")  # y = r - A x
 COMPLEX_FIRST: Final = described("complex_first", reads="A w wi r", writes="x y")
 """x = (w + i wi) r, y = r - A x: a sweep of Jacobi from zero, and what it leaves; w and wi are one column."""
 COMPLEX_SWEEP: Final = described("complex_sweep", reads="A w wi r x", writes="z")

@@ -12,8 +12,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.general.operations import RowOperations
 
-ENOUGH: Final = 1e-3
-"""Seconds of products that tell formats apart."""
+ENOUGH: Final = 1e-3  # seconds of products that tell formats apart
 ROUNDS: Final = 3
 
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-CANCELED: Final = 1e-13
-"""Sum of a row, as a part of the sum of its magnitudes, that counts as zero."""
+CANCELED: Final = 1e-13  # sum of a row, as a part of the sum of its magnitudes, that counts as zero
 
 
 @dataclass(frozen=True, kw_only=True)

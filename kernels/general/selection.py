@@ -8,14 +8,10 @@ from dsolver.kernels.formats.statistics import STRETCH, Statistics
 
 NAMES: Final = ("slices", "blocks", "octets", "chunks", "rows")
 """Formats as people name them: slices of blocks have a name of their own."""
-MEASURE: Final = "measure"
-"""In place of a format's name: whichever is fastest."""
-HALF: Final = 0.5
-"""Fill from which blocks are worth a measurement."""
-THREADS: Final = (1, 2, 4, 8, 16, 32)
-"""Threads of a row that there are kernels for."""
-TABLED: Final = 1.5
-"""Padding up to which slices are worth a measurement."""
+MEASURE: Final = "measure"  # in place of a format's name: whichever is fastest
+HALF: Final = 0.5  # fill from which blocks are worth a measurement
+THREADS: Final = (1, 2, 4, 8, 16, 32)  # threads of a row that there are kernels for
+TABLED: Final = 1.5  # padding up to which slices are worth a measurement
 
 
 def chosen(formats: str | None, known: Statistics, *, gpu: bool) -> Choice:

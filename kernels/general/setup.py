@@ -20,8 +20,7 @@ from dsolver.kernels.general.rectangular import Diagonal, RectangularPart
 from dsolver.kernels.general.selection import MEASURE, candidates, chosen
 
 BALANCED: Final = Choice(name="chunks", why="rows of any length")
-COPIED: Final = ("slices", "octets")
-"""Formats that are made of copies of all entries."""
+COPIED: Final = ("slices", "octets")  # formats that are made of copies of all entries
 
 
 class OtherValues(NamedTuple):

@@ -30,14 +30,12 @@ and P, and the interpolation there needs no row beyond."""
 OUTSIDE, FIRST, SECOND, BETWEEN = -1, 0, 1, 2
 """Kinds of a point along one axis: not in the domain, the coarse point of its corner 0 or 1, or between both."""
 
-LOWER, UPPER = 1, 2
-"""Bits: a point's neighbor below or above along an axis is in the domain."""
+LOWER, UPPER = 1, 2  # bits: a point's neighbor below or above along an axis is in the domain
 
 CORNERS: tuple[Triple, ...] = tuple((a, b, c) for c, b, a in product((0, 1), repeat=3))
 COARSE_OFFSETS: tuple[Triple, ...] = tuple((i, j, k) for k, j, i in product((-1, 0, 1), repeat=3))
 """The offsets of a coarse row's entries, in the order of their weights."""
-NEGLIGIBLE = 1e-13
-"""Sums of weights below this part of their absolute values are rounding: nothing is divided by them."""
+NEGLIGIBLE = 1e-13  # sums of weights below this part of their absolute values are rounding: nothing is divided by them
 
 
 class Axis(NamedTuple):

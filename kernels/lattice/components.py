@@ -9,10 +9,8 @@ import numpy as np
 
 from dsolver.kernels.formats.layout import Array
 
-GROUNDED: Final = 0.5
-"""The label of components whose solution is fixed: smaller than every cell's."""
-SOLID: Final = 2.0**53
-"""The label of cells that are left out: larger than every cell's."""
+GROUNDED: Final = 0.5  # the label of components whose solution is fixed: smaller than every cell's
+SOLID: Final = 2.0**53  # the label of cells that are left out: larger than every cell's
 Numbering = tuple[int, int, int]
 """The number of a box's first cell in the whole grid, and the steps to the next one along y and along z."""
 

@@ -11,8 +11,7 @@ from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.views import layer, without_base
 
 F64 = npt.NDArray[np.float64]
-CENTER = 3
-"""The place of the diagonal among a star's seven entries, which are in lattice order."""
+CENTER = 3  # the place of the diagonal among a star's seven entries, which are in lattice order
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,10 +24,8 @@ KINDS: Final = 4
 that (3). Along an axis that wraps, all are inside."""
 NEIGHBORS: Final = ((1, 1, 1, 1), (1, 1, 1, 2))
 """Kinds of the neighbors below and above a point, by its own kind: that after an even one before the face is at it."""
-AROUND: Final = ((1, 2), (0, 2), (0, 1))
-"""The axes other than x, y, z."""
-NEGLIGIBLE: Final = 1e-13
-"""As in `dsolver.kernels.lattice.coarsening`."""
+AROUND: Final = ((1, 2), (0, 2), (0, 1))  # the axes other than x, y, z
+NEGLIGIBLE: Final = 1e-13  # as in `dsolver.kernels.lattice.coarsening`
 LAYERS: Final = (2, 3)
 """Layers of r below and above a chunk: a coarse point's red ones, the black ones around these, and the red ones around
 those. The first point of a chunk is even, so that its first coarse point is the second one."""
@@ -35,8 +33,7 @@ COARSE_LAYERS: Final = (2, 1)
 """Layers of the coarser level's solution: a red point two below a chunk lies between coarse ones on both its sides."""
 LEAST: Final = 4
 """Points of a chunk along an axis that is cut: neighbors have all layers, of r and of the coarser level."""
-THINNEST: Final = 3
-"""Points of a grid along an axis: with fewer, a point is of two `KINDS` at once."""
+THINNEST: Final = 3  # points of a grid along an axis: with fewer, a point is of two `KINDS` at once
 
 
 @final

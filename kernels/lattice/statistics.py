@@ -105,5 +105,4 @@ def pairs(offsets: tuple[Triple, ...]) -> list[tuple[int, int]]:
     return [(offsets.index((x, y, z)), offsets.index((-x, -y, -z))) for x, y, z in axes]
 
 
-AT_ONCE = 1 << 16
-"""Rows that `outweighed` looks at before it ends at one that is found."""
+AT_ONCE = 1 << 16  # rows that `outweighed` looks at before it ends at one that is found

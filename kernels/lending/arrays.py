@@ -16,12 +16,9 @@ import numpy.typing as npt
 from dsolver.kernels.cpu.loops.copying import copying_team
 from dsolver.kernels.lending.memory import Lender, LendingError, here
 
-WORTH: Final = 1 << 18
-"""Bytes from which on an array is lent: fewer travel as well in a message."""
-RUN: Final = 512
-"""Bytes without a gap that an array is made of at least: its owner puts shorter ones together first."""
-PIECE: Final = 1 << 22
-"""Bytes that a thread reads at a time."""
+WORTH: Final = 1 << 18  # bytes from which on an array is lent: fewer travel as well in a message
+RUN: Final = 512  # bytes without a gap that an array is made of at least: its owner puts shorter ones together first
+PIECE: Final = 1 << 22  # bytes that a thread reads at a time
 
 Cut = tuple[slice, ...]
 

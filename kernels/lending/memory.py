@@ -12,8 +12,7 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-RUNS_AT_ONCE: Final = 1000
-"""Runs of one call: the system takes 1024, and one is the secret."""
+RUNS_AT_ONCE: Final = 1000  # runs of one call: the system takes 1024, and one is the secret
 SECRET: Final = 16
 _PR_SET_PTRACER: Final = 0x59616D61
 _ANY: Final = ctypes.c_ulong(-1)

@@ -12,8 +12,7 @@ from dsolver.kernels.host_scalars import finite, ratio, scale_of, sound
 from dsolver.kernels.vectors import Vectors
 
 F64 = npt.NDArray[np.float64]
-Real = npt.NDArray[Any]
-"""Array of the backend's value type."""
+Real = npt.NDArray[Any]  # array of the backend's value type
 
 
 @final

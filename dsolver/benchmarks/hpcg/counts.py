@@ -7,8 +7,7 @@ from typing import final
 from dsolver.benchmarks.hpcg.levels import HPCG_LEVELS
 from dsolver.grid.box import Triple
 
-REFERENCE_ITERATIONS = 50
-"""CG iterations of the reference phase, and the fewest that an optimized set may count."""
+REFERENCE_ITERATIONS = 50  # CG iterations of the reference phase, and the fewest that an optimized set may count
 
 
 @final

@@ -11,8 +11,7 @@ from dsolver.grid.box import Triple
 from dsolver.grid.coloring import BEST_CLASSES, Order
 from dsolver.program.spec import SolveSpec
 
-COLOR8 = Order(BEST_CLASSES)
-"""The order of the smoother where none is asked for: eight colors."""
+COLOR8 = Order(BEST_CLASSES)  # the order of the smoother where none is asked for: eight colors
 
 
 @final

@@ -30,8 +30,7 @@ from dsolver.preconditioners.base import Built, Capabilities, Forecast, Precondi
 from dsolver.preconditioners.builder import Builder
 from dsolver.problems import Problem
 
-REACHED: Final = 0.915
-"""The part of a GPU's bandwidth at which an iteration moves its bytes: H200, docs/performance.md."""
+REACHED: Final = 0.915  # the part of a GPU's bandwidth at which an iteration moves its bytes: H200, docs/performance.md
 HEADER_BYTES: Final = 16
 """Bytes of each slice on a GPU: where it is, and where its entries at coarse points begin, as everywhere in 4 more."""
 

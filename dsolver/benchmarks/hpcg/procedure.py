@@ -37,12 +37,9 @@ from dsolver.monitor.watch import Sink, Watch, open_page
 from dsolver.preconditioners import Identity, Preconditioner
 from dsolver.program.spec import SolveSpec
 
-ASPECT = 0.125
-"""The smallest ratio of a chunk's extents that the rules allow."""
-ENDS = {True: "valid", False: "invalid", None: "done"}
-"""Ends of a run for those who watch, by whether it is valid."""
-SLACK = 1.0 + 1e-6
-"""Factor of the reference's residual at which the optimized CG may stop."""
+ASPECT = 0.125  # the smallest ratio of a chunk's extents that the rules allow
+ENDS = {True: "valid", False: "invalid", None: "done"}  # ends of a run for those who watch, by whether it is valid
+SLACK = 1.0 + 1e-6  # factor of the reference's residual at which the optimized CG may stop
 
 
 def run(

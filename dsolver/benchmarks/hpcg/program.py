@@ -16,12 +16,9 @@ from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 
 SEED: Final = 20
-MATRIX_NORM: Final = 52.0
-"""Twice the diagonal: the bound of A's norm that HPCG's symmetry test uses."""
-PER_STEP: Final = {"ddot": 1, "waxpby": 2, "spmv": 2, "mg": 2}
-"""Operations in a step of `Benchmark.repeat`."""
-STEPS: Final = 50
-"""Steps after which the numbers start anew: 52^100 is still finite."""
+MATRIX_NORM: Final = 52.0  # twice the diagonal: the bound of A's norm that HPCG's symmetry test uses
+PER_STEP: Final = {"ddot": 1, "waxpby": 2, "spmv": 2, "mg": 2}  # operations in a step of `Benchmark.repeat`
+STEPS: Final = 50  # steps after which the numbers start anew: 52^100 is still finite
 
 
 def scaled_diagonal(partition: Partition, backend: Backend, number: int) -> Any:

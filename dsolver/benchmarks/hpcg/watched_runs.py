@@ -11,23 +11,18 @@ from dsolver.benchmarks.hpcg.result import ITERATIONS_LIMIT
 from dsolver.engines.running_program import RunningProgram
 from dsolver.monitor.watch import Watch
 
-SUPERSTEP = 0.5
-"""Seconds of work between two looks at the residual."""
-LOOP = 0.25
-"""Seconds that an operation's own timed loop should take."""
+SUPERSTEP = 0.5  # seconds of work between two looks at the residual
+LOOP = 0.25  # seconds that an operation's own timed loop should take
 MOST_STEPS = 5000
 FROZEN = 1e-150
 """Scaled residual below which iterations change nothing any more: the square of a smaller one would not be a number."""
-SAMPLES = 5
-"""Iterations that are measured, after the timed sets and in none of them."""
+SAMPLES = 5  # iterations that are measured, after the timed sets and in none of them
 SHOWN = 2.0
 """Seconds at least between two iterations that are measured for those who watch, outside of all that is timed."""
-AHEAD = 8
-"""Iterations of a run whose last one is measured, so that the device finds its work waiting."""
+AHEAD = 8  # iterations of a run whose last one is measured, so that the device finds its work waiting
 
 Running = RunningProgram[Benchmark]
-Progress = Callable[[str, int, int], None]
-"""Called as progress(phase, iterations done, iterations at most)."""
+Progress = Callable[[str, int, int], None]  # called as progress(phase, iterations done, iterations at most)
 
 
 @final

@@ -44,8 +44,7 @@ SPEEDS: Final = {
 STYLE_NOTE: Final = "HPCG-style results: HPCG's problem, checks and counting, but no official HPCG submission."
 LOOP_NOTE: Final = "* each operation alone, in a timed loop of its own that ends when its last result is there"
 FIRST_SHOWN: Final = 5
-NUMBERS: Final = ("seconds", "GF/s", "ms", "mean ms", "%")
-"""Columns that are set to the right."""
+NUMBERS: Final = ("seconds", "GF/s", "ms", "mean ms", "%")  # columns that are set to the right
 
 
 def show(result: HpcgResult, workers: str, *, quiet: bool = False) -> None:

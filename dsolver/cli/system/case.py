@@ -22,8 +22,7 @@ from dsolver.problems import Condition, Dirichlet, Neumann, Periodic, Problem, R
 SUFFIX: Final = ".toml"
 
 
-Value = float | Path
-"""A number, or the file of an array."""
+Value = float | Path  # a number, or the file of an array
 
 KINDS: Final[Mapping[str, Callable[..., Condition]]] = {
     "dirichlet": Dirichlet,
@@ -31,8 +30,7 @@ KINDS: Final[Mapping[str, Callable[..., Condition]]] = {
     "robin": Robin,
     "periodic": Periodic,
 }
-MOST: Final = {"dirichlet": 1, "neumann": 1, "robin": 2, "periodic": 0}
-"""Most values of a condition."""
+MOST: Final = {"dirichlet": 1, "neumann": 1, "robin": 2, "periodic": 0}  # most values of a condition
 HOW: Final = "use dirichlet:VALUE, neumann:FLUX, robin:ALPHA:VALUE or periodic, each VALUE a number or a .npy file"
 
 

@@ -22,16 +22,12 @@ from dsolver.monitor.job import ROOT
 if TYPE_CHECKING:
     from distributed import Client
 
-ANSWER: Final = 30.0
-"""Seconds in which the scheduler has to answer."""
-CANCEL: Final = 15.0
-"""Seconds in which a cancelled job should have ended."""
-SENT: Final = 64 << 20
-"""Bytes of files that travel with a command, which the scheduler keeps until the job has ended."""
+ANSWER: Final = 30.0  # seconds in which the scheduler has to answer
+CANCEL: Final = 15.0  # seconds in which a cancelled job should have ended
+SENT: Final = 64 << 20  # bytes of files that travel with a command, which the scheduler keeps until the job has ended
 LOG: Final = "output.log"
 """Name of a fetched log; "dsolver-" comes before it where the job has made a file of that name."""
-UNDER_WAY: Final = ("queued", "running", "cancelling")
-"""States of a job that has not ended."""
+UNDER_WAY: Final = ("queued", "running", "cancelling")  # states of a job that has not ended
 
 
 @final

@@ -18,8 +18,7 @@ import sys
 import threading
 import time
 
-GRACE = 3.0
-"""Seconds that the command has to end by itself; another worker begins the job anew meanwhile."""
+GRACE = 3.0  # seconds that the command has to end by itself; another worker begins the job anew meanwhile
 
 
 def main(folder: str, *command: str) -> int:

@@ -25,12 +25,9 @@ from dsolver.monitor.job import JOB, ROOT
 if TYPE_CHECKING:
     from distributed import Client, Worker
 
-LOOK: Final = 0.2
-"""Seconds between looks at a running process, and whether it shall go on."""
-GRACE: Final = 10.0
-"""Seconds that a cancelled process has to end by itself."""
-INTERRUPTED: Final = 128 + signal.SIGINT
-"""The exit status of a command that Ctrl-C has ended, as `dsolver.cli` has it."""
+LOOK: Final = 0.2  # seconds between looks at a running process, and whether it shall go on
+GRACE: Final = 10.0  # seconds that a cancelled process has to end by itself
+INTERRUPTED: Final = 128 + signal.SIGINT  # the exit status of a command that Ctrl-C has ended, as `dsolver.cli` has it
 BEGIN: Final = f"""
 import os, signal
 signal.signal(signal.SIGINT, lambda *_: os._exit({INTERRUPTED}))
@@ -39,10 +36,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 main(prog_name="dsolver")
 """
 """The program of a `dsolver` command. An interrupt must not come to nothing in an import that catches errors."""
-PYTHON: Final = "python"
-"""First word of a command that is a script."""
-TAIL: Final = 64 * 1024
-"""Bytes at the end of the log that can be read while the job runs."""
+PYTHON: Final = "python"  # first word of a command that is a script
+TAIL: Final = 64 * 1024  # bytes at the end of the log that can be read while the job runs
 MOST: Final = 1 << 30
 """Bytes of files that travel through the cluster; larger results belong on a file system that all machines see."""
 

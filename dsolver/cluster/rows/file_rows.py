@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
 PART_BYTES: Final = 1 << 28
 """Bytes of text that a worker reads at a time at most: entries take about as many while they are sorted by owners."""
-RANGES: Final = 3840
-"""Ranges of rows whose entries are counted, at least; chunks begin with one of them."""
-UNIT: Final = 12
-"""Rows of a range are a multiple of it, so that blocks of 2, 3, 4 or 6 rows stay whole."""
+RANGES: Final = 3840  # ranges of rows whose entries are counted, at least; chunks begin with one of them
+UNIT: Final = 12  # rows of a range are a multiple of it, so that blocks of 2, 3, 4 or 6 rows stay whole
 
 
 @overload

@@ -15,8 +15,7 @@ from dsolver.kernels import load
 from dsolver.kernels.formats.csr import Csr
 from dsolver.matrices.chunks.row_block import ChunkCounts, RowBlock, counts_of, row_block
 
-UNKNOWN: Final = -1
-"""In place of the number of a chunk that ghosts belong to."""
+UNKNOWN: Final = -1  # in place of the number of a chunk that ghosts belong to
 
 
 @final

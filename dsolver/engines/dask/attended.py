@@ -19,10 +19,8 @@ from dsolver.errors import ClusterError, WorkerLostError
 if TYPE_CHECKING:
     from distributed import Client
 
-LOOK: Final = 2.0
-"""Seconds between two looks at the cluster."""
-WITHOUT_WORKERS: Final = 25.0
-"""Seconds in which a cluster that has lost all workers must get another one."""
+LOOK: Final = 2.0  # seconds between two looks at the cluster
+WITHOUT_WORKERS: Final = 25.0  # seconds in which a cluster that has lost all workers must get another one
 SILENCE: Final = 25.0
 """Seconds after which a worker that computes a task of ours counts as hung: tasks keep Python's lock for a while."""
 

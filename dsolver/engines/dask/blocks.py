@@ -22,8 +22,7 @@ from dsolver.errors import ClusterError, WorkerLostError
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-LOOK: Final = 2.0
-"""Seconds between looks, while blocks are gathered, whether the workers still answer."""
+LOOK: Final = 2.0  # seconds between looks, while blocks are gathered, whether the workers still answer
 
 
 async def scatter(client: Client, data: Any, workers: Sequence[str], direct: bool | None = None) -> Any:

@@ -13,8 +13,7 @@ from dsolver.errors import ClusterError
 if TYPE_CHECKING:
     from distributed import Client
 
-POLL: Final = 0.5
-"""Seconds between looks at the connection."""
+POLL: Final = 0.5  # seconds between looks at the connection
 ANSWER: Final = 20.0
 """Seconds in which the scheduler has to answer what needs no computing. With what follows a failure, no wait for a
 cluster that answers no more is longer than half a minute."""

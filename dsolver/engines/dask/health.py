@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 PING_TIMEOUT: Final = 10.0
 """Seconds without an answer after which a worker counts as hung. Its event loop answers whatever its ranks compute."""
-AT_ONCE: Final = 64
-"""Workers that are pinged at a look, in turns: each costs the client and the scheduler 0.7 ms."""
-BETWEEN: Final = 3.0
-"""Seconds between two looks that count as waiting: callers look every two seconds or more often."""
+AT_ONCE: Final = 64  # workers that are pinged at a look, in turns: each costs the client and the scheduler 0.7 ms
+BETWEEN: Final = 3.0  # seconds between two looks that count as waiting: callers look every two seconds or more often
 TIMEOUT: Final = 60.0
 """Seconds that a worker may take to answer a question, by default. For the first one it imports this package, which
 takes two seconds of a core, and its event loop stands still meanwhile; six workers on two busy cores took 20 s."""

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ANSWER: Final = 3.0
-"""Seconds in which a worker has to say whether it can read this process."""
+ANSWER: Final = 3.0  # seconds in which a worker has to say whether it can read this process
 
 _known: Final[WeakKeyDictionary[Any, dict[str, tuple[bool, bool]]]] = WeakKeyDictionary()
 """Workers that were asked whether they read this process, and whether it reads them, of each client."""

@@ -37,8 +37,7 @@ from dsolver.monitor.spans import Span
 
 T = TypeVar("T")
 
-TOGETHER: Final = 64
-"""Scalars of an allocation: one copy brings them to the host."""
+TOGETHER: Final = 64  # scalars of an allocation: one copy brings them to the host
 
 
 @final

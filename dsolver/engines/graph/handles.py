@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, Self, final
 from dsolver.engines.base import Field, Halo, Operand, PartialSums, PerChunk, Scalar
 from dsolver.engines.graph.tasks import Argument, Make, Path
 
-Key = tuple[str, int, int]
-"""(label, level and run; serial number of the operation; chunk)"""
+Key = tuple[str, int, int]  # (label, level and run; serial number of the operation; chunk)
 
 
 class Version(NamedTuple):

@@ -22,8 +22,7 @@ from dsolver.engines.graph.tasks import Path, adopt
 from dsolver.engines.out_of_memory import is_out_of_memory, out_of_memory_error
 from dsolver.errors import ClusterError, DsolverError, RankError, WorkerLostError
 
-POLL: Final = 0.5
-"""Seconds between two looks at whether the owners are still there."""
+POLL: Final = 0.5  # seconds between two looks at whether the owners are still there
 
 
 @final

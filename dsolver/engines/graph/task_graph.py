@@ -18,8 +18,7 @@ FORGET_AFTER: Final = 1000
 """Tasks after which the history of the current results is forgotten: about a second of a scheduler's work."""
 
 V = TypeVar("V", bound=Variable)
-Node = tuple[int, Key, Path]
-"""A node of a reduction tree: its first chunk, the key of a result, and the path into it."""
+Node = tuple[int, Key, Path]  # a node of a reduction tree: its first chunk, the key of a result, and the path into it
 
 
 @final

@@ -6,8 +6,7 @@ from distributed import Client
 
 from dsolver.engines.dask.connection import wait_for
 
-GRACE: Final = 5.0
-"""Seconds in which the scheduler should read a graph that is to be taken back, and tidy up."""
+GRACE: Final = 5.0  # seconds in which the scheduler should read a graph that is to be taken back, and tidy up
 SPAN: Final = {"name": ("dsolver",), "ids": ("dsolver",)}
 """Annotation that puts all tasks into one span of Dask. Without it each graph is a span of its own, about which workers
 and scheduler keep a hundred numbers a solve for as long as they live."""

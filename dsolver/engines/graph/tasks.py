@@ -24,20 +24,13 @@ Path = tuple[str | int, ...]
 class Make(Enum):
     """Ways in which a task makes a kernel's argument."""
 
-    PART = auto()
-    """A part of an input, as it is."""
-    COPY = auto()
-    """A copy of a part of an input: an array that the kernel updates."""
-    BLOCK = auto()
-    """An input brought to the device."""
-    ZEROS = auto()
-    """Zeros, as many as the `size` of a part of an input (a `Layout` or a `HaloLayout`)."""
-    NUMBER = auto()
-    """A part of an input that is a float, as an array (1,) on the device."""
-    CONSTANT = auto()
-    """A float known beforehand, as an array (1,) on the device."""
-    LITERAL = auto()
-    """A float known beforehand, as it is."""
+    PART = auto()  # a part of an input, as it is
+    COPY = auto()  # a copy of a part of an input: an array that the kernel updates
+    BLOCK = auto()  # an input brought to the device
+    ZEROS = auto()  # zeros, as many as the `size` of a part of an input (a `Layout` or a `HaloLayout`)
+    NUMBER = auto()  # a part of an input that is a float, as an array (1,) on the device
+    CONSTANT = auto()  # a float known beforehand, as an array (1,) on the device
+    LITERAL = auto()  # a float known beforehand, as it is
 
 
 class Argument(NamedTuple):

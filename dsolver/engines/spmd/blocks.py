@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 MOVED_BY: Final = ("cuda",)
 """Kernels between whose devices blocks of another cut are moved: between processes of a host that costs more."""
-ITEM: Final = 8
-"""Bytes of an item of x."""
+ITEM: Final = 8  # bytes of an item of x
 HEAD_START: Final = 0.001
 """Seconds that calls are ahead of what the scheduler is told of their results: ranks wait for the calls."""
 

@@ -25,14 +25,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOOK: Final = 2.0
-"""Seconds between looks whether every worker is still there."""
+LOOK: Final = 2.0  # seconds between looks whether every worker is still there
 GRACE: Final = 5.0
 """Seconds in which the cause of a failure should be known after its first effect, and in which ranks should end."""
-Held = Future[Any] | LentArray
-"""A block that ranks find in a worker's memory, or read in this process."""
-OnRanks = dict[int, tuple[str, Held]]
-"""Blocks by number, each with the worker whose rank takes it."""
+Held = Future[Any] | LentArray  # a block that ranks find in a worker's memory, or read in this process
+OnRanks = dict[int, tuple[str, Held]]  # blocks by number, each with the worker whose rank takes it
 Gather = Callable[[bytes, Sequence[Call]], Awaitable[Any]]
 """Caller of ranks, in the event loop: their replies, or something made of them."""
 

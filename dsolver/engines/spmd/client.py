@@ -37,14 +37,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TIMEOUT: Final = 120.0
-"""Seconds of silence after which a rank that others wait for counts as lost."""
+TIMEOUT: Final = 120.0  # seconds of silence after which a rank that others wait for counts as lost
 STRIDE: Final = 0.5
 """Seconds of iterations that a call should be worth: long beside its milliseconds, short for people who watch."""
-GPU_TIMEOUT: Final = 3600.0
-"""Seconds that a program waits for the GPUs of others."""
-POLL: Final = 0.5
-"""Seconds between looks whether a GPU is free."""
+GPU_TIMEOUT: Final = 3600.0  # seconds that a program waits for the GPUs of others
+POLL: Final = 0.5  # seconds between looks whether a GPU is free
 LEASE_BYTES: Final = 64  # about
 
 

@@ -6,8 +6,7 @@ from typing import Final, final
 from dsolver.errors import DsolverError
 from dsolver.grid.partition import Partition
 
-HOST_GPUS: Final = 16
-"""GPUs that a host has at most."""
+HOST_GPUS: Final = 16  # GPUs that a host has at most
 
 
 @final

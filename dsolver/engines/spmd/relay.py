@@ -23,10 +23,8 @@ from dsolver.errors import WorkerLostError
 if TYPE_CHECKING:
     from distributed import Client, Worker
 
-FAN: Final = 16
-"""Workers that one process calls at a time, at most."""
-GRACE: Final = 2.0
-"""Seconds in which the cause of a failure should be known after its first effect."""
+FAN: Final = 16  # workers that one process calls at a time, at most
+GRACE: Final = 2.0  # seconds in which the cause of a failure should be known after its first effect
 
 T = TypeVar("T")
 Replies = dict[int, Any]

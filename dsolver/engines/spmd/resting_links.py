@@ -16,8 +16,7 @@ from dsolver.engines.transport.base import TransportLink
 if TYPE_CHECKING:
     from distributed import Worker
 
-REST: Final = 60.0
-"""Seconds after which a link is closed that no program has taken: memory of a GPU belongs to it."""
+REST: Final = 60.0  # seconds after which a link is closed that no program has taken: memory of a GPU belongs to it
 
 
 @final

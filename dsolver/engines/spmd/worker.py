@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOOK: Final = 1.0
-"""Seconds between looks whether a rank's client is still there."""
-LEFT: Final = "its client has left"
-"""Reason of the end of a rank whose lease is gone."""
+LOOK: Final = 1.0  # seconds between looks whether a rank's client is still there
+LEFT: Final = "its client has left"  # reason of the end of a rank whose lease is gone
 ABSENT: Final = 600.0
 """Seconds without a sign of life after which a client counts as gone. One that was stopped keeps its connection; but
 functions that hold the interpreter's lock, and computers that sleep, are silent for minutes, too."""
@@ -43,8 +41,7 @@ that was stopped itself has not heard of any for as long."""
 
 _RANKS: dict[tuple[str, str], Rank] = {}
 """The ranks of this process by program and worker address (several workers may be threads of one process)."""
-_KEEPERS: dict[Rank, asyncio.Task[None]] = {}
-"""The task that looks after each of them."""
+_KEEPERS: dict[Rank, asyncio.Task[None]] = {}  # the task that looks after each of them
 
 
 @final

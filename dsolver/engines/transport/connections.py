@@ -30,8 +30,7 @@ REASON_BYTES: Final = 4096
 """Longest reason that is sent or accepted: whatever a broken peer announces, nothing larger is allocated."""
 _SMALL: Final = 16_000
 """Bytes of a frame that is copied together: one call of the system and one TLS record (of 16 KiB at most), not two."""
-_FAREWELL: Final = 1.0
-"""Seconds that peers get to take the reason of an abort."""
+_FAREWELL: Final = 1.0  # seconds that peers get to take the reason of an abort
 _DONE: Final[Future[None]] = Future()
 _DONE.set_result(None)
 

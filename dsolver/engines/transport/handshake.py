@@ -23,10 +23,8 @@ Address = tuple[str, int]
 
 TOKEN_BYTES: Final = 32
 _GREETING = struct.Struct("<32sI?")
-_POLL: Final = 0.2
-"""Seconds between looks whether this rank was told to stop, while peers are waited for."""
-STRANGERS: Final = 64
-"""Connections that may be silent at a time, besides those of the peers that are awaited."""
+_POLL: Final = 0.2  # seconds between looks whether this rank was told to stop, while peers are waited for
+STRANGERS: Final = 64  # connections that may be silent at a time, besides those of the peers that are awaited
 
 
 @final

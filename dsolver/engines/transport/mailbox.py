@@ -18,10 +18,8 @@ from dsolver.engines.transport.connections import Connections, exchanged
 from dsolver.engines.transport.messages import Messages, Outgoing, PeerMessages
 from dsolver.engines.transport.peer_memory import Arena, IpcAddress
 
-ALIGNMENT: Final = 256
-"""Bytes, of a multiple of which each array begins."""
-SMALLEST: Final = 1 << 16
-"""Bytes of an outbox, at least."""
+ALIGNMENT: Final = 256  # bytes, of a multiple of which each array begins
+SMALLEST: Final = 1 << 16  # bytes of an outbox, at least
 _ON_DEVICE: Final = 3  # cudaMemcpyDeviceToDevice
 
 

@@ -13,13 +13,10 @@ import numpy.typing as npt
 
 from dsolver.engines.base import Message
 
-Pair = tuple[int, int]
-"""A chunk that sends, and the one that it sends to."""
+Pair = tuple[int, int]  # a chunk that sends, and the one that it sends to
 Messages = dict[Pair, Message]
-Outgoing = Mapping[Pair, Message | None]
-"""Messages; None where there is none for a chunk that expects one."""
-NOTHING: Final = -1
-"""Length that is told of each array of a message that is not sent."""
+Outgoing = Mapping[Pair, Message | None]  # messages; None where there is none for a chunk that expects one
+NOTHING: Final = -1  # length that is told of each array of a message that is not sent
 
 
 @final

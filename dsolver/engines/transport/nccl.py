@@ -26,8 +26,7 @@ logger = logging.getLogger(__name__)
 
 _LENGTH: Final = 8  # bytes that tell how long an id is
 
-_FAREWELL: Final = 5.0
-"""Seconds in which an aborted communicator should have ended."""
+_FAREWELL: Final = 5.0  # seconds in which an aborted communicator should have ended
 
 
 def unique_id() -> bytes:

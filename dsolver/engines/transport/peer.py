@@ -32,14 +32,12 @@ from dsolver.kernels.formats.layout import HaloLayout
 
 logger = logging.getLogger(__name__)
 
-SWITCH: Final = "DSOLVER_GPU_LINK"
-"""Environment variable of a worker: "nccl" turns this transport off."""
+SWITCH: Final = "DSOLVER_GPU_LINK"  # environment variable of a worker: "nccl" turns this transport off
 _MARK: Final = 8  # bytes that a rank writes into every other's memory to see whether it can
 _CHECK: Final = 0.2  # seconds between looks at the other ranks
 
 
-MOST_KEPT: Final = 1 << 30
-"""Bytes of peer memory that outlive a program, at most."""
+MOST_KEPT: Final = 1 << 30  # bytes of peer memory that outlive a program, at most
 
 
 @final

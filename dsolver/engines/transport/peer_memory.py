@@ -20,8 +20,7 @@ from dsolver.kernels.formats.layout import HaloLayout
 PEER_BLOCK: Final = 32 << 20
 """Bytes of a block of peer memory, or a multiple of `PEER_UNIT` above: halos of a chunk of 256³ points need 7 MB, and
 lists of its set-up as much again. Every block costs the driver a millisecond here and on each peer that opens it."""
-PEER_UNIT: Final = 2 << 20
-"""Bytes that the driver maps at a time."""
+PEER_UNIT: Final = 2 << 20  # bytes that the driver maps at a time
 ROOMY: Final = 16
 """Times as much as is asked for that a released place may have: halos stay, and are not to keep that of lists."""
 

@@ -21,8 +21,7 @@ from dsolver.krylov.blocks.rounds import Numbers
 
 F64 = npt.NDArray[np.float64]
 
-WIDTH: Final = 8
-"""Most columns of a group, for which kernels on matrices are compiled."""
+WIDTH: Final = 8  # most columns of a group, for which kernels on matrices are compiled
 
 
 @final

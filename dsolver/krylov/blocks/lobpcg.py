@@ -12,23 +12,19 @@ from dsolver.krylov.blocks.pencil import Pencil
 from dsolver.krylov.blocks.projected import orthonormal, ritz
 from dsolver.krylov.blocks.rounds import F64, Numbers, RoundedOtherwiseError, Rounds
 
-SOUND: Final = 1e-2
-"""Least such square with which vectors are orthonormal to rounding after one pass."""
+SOUND: Final = 1e-2  # least such square with which vectors are orthonormal to rounding after one pass
 FAIR: Final = 1e-3
 """Such a square for residuals that may stay `FAR` times what rounding leaves; errors of products are larger then."""
 FAR: Final = 10.0
-PASSES: Final = 4
-"""Passes at most."""
+PASSES: Final = 4  # passes at most
 EPS: Final = 2.0**-53
 ATTAINABLE: Final = 64.0
 """Residual over EPS ‖D x‖, or EPS d ‖x‖, that rounding may leave; D: sizes of the rows of A, d: the usual one.
 
 ‖A‖ in their place would call anything exact where one row is huge, as penalties make it.
 """
-UNREACHABLE: Final = 0.1
-"""Part of a residual along Y from which on it is taken out."""
-RENEWED: Final = 50
-"""Iterations after which vectors are made orthonormal anew: each leaves some rounding."""
+UNREACHABLE: Final = 0.1  # part of a residual along Y from which on it is taken out
+RENEWED: Final = 50  # iterations after which vectors are made orthonormal anew: each leaves some rounding
 
 
 class NotFiniteError(ArithmeticError):

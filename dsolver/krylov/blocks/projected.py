@@ -9,8 +9,7 @@ from dsolver.krylov.blocks.rounds import F64
 
 ROUNDING: Final = 1e-14
 """Square of a vector's length beyond others, as a part of the largest, up to which it is rounding and is dropped."""
-NEGATIVE: Final = -1e-8
-"""Such a square that is no rounding."""
+NEGATIVE: Final = -1e-8  # such a square that is no rounding
 
 
 def orthonormal(square: F64, along: F64) -> tuple[F64, float]:

@@ -10,10 +10,8 @@ DRIFT_INTERVAL: Final = 100
 """Iterations between looks at the drift between the recursion and the truth: the same for all engines, however fast, so
 that they give the same bits. What a shorter solve has drifted is found at its end."""
 EPS: Final = 2.0**-53
-DRIFTED: Final = EPS**0.5
-"""Drift, as a part of the residual, at which the recursion takes the true residual."""
-GROWN: Final = 1.1
-"""Growth of the drift since then that makes it worth while again."""
+DRIFTED: Final = EPS**0.5  # drift, as a part of the residual, at which the recursion takes the true residual
+GROWN: Final = 1.1  # growth of the drift since then that makes it worth while again
 
 
 @final

@@ -19,16 +19,13 @@ UNSYMMETRIC: Final = 0.01
 """Asymmetry of M, as a part of its size, from which on it is taken for the reason why a residual no longer falls, where
 the method needs M = Mᵀ. Incomplete LU factors (spilu) of Laplacians had 0.03 to 0.45; with 0.01 and less conjugate
 gradients still converged on log-normal κ, if in more iterations."""
-UNSYMMETRIC_FROM: Final = 200
-"""Iterations after which M is looked at for that, if the residual hardly falls."""
+UNSYMMETRIC_FROM: Final = 200  # iterations after which M is looked at for that, if the residual hardly falls
 RISEN: Final = 300.0
 """Growth of the residual in a first iteration after which a preconditioner is given up, where there is another one to
 go on with. Multigrid in float32 loses a constant that only a tiny σ fixes: residuals grew by 500 to 2e7 times, and
 solves took up to 850 iterations in place of 24. Elsewhere they grew by 220 at most."""
-SLOW_FROM: Final = 20
-"""Iterations after which it is looked at whether too many more are needed, for the first time."""
-SLOW_EVERY: Final = 10
-"""Iterations between such looks."""
+SLOW_FROM: Final = 20  # iterations after which it is looked at whether too many more are needed, for the first time
+SLOW_EVERY: Final = 10  # iterations between such looks
 UNSURE: Final = 4
 """A residual that has risen tells nothing before a part of 1/UNSURE of the iterations that there is patience for, nor
 one that has hardly fallen after a change of M: that of conjugate gradients may rise at first, that of GMRES stay where

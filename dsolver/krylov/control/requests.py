@@ -86,8 +86,7 @@ class Pause(Request[bool]):
     """Pause after an iteration for the callback. Answer: whether to stop."""
 
 
-Steps = Generator[Request[Any], Any, T]
-"""Requests, one after the other, and what comes of them."""
+Steps = Generator[Request[Any], Any, T]  # requests, one after the other, and what comes of them
 
 
 def asked(request: Request[R]) -> Steps[R]:

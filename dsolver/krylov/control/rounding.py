@@ -6,15 +6,13 @@ from typing import Final, final
 from dsolver.krylov.control.norms import ResidualNorms
 from dsolver.krylov.control.requests import ColumnIterations
 
-CLEAR: Final = 0.1
-"""Residual over that of x = 0 up to which the difference is no rounding."""
+CLEAR: Final = 0.1  # residual over that of x = 0 up to which the difference is no rounding
 ATTAINABLE: Final = 2.0**-53
 """Limit down to which the recursion is followed, as a part of ‖b‖ or of the true residual that it begins anew from:
 below what rounding leaves it tells nothing about the truth, and its squares would end at zero."""
 ALIKE: Final = 2.0
 """Times what rounding makes of b - A x that a residual may be for it to be that: it is 0.8 to 1.4 times as much."""
-ROUNDED: Final = 1e-5
-"""Part of ‖b‖ that it may be."""
+ROUNDED: Final = 1e-5  # part of ‖b‖ that it may be
 
 
 def is_rounding(residual: float, b_norm: float, column: ColumnIterations) -> bool:

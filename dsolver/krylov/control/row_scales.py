@@ -6,12 +6,9 @@ from typing import Final, final
 from dsolver.krylov.control.requests import ColumnIterations
 from dsolver.krylov.control.rounding import ATTAINABLE
 
-ROWS: Final = 1e4
-"""Times the tolerance that ‖D⁻¹r‖ / ‖D⁻¹b‖ may be with D = diag(A)."""
-ROWS_WANTED: Final = 10.0
-"""Times the tolerance at which such a solve aims when it goes on."""
-ROUNDS: Final = 4
-"""Times that a solve goes on."""
+ROWS: Final = 1e4  # times the tolerance that ‖D⁻¹r‖ / ‖D⁻¹b‖ may be with D = diag(A)
+ROWS_WANTED: Final = 10.0  # times the tolerance at which such a solve aims when it goes on
+ROUNDS: Final = 4  # times that a solve goes on
 
 
 @final

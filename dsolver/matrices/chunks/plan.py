@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
 Cutter = Callable[[Any, RowPartition, str | None, Any, Sequence[int]], CutRows]
 """Maker of `CutRows`, with the arguments of `CutMatrix`."""
-BLOCKED: Final = ("blocks", MEASURE)
-"""Formats for which blocks of any size are looked for, on CPUs, too."""
+BLOCKED: Final = ("blocks", MEASURE)  # formats for which blocks of any size are looked for, on CPUs, too
 
 
 def in_parts(problem: MatrixProblem, chunks: int) -> MatrixProblem:

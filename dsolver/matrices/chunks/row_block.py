@@ -19,15 +19,11 @@ from dsolver.kernels.general.rows import SplitRows
 from dsolver.matrices.checked import backend_of
 from dsolver.matrices.null_vectors import to_host
 
-ROWS: Final = "rows"
-"""Name under which a matrix is brought to the owners of its chunks."""
-GIVEN: Final = "given rows"
-"""Name of the matrix whose residuals count, where it is another one."""
+ROWS: Final = "rows"  # name under which a matrix is brought to the owners of its chunks
+GIVEN: Final = "given rows"  # name of the matrix whose residuals count, where it is another one
 
-PARTS: Final = ("rows of the real part", "rows of the imaginary part")
-"""Names of the parts of a complex matrix."""
-MASS: Final = "rows of the mass matrix"
-"""Name of B in A x = λ B x."""
+PARTS: Final = ("rows of the real part", "rows of the imaginary part")  # names of the parts of a complex matrix
+MASS: Final = "rows of the mass matrix"  # name of B in A x = λ B x
 PHASES: Final = ("real part of phases", "imaginary part of phases")
 """Names of the parts of d of a Hermitian matrix; see `dsolver.matrices.problem.MatrixProblem`."""
 FED: Final = ("volumes", "real part that faces add", "imaginary part that faces add")

@@ -18,20 +18,13 @@ from dsolver.kernels.cpu.csr.complex_look import RowSums
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-STRONG: Final = 0.0625
-"""Square of a coupling, over the largest ones of both rows, from which on rows are put together."""
-ROUNDING: Final = 1e-10
-"""Part of the sum of the diagonal that counts as zero where all entries are summed up."""
-LAST: Final = 26
-"""Bits of a square that are rounded off."""
-FAR: Final = 400
-"""Exponent of two of entries whose squares are numbers, and not zero."""
-AROUND: Final = 2
-"""Couplings from a root to the rows of its aggregate, at most."""
-SWEEPS: Final = 3
-"""Times that rows are turned on the way back, on each level."""
-SECOND: Final = 1 << 20
-"""Added to a level's number for the words of the second roots."""
+STRONG: Final = 0.0625  # square of a coupling, over the largest ones of both rows, from which on rows are put together
+ROUNDING: Final = 1e-10  # part of the sum of the diagonal that counts as zero where all entries are summed up
+LAST: Final = 26  # bits of a square that are rounded off
+FAR: Final = 400  # exponent of two of entries whose squares are numbers, and not zero
+AROUND: Final = 2  # couplings from a root to the rows of its aggregate, at most
+SWEEPS: Final = 3  # times that rows are turned on the way back, on each level
+SECOND: Final = 1 << 20  # added to a level's number for the words of the second roots
 
 
 def in_gauge(backend: Backend, rows: Csr, largest: float, before: RowSums) -> tuple[Array | None, Array]:

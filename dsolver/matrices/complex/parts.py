@@ -36,8 +36,7 @@ from dsolver.matrices.complex.gauge import in_gauge
 WAVES: Final = 0.25
 """Part of the rows whose real parts may add up to less than zero, as those of a Helmholtz equation do. Where there are
 more, twice that is added to the diagonal: the shifted Laplacian of Laird and Giles (2002) with real numbers."""
-CANCELED: Final = 1e-10
-"""Sum of a row, as a part of its diagonal, that counts as zero."""
+CANCELED: Final = 1e-10  # sum of a row, as a part of its diagonal, that counts as zero
 
 
 @final

@@ -19,13 +19,11 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems.problem import Problem, no_matrix
 from dsolver.units import counted
 
-STEPS: Final = 30
-"""Steps of Lanczos that show a condition number of `ALIKE`."""
+STEPS: Final = 30  # steps of Lanczos that show a condition number of `ALIKE`
 ALIKE: Final = 25.0
 """Condition number of D⁻¹A up to which A is like its diagonal: of mass matrices it is 2 to 10 (Wathen 1987), whatever
 the mesh, of Laplacians it grows with their size."""
-FALLEN: Final = 1e-10
-"""Part of the residual below which steps show nothing more."""
+FALLEN: Final = 1e-10  # part of the residual below which steps show nothing more
 
 
 def block(

@@ -20,8 +20,7 @@ from dsolver.problems.functions import ByChunk, OperatorProduct, UserFunction, a
 from dsolver.problems.problem import Problem, no_matrix
 from dsolver.problems.stencils import stencil
 
-ROUNDING: Final = 1e-8
-"""Difference of xᵀAy and yᵀAx, as a part of their size, up to which A counts as symmetric."""
+ROUNDING: Final = 1e-8  # difference of xᵀAy and yᵀAx, as a part of their size, up to which A counts as symmetric
 
 
 def operator(

@@ -9,10 +9,8 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError
 
-Place: TypeAlias = tuple[int, int]
-"""Row and column, from 1."""
-Sides: TypeAlias = tuple[Place | None, Place | None]
-"""The places of an entry below and of one above the diagonal."""
+Place: TypeAlias = tuple[int, int]  # row and column, from 1
+Sides: TypeAlias = tuple[Place | None, Place | None]  # the places of an entry below and of one above the diagonal
 
 
 class Entries(NamedTuple):

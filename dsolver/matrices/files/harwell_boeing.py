@@ -19,8 +19,7 @@ from dsolver.matrices.files.lines import Kind, checked_lines
 
 ENDING: Final = re.compile(r"\.(rb|hb|[rcpi][usrzh][ae])", re.IGNORECASE)
 """Endings of names; those of three letters are the type of the matrix."""
-WIDTH: Final = 14
-"""Characters of a number in the header."""
+WIDTH: Final = 14  # characters of a number in the header
 SYMMETRIES: Final = {"u": "general", "r": "general", "s": "symmetric", "z": "skew-symmetric", "h": "hermitian"}
 FORMAT: Final = re.compile(r"\((?:(\d+)P,?)?(\d*)([IEDFG])(\d+)(?:\.(\d+)(?:E\d+)?)?\)", re.IGNORECASE)
 """Formats of Fortran for a line: a scale factor, how many numbers, their kind, their width and decimals."""

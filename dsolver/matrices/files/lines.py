@@ -9,15 +9,12 @@ import numpy as np
 
 from dsolver.kernels.cpu.automaton import Automaton, first_wrong
 
-Kind = Literal["index", "integer", "real"]
-"""Kinds of numbers: an index has no sign."""
+Kind = Literal["index", "integer", "real"]  # kinds of numbers: an index has no sign
 NAMES: Final[dict[Kind, str]] = {"index": "an index", "integer": "a whole number", "real": "a real number"}
-CACHED: Final = 1 << 20
-"""Bytes of which a copy stays in a core's cache."""
+CACHED: Final = 1 << 20  # bytes of which a copy stays in a core's cache
 DIGITS: Final = b"0123456789"
 BLANKS: Final = b" \t"
-SHOWN: Final = 60
-"""Bytes of a wrong line that a message shows."""
+SHOWN: Final = 60  # bytes of a wrong line that a message shows
 _PLAIN: Final = bytes.maketrans(b"dD", b"EE")
 
 

@@ -30,12 +30,9 @@ FIELDS: Final[dict[str, tuple[Kind, ...]]] = {
 """Numbers behind the indices of a line, by the third word behind the banner."""
 OPENERS: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 SYMMETRIES: Final = ("general", "symmetric", "skew-symmetric", "hermitian")
-AT_ONCE: Final = 1 << 28
-"""Bytes of text that are read at a time, about."""
-LEAST: Final = 1 << 20
-"""Bytes of text that are read at a time at least, from compressed files, too."""
-MOST: Final = 1 << 62
-"""Rows, columns and entries that a file may tell of."""
+AT_ONCE: Final = 1 << 28  # bytes of text that are read at a time, about
+LEAST: Final = 1 << 20  # bytes of text that are read at a time at least, from compressed files, too
+MOST: Final = 1 << 62  # rows, columns and entries that a file may tell of
 
 
 @final

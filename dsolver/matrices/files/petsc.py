@@ -16,16 +16,11 @@ import numpy.typing as npt
 from dsolver.errors import InputError
 from dsolver.matrices.canonical import imported
 
-MATRIX: Final = 1211216
-"""First word of a matrix."""
-OBJECTS: Final = range(1211211, 1211240)
-"""First words of objects."""
-VALUES: Final = {8: ">f8", 4: ">f4", 16: ">c16"}
-"""Kinds of values that are read, by their bytes."""
-OTHERS: Final = {2: "of 16 bits", 32: "complex and of 128 bits"}
-"""Kinds of values that are not read, by their bytes."""
-TELLING: Final = 16
-"""Different imaginary parts from which on it is no chance that all of them are ordinary numbers."""
+MATRIX: Final = 1211216  # first word of a matrix
+OBJECTS: Final = range(1211211, 1211240)  # first words of objects
+VALUES: Final = {8: ">f8", 4: ">f4", 16: ">c16"}  # kinds of values that are read, by their bytes
+OTHERS: Final = {2: "of 16 bits", 32: "complex and of 128 bits"}  # kinds of values that are not read, by their bytes
+TELLING: Final = 16  # different imaginary parts from which on it is no chance that all of them are ordinary numbers
 ORDINARY: Final = (1e-12, 1e12)
 """Sizes of ordinary numbers: the second half of a float64 is one, as a float32, three times out of ten."""
 

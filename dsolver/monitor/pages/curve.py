@@ -7,10 +7,8 @@ from typing import Final, final
 
 WIDTH: Final = 480
 HEIGHT: Final = 230
-LEFT, RIGHT, TOP, BOTTOM = 66, 470, 10, 186
-"""Edges of the plot, in pixels from the left and from above."""
-TICKS: Final = 6
-"""Most labels of an axis."""
+LEFT, RIGHT, TOP, BOTTOM = 66, 470, 10, 186  # edges of the plot, in pixels from the left and from above
+TICKS: Final = 6  # most labels of an axis
 LINE: Final = "#3b8bd0"
 LIMIT: Final = "#2f9e5b"
 SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

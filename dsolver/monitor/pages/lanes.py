@@ -37,8 +37,7 @@ EXPLANATION: Final = (
 TIME: Final = "milliseconds since the iteration began"
 LANE: Final = "rank and lane"
 
-RECTANGLES: Final = 5000
-"""Most spans that are drawn of one iteration; the longest are."""
+RECTANGLES: Final = 5000  # most spans that are drawn of one iteration; the longest are
 
 
 def rectangles(solve: SolveRecord) -> dict[str, list[Any]]:

@@ -18,14 +18,11 @@ from dsolver.monitor.spans import SUMS, exposed_text
 if TYPE_CHECKING:
     from bokeh.document import Document
 
-MILLISECONDS: Final = 500
-"""Milliseconds between two updates of a page."""
-TOP_HEIGHT: Final = 260
-"""Pixels of the figures above the lanes, at least."""
+MILLISECONDS: Final = 500  # milliseconds between two updates of a page
+TOP_HEIGHT: Final = 260  # pixels of the figures above the lanes, at least
 RESIDUALS: Final = {"hpcg": "‖r‖ / ‖r₀‖", "eigenvalues": "‖Ax − λBx‖"}
 """Label of the curve, where it is of no system Ax = b."""
-NEWEST: Final = ""
-"""The choice of the newest solve that runs."""
+NEWEST: Final = ""  # the choice of the newest solve that runs
 
 
 @final

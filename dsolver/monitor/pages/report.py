@@ -19,8 +19,7 @@ from dsolver.monitor.history import SolveRecord
 from dsolver.monitor.pages.lanes import COLORS, EXPLANATION, LANE, MEANINGS, TIME, rectangles
 from dsolver.monitor.spans import exposed_text, exposure, read_jsonl, to_columns
 
-PANEL_HEIGHT: Final = 3.2
-"""Height of a panel in inches."""
+PANEL_HEIGHT: Final = 3.2  # height of a panel in inches
 
 
 @final

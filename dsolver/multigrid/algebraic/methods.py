@@ -25,12 +25,9 @@ from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, own_bounds
 from dsolver.multigrid.smoothers import SAFETY
 
-SLOW: Final = 0.95
-"""Part of a level's rows: a coarser level that has more of them is not worth its work."""
-STRONG: Final = 0.25
-"""Part of its row's largest coupling that one must exceed to be strong (Ruge and Stüben)."""
-MOST: Final = 4
-"""Entries of a row of P."""
+SLOW: Final = 0.95  # part of a level's rows: a coarser level that has more of them is not worth its work
+STRONG: Final = 0.25  # part of its row's largest coupling that one must exceed to be strong (Ruge and Stüben)
+MOST: Final = 4  # entries of a row of P
 FLOWS: Final = 0.3
 """Part of the largest coupling for flows. With 0.15, 0.25 and 0.35 BiCGStab took 12 to 17, 11 to 15 and 10 to 13
 iterations for 256² cells at cell Péclet numbers from 0.1 to 10,000."""

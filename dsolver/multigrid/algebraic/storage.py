@@ -31,14 +31,12 @@ from dsolver.multigrid.correction import ChunkTransfer
 from dsolver.multigrid.level import AtLevel, at_level
 from dsolver.multigrid.smoothers import SweptGhosts
 
-UNKNOWNS: Final = 3
-"""Rows of P that have the same columns, where nodes have so many unknowns, or twice as many."""
+UNKNOWNS: Final = 3  # rows of P that have the same columns, where nodes have so many unknowns, or twice as many
 DAMPING: Final = 0.85
 """Damping of Jacobi's method, where rows allow it: 40³ cells with aggressive coarsening took 14, 14, 12, 16, 15 and 16
 iterations (constant, channels, chip, pores, blocks, fractal), with 0.8 15, 15, 10, 17, 15 and 17, with 0.9 14, 15, 15,
 16, 15 and 17, and with the diagonal (a_ii + Σ_j |a_ij|) / 2 everywhere 16, 16, 11, 18, 17 and 18."""
-DOMINANT: Final = 1.05
-"""D over Σ_j |a_ij| / 2, at least."""
+DOMINANT: Final = 1.05  # D over Σ_j |a_ij| / 2, at least
 
 
 @final

@@ -16,8 +16,7 @@ from dsolver.multigrid.correction import Correction, StoredTransfer
 from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.multigrid.level import ComplexPart, Level, Step
 
-FIRST: Final = 0.0
-"""Part of x that a sweep from zero keeps."""
+FIRST: Final = 0.0  # part of x that a sweep from zero keeps
 
 
 @final

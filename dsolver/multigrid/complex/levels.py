@@ -33,8 +33,7 @@ from dsolver.multigrid.algebraic.storing.deferred import storing_of_rows
 from dsolver.multigrid.coarse_solve import regularized
 from dsolver.multigrid.level import AtLevel, ComplexPart, Level, at_level
 
-Signs = tuple[float, float]
-"""(s, t): see above."""
+Signs = tuple[float, float]  # (s, t): see above
 
 
 @final

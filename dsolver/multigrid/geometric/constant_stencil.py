@@ -23,8 +23,7 @@ F64 = npt.NDArray[np.float64]
 MODEL: Final = 12
 """Points along an axis of the model grid, or one more: the coarse rows of a larger grid all occur in its coarse grid. A
 coarse row depends on 3 points on either side: of 6 coarse points, two on either side may differ from the others."""
-EDGE: Final = 2
-"""Coarse points at a face whose rows may differ."""
+EDGE: Final = 2  # coarse points at a face whose rows may differ
 
 
 LEFT_OUT: Final = 0.25

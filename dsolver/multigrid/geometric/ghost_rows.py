@@ -11,8 +11,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import HaloLayout
 
-WIDTH: Final = 2
-"""Layers of points around a chunk whose rows its coarse matrix depends on."""
+WIDTH: Final = 2  # layers of points around a chunk whose rows its coarse matrix depends on
 WIDE: Final[Offsets] = tuple((WIDTH * i, WIDTH * j, WIDTH * k) for i, j, k in DIRECTIONS)
 
 

@@ -10,8 +10,7 @@ from dsolver.grid.numbering import by_offset
 from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
 
-STRONG: Final = 0.5
-"""An axis is coarsened when its couplings are at least this part of the strongest axis'."""
+STRONG: Final = 0.5  # an axis is coarsened when its couplings are at least this part of the strongest axis'
 
 
 def coarsening_factors(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> Triple:

@@ -8,8 +8,7 @@ from dsolver.multigrid.algebraic.methods import FLOWS, STRONG
 from dsolver.problems import Problem
 
 THETA: Final = {"pmis": STRONG, "aggregation": 0.08, "air": FLOWS}
-FULL_ROWS: Final = 8
-"""Entries a row, on average, above which "pmis" takes `FULL_ROWS_THETA`."""
+FULL_ROWS: Final = 8  # entries a row, on average, above which "pmis" takes `FULL_ROWS_THETA`
 FULL_ROWS_THETA: Final = 0.3
 """Bilinear elements that are stretched have couplings of just above a quarter of the largest one, and no error that is
 smooth along them: 20 iterations in place of 30 to 250."""
@@ -28,8 +27,7 @@ ACROSS: Final = 20.0
 of "air" then, or fewer, and 0.46 to 0.78 of the time (128² to 256² and 40³ cells of a rotating flow); at 38 1.2 times,
 and at 85 it does not converge."""
 SMOOTHER: Final = {"pmis": "jacobi", "aggregation": "chebyshev", "air": "jacobi"}
-AGGRESSIVE: Final = 1
-"""Levels that "pmis" coarsens twice at once, where nothing else is said."""
+AGGRESSIVE: Final = 1  # levels that "pmis" coarsens twice at once, where nothing else is said
 
 
 def has_nodes(problem: Problem) -> bool:

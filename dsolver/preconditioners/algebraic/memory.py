@@ -11,12 +11,9 @@ from dsolver.preconditioners.base import Forecast
 COMPLEXITY: Final = (2.8, 1.9, 3.5)
 """Entries of all levels over those of A, without and with aggressive coarsening, and of "air", for a forecast: 2.3 to
 2.8, 1.4 to 2.7 and 2.4 to 5.0 were seen. With aggregation they were 1.4 to 2.1."""
-GRIDS: Final = (1.45, 1.2, 1.5)
-"""Rows of all levels over those of A, of the same."""
-AIR: Final = 2
-"""Place of "air" in these."""
-AGGREGATES: Final = 4
-"""Aggregates that a row of a smoothed P reads: 3 to 5 were seen."""
+GRIDS: Final = (1.45, 1.2, 1.5)  # rows of all levels over those of A, of the same
+AIR: Final = 2  # place of "air" in these
+AGGREGATES: Final = 4  # aggregates that a row of a smoothed P reads: 3 to 5 were seen
 SETUP_ROW: Final = 340
 SETUP_ENTRY: Final = 85
 """Bytes of each row, and of each entry beside the diagonal, that set-up needs for a while: 5, 7 and 27 points, of grids

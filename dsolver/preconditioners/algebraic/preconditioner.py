@@ -62,8 +62,7 @@ INTEGERS: Final = {
     "gathered_rows": (0, 10**7),
 }
 """Options that are integers, and the least and the largest of each."""
-TYPICAL: Final = 15
-"""Iterations that reduce the residual by 1e-8."""
+TYPICAL: Final = 15  # iterations that reduce the residual by 1e-8
 
 
 @final

@@ -19,8 +19,7 @@ SURE: Final = Fill(entries=5e6, products=2e9)
 """Fill of factors that are made at once where nothing tells how many iterations are needed: a second or two."""
 LARGE: Final = 1e8
 """Entries of such factors that may be more, if they take no more multiplications than `FEW` products with A."""
-FEW: Final = 5000
-"""Products with A."""
+FEW: Final = 5000  # products with A
 BAND: Final = 1200
 """Products with A, as many multiplications of which the envelope of an elliptic matrix may take that has factors at
 once on CPUs: up to some 10,000 rows in a plane, and 1000 in space. Their time is that of ten to thirty iterations."""

@@ -27,8 +27,7 @@ from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.geometric.assembly import raised_rows
 from dsolver.preconditioners.builder import Builder
 
-OWNER: Final = 0
-"""The chunk next to which the factors are."""
+OWNER: Final = 0  # the chunk next to which the factors are
 
 
 def rows_of_matrix(builder: Builder) -> PerChunk:

@@ -22,8 +22,7 @@ from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.relaxation.sweeps import require_rows
 from dsolver.problems import Problem
 
-SIZE: Final = 8
-"""Rows of a block by default."""
+SIZE: Final = 8  # rows of a block by default
 
 LARGEST: Final = 128
 

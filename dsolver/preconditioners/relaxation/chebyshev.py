@@ -21,8 +21,7 @@ from dsolver.preconditioners.base import Capabilities, Forecast, Preconditioner,
 from dsolver.preconditioners.relaxation.jacobi import DiagonalInverse
 
 LANCZOS_STEPS: Final = 10
-NOTHING: Final = 1e-14
-"""Part of the largest pᵀAp / rᵀMr below which a step of Lanczos' method is rounding."""
+NOTHING: Final = 1e-14  # part of the largest pᵀAp / rᵀMr below which a step of Lanczos' method is rounding
 
 
 @final

@@ -20,8 +20,7 @@ PADDED: Final = 8
 """Places of a vector in the order of the colors for each row, at most: every color is padded to whole slices."""
 LONG: Final = 16
 """Times the mean length of rows that the longest one has, at most, where they are tabled on the way to slices."""
-FIRST_SHIFT: Final = 1e-3
-"""The first shift that is tried where "auto" needs one."""
+FIRST_SHIFT: Final = 1e-3  # the first shift that is tried where "auto" needs one
 LARGEST_SHIFT: Final = 1e3
 
 
@@ -98,5 +97,4 @@ class MakeFactors:
         return f"M={self.name!r} breaks down in row {row}, where the pivot is {pivot:.3g}: {advice[self.name]}"
 
 
-FEW: Final = 2**20
-"""Places that are never too many."""
+FEW: Final = 2**20  # places that are never too many

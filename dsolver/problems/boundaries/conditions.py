@@ -16,11 +16,9 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError
 
-FACES: Final = ("x-", "x+", "y-", "y+", "z-", "z+")
-"""The faces by axis and side: x- is where i = 0."""
+FACES: Final = ("x-", "x+", "y-", "y+", "z-", "z+")  # the faces by axis and side: x- is where i = 0
 
-ALPHA: Final = "alpha"
-"""The number of a condition that is a part of the matrix; all others are of right-hand sides."""
+ALPHA: Final = "alpha"  # the number of a condition that is a part of the matrix; all others are of right-hand sides
 
 FaceValue = complex | npt.NDArray[Any] | Callable[..., Any]
 """A number for the whole face, or an array (ny, nz), (nx, nz) or (nx, ny) with one for each cell at it, in a plane

@@ -18,8 +18,7 @@ from dsolver.problems.discretization import evaluated
 from dsolver.problems.embedding import WORDS, Embedding
 from dsolver.units import counted
 
-ROUNDED: Final = 1e-12
-"""Part of an entry of a tensor by which the one across the diagonal may differ."""
+ROUNDED: Final = 1e-12  # part of an entry of a tensor by which the one across the diagonal may differ
 Coefficient = Any
 """A number; an array of the grid's shape, of NumPy, CuPy, Dask, xarray or a package that knows DLPack; or a function
 f(x, y, z) of the cells' centers, in a plane f(x, y)."""

@@ -16,8 +16,7 @@ from dsolver.problems.fluxes.coefficients import field_of, kappa_of
 if TYPE_CHECKING:
     from dsolver.problems.problem import Problem
 
-PAIRS: Final = ((0, 1), (0, 2), (1, 2))
-"""Axes of `CROSS`."""
+PAIRS: Final = ((0, 1), (0, 2), (1, 2))  # axes of `CROSS`
 
 
 def absent_cells(problem: Problem) -> npt.NDArray[np.bool_]:

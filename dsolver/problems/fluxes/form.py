@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from dsolver.problems.problem import Problem
 
 
-AXES: Final = (0, 1, 2)
-"""Axes of arrays whose last ones are x, y, z."""
+AXES: Final = (0, 1, 2)  # axes of arrays whose last ones are x, y, z
 
 
 def along(axis: int, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from dsolver.problems.fluxes.slabs import Slab
     from dsolver.problems.problem import Problem
 
-ROUNDING: Final = 2.0**-46
-"""Part of its terms that the diagonal of a full tensor's row cannot be told from zero below."""
+ROUNDING: Final = 2.0**-46  # part of its terms that the diagonal of a full tensor's row cannot be told from zero below
 
 
 @final

@@ -30,8 +30,7 @@ from dsolver.problems.fluxes.coefficients import field_of
 if TYPE_CHECKING:
     from dsolver.problems.problem import Problem
 
-TOGETHER: Final = 1 << 13
-"""Vertices whose systems are solved at once, about: 20 MB in three dimensions."""
+TOGETHER: Final = 1 << 13  # vertices whose systems are solved at once, about: 20 MB in three dimensions
 
 Corner = tuple[int, ...]
 """Side of a vertex on which a cell is, along each axis: 0 where the vertex is at the cell's upper end."""

@@ -28,10 +28,8 @@ AT_ONCE: Final = 8
 """Right-hand sides that are solved together at most: with more, vectors are nearly all that an iteration moves."""
 SHORT: Final = 0.06
 """Seconds of a superstep, an eighth of what one should take, below which ranks do not agree anew how long it took."""
-TRUSTED: Final = 200
-"""Iterations after which they do in any case: a machine may have become slower."""
-ROUNDED_UP: Final = 1.05
-"""A vector's length over its rows, at most, for chunks whose size matters."""
+TRUSTED: Final = 200  # iterations after which they do in any case: a machine may have become slower
+ROUNDED_UP: Final = 1.05  # a vector's length over its rows, at most, for chunks whose size matters
 
 
 @final

@@ -22,10 +22,8 @@ from dsolver.krylov.unreachable import take_residual, take_unreachable
 from dsolver.preconditioners.relaxation.chebyshev import noise
 from dsolver.preconditioners.relaxation.jacobi import DiagonalInverse
 
-Sides = System | ComplexSystem
-"""A system as right-hand sides and solutions need it."""
-EPS: Final = 2.0**-51
-"""Part of the terms of a sum by which orders of it differ: some units in the last place."""
+Sides = System | ComplexSystem  # a system as right-hand sides and solutions need it
+EPS: Final = 2.0**-51  # part of the terms of a sum by which orders of it differ: some units in the last place
 
 
 @final

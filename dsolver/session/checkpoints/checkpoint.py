@@ -38,8 +38,7 @@ from dsolver.session.checkpoints.saves import (
 
 logger = logging.getLogger(__name__)
 
-EVERY: Final = 30.0
-"""Seconds between two saves, unless another time is asked for."""
+EVERY: Final = 30.0  # seconds between two saves, unless another time is asked for
 
 
 @final

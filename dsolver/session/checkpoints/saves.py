@@ -20,14 +20,10 @@ from dsolver.grid.partition import Partition
 
 INDEX: Final = "saves.json"
 NEW: Final = f".{INDEX}.new"
-KEPT: Final = 2
-"""Saves that stay."""
-LARGEST: Final = 1 << 16
-"""Bytes of an index or of the description of an array, at most."""
-NAME: Final = re.compile(r"x-[0-9]{1,18}")
-"""Names of saves."""
-COLUMN: Final = re.compile(r"column-[0-9]{1,18}")
-"""Names of the folders of several right-hand sides, each a store."""
+KEPT: Final = 2  # saves that stay
+LARGEST: Final = 1 << 16  # bytes of an index or of the description of an array, at most
+NAME: Final = re.compile(r"x-[0-9]{1,18}")  # names of saves
+COLUMN: Final = re.compile(r"column-[0-9]{1,18}")  # names of the folders of several right-hand sides, each a store
 CODECS: Final = {"BytesCodec", "Crc32cCodec"}
 """Codecs that a save is written with. Others could unpack to any size, or run what they find."""
 

@@ -13,14 +13,10 @@ from dsolver.status import Status
 
 SEEN: Final = (Status.MAX_ITERATIONS, Status.STAGNATED, Status.DIVERGED, Status.BREAKDOWN)
 """Ends on which there is more to say than their names tell."""
-SMALL: Final = 1e-6
-"""Residual, as a part of ‖b‖, below which rounding may be what holds it."""
-TIMES: Final = 20
-"""Times the iterations that were made, up to which more of them are advised."""
-TELLING: Final = 10
-"""Iterations after which a residual that does not fall tells that more are no help."""
-MULTIGRID: Final = ("mg", "amg", "auto", "hpcg")
-"""Preconditioners of a grid beside which "auto" has nothing to offer."""
+SMALL: Final = 1e-6  # residual, as a part of ‖b‖, below which rounding may be what holds it
+TIMES: Final = 20  # times the iterations that were made, up to which more of them are advised
+TELLING: Final = 10  # iterations after which a residual that does not fall tells that more are no help
+MULTIGRID: Final = ("mg", "amg", "auto", "hpcg")  # preconditioners of a grid beside which "auto" has nothing to offer
 
 
 @final

@@ -11,10 +11,8 @@ from dsolver.session.session import Session
 from dsolver.session.user_arrays.several import Pairs
 from dsolver.units import amount
 
-ALONE: Final = ("callback", "progress", "spans", "checkpoint", "resume")
-"""Options that look into one solve."""
-SPARE: Final = 0.9
-"""Part of the free memory that may be taken."""
+ALONE: Final = ("callback", "progress", "spans", "checkpoint", "resume")  # options that look into one solve
+SPARE: Final = 0.9  # part of the free memory that may be taken
 
 
 def grouped(session: Session, pairs: Pairs, options: Options) -> tuple[list[Pairs], str]:

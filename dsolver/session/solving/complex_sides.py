@@ -12,8 +12,7 @@ from dsolver.session.user_arrays import is_complex
 from dsolver.session.user_arrays.several import Pairs
 from dsolver.solution import Solution
 
-LOOKING: Final = ("callback", "checkpoint", "resume")
-"""Options that look into one solve."""
+LOOKING: Final = ("callback", "checkpoint", "resume")  # options that look into one solve
 
 
 def in_parts(values: Any) -> tuple[Any, Any]:

@@ -23,8 +23,7 @@ LOST: Final = (*DOUBTFUL, Status.BREAKDOWN)
 """Ends of a solve after which factors of the matrix are the last attempt; and where the iterations have run out, if
 the user has not said how many there may be."""
 
-REACHED: Final = 1e-12
-"""Part of ‖b‖ to which b - A x has come where rounding alone is in the way."""
+REACHED: Final = 1e-12  # part of ‖b‖ to which b - A x has come where rounding alone is in the way
 
 
 def needs_factors(solution: Solution, options: Options) -> bool:

@@ -21,8 +21,7 @@ ASYMMETRY: Final = 1e-6
 """From where on a preconditioner is not symmetric, as a part of its size: more than rounding, or a solver inside that
 stops at a tolerance."""
 
-ROUNDING: Final = 2.0**-44
-"""Part of ‖b‖² that cannot be told from nothing, where it is what another part leaves of 1."""
+ROUNDING: Final = 2.0**-44  # part of ‖b‖² that cannot be told from nothing, where it is what another part leaves of 1
 
 
 def of_cells(problem: Problem) -> Problem | None:

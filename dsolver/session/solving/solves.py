@@ -29,10 +29,8 @@ from dsolver.session.user_arrays.several import Pairs, RightHandSides, together
 from dsolver.solution import Solution, Solutions
 from dsolver.status import Status
 
-LEAST_RTOL: Final = 2.0**-23
-"""Smallest rtol of systems in float32: half a unit in the last place of each item of x."""
-FLOAT32_RTOL: Final = 1e-5
-"""Tolerance in place of smaller ones."""
+LEAST_RTOL: Final = 2.0**-23  # smallest rtol of systems in float32: half a unit in the last place of each item of x
+FLOAT32_RTOL: Final = 1e-5  # tolerance in place of smaller ones
 
 
 def solved(session: Session, sides: RightHandSides, options: Options) -> Solution | Solutions:

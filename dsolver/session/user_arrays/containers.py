@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-Vectors = type[np.float64] | type[np.complex128] | np.dtype[Any]
-"""Value types of vectors outside."""
+Vectors = type[np.float64] | type[np.complex128] | np.dtype[Any]  # value types of vectors outside
 
 
 MANY: Final = 1 << 20

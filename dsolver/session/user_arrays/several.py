@@ -29,8 +29,7 @@ SLAB: Final = {"numpy": 1 << 17, "cupy": 1 << 24}
 """Bytes that are turned at a time, by the module of an array: all columns of a slab lie in a cache, so that memory is
 read and written once."""
 
-Pairs = Sequence[tuple[Any, Any]]
-"""Right-hand sides, each with its first guess."""
+Pairs = Sequence[tuple[Any, Any]]  # right-hand sides, each with its first guess
 
 
 @final

@@ -13,8 +13,7 @@ from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 
-MOST_POINTS: Final = 2**31 - 1
-"""Points of a grid whose numbers fit in 32 bits."""
+MOST_POINTS: Final = 2**31 - 1  # points of a grid whose numbers fit in 32 bits
 ONE, TWO = uint64(1), uint64(2)
 
 

@@ -17,10 +17,8 @@ from dsolver.kernels.cpu.loops.sorting import sort_short
 from dsolver.kernels.cpu.loops.team import Team, rows_worth
 from dsolver.kernels.formats.csr import Csr
 
-DEPENDS: Final = 1
-"""Bit of an entry (i, j): row i depends strongly on j."""
-LEADS: Final = 2
-"""Bit of an entry (i, j): row j depends strongly on i."""
+DEPENDS: Final = 1  # bit of an entry (i, j): row i depends strongly on j
+LEADS: Final = 2  # bit of an entry (i, j): row j depends strongly on i
 ONE: Final = uint64(1)
 HALF: Final = 32
 LOW: Final = (1 << HALF) - 1

@@ -17,14 +17,12 @@ from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team, rows_worth
 from dsolver.kernels.formats.csr import Csr
 
-HASHED: Final = 48
-"""Low bits of a key, which are a hash."""
+HASHED: Final = 48  # low bits of a key, which are a hash
 LEAST: Final = uint64(0)
 MOST: Final = uint64(2**64 - 1)
 ONE: Final = uint64(1)
 POINTS_WORTH_A_THREAD: Final = 4096
-SALT: Final = 0x632BE59BD9B4E019
-"""Factor of the level's number, so that a point's hash differs from level to level."""
+SALT: Final = 0x632BE59BD9B4E019  # factor of the level's number, so that a point's hash differs from level to level
 
 
 def begun(counts: Any, origin: Any, level: int, lone: int, team: Team = ALONE) -> tuple[Any, Any]:

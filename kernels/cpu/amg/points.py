@@ -15,8 +15,7 @@ from dsolver.kernels.cpu.csr.rows import ALONE
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team, worth_of
 
-WORTH: Final = 1 << 16
-"""Points that are worth a thread."""
+WORTH: Final = 1 << 16  # points that are worth a thread
 
 
 def shares(diagonal: Any, sizes: Any, team: Team = ALONE) -> Any:

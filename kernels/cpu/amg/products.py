@@ -15,12 +15,9 @@ from dsolver.kernels.cpu.loops.team import PRODUCTS_WORTH_A_THREAD, ROWS_WORTH_A
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
 
-WORTH: Final = 1 << 16
-"""Numbers that are worth a thread."""
-MARGIN: Final = 1.01
-"""A factor that outweighs the roundings of any sum here."""
-EVERY: Final = -1
-"""In place of a number of columns before those of the rows: all columns of a product are wanted."""
+WORTH: Final = 1 << 16  # numbers that are worth a thread
+MARGIN: Final = 1.01  # a factor that outweighs the roundings of any sum here
+EVERY: Final = -1  # in place of a number of columns before those of the rows: all columns of a product are wanted
 ONE, LINE, AHEAD = uint64(1), uint64(8), uint64(8)
 
 

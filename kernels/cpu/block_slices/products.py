@@ -15,8 +15,7 @@ from dsolver.kernels.formats.block_slices import NEAR, RUN, UNIT, BlockSlices, r
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE
 
-AT_ONCE = 128
-"""Slices that one vector after the other is multiplied with, as of `products.AT_ONCE` of compressed rows."""
+AT_ONCE = 128  # slices that one vector after the other is multiplied with, as of `products.AT_ONCE` of compressed rows
 
 
 @final

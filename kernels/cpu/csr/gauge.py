@@ -19,8 +19,7 @@ from dsolver.kernels.formats.layout import Array
 
 AGGREGATES_WORTH_A_THREAD: Final = 512
 """Rows of the next level that are worth one: loops go through the entries of some twenty times as many."""
-NOWHERE: Final = -1
-"""Aggregate of a row without couplings."""
+NOWHERE: Final = -1  # aggregate of a row without couplings
 
 
 def largest_squares(rows: Csr, team: Team = ALONE) -> Array:

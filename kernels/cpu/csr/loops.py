@@ -14,8 +14,7 @@ from dsolver.kernels.formats.compressed import NEAR_REACH, NO_BASE, STEP
 
 ONE, TWO = uint64(1), uint64(2)
 WIDE = uint64(NO_BASE)
-SHORT = uint64(8)
-"""Mean entries of a chunk's rows below which they do not fill a vector register."""
+SHORT = uint64(8)  # mean entries of a chunk's rows below which they do not fill a vector register
 FAST = {"contract", "reassoc", "nsz"}
 
 # Indices are unsigned on purpose: numba then needs no test for negative ones.

@@ -19,12 +19,9 @@ CHUNKS_WORTH_A_THREAD = 32
 AT_ONCE = 64
 """Chunks that one vector after the other is multiplied with: a megabyte of entries, which comes from memory for the
 first one and from a cache for the others. A call of a loop takes 5 us, those of so many chunks 60."""
-SHORT = 16.0
-"""Mean entries of a row up to which rows between two levels get holes."""
-ENTRIES_WORTH_A_THREAD = 32768
-"""Entries of rows between two levels: rows of R may be ten times as long as those of P."""
-ROWS_AT_ONCE = 16384
-"""Rows of a transfer that one vector after the other is multiplied with, too."""
+SHORT = 16.0  # mean entries of a row up to which rows between two levels get holes
+ENTRIES_WORTH_A_THREAD = 32768  # entries of rows between two levels: rows of R may be ten times as long as those of P
+ROWS_AT_ONCE = 16384  # rows of a transfer that one vector after the other is multiplied with, too
 
 
 @final

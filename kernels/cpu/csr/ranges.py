@@ -7,10 +7,8 @@ import numpy as np
 from dsolver.kernels.cpu.loops.compiled import compiled, inlined
 from dsolver.kernels.cpu.loops.team import Team
 
-WORTH: Final = 1 << 16
-"""Numbers that are worth a thread."""
-BLOCK: Final = 256
-"""Numbers that are looked at together."""
+WORTH: Final = 1 << 16  # numbers that are worth a thread
+BLOCK: Final = 256  # numbers that are looked at together
 
 
 def outside(numbers: Any, first: int, last: int, team: Team) -> Any:

@@ -16,8 +16,7 @@ from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.general.rows import SplitRows, whole
 
 ALONE = Team()
-TOGETHER: Final = 32
-"""Rows that are looked at together: most of a chunk's have no ghosts."""
+TOGETHER: Final = 32  # rows that are looked at together: most of a chunk's have no ghosts
 
 
 def tabulated(rows: Csr, width: int, team: Team = ALONE) -> Ell:

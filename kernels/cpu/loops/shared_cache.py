@@ -24,10 +24,8 @@ from numba.core.runtime.nrt import rtsys
 logger = logging.getLogger(__name__)
 WAIT: Final = 60.0
 """Seconds after which a process compiles by itself: another one that holds a lock may have been stopped."""
-POLL: Final = 0.01
-"""Seconds between looks at a lock."""
-_DIGEST: Final = 32
-"""Bytes of a digest."""
+POLL: Final = 0.01  # seconds between looks at a lock
+_DIGEST: Final = 32  # bytes of a digest
 
 
 @final

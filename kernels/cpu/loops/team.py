@@ -82,8 +82,7 @@ SLICES_WORTH_A_THREAD: Final = 32
 ROWS_WORTH_A_THREAD: Final = 4096
 """Rows of a matrix that are worth a thread where a loop goes through their entries once, 50 us or more: to give one its
 part and to wait for it costs 30 us."""
-PRODUCTS_WORTH_A_THREAD: Final = 512
-"""Rows of a product that are worth a thread."""
+PRODUCTS_WORTH_A_THREAD: Final = 512  # rows of a product that are worth a thread
 
 
 def rows_worth(rows: Csr) -> int:

@@ -28,10 +28,8 @@ SQUARE, HALO, RECTANGLE = 0, 1, 2
 """Kinds of entries that are wanted: own columns sorted by color, halo columns, or own columns as they are."""
 RUN_BYTES = SLICE * 8 + 4
 EXPLICIT_BYTES = SLICE * 12
-BATCH = 8192
-"""Slices assembled at a time: bounds the temporary entries of 27 points a row to 35 MB."""
-NEVER = np.empty(0, dtype=np.bool_)
-"""No column is late."""
+BATCH = 8192  # slices assembled at a time: bounds the temporary entries of 27 points a row to 35 MB
+NEVER = np.empty(0, dtype=np.bool_)  # no column is late
 
 
 def square(

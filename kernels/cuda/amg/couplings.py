@@ -14,12 +14,9 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "amg/couplings.cu", "float64"
-THREADS, TILE = 256, 2048
-"""Threads of a block, and entries that it has in shared memory at once, as in couplings.cu."""
-LANES: Final = (1, 2, 4, 8, 16, 32)
-"""Lanes of a row that there are kernels for."""
-LOOSE: Final = 1 << 22
-"""Entries of A for all of which there is room before it is known how many are wanted: 50 MB."""
+THREADS, TILE = 256, 2048  # threads of a block, and entries that it has in shared memory at once, as in couplings.cu
+LANES: Final = (1, 2, 4, 8, 16, 32)  # lanes of a row that there are kernels for
+LOOSE: Final = 1 << 22  # entries of A for all of which there is room before it is known how many are wanted: 50 MB
 OF_LANE: Final = 8
 """Entries of a lane at most, on average: it has 4 at a time. With twice as many lanes, coarse points of 256³ rows of 7
 entries took 1.2 times as long on an H200, with four times as many twice as long."""

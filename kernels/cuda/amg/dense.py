@@ -19,8 +19,7 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.stencil.rows import StencilRows
 
 FILE, DTYPE = "amg/dense.cu", "float64"
-BLOCK, LINES = 32, 8
-"""As in dense.cu."""
+BLOCK, LINES = 32, 8  # as in dense.cu
 THREADS = 128
 
 

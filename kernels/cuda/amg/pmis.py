@@ -21,11 +21,9 @@ BLOCKS: Final = 8
 ROUNDS: Final = (5, 10)
 """Rounds in turn, of `FEW` points and of more: most levels need no more. A round for which no point is left takes
 2 us, and the host some more."""
-AGAIN: Final = (5, 6)
-"""Rounds where others have decided points that these depend on: they end in the same of `SLOTS`."""
+AGAIN: Final = (5, 6)  # rounds where others have decided points that these depend on: they end in the same of `SLOTS`
 FEW: Final = 50_000
-SLOTS: Final = 4
-"""Rounds whose counts are kept, as in pmis.cu."""
+SLOTS: Final = 4  # rounds whose counts are kept, as in pmis.cu
 
 
 def begun(counts: Array, origin: Array, level: int, lone: int) -> tuple[Array, Array]:

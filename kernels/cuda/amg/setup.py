@@ -28,8 +28,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
 FILE = "amg/setup.cu"
-BLOCKS = 8
-"""Blocks for each multiprocessor where arrays are compared."""
+BLOCKS = 8  # blocks for each multiprocessor where arrays are compared
 
 
 @final

@@ -18,12 +18,9 @@ from dsolver.kernels.formats.block_slices import BlockSlices, require
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array
 
-WARPS: Final = 4
-"""Warps of a block, one slice each, as in multiply.cuh and build.cu."""
-ROUND: Final = 8
-"""Mean entry columns of slices above which kernels for wide ones are faster."""
-SHORT: Final = 4
-"""Mean entry columns up to which a warp adds `PAIR` slices at once, as in spmv.cu."""
+WARPS: Final = 4  # warps of a block, one slice each, as in multiply.cuh and build.cu
+ROUND: Final = 8  # mean entry columns of slices above which kernels for wide ones are faster
+SHORT: Final = 4  # mean entry columns up to which a warp adds `PAIR` slices at once, as in spmv.cu
 PAIR: Final = 2
 BUILD, PRODUCT, BATCHED = "block_slices/build.cu", "block_slices/spmv.cu", "block_slices/batched.cu"
 OF_BLOCKS: Final = "block_slices/spmv_blocks.cu"

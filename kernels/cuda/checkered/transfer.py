@@ -14,11 +14,9 @@ from dsolver.kernels.formats.base import SeparateSum
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.lattice.coarsening import Coarsening, Triple
 
-LINES: Final = 8
-"""Lines of a block's threads, as in parities.cu and faces.cuh: a warp goes along x."""
+LINES: Final = 8  # lines of a block's threads, as in parities.cu and faces.cuh: a warp goes along x
 THREADS: Final = LINES * SLICE
-ROWS: Final = 2
-"""Rows of a thread of `prolong_add`, one behind the other along z, as in both sources."""
+ROWS: Final = 2  # rows of a thread of `prolong_add`, one behind the other along z, as in both sources
 Blocks = tuple[int, int, int]
 
 

@@ -16,14 +16,12 @@ from dsolver.kernels.formats.layout import Array
 
 FILE: Final = "colorings/colors.cu"
 WARP: Final = 32
-BLOCKS: Final = 8
-"""Blocks for each multiprocessor at most: as many as run at once."""
+BLOCKS: Final = 8  # blocks for each multiprocessor at most: as many as run at once
 VISITS: Final = 64
 """Rounds of visits between two looks whether rows are left: a launch takes 5 us, and most orders need hundreds."""
 MOST_VISITS: Final = 8192
 """Rounds from where on the host, which visits a row in about 0.1 us, is the faster one: of chains of rows."""
-ROUNDS: Final = 8
-"""Rounds of independent sets between two looks."""
+ROUNDS: Final = 8  # rounds of independent sets between two looks
 
 
 def graph_of(a: Csr) -> Graph:

@@ -15,8 +15,7 @@ from dsolver.kernels.formats.layout import Array
 
 FILE: Final = "colorings/factors.cu"
 WARP: Final = 32
-NONE: Final = np.iinfo(np.int32).max
-"""Stands for no row."""
+NONE: Final = np.iinfo(np.int32).max  # stands for no row
 
 
 def sweep_factors(a: Csr, color: Array) -> TriangularFactors:

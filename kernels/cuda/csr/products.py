@@ -19,10 +19,8 @@ from dsolver.kernels.formats.layout import Array
 
 ROWS, CHUNKS, BATCHED = "csr/rows.cu", "csr/chunks.cu", "csr/batched.cu"
 BLOCK_ROWS: Final = "csr/block_rows.cu"
-OF_BLOCKS: Final = (8, 16, 32)
-"""Threads of a row that there are kernels for where entries come in full blocks."""
-LANES: Final = (1, 2, 4, 8, 16, 32)
-"""Threads of a row that there are kernels for."""
+OF_BLOCKS: Final = (8, 16, 32)  # threads of a row that there are kernels for where entries come in full blocks
+LANES: Final = (1, 2, 4, 8, 16, 32)  # threads of a row that there are kernels for
 FEWEST: Final = 4
 """Threads of a row from which there are kernels for several columns: fewer have rows of less than ten entries, as are
 mostly stored in slices."""

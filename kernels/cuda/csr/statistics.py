@@ -18,12 +18,9 @@ from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.formats.octets import LANES
 from dsolver.kernels.formats.statistics import Statistics, Stored, in_slices, samples_of
 
-PARTS: Final = 264
-"""Blocks that look at the rows' lengths: two for each multiprocessor of a large device."""
-LENGTH_WORDS: Final = 2 * PARTS
-"""Words of 8 bytes that `measure_lengths` tells."""
-OF_SLICE: Final = 2
-"""Words of 8 bytes that are told of a sampled slice: see `sample` of build.cu."""
+PARTS: Final = 264  # blocks that look at the rows' lengths: two for each multiprocessor of a large device
+LENGTH_WORDS: Final = 2 * PARTS  # words of 8 bytes that `measure_lengths` tells
+OF_SLICE: Final = 2  # words of 8 bytes that are told of a sampled slice: see `sample` of build.cu
 
 
 def statistics(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS, dtype: str = "float64") -> Statistics:

@@ -14,10 +14,8 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.general.operations import Between
 
-BETWEEN: Final = ((3, 3), (3, 6), (6, 3))
-"""Blocks that there are kernels for."""
-SHORT: Final = 8.0
-"""Mean entries of rows up to which each has one thread."""
+BETWEEN: Final = ((3, 3), (3, 6), (6, 3))  # blocks that there are kernels for
+SHORT: Final = 8.0  # mean entries of rows up to which each has one thread
 
 
 @final

@@ -21,14 +21,11 @@ from dsolver.kernels.formats.checkered.faces import Faces
 from dsolver.kernels.formats.layout import SLICE, Array
 
 FILE: Final = "faces/passes.cu"
-LINES, THREADS = 8, 256
-"""Lines and threads of a block: as in faces.cuh."""
-MOST_BLOCKS: Final = 65_535
-"""Blocks of a launch along y, and along z."""
+LINES, THREADS = 8, 256  # lines and threads of a block: as in faces.cuh
+MOST_BLOCKS: Final = 65_535  # blocks of a launch along y, and along z
 WALK: Final = 8
 """Planes that a thread walks through; each walk reads x of two more. From 8 to 32 made less than 3 % on an H200."""
-ITEMS: Final = 4
-"""Rows of a thread of `divide`: as in passes.cu."""
+ITEMS: Final = 4  # rows of a thread of `divide`: as in passes.cu
 
 
 @final

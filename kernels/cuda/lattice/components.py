@@ -12,8 +12,7 @@ from dsolver.kernels.lattice.components import SOLID, Numbering
 from dsolver.kernels.reductions import Groups
 
 FILE = "lattice/components.cu"
-MOST_BLOCKS = 2048
-"""Blocks of a kernel whose threads take several cells each."""
+MOST_BLOCKS = 2048  # blocks of a kernel whose threads take several cells each
 
 
 def first_labels(ground: Array, solid: Array, numbers: Numbering) -> Array:

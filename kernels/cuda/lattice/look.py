@@ -16,14 +16,10 @@ from dsolver.kernels.lattice.coarsening import Triple
 from dsolver.kernels.lattice.statistics import pairs
 
 FILE, DTYPE = "lattice/look.cu", "float64"
-MOST_BLOCKS: Final = 2048
-"""Blocks of a launch: as many as run at a time on a large device."""
-OFFSET_BLOCKS: Final = 512
-"""Blocks of each offset."""
-MOST_LIMITS: Final = 4
-"""Limits that `turns` counts for, as look.cu says too."""
-FLAGS, WRAPS, BASE, GAINS, WORDS = 0, 1, 2, 3, 9
-"""Words of `alike` behind two for each offset."""
+MOST_BLOCKS: Final = 2048  # blocks of a launch: as many as run at a time on a large device
+OFFSET_BLOCKS: Final = 512  # blocks of each offset
+MOST_LIMITS: Final = 4  # limits that `turns` counts for, as look.cu says too
+FLAGS, WRAPS, BASE, GAINS, WORDS = 0, 1, 2, 3, 9  # words of `alike` behind two for each offset
 SIGN: Final = np.uint64(1 << 63)
 
 

@@ -24,8 +24,7 @@ from dsolver.kernels.lattice.setup import LatticeSetup
 from dsolver.kernels.lattice.statistics import pairs
 
 FILE, FLUXES, DTYPE = "lattice/transfers.cu", "lattice/fluxes.cu", "float64"
-LINES = (64, 4)
-"""Threads of a block along a line, and lines of a block, where each line has its own."""
+LINES = (64, 4)  # threads of a block along a line, and lines of a block, where each line has its own
 AXIS = np.dtype(
     [
         ("kappa", np.uint64),

@@ -11,8 +11,7 @@ import numpy as np
 
 from dsolver.kernels.formats.layout import Array
 
-ROOM: Final = 4096
-"""Numbers that are set to zero at once."""
+ROOM: Final = 4096  # numbers that are set to zero at once
 
 
 @final

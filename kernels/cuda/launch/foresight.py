@@ -28,8 +28,7 @@ from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.reductions import tree_sum
 
 T = TypeVar("T")
-MOST: Final = 64
-"""Kinds of set-up whose answers are kept, at most: numbers on the host, a few kB each."""
+MOST: Final = 64  # kinds of set-up whose answers are kept, at most: numbers on the host, a few kB each
 
 
 @dataclass(frozen=True, kw_only=True)

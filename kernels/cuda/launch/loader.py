@@ -20,11 +20,9 @@ OPTIONS = ("--std=c++17",)
 All have the same: with the first module of each set of options CuPy compiles an empty text.
 """
 
-WIDTHS = tuple(range(2, 9))
-"""Numbers of vectors for which there are kernels: as many as are solved together."""
+WIDTHS = tuple(range(2, 9))  # numbers of vectors for which there are kernels: as many as are solved together
 
-VALUE_TYPES = {"float64": "double", "float32": "float"}
-"""The type `real` of the sources, by the name of the NumPy type."""
+VALUE_TYPES = {"float64": "double", "float32": "float"}  # the type `real` of the sources, by the name of the NumPy type
 
 _BY_BYTES = {8: "float64", 4: "float32"}
 
@@ -39,11 +37,9 @@ _CHOICE: Final = """\
 
 FOLDER: Final = Path(__file__).resolve().parents[1]
 
-NOTHING: Final = np.uint64(0)
-"""The address of an array that is not there."""
+NOTHING: Final = np.uint64(0)  # the address of an array that is not there
 
-THREADS: Final = 256
-"""Threads of a block in `for_each`."""
+THREADS: Final = 256  # threads of a block in `for_each`
 
 
 @cache

@@ -11,10 +11,8 @@ from dsolver.kernels.formats.layout import Array
 
 Host = npt.NDArray[Any]
 
-ROOM: Final = 1 << 14
-"""Bytes of page-locked memory that are asked for at once, for answers on their way."""
-CLOSE: Final = 512
-"""Bytes between values that one copy brings."""
+ROOM: Final = 1 << 14  # bytes of page-locked memory that are asked for at once, for answers on their way
+CLOSE: Final = 512  # bytes between values that one copy brings
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 
 

@@ -8,8 +8,7 @@ import cupy
 
 from dsolver.kernels import device_cache
 
-COPY_BYTES = 1 << 31
-"""Bytes of each of the two arrays, where memory allows it: many times any L2 cache."""
+COPY_BYTES = 1 << 31  # bytes of each of the two arrays, where memory allows it: many times any L2 cache
 COPIES = 12
 COPY = "copy_bandwidth"
 

@@ -18,8 +18,7 @@ from dsolver.kernels.formats.layout import Array
 
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 _ALIGNMENT: Final = 8
-LARGEST: Final = 1 << 17
-"""Bytes that page-locked memory is kept for."""
+LARGEST: Final = 1 << 17  # bytes that page-locked memory is kept for
 
 
 @final

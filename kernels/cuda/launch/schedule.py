@@ -27,15 +27,13 @@ from dsolver.kernels.formats.sell import Slices
 
 WARPS_TO_FILL = 16
 """Warps a multiprocessor, below which blocks become narrower: a small level must reach every one of them first."""
-CHAINS = 2
-"""Streams that share a half sweep in slabs."""
+CHAINS = 2  # streams that share a half sweep in slabs
 MOST_COLUMNS = 2
 """Vectors at most that count when a sweep of several is cut: slabs for the x of eight take 1.2 times as long."""
 MOST_COLORS = 64
 """Most colors that are cut: beyond, as in natural order, a color is a thin front and what it reads is in L2."""
 
-Launch = tuple[tuple[int], tuple[int], tuple[Any, ...]]
-"""Grid, block and the last arguments of a kernel."""
+Launch = tuple[tuple[int], tuple[int], tuple[Any, ...]]  # grid, block and the last arguments of a kernel
 
 
 @dataclass(frozen=True, kw_only=True)

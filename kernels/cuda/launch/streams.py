@@ -34,10 +34,8 @@ class _Config(ctypes.Structure):
     )
 
 
-_ARGUMENTS: Final = 64
-"""Most arguments of a kernel."""
-_BYTES: Final = 4096
-"""Most bytes of the arguments together: CUDA takes so many everywhere."""
+_ARGUMENTS: Final = 64  # most arguments of a kernel
+_BYTES: Final = 4096  # most bytes of the arguments together: CUDA takes so many everywhere
 
 
 @final

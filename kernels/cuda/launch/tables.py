@@ -16,8 +16,7 @@ from dsolver.kernels.formats.layout import Array
 
 T = TypeVar("T")
 
-LARGEST = 1 << 16
-"""Bytes of a table that is kept, at most."""
+LARGEST = 1 << 16  # bytes of a table that is kept, at most
 MOST = 1024
 """Tables that are kept, at most. None of them is ever given back: a kernel on some stream may still read it."""
 

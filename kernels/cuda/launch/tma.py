@@ -12,8 +12,7 @@ from dsolver.kernels.cuda.launch.streams import driver_function
 
 Triple = tuple[int, int, int]
 
-MOST = 256
-"""Values of a box along an axis at most."""
+MOST = 256  # values of a box along an axis at most
 
 _BYTES, _ALIGNMENT = 128, 64  # of a CUtensorMap
 _TYPES = {"float32": 7, "float64": 8}  # CU_TENSOR_MAP_DATA_TYPE_FLOAT32 and FLOAT64

@@ -19,10 +19,8 @@ from dsolver.kernels.formats.layout import Array
 
 THREADS: Final = 256
 ITEMS_OF_BLOCK: Final = 2 * THREADS
-WORD: Final = 2
-"""A word is so many times as long as the data in it."""
-SUM_WORDS: Final = 16
-"""Bytes of the words of one partial sum."""
+WORD: Final = 2  # a word is so many times as long as the data in it
+SUM_WORDS: Final = 16  # bytes of the words of one partial sum
 
 _COPY: Final = np.dtype([("from", "<u8"), ("to", "<u8"), ("slot", "<i8"), ("count", "<i4"), ("chunk", "<i4")])
 _INDEX: Final = 4  # bytes of a row number

@@ -12,8 +12,7 @@ from dsolver.kernels.cuda.matrix_passes import MatrixPasses
 from dsolver.kernels.formats.base import SeparateBackward, SweepColumns
 from dsolver.kernels.formats.layout import SLICE, Array
 
-HALO_WARPS = 4
-"""Warps of a block, as for one vector: the bits of a dot product depend on them."""
+HALO_WARPS = 4  # warps of a block, as for one vector: the bits of a dot product depend on them
 
 
 class CudaMatrixColumns(SeparateBackward, MatrixPasses, BatchedLaunches, SweepColumns):

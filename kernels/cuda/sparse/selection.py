@@ -19,8 +19,7 @@ from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.general.rows import SplitRows, whole
 
 FILE: Final = "sparse/selection.cu"
-LANES: Final = 8
-"""Lanes that share a row, as in selection.cu."""
+LANES: Final = 8  # lanes that share a row, as in selection.cu
 
 
 def selected(a: Csr, rows: Array | None = None, columns: tuple[int, int] = EVERY) -> Csr:

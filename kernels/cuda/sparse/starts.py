@@ -13,8 +13,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "sparse/starts.cu", "float64"
-TILE: Final = 4096
-"""Items that a block adds up, as in starts.cu."""
+TILE: Final = 4096  # items that a block adds up, as in starts.cu
 NAMES: Final = {1: "states", 4: "int32", 8: "int64"}
 """Ends of kernels' names, by the bytes of an item: NumPy takes 5 us to write a type's name."""
 

@@ -20,12 +20,9 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE: Final = "sparse/windows.cu"
-BLOCKS: Final = 16
-"""Blocks for each multiprocessor, at most."""
-FEW: Final = 16
-"""One of so many numbers lies outside at most, as a rule: so much room there is for them at first."""
-LEAST: Final = 4096
-"""Room at least."""
+BLOCKS: Final = 16  # blocks for each multiprocessor, at most
+FEW: Final = 16  # one of so many numbers lies outside at most, as a rule: so much room there is for them at first
+LEAST: Final = 4096  # room at least
 NAMES: Final = {"b": "int8", "l": "int64", "q": "int64", "d": "float64"}
 """Names of types of values, by NumPy's characters: it takes 5 us to write a type's name."""
 MARKED: Final = 1 << 23

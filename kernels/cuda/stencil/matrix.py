@@ -17,10 +17,8 @@ from dsolver.kernels.lattice.star import StarTransfer
 
 STAR_LANES, STAR_LINES, STAR_PLANES, STAR_THREADS = 32, 32, 6, 512
 """A block's pairs along x, lines, planes in shared memory and threads: as in star.cuh."""
-THREADS = (32, 8)
-"""A block of a color's pass, along x and y."""
-STAR_KERNELS = (("star_down", "star_up"), ("star_down_beside", "star_up_beside"))
-"""Without neighbors, and beside some."""
+THREADS = (32, 8)  # a block of a color's pass, along x and y
+STAR_KERNELS = (("star_down", "star_up"), ("star_down_beside", "star_up_beside"))  # without neighbors, and beside some
 _FILES = {"star_march": "march", "box_march": "march"} | {
     name: name.removesuffix("_beside") for names in STAR_KERNELS for name in names
 }

@@ -25,24 +25,18 @@ from dsolver.kernels.lattice.star import Around, StarTransfer
 
 BX, BY, ROWS, SLOTS = 64, 8, 2, 3
 """A block's threads along x and along y, lines of a thread, planes in shared memory: as in stencil.cu."""
-VECTOR = 16
-"""Bytes of a thread's values in a line, where lines begin at multiples of it."""
+VECTOR = 16  # bytes of a thread's values in a line, where lines begin at multiples of it
 MARCH_SLOTS, MARCH_UNIT = 3, 128
 """Planes in shared memory, and what begins there does so at multiples of so many bytes: as in march.cu."""
-MARCH_ROWS = {"star": 4, "box": 6}
-"""Lines of a thread: as in march.cu."""
-LONG_WALK = 24
-"""Most planes of a part of the grid."""
+MARCH_ROWS = {"star": 4, "box": 6}  # lines of a thread: as in march.cu
+LONG_WALK = 24  # most planes of a part of the grid
 SHORT_WALKS = {("star", "float64"): 6, ("star", "float32"): 6, ("box", "float64"): 7}
 """Most planes of a part where tiles are as wide as can be and its planes stay in L2 until the next part reads two of
 them. 27 points of float32 wait for arithmetic, of which long parts need less. Measured on several grids
 (bench/stencil.py)."""
-LARGE_PLANE = 512 << 10
-"""Points of a plane from which on they do not stay."""
-LEAST_LINE = 1040
-"""Bytes along x from which on march.cu was the faster one."""
-BULK_COPIES = 90
-"""The compute capability, times ten, of the first devices that have them."""
+LARGE_PLANE = 512 << 10  # points of a plane from which on they do not stay
+LEAST_LINE = 1040  # bytes along x from which on march.cu was the faster one
+BULK_COPIES = 90  # the compute capability, times ten, of the first devices that have them
 
 
 @final

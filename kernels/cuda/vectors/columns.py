@@ -12,18 +12,13 @@ from dsolver.kernels.formats.layout import Array
 
 FILE: Final = "vectors/columns.cu"
 THREADS: Final = 256
-TILE, ROWS, COLUMNS, ITEMS, OUTPUTS = 32, 48, 32, 4, 4
-"""As columns.cu has them."""
+TILE, ROWS, COLUMNS, ITEMS, OUTPUTS = 32, 48, 32, 4, 4  # as columns.cu has them
 PRODUCT_BLOCKS: Final = 264
 """Most blocks that make products: two for each multiprocessor of an H200, as many as run at once."""
-SQUARE_BLOCKS: Final = 96
-"""Most blocks for the squares of a column."""
-COMBINE_BLOCKS: Final = 4224
-"""Most blocks that combine columns."""
-MOST_ITEMS: Final = 128
-"""Items of a block's tile of combinations, at most."""
-SHARED: Final = 48 * 1024
-"""Bytes of shared memory that every launch may have."""
+SQUARE_BLOCKS: Final = 96  # most blocks for the squares of a column
+COMBINE_BLOCKS: Final = 4224  # most blocks that combine columns
+MOST_ITEMS: Final = 128  # items of a block's tile of combinations, at most
+SHARED: Final = 48 * 1024  # bytes of shared memory that every launch may have
 
 
 def gram(s: Array, t: Array) -> Array:

@@ -13,10 +13,8 @@ from dsolver.kernels.reductions import GroupedPlaces
 
 FILE, DTYPE = "vectors/groups.cu", "float64"
 THREADS: Final = 256
-STEPS: Final = 3
-"""Steps of the tree that a launch takes, as groups.cu says too."""
-SPAN: Final = FAN_IN**STEPS
-"""Items that a block adds up."""
+STEPS: Final = 3  # steps of the tree that a launch takes, as groups.cu says too
+SPAN: Final = FAN_IN**STEPS  # items that a block adds up
 BLOCK: Final = (FAN_IN ** (STEPS - 1),)
 
 

@@ -28,8 +28,7 @@ from dsolver.kernels.vectors import Vectors
 MOST_BLOCKS = 2048
 """Blocks of a vector kernel: two waves on a large device, and as many partial sums as one block adds quickly."""
 ITEMS_OF_BLOCK = THREADS * 4
-TILE = 32
-"""Items along x and z that a block of `load_turned` turns, as vectors.cu says too."""
+TILE = 32  # items along x and z that a block of `load_turned` turns, as vectors.cu says too
 
 
 def _on_scalars(name: str) -> Callable[..., None]:

@@ -15,8 +15,7 @@ from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 
 CLASSES = 8
-MOST = 65_535
-"""Points along y and z, at most: blocks of a launch on a GPU."""
+MOST = 65_535  # points along y and z, at most: blocks of a launch on a GPU
 Triple = tuple[int, int, int]
 Flags = tuple[bool, bool, bool]
 

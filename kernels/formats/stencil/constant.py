@@ -22,8 +22,7 @@ from dsolver.kernels.formats.stencil.rows import CENTER, OFFSETS, Real, Triple
 CLASSES: Final = (7, 6, 5, 3, 4, 2, 1, 0)
 """Parity classes (i & 1) + 2 (j & 1) + 4 (k & 1) of global indices in the order of the forward sweep of 27 points: one
 color each. Coarse points come first."""
-STAR_COLORS: Final = ((7, 4, 2, 1), (6, 5, 3, 0))
-"""The classes of the two colors of a star: odd i + j + k first."""
+STAR_COLORS: Final = ((7, 4, 2, 1), (6, 5, 3, 0))  # the classes of the two colors of a star: odd i + j + k first
 
 
 @final

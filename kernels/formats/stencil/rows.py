@@ -14,8 +14,7 @@ Triple = tuple[int, int, int]
 
 OFFSETS: Final[tuple[Triple, ...]] = tuple((i, j, k) for k, j, i in product((-1, 0, 1), repeat=3))
 CENTER: Final = OFFSETS.index((0, 0, 0))
-STAR: Final = tuple(offset for offset in OFFSETS if sum(map(abs, offset)) <= 1)
-"""The offsets of 7 points."""
+STAR: Final = tuple(offset for offset in OFFSETS if sum(map(abs, offset)) <= 1)  # the offsets of 7 points
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Window
 
-SALT: Final = 1 << 20
-"""Added to a level's number for the words of the second set."""
+SALT: Final = 1 << 20  # added to a level's number for the words of the second set
 
 
 @final

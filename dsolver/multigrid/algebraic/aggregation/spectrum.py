@@ -13,8 +13,7 @@ from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.measures import Measures
 from dsolver.multigrid.algebraic.rows.window import F64
 
-STEPS: Final = 15
-"""Steps of the power method."""
+STEPS: Final = 15  # steps of the power method
 
 
 def largest_eigenvalue(

@@ -38,8 +38,7 @@ from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.seen import Seen, asked
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, own_bounds, received, window_of
 
-PATHS: Final = 2
-"""Paths that couple two coarse points."""
+PATHS: Final = 2  # paths that couple two coarse points
 WORTH: Final = 0.5
 """Part of the first pass's points that the second one may leave. Beyond it there is little to save: with layers of flat
 cells 2 % of all entries for 11 iterations in place of 9, with a coefficient of each cell's own 12 % for 16 in place of
@@ -50,8 +49,7 @@ LINES: Final = 2.2
 """Strong couplings of a coarse point of the first pass, in the mean, up to which they follow lines, where no two paths
 lead to the same point. It has 1.96 to 2.13 in layers of flat cells and in trees, of whose points a second pass would
 leave 0.98 and more, and at least 2.4 wherever it leaves less than half: 3 in strips of two cells, 5.9 on lattices."""
-SALT: Final = 1 << 20
-"""Added to a level's number for the hashes of the second pass."""
+SALT: Final = 1 << 20  # added to a level's number for the hashes of the second pass
 
 
 @final

@@ -41,8 +41,7 @@ from dsolver.multigrid.algebraic.rows.window import (
     received,
 )
 
-NUMBERED: Final = ("int64", *ROWS)
-"""Value types of a message with rows and their numbers."""
+NUMBERED: Final = ("int64", *ROWS)  # value types of a message with rows and their numbers
 
 
 @final

@@ -18,8 +18,7 @@ from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows
 from dsolver.multigrid.algebraic.rows.window import Bounds
 
-KINDS: Final = (*ROWS, "int64", "float64")
-"""Value types of a message with rows, their origins and the near-null space."""
+KINDS: Final = (*ROWS, "int64", "float64")  # value types of a message with rows, their origins and the near-null space
 
 
 def gathering(engine: Engine, bounds: Bounds, *, halves: bool = False) -> Callable[[PerChunk], PerChunk]:

@@ -16,8 +16,7 @@ from dsolver.kernels.cpu.amg.setup import AmgKernels
 from dsolver.kernels.formats.csr import Csr, joined, of_entries
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, own_bounds, owners_of
 
-ROWS: Final = ("int64", "int64", "float64")
-"""Value types of a message with rows."""
+ROWS: Final = ("int64", "int64", "float64")  # value types of a message with rows
 
 
 @final

@@ -9,8 +9,7 @@ from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.multigrid.algebraic.rows.window import Bounds, Window, received
 
-NUMBERS: Final = ("int64",)
-"""Value types of a message with numbers of points."""
+NUMBERS: Final = ("int64",)  # value types of a message with numbers of points
 
 
 @final

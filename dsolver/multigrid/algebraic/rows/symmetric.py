@@ -19,8 +19,7 @@ from dsolver.multigrid.algebraic.requirements import ONE_SIDED
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, received
 
-VALUES: Final = ("float64",)
-"""Value types of a message with values alone."""
+VALUES: Final = ("float64",)  # value types of a message with values alone
 
 
 @final

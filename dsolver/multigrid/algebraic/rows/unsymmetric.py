@@ -22,8 +22,7 @@ from dsolver.multigrid.algebraic.rows.global_rows import Rows, starts
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, own_bounds, received, window_of
 
-ENTRIES: Final = ("int64", "int64", "float64")
-"""Value types of a message with entries: their rows, columns and values."""
+ENTRIES: Final = ("int64", "int64", "float64")  # value types of a message with entries: their rows, columns and values
 
 
 @final

@@ -20,8 +20,7 @@ from dsolver.kernels.cpu.amg.setup import AmgKernels
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
-Bounds = tuple[int, ...]
-"""The first row of each chunk on a level, and behind them the number of rows."""
+Bounds = tuple[int, ...]  # the first row of each chunk on a level, and behind them the number of rows
 
 
 @final

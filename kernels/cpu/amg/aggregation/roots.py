@@ -15,10 +15,8 @@ from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team
 from dsolver.kernels.formats.csr import Csr
 
 F64 = npt.NDArray[np.float64]
-NEIGHBORS: Final = 2
-"""Neighbors without an aggregate that a root of the second set has, at least."""
-PART: Final = 0.5
-"""Part of all its neighbors that they are, at least."""
+NEIGHBORS: Final = 2  # neighbors without an aggregate that a root of the second set has, at least
+PART: Final = 0.5  # part of all its neighbors that they are, at least
 _LOW: Final = (1 << WORD) - 1
 _FACTORS: Final = (0x9E3779B97F4A7, 0xBF58476D1CE4F, 0x4D049BB133113)
 """Odd: products with them modulo 2⁵² can be undone."""

@@ -14,12 +14,9 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE: Final = "amg/aggregation/nodes.cu"
-MANY: Final = 64
-"""Entries of a node, on average, from which it has 32 lanes in place of 8."""
-OF_LANE: Final = 9
-"""Squares of a lane in shared memory, as in nodes.cu."""
-LANES_OF_MOVE: Final = 8
-"""Lanes of a node whose couplings are moved, too."""
+MANY: Final = 64  # entries of a node, on average, from which it has 32 lanes in place of 8
+OF_LANE: Final = 9  # squares of a lane in shared memory, as in nodes.cu
+LANES_OF_MOVE: Final = 8  # lanes of a node whose couplings are moved, too
 
 
 def strong_nodes(a: Csr, below: int, scale: Array, size: int, node: Array, count: int, theta: float) -> Csr:

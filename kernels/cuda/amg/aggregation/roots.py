@@ -14,12 +14,9 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE: Final = "amg/aggregation/roots.cu"
-LANES: Final = (1, 4, 16)
-"""Lanes of a node that there are kernels for."""
-OF_LANE: Final = 8
-"""Entries of a lane at most, on average, where there are kernels for so many lanes."""
-ROUNDS: Final = 4
-"""Rounds between two looks at how many nodes are left."""
+LANES: Final = (1, 4, 16)  # lanes of a node that there are kernels for
+OF_LANE: Final = 8  # entries of a lane at most, on average, where there are kernels for so many lanes
+ROUNDS: Final = 4  # rounds between two looks at how many nodes are left
 
 
 def words(origin: Array, level: int) -> Array:

@@ -13,8 +13,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE: Final = "amg/aggregation/smoothing.cu"
-MANY: Final = 12
-"""Entries of a row, on average, from which it has 16 lanes in place of 2."""
+MANY: Final = 12  # entries of a row, on average, from which it has 16 lanes in place of 2
 
 
 def prolongation_smoother(a: Csr, below: int, keep: Any, near: Any, damping: Array, diagonal: Array) -> Csr:

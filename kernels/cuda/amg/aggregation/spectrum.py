@@ -14,14 +14,11 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "amg/aggregation/spectrum.cu", "float64"
-LANES: Final = 8
-"""Lanes of a row, as in spectrum.cu."""
-BLOCKS: Final = 4
-"""Blocks of a sum for each multiprocessor."""
+LANES: Final = 8  # lanes of a row, as in spectrum.cu
+BLOCKS: Final = 4  # blocks of a sum for each multiprocessor
 
 
-SIZE: Final = 3
-"""Rows and columns of blocks that have a kernel of their own."""
+SIZE: Final = 3  # rows and columns of blocks that have a kernel of their own
 
 
 class SoughtRows(NamedTuple):

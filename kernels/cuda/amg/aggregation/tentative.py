@@ -13,8 +13,7 @@ FILE, DTYPE = "amg/aggregation/tentative.cu", "float64"
 WARP: Final = 32
 ROOMS: Final = ((384, 4), (768, 4), (1536, 4), (3072, 2), (6144, 1))
 """Doubles of a warp's shared memory, that for 32 terms included, and warps of a block, which has 48 KB at most."""
-AMPLE: Final = 2.0
-"""Room over what the mean aggregate needs: larger ones are where they are, which is slow."""
+AMPLE: Final = 2.0  # room over what the mean aggregate needs: larger ones are where they are, which is slow
 
 
 def blocks_of_nodes(start: Array, order: Array, near: Array, vectors: int) -> tuple[Array, Array]:

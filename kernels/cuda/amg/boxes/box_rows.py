@@ -18,8 +18,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "amg/boxes/box_rows.cu", "float64"
-CAPACITY: Final = 2048
-"""Entries of a block's rows at most, as in box_rows.cu."""
+CAPACITY: Final = 2048  # entries of a block's rows at most, as in box_rows.cu
 WARP, THREADS = 32, 256
 
 _BOX = np.dtype([(name, np.int32, 3) for name in ("grid", "lower", "shape", "low", "high")] + [("rest", np.int32, 3)])

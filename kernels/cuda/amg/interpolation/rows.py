@@ -15,22 +15,17 @@ DTYPE: Final = "float64"
 COUNTERS: Final = 4
 """Numbers that the kernels count in: short and long rows that wait, rows without room, and the most terms of these."""
 THREADS, WARP = 128, 32
-ALONE: Final = 16
-"""A thread makes rows of fewer columns alone."""
-LIST: Final = 64
-"""Most terms of a row that 8 lanes make."""
+ALONE: Final = 16  # a thread makes rows of fewer columns alone
+LIST: Final = 64  # most terms of a row that 8 lanes make
 ROOM, BITS = 256, 9
 """Most columns of a row that a warp makes in shared memory, and the power of two of its slots. All as in rows.cuh."""
 SCARCE: Final = 48
 """Terms of a row on average, up to which rows begin with a thread each; up to twice as many, with 8 lanes."""
 SHORT: Final = 8
 """Entries of a row on average, up to which a thread reads them by itself, not lanes together for each other."""
-STAGED: Final = 4 * 16
-"""Bytes of shared memory of a thread for entries that lanes have read for it."""
-BLOCKS: Final = 2048
-"""Most blocks of a kernel that learns on the device how many rows there are for it."""
-FAR_BYTES: Final = 1 << 28
-"""Bytes of tables in global memory, unless a single one takes more."""
+STAGED: Final = 4 * 16  # bytes of shared memory of a thread for entries that lanes have read for it
+BLOCKS: Final = 2048  # most blocks of a kernel that learns on the device how many rows there are for it
+FAR_BYTES: Final = 1 << 28  # bytes of tables in global memory, unless a single one takes more
 
 
 @final

@@ -15,21 +15,17 @@ from dsolver.kernels.general.look import CANCELED, Faults, Look
 
 LOOK, GLANCE = "csr/look/look.cu", "csr/look/glance.cu"
 THREADS: Final = 256
-LANES: Final = (1, 2, 4, 8, 16, 32)
-"""Threads of a row that there are kernels for."""
+LANES: Final = (1, 2, 4, 8, 16, 32)  # threads of a row that there are kernels for
 FEW: Final = 2
 """Threads of a row up to which each has at most four entries in the mean; more have up to seven each, since their
 sums meet in many instructions: 27 entries a row took 4.9 ms with four threads, and 7.3 with eight."""
-USUAL: Final = 8
-"""Threads of a row in kernels that few matrices need."""
-PARTS: Final = 528
-"""Blocks at most: as many as run at a time on a large device."""
+USUAL: Final = 8  # threads of a row in kernels that few matrices need
+PARTS: Final = 528  # blocks at most: as many as run at a time on a large device
 FIRSTS: Final = ("first_outside", "first_infinite", "first_empty", "first_hollow")
 """Places where things were found first, in words of 8 bytes: see `Firsts` of found.cuh."""
 REALS: Final = ("largest", "difference", "skewness", "least", "positive", "positive_low", "dominance", "dominance_low")
 """Float64 numbers that each block has found behind them: see `Found`."""
-MIXED: Final = 2
-"""Numbers of 8 bytes behind them, sums of mixed entries: zeros of a symmetric matrix."""
+MIXED: Final = 2  # numbers of 8 bytes behind them, sums of mixed entries: zeros of a symmetric matrix
 COUNTS: Final = (
     *("pointers", "outside", "descending", "repeated", "infinite", "empty"),
     *("hollow", "negative", "opened", "unmatched", "upper", "lower"),

@@ -14,8 +14,7 @@ from dsolver.kernels.first_use import SILENCE, Words
 
 CACHE: Final = Path(os.environ.get("CUPY_CACHE_DIR", "~/.cupy/kernel_cache"))
 """Folder of CuPy, in which processes find what others have compiled."""
-CACHED: Final = 0.2
-"""Seconds that a module takes from CuPy's cache on disk, at most."""
+CACHED: Final = 0.2  # seconds that a module takes from CuPy's cache on disk, at most
 
 
 @final

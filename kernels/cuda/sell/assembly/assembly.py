@@ -23,8 +23,7 @@ from dsolver.kernels.formats.sell import SellMatrix, Slices
 
 T = TypeVar("T")
 
-OF_BOUNDARY = 8
-"""A kept boundary, or kept shapes of slices, count as the rows of their storage order over this."""
+OF_BOUNDARY = 8  # a kept boundary, or kept shapes of slices, count as the rows of their storage order over this
 
 
 def matrix(

@@ -16,8 +16,7 @@ from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.sell import SellMatrix, Slices
 
-KEPT_COLUMNS = 8
-"""Bytes of columns of each row, at most, of what is kept: runs have 3.4 of 27 entries."""
+KEPT_COLUMNS = 8  # bytes of columns of each row, at most, of what is kept: runs have 3.4 of 27 entries
 
 
 @dataclass(frozen=True, kw_only=True)

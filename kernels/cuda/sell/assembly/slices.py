@@ -18,8 +18,7 @@ from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.sell import WIDEST, Slices, checked_width
 
 FILE = "sell/assembly/assembly.cu"
-ANY = "float64"
-"""The value type with which kernels are compiled that read and write none."""
+ANY = "float64"  # the value type with which kernels are compiled that read and write none
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,10 +24,8 @@ them, 0.37 in place of 0.34 for 26 million."""
 ROWS: Final = {2: (3, 2), 3: (3,), 6: (3,)}
 """Rows that a group of lanes makes, best first, by the columns of a block of A: for these there are kernels. With six
 rows of R A P all took 12.5 in place of 11.6 ms: fewer groups found room."""
-WIDE: Final = {2: 1, 3: 2, 6: 2}
-"""Columns of a lane, at most, by the columns of a block of A."""
-WIDEST: Final = 64
-"""Columns of a block of B, at most: shared memory has room for sums of some blocks."""
+WIDE: Final = {2: 1, 3: 2, 6: 2}  # columns of a lane, at most, by the columns of a block of A
+WIDEST: Final = 64  # columns of a block of B, at most: shared memory has room for sums of some blocks
 NARROW: Final = 8
 """Columns of a row of blocks of B up to which each has a lane: 0.65 ms in place of 0.81 with two for rows of 6."""
 SPANS: Final = 8, 20

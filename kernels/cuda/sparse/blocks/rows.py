@@ -12,8 +12,7 @@ from dsolver.kernels.cuda.sparse.stages.stages import WARP
 from dsolver.kernels.formats.csr import Csr
 
 FILE: Final = "sparse/blocks/rows.cu"
-LANES: Final = 8
-"""Threads of a row of blocks that is looked at, as in rows.cu."""
+LANES: Final = 8  # threads of a row of blocks that is looked at, as in rows.cu
 
 
 class BlockRows(NamedTuple):

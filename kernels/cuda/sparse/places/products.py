@@ -21,16 +21,12 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "sparse/places/products.cu", "float64"
-COUNTING: Final = 8
-"""Lanes of a row whose products are counted, as in products.cu."""
-LEAST_BITS, MOST_BITS = 5, 10
-"""Tables have 32 to 1024 slots, three quarters of which are used at most."""
-MOST: Final = 3 << MOST_BITS >> 2
-"""Most columns of a row."""
+COUNTING: Final = 8  # lanes of a row whose products are counted, as in products.cu
+LEAST_BITS, MOST_BITS = 5, 10  # tables have 32 to 1024 slots, three quarters of which are used at most
+MOST: Final = 3 << MOST_BITS >> 2  # most columns of a row
 ROOM: Final = 24
 """Sums of a row for each of its lanes in shared memory: 6 KiB for a warp, of which a multiprocessor has room for 36."""
-OF_ENTRY: Final = 12
-"""Bytes of an entry: places take no more than the matrices."""
+OF_ENTRY: Final = 12  # bytes of an entry: places take no more than the matrices
 
 
 @final

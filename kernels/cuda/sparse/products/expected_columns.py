@@ -16,28 +16,20 @@ from dsolver.kernels.formats.csr import Csr
 FILE, DTYPE = "sparse/products/product.cu", "float64"
 EVERY: Final = -(1 << 30)
 """A diagonal before all columns, for products of which every column is wanted, as in product.cu."""
-BLOCK: Final = 256
-"""Threads of a block that counts a sampled row by itself."""
-OF_BLOCK: Final = 13
-"""Bits of its table."""
-LARGE: Final = 1 << 23
-"""Columns of all rows, about, from which on some rows are counted first."""
-SAMPLES: Final = 512
-"""Rows that are counted."""
+BLOCK: Final = 256  # threads of a block that counts a sampled row by itself
+OF_BLOCK: Final = 13  # bits of its table
+LARGE: Final = 1 << 23  # columns of all rows, about, from which on some rows are counted first
+SAMPLES: Final = 512  # rows that are counted
 AMPLE: Final = 3.0
 """Slots of tables of small products for each column that is guessed: rows had up to 2.2 times as many in a set-up.
 Where not all rows would be under way at once, or each would need a block, tables have half of them."""
 SHARED: Final = "sharedMemPerMultiprocessor"
 TIGHT: Final = 0.9
 """Columns of nearly all rows of small products for each column that is guessed: rows of set-ups had up to 0.8."""
-HALF: Final = 0.7
-"""Columns from the diagonal on, as a part of all: half in the mean, and all in the first rows."""
-NEARLY: Final = 0.985
-"""Part of the rows for whose columns there is room in their own rooms, where a thread makes them."""
-EVEN: Final = 1.0 - 1.0 / 32.0
-"""Part of the rows that need no larger room, of which there is one for 16 rows or 32."""
-USUAL: Final = 0.9
-"""Part of the rows whose columns there is room for."""
+HALF: Final = 0.7  # columns from the diagonal on, as a part of all: half in the mean, and all in the first rows
+NEARLY: Final = 0.985  # part of the rows for whose columns there is room in their own rooms, where a thread makes them
+EVEN: Final = 1.0 - 1.0 / 32.0  # part of the rows that need no larger room, of which there is one for 16 rows or 32
+USUAL: Final = 0.9  # part of the rows whose columns there is room for
 LONGER: Final = 1.5
 """Columns that there is room for as parts of those of usual rows, where all samples fit into a table."""
 

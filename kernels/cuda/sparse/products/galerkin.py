@@ -36,14 +36,12 @@ from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-PASSED: Final = COUNTERS // 2
-"""Numbers of 8 bytes that hold the counters of stages."""
+PASSED: Final = COUNTERS // 2  # numbers of 8 bytes that hold the counters of stages
 SOME: Final = 1 << 14
 """Rows of a product from which on some are counted first, whatever their mean foretells: beside layers and islands few
 rows are far longer than the others. Where they found no room products were made in vain, 10 of 30 ms of a set-up of
 chips with 2 million cells; to count some takes 0.05 ms."""
-MOST_PIECES: Final = 64
-"""Pieces in which R A P is made, at most."""
+MOST_PIECES: Final = 64  # pieces in which R A P is made, at most
 MOST_READ: Final = 1.5
 """Rows of A P that all pieces read together, at most, over all rows: else each is made once, and compressed."""
 

@@ -25,8 +25,7 @@ DTYPE: Final = "float64"
 SIZES: Final = 5
 """Numbers that tell the size of a matrix: all entries of rows and those before the diagonal, as far as their images are
 own ones, those of the longest row, entries in columns behind own rows, and those of these columns that have some."""
-BEHIND: Final = 3
-"""The last but one of them."""
+BEHIND: Final = 3  # the last but one of them
 LANES_OF_IMAGES: Final = 16
 """Lanes of a row whose images are written: with 4, those of 12 entries took 1.3 times as long, of 24 1.5 times."""
 

@@ -18,22 +18,15 @@ from dsolver.kernels.formats.layout import Array
 
 FILE, WIDE, DTYPE = "sparse/products/product.cu", "sparse/products/wide_rows.cu", "float64"
 THREADS: Final = 256
-AT_ONCE: Final = 1 << 25
-"""Most products that are held at once, 60 bytes each; a row with more is by itself."""
-TALL: Final = 1 << 16
-"""Entries of a row of A above which its products are sorted."""
-GROUP: Final = 128
-"""Columns in whose multiples ranges are cut, as in wide_rows.cu."""
-RANGE: Final = 1 << 20
-"""Columns that a block looks at together, at most."""
+AT_ONCE: Final = 1 << 25  # most products that are held at once, 60 bytes each; a row with more is by itself
+TALL: Final = 1 << 16  # entries of a row of A above which its products are sorted
+GROUP: Final = 128  # columns in whose multiples ranges are cut, as in wide_rows.cu
+RANGE: Final = 1 << 20  # columns that a block looks at together, at most
 SHARED: Final = (28 << 10, 54 << 10, 110 << 10, 220 << 10)
 """Bytes of shared memory with which eight, four, two and one block share a multiprocessor."""
-SPARE: Final = 16 << 10
-"""Bytes of them for sums and for rows of B, at least."""
-OF_ROWS: Final = 6 << 10
-"""Bytes for rows of B."""
-MOST_SUMS: Final = 1 << 14
-"""Sums in shared memory, at most."""
+SPARE: Final = 16 << 10  # bytes of them for sums and for rows of B, at least
+OF_ROWS: Final = 6 << 10  # bytes for rows of B
+MOST_SUMS: Final = 1 << 14  # sums in shared memory, at most
 
 
 class _SharedMemory(NamedTuple):

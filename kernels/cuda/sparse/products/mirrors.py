@@ -19,13 +19,11 @@ from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
 
 FILE, DTYPE = "sparse/products/mirrors.cu", "float64"
-MOST_SORTED: Final = 4096
-"""Entries of a row that shared memory holds, 12 bytes each."""
+MOST_SORTED: Final = 4096  # entries of a row that shared memory holds, 12 bytes each
 BLOCKS: Final = 8
 """Blocks of 256 threads for each multiprocessor where entries are ranked: with one for each entry of 55 million it took
 0.91 ms in place of 0.72."""
-LANES_OF_LOST: Final = 8
-"""Lanes of a row in `fill_lost`, as in mirrors.cu."""
+LANES_OF_LOST: Final = 8  # lanes of a row in `fill_lost`, as in mirrors.cu
 
 
 def transposed(a: Csr, columns: int) -> Csr:

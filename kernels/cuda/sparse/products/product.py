@@ -23,16 +23,14 @@ FILE, DTYPE = "sparse/products/product.cu", "float64"
 MOST_ROOM: Final = 1 << 28
 """Entries for which there is room before the rows' lengths are known, 3 GiB; rooms that are not moved may have as many
 as A has. Larger products are counted first, or made in pieces where that is possible (`galerkin._in_pieces`)."""
-SNUG: Final = 7 * MOST_ROOM // 8
-"""Entries of all rooms up to which larger ones may be more than the least."""
+SNUG: Final = 7 * MOST_ROOM // 8  # entries of all rooms up to which larger ones may be more than the least
 OVERLAP: Final = 1.25
 """Rows of A P that a piece of the rows of R A P reads, over its part of all, about: neighbors of other pieces' rows."""
 LARGER: Final = ((16, 16), (16, 8), (32, 16), (32, 8), (32, 4))
 """Rows for each larger room, and times that this is as large as a row's own: the first of these for which `SPARE`
 entries suffice, and `SNUG` with the rows' own rooms, else the last. Beside thin layers one of 22 rows needed a larger
 room, elsewhere one of 100, 13 times as large as its own."""
-SPARE: Final = 1 << 26
-"""Entries of larger rooms, 0.8 GB."""
+SPARE: Final = 1 << 26  # entries of larger rooms, 0.8 GB
 FEW: Final = 1 << 23
 """Entries of larger rooms up to which each row may have one; in larger products some of them, see `LARGER`."""
 HOMELESS: Final = 64

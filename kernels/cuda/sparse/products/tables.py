@@ -6,14 +6,10 @@ import numpy as np
 
 from dsolver.kernels.cuda.sparse.stages.stages import WARP
 
-LEAST_BITS, MOST_BITS = 5, 10
-"""Tables have 32 to 1024 slots, three quarters of which are used at most."""
-LONGEST: Final = 1 << 12
-"""Longest row of A that is multiplied so: its entries are taken one after the other."""
-COUNTED, SUMMED = 4, 14
-"""Bytes of shared memory of a slot, where columns are counted and where they are added up."""
-OF_WARP: Final = 8192
-"""Bytes of shared memory of a warp, where fewer rows at a time would need more."""
+LEAST_BITS, MOST_BITS = 5, 10  # tables have 32 to 1024 slots, three quarters of which are used at most
+LONGEST: Final = 1 << 12  # longest row of A that is multiplied so: its entries are taken one after the other
+COUNTED, SUMMED = 4, 14  # bytes of shared memory of a slot, where columns are counted and where they are added up
+OF_WARP: Final = 8192  # bytes of shared memory of a warp, where fewer rows at a time would need more
 
 
 class Tables(NamedTuple):

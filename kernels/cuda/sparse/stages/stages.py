@@ -13,14 +13,10 @@ from dsolver.kernels.formats.layout import Array
 
 WARP: Final = 32
 MOST_THREADS: Final = 256
-SHARED: Final = 48 * 1024
-"""Bytes of a block's shared memory that need no leave."""
-BLOCKS: Final = 16
-"""Blocks for each multiprocessor where it is not known how many rows are left."""
-LISTS: Final = 3
-"""Lists of rows, used in turns."""
-COUNTERS: Final = 4
-"""Most stages of a pass."""
+SHARED: Final = 48 * 1024  # bytes of a block's shared memory that need no leave
+BLOCKS: Final = 16  # blocks for each multiprocessor where it is not known how many rows are left
+LISTS: Final = 3  # lists of rows, used in turns
+COUNTERS: Final = 4  # most stages of a pass
 
 
 @final

@@ -11,23 +11,16 @@ from dsolver.kernels.formats.csr import Csr
 
 DTYPE: Final = "float64"
 ALONE, ALONE_IN_ROOMS = "sparse/products/alone/alone.cu", "sparse/products/alone/alone_in_rooms.cu"
-MOST_ALONE: Final = 16
-"""Columns of rows that a thread makes, at most."""
-OF_ROOMS: Final = (8, 12, 16, 20, 24)
-"""Sizes of rooms of B whose products a thread makes."""
-MOST_OF_ROOMS: Final = 96
-"""Columns of its row then, at most."""
-MANY: Final = 1 << 17
-"""Rows from which there are so many threads that GPUs are busy."""
+MOST_ALONE: Final = 16  # columns of rows that a thread makes, at most
+OF_ROOMS: Final = (8, 12, 16, 20, 24)  # sizes of rooms of B whose products a thread makes
+MOST_OF_ROOMS: Final = 96  # columns of its row then, at most
+MANY: Final = 1 << 17  # rows from which there are so many threads that GPUs are busy
 SHORT: Final = 8
 """Entries of A's rows in the mean up to which a thread reads its row by itself: longer ones come to it through shared
 memory, read by lanes together."""
-LONG: Final = 32
-"""Entries of A's rows that a thread takes at all, in the mean, at most."""
-STAGED: Final = 4 * 16
-"""Bytes of shared memory of a thread for entries that lanes have read for it, as in alone.cu."""
-SLOTS: Final = 3.5
-"""Slots of its table for each of them, at least: 64 for 12 took 2.6 ms where 32 took 3.0."""
+LONG: Final = 32  # entries of A's rows that a thread takes at all, in the mean, at most
+STAGED: Final = 4 * 16  # bytes of shared memory of a thread for entries that lanes have read for it, as in alone.cu
+SLOTS: Final = 3.5  # slots of its table for each of them, at least: 64 for 12 took 2.6 ms where 32 took 3.0
 SLOTS_OF_ROOMS: Final = 3.6
 """Slots for each column where B is in rooms. With half of them rows of few columns took up to 1.5 times as long."""
 OF_TABLES: Final = 70
