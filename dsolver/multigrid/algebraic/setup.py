@@ -151,7 +151,6 @@ class HierarchySetup:
         waits = self._waits and sizes is None and not late
         if self._grid is not None:
             made = self._grid.rows.transfer(made, space.reach, space.bounds)
-            self._grid = None
         place, parts = place_of(
             engine, self._view, made, space.bounds, dtype=self._dtype, gathered_rows=options.gathered_rows
         )
@@ -168,7 +167,7 @@ class HierarchySetup:
         """Make the coarser level with the P and R that there are; whether there is one."""
         if len(self.levels) > len(steps):
             return False
-        step, self._grid = steps[len(self.levels) - 1], None
+        step = steps[len(self.levels) - 1]
         made = coarse_again(self._engine, self.rows, diagonal, step.again)
         self._connect(len(self.levels) - 1, step)
         self._take(step.place, made, step.mirrors, step.choices)
@@ -278,7 +277,7 @@ class HierarchySetup:
     ) -> PerChunk:
         """Go to a place with the rows of a coarser level (`HalfRows` if so), which are returned as they come there."""
         made = made if place.gather is None else place.gather(made)
-        self._engine, self._view, self._layout = place.engine, place.view, place.layout
+        self._engine, self._view, self._layout, self._grid = place.engine, place.view, place.layout, None
         self._bounds, self._reach = place.bounds, place.reach
         if mirrors is not None:
             self.rows = rows_again(self._engine, made, mirrors)
