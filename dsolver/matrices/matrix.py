@@ -61,10 +61,9 @@ def matrix(
         formats: in which rows are stored and multiplied. By default each chunk's follows from statistics of its rows
             (`dsolver.kernels.formats.choice`): the same one, and the same bits, in every run. A name is for all chunks:
             "chunks" (compressed rows, balanced: for rows of very different lengths), "slices" (32 rows side by side:
-            for lattices and meshes), "blocks" (slices of blocks of 2, 3, 4 or 6 rows), "octets" (8 sorted rows side by
-            side: for meshes on CPUs, which alone have them), "rows" (compressed rows as they are). "measure" has each
-            owner time those that may be fast on its chunk: bits may then differ from run to run. `Solver.formats` tells
-            what was taken.
+            for lattices and meshes), "rows" (compressed rows as they are), on GPUs "blocks" (slices of blocks of 2, 3,
+            4 or 6 rows), on CPUs "octets" (8 sorted rows side by side: for meshes). "measure" has each owner time those
+            that may be fast on its chunk: bits may then differ from run to run. `Solver.formats` tells what was taken.
         nullspace: (n,) or (n, k), independent vectors N with A N = 0, such as the rigid motions of an elastic body. b
             is made orthogonal to them, and the solution is. Constants are found by themselves.
         near_nullspace: (n,) or (n, k), independent vectors that A makes small, for multigrid by smoothed aggregation

@@ -27,7 +27,7 @@ from tests.support.clusters import cluster
 
 CHUNKS = 6
 NAMES = ("elements", "power law", "arrow", "lattice", "blocks")
-FORMATS = ("slices", "blocks", "octets", "chunks", "rows", "measure")
+FORMATS = ("slices", "chunks", "rows", "measure")
 
 
 def definite(couplings: Any) -> sp.csr_array:
@@ -104,9 +104,8 @@ def test_the_same_bits_on_every_engine_and_any_number_of_workers() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_format_multiplies_every_matrix(name: str, device: Any) -> None:
     a, b = matrices()[name], right_hand_side(name)
-    for formats in (None, *FORMATS):
-        if (formats == "blocks" and name != "blocks") or (formats == "octets" and device == "cuda"):
-            continue
+    own = ["octets"] if device == "cpu" else ["blocks"] if name == "blocks" else []
+    for formats in (None, *FORMATS, *own):
         found = [
             solved(name, formats, M="jacobi", device=device, maxiter=1000, engine=e) for e in ("reference", "auto")
         ]
@@ -132,11 +131,11 @@ def test_formats_are_told_and_why() -> None:
             chosen[name] = solver.formats
     assert chosen["lattice"] == ("slices (rows of a lattice)",) * 3
     assert chosen["arrow"][0] == "chunks of compressed rows (some rows are far longer than the others)"
-    asked = dsolver.matrix(matrices()["blocks"], chunks=2, formats="blocks")
+    asked = dsolver.matrix(matrices()["blocks"], chunks=2, formats="chunks")
     with cluster(1) as client:
         for engine in ("graph", "resident"):
             with dsolver.Solver(asked, device="cpu", client=client, engine=engine) as solver:
-                assert solver.formats == ("slices of 3 x 3 blocks (asked for)",) * 2
+                assert solver.formats == ("chunks of compressed rows (asked for)",) * 2
     with dsolver.Solver(dsolver.problems.poisson7((4, 4, 4)), device="cpu") as solver:
         assert solver.formats == ()
 
@@ -144,8 +143,12 @@ def test_formats_are_told_and_why() -> None:
 def test_formats_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match=r"formats must be None or one of 'slices', 'blocks'.*not 'csr'"):
         dsolver.matrix(lattice(4), formats="csr")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="does not fit chunk 0: these rows have no blocks"):
+    with pytest.raises(InputError, match="does not fit chunk 0: blocks are a format for GPUs"):
         dsolver.solve(dsolver.matrix(lattice(9), formats="blocks"), np.ones(81), device="cpu")
+    with pytest.raises(InputError, match="does not fit chunk 0: these rows have no blocks"):
+        dsolver.matrix(lattice(9), formats="blocks").planned(1, cuda=True)
+    with pytest.raises(InputError, match="does not fit chunk 0: octets are a format for CPUs"):
+        dsolver.matrix(lattice(9), formats="octets").planned(1, cuda=True)
 
 
 def test_a_matrix_that_is_changed_afterwards_is_not_the_one_that_is_solved() -> None:
@@ -160,7 +163,7 @@ def test_a_matrix_that_is_changed_afterwards_is_not_the_one_that_is_solved() -> 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_forecast_is_what_is_stored(name: str) -> None:
     backend = kernels.load("cpu")
-    for formats in (None, "octets", "rows", *(["blocks"] if name == "blocks" else [])):
+    for formats in (None, "octets", "rows"):
         asked: Any = formats
         problem = dsolver.matrix(matrices()[name], chunks=3, formats=asked).planned(3)
         spec = SolveSpec.plan(problem, problem.chunks or (3, 1, 1), Order.parse("color8"), Jacobi())

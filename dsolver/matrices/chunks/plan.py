@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Cutter = Callable[[Any, RowPartition, str | None, Any, Sequence[int]], CutRows]
 """Maker of `CutRows`, with the arguments of `CutMatrix`."""
-BLOCKED: Final = ("blocks", MEASURE)  # formats for which blocks of any size are looked for, on CPUs, too
+BLOCKED: Final = ("blocks", MEASURE)  # formats for which blocks of any size are looked for
 
 
 def in_parts(problem: MatrixProblem, chunks: int) -> MatrixProblem:
@@ -84,7 +84,7 @@ def planned(
     here = rows.chunks == 1 and cut is None
     whole = problem.matrix if here else on_host(problem.matrix)
     made_of = cutter(whole, rows, problem.formats, near, blocks)
-    _check_formats(problem.formats, made_of.counts)
+    _check_formats(problem.formats, made_of.counts, gpu=bool(cuda))
     made = replace(
         problem,
         chunks=rows.sizes,
@@ -113,7 +113,7 @@ def planned(
 def _block_sizes(problem: MatrixProblem, cuda: bool | None) -> tuple[int, ...]:
     """Sizes of blocks of which statistics are wanted; cuda: as of `planned`."""
     blocks: tuple[int, ...] = CHOSEN if cuda else (1,)
-    if cuda is None or problem.formats in BLOCKED:
+    if cuda is None or (cuda and problem.formats in BLOCKED):
         blocks = BLOCKS
     if problem.block > 1 and problem.formats is None:
         blocks = tuple(b for b in blocks_of(problem.block) if b in blocks)
@@ -192,11 +192,11 @@ def reordered(matrix: Any, numbers: npt.NDArray[np.int64]) -> Any:
     return rows
 
 
-def _check_formats(formats: str | None, counts: Sequence[ChunkCounts]) -> None:
-    """Refuse a format that does not fit a chunk's rows."""
+def _check_formats(formats: str | None, counts: Sequence[ChunkCounts], *, gpu: bool) -> None:
+    """Refuse a format that does not fit a chunk's rows, or the device."""
     for number, count in enumerate(counts if formats not in (None, MEASURE) else ()):
         try:
-            chosen(formats, count.local, gpu=False)
+            chosen(formats, count.local, gpu=gpu)
         except ValueError as error:
             raise InputError(f"formats={formats!r} does not fit chunk {number}: {error}") from error
 

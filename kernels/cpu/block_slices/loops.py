@@ -1,4 +1,4 @@
-"""Table of loops over slices of rows of blocks: they are made from compressed rows, and multiplied.
+"""Table of loops over slices of rows: they are made from compressed rows, and multiplied; of blocks they are measured.
 
 Slices are independent, so a range may be cut anywhere without changing a bit. Sums over a row are formed in the value
 type.
@@ -75,42 +75,6 @@ def spmv(
         else:
             _other_columns(acc, v, place // TWO, width, wide, values, x)
         _write(acc, s, row, rows, y)
-
-
-@njit(inline="always")
-def _column(kind: Any, base: Any, place: Any, k: Any, lane: Any, words: Any, wide: Any) -> Any:
-    """Column of the k-th block of a lane."""
-    if kind == RUN:
-        return uint64(wide[place // TWO + k]) + lane
-    if kind == NEAR:
-        return base + uint64(words[place + k * SLICE + lane])
-    return uint64(wide[place // TWO + k * SLICE + lane])
-
-
-@compiled(fastmath={"contract"})
-def spmv_blocks(first: Any, last: Any, *given: Any) -> None:
-    """y = A x on slices [first, last) of blocks."""
-    block, slices, words, wide, values, row, rows, x, y = given
-    size = uint64(block)
-    acc = scratch((block, _SLICE), values.dtype)
-    for s in range(uint64(first), uint64(last)):
-        v, width, kind = uint64(slices[s, 0]) * SLICE * size * size, uint64(slices[s, 2] >> 2), slices[s, 2] & 3
-        place, base = uint64(slices[s, 1]) * UNIT, uint64(slices[s, 3])
-        acc[:] = 0.0
-        for k in range(width):
-            for lane in range(SLICE):
-                c = _column(kind, base, place, k, lane, words, wide) * size
-                for i in range(size):
-                    for j in range(size):
-                        acc[i, lane] += values[v + (i * size + j) * SLICE + lane] * x[c + j]
-            v += SLICE * size * size
-        for lane in range(SLICE):
-            q = np.int64(s * SLICE + lane)
-            if len(row):
-                q = np.int64(row[q])
-            if 0 <= q < rows:
-                for i in range(size):
-                    y[uint64(q) * size + i] = acc[i, lane]
 
 
 @njit
@@ -329,53 +293,3 @@ def _same(columns: Any, first: Any, lane: Any, count: Any, known: Any) -> Any:
     for k in range(count):
         same &= known[k] == np.int64(columns[first + k]) - lane
     return same
-
-
-@njit
-def _look_ahead(start: Any, columns: Any, block: Any, own: Any, at: Any, ahead: Any) -> Any:
-    """ahead[lane] = column of the lane's next block, or NONE; the smallest distance of such a column from its lane."""
-    smallest = NONE
-    for lane in range(_SLICE):
-        ahead[lane] = _next(start, columns, block, own[lane], at[lane]) if own[lane] >= 0 else NONE
-        if ahead[lane] != NONE:
-            smallest = min(smallest, ahead[lane] - lane)
-    return smallest
-
-
-@njit
-def _take(start: Any, columns: Any, entries: Any, block: Any, row: Any, at: Any, column: Any, into: Any) -> None:
-    """The entries of a block, its holes 0, into (B * B,); they are left behind."""
-    into[:] = 0
-    if column == NONE:
-        return
-    for i in range(block):
-        while at[i] < start[row * block + i + 1] and columns[at[i]] // block == column:
-            into[i * block + columns[at[i]] - column * block] = entries[at[i]]
-            at[i] += 1
-
-
-@compiled()
-def fill(first: Any, last: Any, *given: Any) -> None:
-    """Columns and values of slices [first, last). Holes have value 0 and the column before them."""
-    start, columns, entries, block, rows, order, slices, words, wide, values = given
-    own, at = scratch(_SLICE, np.int64), scratch((_SLICE, block), np.int64)
-    held, ahead = scratch(_SLICE, np.int64), scratch(_SLICE, np.int64)
-    for s in range(first, last):
-        _begin(start, block, rows, order, s, own, at)
-        v, place = np.int64(slices[s, 0]), np.int64(slices[s, 1]) * _UNIT
-        width, kind, base = np.int64(slices[s, 2] >> 2), np.int64(slices[s, 2] & 3), np.int64(slices[s, 3])
-        held[:] = base
-        for k in range(width):
-            smallest = _look_ahead(start, columns, block, own, at, ahead)
-            if kind == _RUN:
-                wide[place // 2 + k] = smallest
-            for lane in range(_SLICE):
-                if kind == _RUN:
-                    ahead[lane] = ahead[lane] if ahead[lane] == smallest + lane else NONE
-                else:
-                    held[lane] = ahead[lane] if ahead[lane] != NONE else held[lane]
-                    if kind == _NEAR:
-                        words[place + k * _SLICE + lane] = held[lane] - base
-                    else:
-                        wide[place // 2 + k * _SLICE + lane] = held[lane]
-                _take(start, columns, entries, block, own[lane], at[lane], ahead[lane], values[v + k, :, lane])

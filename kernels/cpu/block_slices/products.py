@@ -1,4 +1,4 @@
-"""Slices of rows of blocks on a CPU with their kernels, and how they are made from compressed rows."""
+"""Slices of rows on a CPU with their kernels, and how they are made from compressed rows."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +21,7 @@ AT_ONCE = 128  # slices that one vector after the other is multiplied with, as o
 @final
 @dataclass(frozen=True, kw_only=True)
 class CpuBlockSlices(SeparateDot, BlockSlices):
-    """A matrix in slices of rows of blocks with its kernels."""
+    """A matrix in slices of rows with its kernels."""
 
     vectors: CpuVectors
 
@@ -29,25 +29,18 @@ class CpuBlockSlices(SeparateDot, BlockSlices):
         return SlicesColumns(self, width)
 
     def spmv(self, x: Real, y: Real) -> None:
-        self.vectors.team.run(self.loop, 0, len(self.slices), *self.head, x, y, worth=self.worth)
+        self.vectors.team.run(loops.spmv, 0, len(self.slices), *self.head, x, y, worth=self.worth)
 
     @cached_property
     def worth(self) -> int:
         """Slices that are worth a thread."""
         return worth_of(ENTRIES_WORTH_A_THREAD, len(self.slices), self.values.size)
 
-    @property
-    def loop(self) -> Any:
-        """The loop over its slices."""
-        return loops.spmv if self.block == 1 else loops.spmv_blocks
-
     @cached_property
     def head(self) -> tuple[Any, ...]:
         """The first arguments of the loop after a range of slices."""
         row = np.zeros(0, dtype=np.int32) if self.row is None else self.row
-        head = (self.slices, self.indices, self.indices.view(np.int32), self.values.reshape(-1), row)
-        blocks = () if self.block == 1 else (self.block,)
-        return *blocks, *head, self.shape[0] // self.block
+        return self.slices, self.indices, self.indices.view(np.int32), self.values.reshape(-1), row, self.shape[0]
 
 
 @final
@@ -57,51 +50,26 @@ class SlicesColumns(SeparateDot, Columns):
     def spmv(self, x: Real, y: Real) -> None:
         a = self.one
         sizes = {"at_once": AT_ONCE, "worth": a.worth}
-        a.vectors.team.run_columns(a.loop, len(a.slices), a.head, zip(x, y, strict=True), **sizes)
+        a.vectors.team.run_columns(loops.spmv, len(a.slices), a.head, zip(x, y, strict=True), **sizes)
 
 
-def made(matrix: Csr, columns: int, vectors: CpuVectors, *, block: int = 1, window: int = 1) -> CpuBlockSlices:
-    """A matrix in slices.
-
-    Args:
-        block: B.
-        window: σ in rows of blocks; 1 keeps their order.
-
-    Raises:
-        ValueError: see `require`.
-    """
-    require((matrix.size, columns), block, window)
-    rows, team, single = matrix.size // block, vectors.team, block == 1
-    entry_bytes = block * block * matrix.values.dtype.itemsize
-    length = np.diff(matrix.start) if single else np.empty(rows, dtype=np.int64)
-    if not single:
-        team.run(loops.count_blocks, 0, rows, matrix.start, matrix.columns, block, length, worth=1024)
-    row = None if window == 1 else sorted_rows(length, window).astype(np.int32)
+def made(matrix: Csr, columns: int, vectors: CpuVectors, *, window: int = 1) -> CpuBlockSlices:
+    """A matrix in slices; window: σ, 1 keeps the order of the rows. ValueError: see `require`."""
+    require((matrix.size, columns), 1, window)
+    rows, team = matrix.size, vectors.team
+    row = None if window == 1 else sorted_rows(np.diff(matrix.start), window).astype(np.int32)
     order = np.zeros(0, dtype=np.int32) if row is None else row
     found = np.empty((-(-rows // SLICE) if row is None else len(row) // SLICE, 3), dtype=np.int64)
-    lines, worth = (matrix.start, matrix.columns), SLICES_WORTH_A_THREAD
-    if single:
-        team.run(loops.measure_rows, 0, len(found), 1, 1, *lines, rows, columns, order, entry_bytes, found, worth=worth)
-    else:
-        shape = (block, rows, columns // block)
-        team.run(loops.measure, 0, len(found), *lines, *shape, order, length, entry_bytes, found, worth=worth)
+    shape, worth = (rows, columns, order, matrix.values.dtype.itemsize), SLICES_WORTH_A_THREAD
+    team.run(loops.measure_rows, 0, len(found), 1, 1, *matrix[:2], *shape, found, worth=worth)
     width, kind, base = found.T
     units = np.where(kind == RUN, -(-width // (UNIT // 2)), width * np.where(kind == NEAR, 1, 2))
     head = (np.cumsum(width) - width, np.cumsum(units) - units, 4 * width + kind, base)
     slices = np.stack(head, axis=1).astype(np.uint32)
     indices = np.zeros(int(units.sum()) * UNIT, dtype=np.uint16)
-    values = np.zeros((int(width.sum()), block * block, SLICE), dtype=matrix.values.dtype)
-    arrays = (slices, indices, indices.view(np.int32))
-    if single:
-        team.run(loops.fill_rows, 0, len(found), *matrix, rows, order, *arrays, values[:, 0], worth=worth)
-    else:
-        team.run(loops.fill, 0, len(found), *matrix, block, rows, order, *arrays, values, worth=worth)
+    values = np.zeros((int(width.sum()), 1, SLICE), dtype=matrix.values.dtype)
+    arrays = slices, indices, indices.view(np.int32), values[:, 0]
+    team.run(loops.fill_rows, 0, len(found), *matrix, rows, order, *arrays, worth=worth)
     return CpuBlockSlices(
-        shape=(matrix.size, columns),
-        block=block,
-        slices=slices,
-        indices=indices,
-        values=values,
-        row=row,
-        vectors=vectors,
+        shape=(rows, columns), block=1, slices=slices, indices=indices, values=values, row=row, vectors=vectors
     )

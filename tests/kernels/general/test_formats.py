@@ -149,10 +149,11 @@ def test_slices_of_blocks(name: str, block: int, dtype: str) -> None:
         return
     for window in (1, 64, 1024):
         text = numpy_slices.made(rows, matrix.shape[1], block=block, window=window)
-        made = cpu_slices.made(rows, matrix.shape[1], vectors(2, dtype), block=block, window=window)
         check(text, matrix)
-        check(made, matrix)
-        same(made, text, "slices", "indices", "values", "row")
+        if block == 1:
+            made = cpu_slices.made(rows, matrix.shape[1], vectors(2, dtype), window=window)
+            check(made, matrix)
+            same(made, text, "slices", "indices", "values", "row")
 
 
 def test_rows_with_as_many_entries_elsewhere_are_no_run() -> None:
