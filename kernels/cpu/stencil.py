@@ -55,8 +55,11 @@ class CpuStencil(SeparateBackward, SeparateDot, Format):
     def backward(self, w: Real, x: Real) -> None:
         self._sweep(upper=True, scale=1.0, solve=True, r=w, x=x, out=x)
 
-    def _sweep(self, *, upper: bool, scale: float, solve: bool, r: Real, x: Real, out: Real) -> None:
-        """out = scale r - U x, or L x, color after color; divided by the diagonal if that is what solves for x."""
+    def jacobi(self, r: Real, scale: float, z: Real) -> None:
+        self._sweep(upper=None, scale=scale, solve=True, r=r, x=r, out=z)
+
+    def _sweep(self, *, upper: bool | None, scale: float, solve: bool, r: Real, x: Real, out: Real) -> None:
+        """out = scale r - U x, L x, or nothing, color after color; divided by the diagonal to solve for x."""
         a, dtype = self.stencil, self.vectors.dtype
         nx, ny, nz = a.shape
         center = dtype.type(a.weights[CENTER] if solve else 0.0)
@@ -77,10 +80,10 @@ class CpuStencil(SeparateBackward, SeparateDot, Format):
         return np.array(self.stencil.faces, self.vectors.dtype)
 
     @cached_property
-    def _parts(self) -> dict[tuple[int, bool], Real]:
+    def _parts(self) -> dict[tuple[int, bool | None], Real]:
         """The weights of a class's entries in earlier, or later, colors."""
         a, dtype = self.stencil, self.vectors.dtype
-        keys = [(number, upper) for classes in a.colors for number in classes for upper in (False, True)]
+        keys = [(number, upper) for classes in a.colors for number in classes for upper in (False, True, None)]
         return {(number, upper): np.array(a.part(number, upper=upper), dtype) for number, upper in keys}
 
 

@@ -43,6 +43,9 @@ class TextbookStencil(SeparateBackward, SeparateDot, Format):
     def backward(self, w: Real, x: Real) -> None:
         self._sweep(w, x, upper=True)
 
+    def jacobi(self, r: Real, scale: float, z: Real) -> None:
+        z[:] = r.dtype.type(scale) * r / self._diagonal(r)
+
     def _diagonal(self, x: Real) -> Real:
         return in_range(self.stencil.diagonal, x.dtype).reshape(-1)
 

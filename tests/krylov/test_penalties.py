@@ -28,6 +28,22 @@ def test_the_other_rows_are_solved_as_well(method: Any, penalty: float) -> None:
     assert "rows of very different scales" in found.notes[-1]
 
 
+@pytest.mark.parametrize("factor", [1.0, 1.0 + 0.2j])
+@pytest.mark.parametrize(("M", "cut"), [("mg", None), ("mg", (1, 1, 2)), ("amg", None), ("jacobi", (2, 1, 1))])
+def test_cells_held_by_a_penalty_hold_the_others(M: Any, cut: Any, factor: Any) -> None:
+    """Half of the cells, which are a chunk's where there are two: rows of a chunk are then all the same."""
+    if factor != 1.0 and M == "mg":
+        M = "auto"
+    sigma = np.zeros((12, 12, 12))
+    sigma[:, :, :6] = 1e9
+    problem = dsolver.problems.diffusion((12, 12, 12), 1.0, sigma * factor, chunks=cut)
+    found = dsolver.solve(problem, sigma * factor, M=M, device="cpu")
+    expected = spsolve(problem.to_scipy().tocsc(), (sigma * factor).ravel()).reshape(sigma.shape)
+    assert found.converged
+    assert abs(found.x - expected).max() <= 1e-3
+    assert "rows of very different scales" in found.notes[-1]
+
+
 def test_a_solve_without_penalties_is_not_asked() -> None:
     a, b = convection_diffusion(20, 0.0), np.ones(400)
     for method in ("cg", "gmres"):

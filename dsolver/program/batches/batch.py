@@ -7,13 +7,14 @@ from functools import cache, partial
 from typing import Final, Self, final
 
 from dsolver.distributed.called import FunctionOperator
+from dsolver.distributed.complex_matrix import OnBothParts
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.complex import ComplexEngine
 from dsolver.grid.partition import Partition
 from dsolver.krylov.control.requests import Sample
 from dsolver.krylov.kept import KeptIterate
-from dsolver.krylov.method import KrylovMethod
+from dsolver.krylov.method import ApproximateInverse, KrylovMethod
 from dsolver.krylov.pace import Pace
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import Site, make
@@ -67,9 +68,8 @@ class Batch:
         method.given = given if width == 1 else _given(view, site, spec)
         method.preconditioner = make(spec.preconditioner, site, spec.precond_dtype)
         single = [method] if width == 1 else [method.column(number, engine, matrix, given) for number in range(width)]
-        judged = called is None and not (spec.problem.lattice or spec.problem.hollow)
         projecting = spec.preconditioner.chosen(site.levels).projecting
-        inverse = DiagonalInverse(engine, matrix.local) if judged else None
+        inverse = None if called else _divisor(engine, matrix.local, spec.problem)
         self._take_columns(single, system, spec, inverse, projecting=projecting)
 
     def _set_up_complex(
@@ -84,14 +84,15 @@ class Batch:
         if self.width > 1:
             matrix = complex_matrix(parts, site)
             single = [method.column(number, parts, matrix) for number in range(self.width)]
-        self._take_columns(single, system, spec, None)
+        inverse = None if called else _divisor(site.engine, site.matrix.local, spec.problem)
+        self._take_columns(single, system, spec, inverse and OnBothParts(inverse, wide=False))
 
     def _take_columns(
         self,
         single: Sequence[KrylovMethod],
         system: Sides,
         spec: SolveSpec,
-        diagonal: DiagonalInverse | None,
+        diagonal: ApproximateInverse | None,
         *,
         projecting: bool = False,
     ) -> None:
@@ -195,6 +196,11 @@ class Batch:
         if len(numbers) == self.width:
             return dict(enumerate(self.method.residual()))
         return {number: self.each[number].method.residual()[0] for number in numbers}
+
+
+def _divisor(engine: Engine, a: PerChunk, problem: Problem) -> DiagonalInverse | None:
+    """D⁻¹ of A, where the sizes of rows may differ; None where they do not, or D has zeros."""
+    return None if problem.constant or problem.hollow else DiagonalInverse(engine, a)
 
 
 def _given(engine: Engine, site: Site, spec: SolveSpec) -> Matrix | None:

@@ -17,10 +17,9 @@ from dsolver.kernels.formats.layout import Layout
 from dsolver.krylov.breakdown import by_rounding
 from dsolver.krylov.cg import ConjugateGradient
 from dsolver.krylov.kept import KeptIterate
-from dsolver.krylov.method import KrylovMethod
+from dsolver.krylov.method import ApproximateInverse, KrylovMethod
 from dsolver.krylov.unreachable import take_residual, take_unreachable
 from dsolver.preconditioners.relaxation.chebyshev import noise
-from dsolver.preconditioners.relaxation.jacobi import DiagonalInverse
 
 Sides = System | ComplexSystem  # a system as right-hand sides and solutions need it
 EPS: Final = 2.0**-51  # part of the terms of a sum by which orders of it differ: some units in the last place
@@ -36,7 +35,7 @@ class Column:
     layout: PerChunk
     method: KrylovMethod  # its vectors and scalars; all but `KrylovMethod.step` may be asked of it
     kept: KeptIterate  # an iterate that its solve may go back to
-    diagonal: DiagonalInverse | None  # the inverse of A's; None on a grid, or where it has zeros
+    diagonal: ApproximateInverse | None  # the inverse of A's; None where it is not known, has zeros, or is a number
     matrix_norm: Callable[[], float]  # about ‖A‖
     asymmetry: Callable[[], float]  # of M, as a part of its size; 0 where the method needs no symmetric one
     projecting: bool
@@ -92,7 +91,7 @@ class Column:
         return take_unreachable(engine, layout, self.method, lambda z: engine.per_chunk(rough, layout, z))
 
     def by_rows(self) -> float:
-        """‖D⁻¹r‖ / ‖D⁻¹b‖ of the true residual, with D = diag(A); NaN where another matrix is solved, or on a grid."""
+        """‖D⁻¹r‖ / ‖D⁻¹b‖ of the true residual, with D = diag(A); NaN where another matrix is solved."""
         method = self.method
         if self.diagonal is None or method.given is not None:
             return math.nan

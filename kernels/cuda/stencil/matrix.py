@@ -85,6 +85,9 @@ class CudaStencil(SeparateBackward, Format):
     def backward(self, w: Array, x: Array) -> None:
         self._colors(self.stencil.colors[::-1], upper=True, scale=1.0, solve=True, arrays=(w, x, x))
 
+    def jacobi(self, r: Array, scale: float, z: Array) -> None:
+        self._colors(self.stencil.colors, upper=None, scale=scale, solve=True, arrays=(r, r, z))
+
     def _multiply(self, x: Array, y: Array, dot: Array | None = None) -> None:
         """y = A x and, if wanted, dot = x . y."""
         p = self.products
@@ -102,7 +105,7 @@ class CudaStencil(SeparateBackward, Format):
         self,
         colors: tuple[tuple[int, ...], ...],
         *,
-        upper: bool,
+        upper: bool | None,
         scale: float,
         solve: bool,
         arrays: tuple[Array, Array, Array],
@@ -153,7 +156,7 @@ class CudaTransfer(Format):
         return out
 
 
-def _part(stencil: ConstantStencil, classes: tuple[int, ...], *, upper: bool) -> Any:
+def _part(stencil: ConstantStencil, classes: tuple[int, ...], *, upper: bool | None) -> Any:
     """`Part` in stencil.cu: a structure of one item."""
     out = np.zeros(1, [("kept", np.uint32, 4), ("classes", np.int32, 4), ("count", np.int32)])
     out["count"] = len(classes)

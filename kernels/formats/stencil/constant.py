@@ -53,14 +53,14 @@ class ConstantStencil:
         sizes = [abs(w) for w in (*self.weights, *self.faces) if w != 0.0]
         return all(float(limits.tiny) <= size <= float(limits.max) for size in sizes)
 
-    def part(self, number: int, *, upper: bool) -> tuple[float, ...]:
-        """The weights of a class's entries in later, or earlier, colors; zeros elsewhere."""
+    def part(self, number: int, *, upper: bool | None) -> tuple[float, ...]:
+        """The weights of a class's entries in later, or earlier, colors, or for None in no others; zeros elsewhere."""
         rank = {c: color for color, classes in enumerate(self.colors) for c in classes}
         out = []
         for (i, j, k), weight in zip(OFFSETS, self.weights, strict=True):
             other = rank[number ^ ((i & 1) + 2 * (j & 1) + 4 * (k & 1))]
             kept = other > rank[number] if upper else other < rank[number]
-            out.append(weight if kept else 0.0)
+            out.append(weight if kept and upper is not None else 0.0)
         return tuple(out)
 
     def start(self, number: int) -> Triple:

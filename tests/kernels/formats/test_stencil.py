@@ -201,6 +201,15 @@ def test_half_sweeps(case: Case, backend: Backend) -> None:
     close(box.block(z2), z)
 
 
+def test_division_by_the_diagonal(case: Case, backend: Backend) -> None:
+    box = Box(case, backend)
+    r, on_device = box.vector(2)
+    z, z2 = np.zeros_like(r), box.vector(3)[1]
+    box.textbook.kernel("jacobi")(box.stored, r, 0.3, z)
+    backend.kernel("jacobi")(box.constant, on_device, 0.3, z2)
+    close(box.block(z2), z)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     ("case", "dtype"),
