@@ -82,7 +82,11 @@ class Backend(ABC):
 
     def asarray(self, values: Any) -> Array:
         """The values as an array on the device; no copy when they are one already."""
-        return self.xp.asarray(values)
+        return self.asarrays(values)[0]
+
+    def asarrays(self, *values: Any) -> list[Array]:
+        """Several as of `asarray`, which travel together where the device is another one than the host."""
+        return [self.xp.asarray(one) for one in values]
 
     def table(self, values: npt.NDArray[Any]) -> Array:
         """Values on the device, not to be written to: there may be one copy for all who bring the same."""

@@ -23,7 +23,6 @@ from dsolver.kernels.cuda.layout_setup import CudaLayoutSetup
 from dsolver.kernels.cuda.stencil.setup import CudaStencils
 from dsolver.kernels.cuda.vectors.vectors import vectors
 from dsolver.kernels.formats.layout import SLICE, Array
-from dsolver.kernels.lending.arrays import LentArray
 
 T = TypeVar("T")
 
@@ -67,8 +66,8 @@ class CudaBackend(Backend):
 
     table = staticmethod(tables.table)
 
-    def asarray(self, values: Any) -> Array:
-        return host_arrays.to_gpu(values) if isinstance(values, np.ndarray | LentArray) else cupy.asarray(values)
+    def asarrays(self, *values: Any) -> list[Array]:
+        return host_arrays.to_gpu(values)
 
     to_host = staticmethod(host_arrays.to_host)
 

@@ -8,9 +8,10 @@ of 18 to the GPU, and of 46 from it, where half was the first touch of new pages
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
-from typing import Any, Final, final
+from math import prod
+from typing import Any, Final, NamedTuple, final
 
 import cupy
 import numpy as np
@@ -28,26 +29,36 @@ _TO_GPU: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 
 
-def to_gpu(values: npt.NDArray[Any] | LentArray) -> Any:
-    """An array of NumPy on the current device, with the order of its axes in memory where that has no gaps.
+def to_gpu(arrays: Sequence[Any]) -> list[Any]:
+    """Arrays on the current device: CuPy's as they are, others with the order of axes that they have without gaps.
 
-    Kernels on the current stream find it complete. The host's memory may be written to when this returns.
+    Kernels on the current stream find them complete. The host's memory may be written to when this returns. Threads
+    that are done with one array go on with the next, whose first pieces travel with the last ones of the other.
 
-    `values`: of any real or complex dtype, byte order and strides, in this process or lent by another one; of long
-    doubles float64 is made, and complex128.
+    `arrays`: of NumPy of any real or complex dtype, byte order and strides, in this process or lent by another one; of
+    long doubles float64 is made, and complex128.
     """
-    kind = np.dtype(_LONG.get(values.dtype.char, values.dtype)).newbyteorder("=")
-    if values.nbytes < STAGED:
-        return cupy.asarray(np.asarray(values).astype(kind, copy=False))
-    axes = sorted(range(values.ndim), key=lambda axis: -values.strides[axis])
-    if not _gapless(values.transpose(axes)):
-        axes = list(range(values.ndim))
-    host = values.transpose(axes)
-    made = cupy.empty(host.shape, kind)
-    current = cupy.cuda.get_current_stream()
-    for arrived in _in_pieces(_up, host, made):
-        current.wait_event(arrived)
-    return made.transpose(np.argsort(axes).tolist())
+    made, staged = [], []
+    for values in arrays:
+        if not isinstance(values, np.ndarray | LentArray):
+            made.append(cupy.asarray(values))
+            continue
+        kind = np.dtype(_LONG.get(values.dtype.char, values.dtype)).newbyteorder("=")
+        if values.nbytes < STAGED:
+            made.append(cupy.asarray(np.asarray(values).astype(kind, copy=False)))
+            continue
+        axes = sorted(range(values.ndim), key=lambda axis: -values.strides[axis])
+        if not _gapless(values.transpose(axes)):
+            axes = list(range(values.ndim))
+        host = values.transpose(axes)
+        there = cupy.empty(host.shape, kind)
+        staged.append((host, there))
+        made.append(there.transpose(np.argsort(axes).tolist()))
+    if staged:
+        current = cupy.cuda.get_current_stream()
+        for arrived in _in_pieces(_up, staged):
+            current.wait_event(arrived)
+    return made
 
 
 def to_host(values: Any, room: HostRoom | None = None) -> npt.NDArray[Any]:
@@ -57,7 +68,7 @@ def to_host(values: Any, room: HostRoom | None = None) -> npt.NDArray[Any]:
     values = cupy.ascontiguousarray(values)
     made = None if room is None else room.taken(values.shape, values.dtype)
     made = np.empty(values.shape, values.dtype) if made is None else made
-    _in_pieces(_down, made, values)
+    _in_pieces(_down, [(made, values)])
     return made
 
 
@@ -96,6 +107,27 @@ def _gapless(host: npt.NDArray[Any] | LentArray) -> bool:
     return host.gapless if isinstance(host, LentArray) else host.flags.c_contiguous
 
 
+class _Piece(NamedTuple):
+    """A part of an array of the host, and its place on the device, where it is gapless."""
+
+    host: npt.NDArray[Any] | LentArray
+    cut: Cut
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]  # on the device
+    nbytes: int
+    address: int
+
+
+def _pieces(host: npt.NDArray[Any] | LentArray, there: Any) -> Iterator[_Piece]:
+    """All pieces of an array, which is in C order on the device."""
+    address, size = there.data.ptr, there.dtype.itemsize
+    for cut in cuts_of(there.shape, PIECE // size):
+        shape = tuple(part.stop - part.start for part in cut)
+        nbytes = size * prod(shape)
+        yield _Piece(host, cut, shape, there.dtype, nbytes, address)
+        address += nbytes
+
+
 @final
 class _Buffer:
     """Page-locked memory for a piece, and the stream on which it travels."""
@@ -105,17 +137,17 @@ class _Buffer:
         self._bytes = np.frombuffer(self._memory, np.uint8, PIECE)
         self.stream = cupy.cuda.Stream(non_blocking=True)
 
-    def like(self, part: Any) -> npt.NDArray[Any]:
-        """Its first bytes as an array of the shape and dtype of a part on the device."""
-        return self._bytes[: part.nbytes].view(part.dtype).reshape(part.shape)
+    def like(self, piece: _Piece) -> npt.NDArray[Any]:
+        """Its first bytes as an array of the shape and dtype of a piece on the device."""
+        return self._bytes[: piece.nbytes].view(piece.dtype).reshape(piece.shape)
 
-    def send(self, part: Any) -> None:
+    def send(self, piece: _Piece) -> None:
         """Begin to copy it to the device."""
-        cupy.cuda.runtime.memcpyAsync(part.data.ptr, self._memory.ptr, part.nbytes, _TO_GPU, self.stream.ptr)
+        cupy.cuda.runtime.memcpyAsync(piece.address, self._memory.ptr, piece.nbytes, _TO_GPU, self.stream.ptr)
 
-    def receive(self, part: Any) -> None:
+    def receive(self, piece: _Piece) -> None:
         """Begin to copy it from the device."""
-        cupy.cuda.runtime.memcpyAsync(self._memory.ptr, part.data.ptr, part.nbytes, _TO_HOST, self.stream.ptr)
+        cupy.cuda.runtime.memcpyAsync(self._memory.ptr, piece.address, piece.nbytes, _TO_HOST, self.stream.ptr)
 
 
 Buffers = tuple[_Buffer, _Buffer]
@@ -139,11 +171,11 @@ _kept: Final = _CopyBuffers()
 
 
 def _in_pieces(
-    way: Callable[[Any, Any, Sequence[Cut], Buffers], None], host: npt.NDArray[Any] | LentArray, there: Any
+    way: Callable[[Sequence[_Piece], Buffers], None], pairs: Sequence[tuple[npt.NDArray[Any] | LentArray, Any]]
 ) -> list[Any]:
-    """Have threads copy pieces of an array, by `way`, from or to the device in C order; events behind the last ones."""
+    """Have threads copy pieces of arrays, by `way`, from or to the device in C order; events behind the last ones."""
     team, device = copying_team(), cupy.cuda.Device().id
-    cuts = list(cuts_of(there.shape, PIECE // there.dtype.itemsize))
+    pieces = [piece for host, there in pairs for piece in _pieces(host, there)]
     ready = _event(cupy.cuda.get_current_stream())  # the memory may have been another array's
 
     def several(number: int) -> list[Any]:
@@ -151,10 +183,10 @@ def _in_pieces(
             buffers = _kept.on(device)
             for buffer in buffers:
                 buffer.stream.wait_event(ready)
-            way(host, there, cuts[number :: team.threads], buffers)
+            way(pieces[number :: team.threads], buffers)
             return [_event(buffer.stream) for buffer in buffers]
 
-    return [event for events in team.each(several, min(team.threads, len(cuts))) for event in events]
+    return [event for events in team.each(several, min(team.threads, len(pieces))) for event in events]
 
 
 def _event(stream: Any) -> Any:
@@ -163,29 +195,28 @@ def _event(stream: Any) -> Any:
     return event
 
 
-def _up(host: npt.NDArray[Any] | LentArray, there: Any, cuts: Sequence[Cut], buffers: Buffers) -> None:
-    for each, buffer in zip(cuts, cycle(buffers), strict=False):
-        part = there[each]
+def _up(pieces: Sequence[_Piece], buffers: Buffers) -> None:
+    for piece, buffer in zip(pieces, cycle(buffers), strict=False):
         buffer.stream.synchronize()
-        if isinstance(host, LentArray):
-            host[each].read_into(buffer.like(part))
+        if isinstance(piece.host, LentArray):
+            piece.host[piece.cut].read_into(buffer.like(piece))
         else:
-            np.copyto(buffer.like(part), host[each], casting="same_kind")
-        buffer.send(part)
+            np.copyto(buffer.like(piece), piece.host[piece.cut], casting="same_kind")
+        buffer.send(piece)
 
 
-def _down(host: npt.NDArray[Any], there: Any, cuts: Sequence[Cut], buffers: Buffers) -> None:
-    under_way: tuple[Cut, Any, _Buffer] | None = None
-    for each, buffer in zip(cuts, cycle(buffers), strict=False):
-        part = there[each]
-        buffer.receive(part)
+def _down(pieces: Sequence[_Piece], buffers: Buffers) -> None:
+    under_way: tuple[_Piece, _Buffer] | None = None
+    for piece, buffer in zip(pieces, cycle(buffers), strict=False):
+        buffer.receive(piece)
         if under_way is not None:
-            _arrived(host, *under_way)
-        under_way = each, part, buffer
+            _arrived(*under_way)
+        under_way = piece, buffer
     if under_way is not None:
-        _arrived(host, *under_way)
+        _arrived(*under_way)
 
 
-def _arrived(host: npt.NDArray[Any], each: Cut, part: Any, buffer: _Buffer) -> None:
+def _arrived(piece: _Piece, buffer: _Buffer) -> None:
     buffer.stream.synchronize()
-    host[each] = buffer.like(part)
+    assert isinstance(piece.host, np.ndarray)
+    piece.host[piece.cut] = buffer.like(piece)

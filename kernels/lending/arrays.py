@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cpu.loops.copying import copying_team
-from dsolver.kernels.lending.memory import Lender, LendingError, here
+from dsolver.kernels.lending.memory import Lender, LendingError, here, run
 
 WORTH: Final = 1 << 18  # bytes from which on an array is lent: fewer travel as well in a message
 RUN: Final = 512  # bytes without a gap that an array is made of at least: its owner puts shorter ones together first
@@ -59,15 +59,17 @@ class LentArray:
 
     def __getitem__(self, cut: Cut) -> Self:
         """A part of it; slices have no steps."""
-        whole = (*cut, *(slice(None) for _ in self.shape[len(cut) :]))
-        bounds = [part.indices(extent)[:2] for part, extent in zip(whole, self.shape, strict=True)]
-        offset = sum(first * stride for (first, _), stride in zip(bounds, self.strides, strict=True))
-        return replace(self, address=self.address + offset, shape=tuple(max(0, last - first) for first, last in bounds))
+        address, shape = self.address, list(self.shape)
+        for axis, part in enumerate(cut):
+            first, last, _ = part.indices(shape[axis])
+            address += first * self.strides[axis]
+            shape[axis] = max(0, last - first)
+        return replace(self, address=address, shape=tuple(shape))
 
     def read_into(self, out: npt.NDArray[Any]) -> None:
         """Fill an array in C order, of the same shape and dtype. LendingError: the lender cannot be read."""
         if out.size:
-            self.lender.read(self.runs, out.reshape(-1).view(np.uint8))
+            self.lender.read(self._runs(), out.ctypes.data, out.nbytes)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """The array, read by several threads."""
@@ -90,15 +92,6 @@ class LentArray:
         team.each(read, min(team.threads, len(cuts)))
 
     @property
-    def runs(self) -> npt.NDArray[np.uint64]:
-        """Address and bytes of each part without a gap, in C order: uint64 (n, 2)."""
-        axis, length = self._run
-        places = np.full(1, self.address, dtype=np.int64)
-        for extent, stride in zip(self.shape[:axis], self.strides[:axis], strict=True):
-            places = (places[:, None] + stride * np.arange(extent)).ravel()
-        return np.stack([places, np.full_like(places, length)], axis=1).astype(np.uint64)
-
-    @property
     def gapless(self) -> bool:
         """Whether it lies in C order without gaps."""
         return self._run[0] == 0
@@ -107,6 +100,16 @@ class LentArray:
     def short(self) -> bool:
         """Whether its parts without a gap are too short to be read one by one."""
         return self._run[1] < RUN
+
+    def _runs(self) -> bytes:
+        """Its parts without a gap in C order, each packed by `run`."""
+        axis, length = self._run
+        if not axis:
+            return run(self.address, length)
+        places = np.full(1, self.address, dtype=np.int64)
+        for extent, stride in zip(self.shape[:axis], self.strides[:axis], strict=True):
+            places = np.add.outer(places, stride * np.arange(extent)).ravel()
+        return np.stack([places, np.full_like(places, length)], axis=1).tobytes()
 
     @property
     def _run(self) -> tuple[int, int]:
@@ -133,10 +136,10 @@ def lent(array: npt.NDArray[Any]) -> tuple[LentArray, Any] | None:
     if made.short:
         held = np.ascontiguousarray(array)
         made = _lent_by(lender, held)
-    ends = made.runs[[0, -1]]
-    ends[:, 1] = 1
+    corners = (made[tuple(slice(end, end + 1 or None) for _ in made.shape)] for end in (0, -1))
     try:
-        lender.read(ends, np.empty(2, np.uint8))
+        for corner in corners:
+            corner.read_into(np.empty(corner.shape, corner.dtype))
     except LendingError:
         return None
     return made, held
@@ -157,4 +160,4 @@ def cuts_of(shape: Sequence[int], most: int) -> Iterator[Cut]:
         return
     rows = max(1, most // max(1, inner))
     for first in range(0, shape[0], rows):
-        yield (slice(first, min(first + rows, shape[0])), *(slice(None) for _ in shape[1:]))
+        yield (slice(first, min(first + rows, shape[0])), *(slice(0, extent) for extent in shape[1:]))

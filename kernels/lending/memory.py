@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from struct import Struct
 from typing import Any, Final, final
 
 import numpy as np
-import numpy.typing as npt
 
 RUNS_AT_ONCE: Final = 1000  # runs of one call: the system takes 1024, and one is the secret
 SECRET: Final = 16
+run: Final = Struct("2Q").pack
+"""Address and bytes of a run as the system takes them."""
+RUN: Final = 16
 _PR_SET_PTRACER: Final = 0x59616D61
 _ANY: Final = ctypes.c_ulong(-1)
 
@@ -34,27 +37,32 @@ class Lender:
     def why_not(self) -> str:
         """Why this process does not read what that one lends; empty where it does."""
         try:
-            self.read(np.empty((0, 2), np.uint64), np.empty(0, np.uint8))
+            self.read(b"", 0, 0)
         except LendingError as error:
             return str(error)
         return ""
 
-    def read(self, runs: npt.NDArray[np.uint64], out: npt.NDArray[np.uint8]) -> None:
-        """Copy runs, uint64 (n, 2) of address and bytes, of its memory one after the other. LendingError: it cannot."""
-        call, found, done = _read_call(), np.empty(SECRET, np.uint8), 0
-        for first in range(0, len(runs) or 1, RUNS_AT_ONCE):
-            there = np.concatenate([np.array([(self.place, SECRET)], np.uint64), runs[first : first + RUNS_AT_ONCE]])
-            size = int(there[1:, 1].sum())
-            here = np.array([(found.ctypes.data, SECRET), (out.ctypes.data + done, size)], np.uint64)
-            taken = call(self.pid, here.ctypes.data, len(here), there.ctypes.data, len(there), 0)
+    def read(self, runs: bytes, out: int, size: int) -> None:
+        """Copy runs of its memory, packed by `run`, one after the other to an address of this process.
+
+        size: bytes of all. A thread that copies to a GPU comes here for every 4 MB and has the GIL for as long as all
+        of this takes, but the call. LendingError: it cannot be read.
+        """
+        call, found, done = _read_call(), ctypes.create_string_buffer(SECRET), 0
+        for first in range(0, len(runs) or 1, RUNS_AT_ONCE * RUN):
+            part = runs[first : first + RUNS_AT_ONCE * RUN]
+            count = len(part) // RUN
+            several = size if len(part) == len(runs) else int(np.frombuffer(part, np.uint64)[1::2].sum())
+            here = run(ctypes.addressof(found), SECRET) + run(out + done, several)
+            taken = call(self.pid, here, 2, run(self.place, SECRET) + part, 1 + count, 0)
             if taken < 0:
                 number = ctypes.get_errno()
                 raise LendingError(number, f"process {self.pid} cannot be read: {os.strerror(number)}")
-            if found.tobytes() != self.secret:
+            if found.raw != self.secret:
                 raise LendingError(f"process {self.pid} is another one here: it is on another host, or has ended")
-            if taken != SECRET + size:
+            if taken != SECRET + several:
                 raise LendingError(f"process {self.pid} cannot be read: an array of it is gone")
-            done += size
+            done += several
 
 
 def here() -> Lender:
@@ -74,7 +82,7 @@ def _read_call() -> Any:
     call = getattr(ctypes.CDLL(None, use_errno=True), "process_vm_readv", None)
     if call is None:
         raise LendingError("this system has no process_vm_readv: it is not Linux")
-    runs = (ctypes.c_void_p, ctypes.c_ulong)  # address and bytes of each, one after the other
+    runs = (ctypes.c_char_p, ctypes.c_ulong)  # address and bytes of each, one after the other
     call.restype, call.argtypes = ctypes.c_ssize_t, [ctypes.c_int, *runs, *runs, ctypes.c_ulong]
     return call
 

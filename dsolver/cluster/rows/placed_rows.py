@@ -56,7 +56,7 @@ def placed(given: GivenRows, kernels: str) -> PlacedPiece:
     """Rows on their owner's device, whose columns are global numbers."""
     backend = load(kernels)
     with in_memory():
-        start, columns, values = (backend.asarray(part) for part in (given.start, given.columns, given.values))
+        start, columns, values = backend.asarrays(given.start, given.columns, given.values)
         start = start.astype(np.int64)
         rows = Csr(start - start[0], columns, values.astype(np.float64, copy=False))
         near = given.near if given.near is None else backend.asarray(given.near)
