@@ -137,7 +137,9 @@ def tortuosity(
             f"{pores.dtype} in {pores.ndim}"
         )
     pores = true_in("image", pores)
-    along, wraps = _axis(pores.ndim, axis), [(bc or {}).get(name) == "periodic" for name in "xyz"[: pores.ndim]]
+    along = _axis(pores.ndim, axis)
+    others = _beside(bc, along)
+    wraps = [others.get(name) == "periodic" for name in "xyz"[: pores.ndim]]
     passed = _passed(pores, along, wraps)
     if not passed.any():
         raise InputError(f"no pore leads from the face {'xyz'[along]}- of the image to {'xyz'[along]}+")
@@ -173,9 +175,7 @@ def _conduction(
     """The conduction through κ, with x in the kind of array of another one of the grid's shape."""
     like = without_package("kappa", like.data if hasattr(like, "dims") else like)
     along = _axis(len(like.shape), axis)
-    name, others = "xyz"[along], dict(bc or {})
-    if any(face[:1] == name for face in others):
-        raise InputError(f"bc= is for the faces across other axes: along {name} u is 1 at one end and 0 at the other")
+    name, others = "xyz"[along], _beside(bc, along)
     if ends not in ("faces", "cells"):
         raise InputError(f"ends must be 'faces' or 'cells', not {in_a_line(ends)}")
     if ends == "faces":
@@ -229,6 +229,17 @@ def _axis(dimensions: int, axis: Any) -> int:
     if isinstance(axis, Integral) and 0 <= int(axis) < dimensions:
         return int(axis)
     raise InputError(f"axis must be one of {', '.join(names)}, or a number below {dimensions}, not {in_a_line(axis)}")
+
+
+def _beside(bc: Any, along: int) -> dict[str, Any]:
+    """Conditions across other axes. InputError: they are not by face, or name this axis."""
+    name, others = "xyz"[along], {} if bc is None else bc
+    if not isinstance(others, Mapping) or any(str(face)[:1] == name for face in others):
+        raise InputError(
+            f"bc= has conditions for faces or axes across {name}, as {{{'yxx'[along]!r}: 'periodic'}} has, and none "
+            f"along {name}, where u is 1 at one end and 0 at the other"
+        )
+    return dict(others)
 
 
 def _passed(pores: npt.NDArray[np.bool_], axis: int, wraps: Sequence[bool]) -> npt.NDArray[np.bool_]:

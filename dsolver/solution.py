@@ -259,6 +259,16 @@ class _Several(Sequence[S]):
         """Whether the tolerance was reached for every right-hand side."""
         return all(solution.converged for solution in self)
 
+    @property
+    def advice(self) -> str:
+        """Advice on the first that has not converged; empty where all have."""
+        return next((solution.advice for solution in self if not solution.converged), "")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes of all solutions, each once."""
+        return tuple(dict.fromkeys(note for solution in self for note in solution.notes))
+
     def __repr__(self) -> str:
         good, name = sum(solution.converged for solution in self), type(self).__name__
         return f"<{name}: {good} of {len(self)} converged, {sum(s.iterations for s in self)} iterations>"
@@ -266,11 +276,7 @@ class _Several(Sequence[S]):
 
 @final
 class LeastSquaresSolutions(_Several[LeastSquaresSolution]):
-    """The results of `dsolver.lsmr` and `dsolver.cgls` for several right-hand sides, in their order.
-
-    Attributes:
-        x: (n, k), each a column, where the right-hand sides were one array; else a list of arrays.
-    """
+    """The results of `dsolver.lsmr` and `dsolver.cgls` for several right-hand sides, in their order: x is (n, k)."""
 
 
 @final

@@ -114,7 +114,9 @@ def test_pores_on_a_gpu() -> None:
         (lambda: effective_conductivity(LAYERS, "w"), "axis must be one of x, y, z, or a number below 3"),
         (lambda: effective_conductivity(LAYERS[:, :, 0], 2), "axis must be one of x, y"),
         (lambda: effective_conductivity(2.0), "kappa must be an array"),
-        (lambda: effective_conductivity(LAYERS, bc={"x-": "dirichlet"}), "bc= is for the faces across other axes"),
+        (lambda: effective_conductivity(LAYERS, bc={"x-": "dirichlet"}), "bc= .* across x, .* none along x"),
+        (lambda: effective_conductivity(LAYERS, bc="periodic"), "bc= .* as {'y': 'periodic'}"),  # type: ignore[arg-type]
+        (lambda: tortuosity(LAYERS > 0.0, "y", bc="periodic"), "bc= .* as {'x': 'periodic'}"),  # type: ignore[arg-type]
         (lambda: effective_conductivity(LAYERS, ends="middle"), "ends must be 'faces' or 'cells'"),  # type: ignore[arg-type]
         (lambda: effective_conductivity(LAYERS[:2], ends="cells"), "three layers of cells along x: there are 2"),
         (lambda: tortuosity(LAYERS), "True in pores, such as image > 0.5, not one of float64 in 3"),

@@ -102,6 +102,10 @@ def test_several_right_hand_sides(b: F64) -> None:
     assert (of_array.x == np.stack(of_list.x, axis=-1)).all()
     assert [solution.iterations for solution in warm] == [0, 0, 0]
     assert repr(of_array) == f"<Solutions: 3 of 3 converged, {of_array[0].iterations * 2} iterations>"
+    assert of_array.advice == ""
+    short: Any = dsolver.solve(PROBLEM, many, M=None, maxiter=1)
+    assert short.advice == short[0].advice != ""
+    assert set(short.notes) == {note for each in short for note in each.notes}
 
 
 def test_one_of_several_may_not_converge(b: F64) -> None:

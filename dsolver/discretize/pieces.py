@@ -23,8 +23,8 @@ from dsolver.matrices.canonical import imported
 from dsolver.matrices.chunks.row_block import RowBlock
 
 
-def closed_pieces(engine: Engine, blocks: PerChunk, senders: Senders) -> ClosedRegions:
-    """The pieces of a symmetric matrix, in `RowBlock`s, that nothing fixes."""
+def closed_pieces(engine: Engine, blocks: PerChunk, senders: Senders, *volumes: PerChunk) -> ClosedRegions:
+    """The pieces of a symmetric matrix, in `RowBlock`s, that nothing fixes; volumes: of rows that are cells."""
     graphs = engine.per_chunk(partial(_graph, partition=engine.partition), blocks)
     labels = graphs.at("labels")
     if engine.coupled:
@@ -34,7 +34,7 @@ def closed_pieces(engine: Engine, blocks: PerChunk, senders: Senders) -> ClosedR
             spread = engine.per_chunk(_spread, graphs, labels, exchange(labels))
             labels = spread.at(0)
             changed = engine.global_sums(spread.at(1))[0] > 0.0
-    members = engine.per_chunk(_members, graphs, labels)
+    members = engine.per_chunk(_members, graphs, labels, *volumes)
     rows, inside = engine.sums(engine.per_chunk(_numbers, graphs, members))
     return ClosedRegions(engine, members, int(rows), lambda: inside)
 
@@ -95,7 +95,7 @@ def _spread(backend: Backend, _: int, graph: _Graph, labels: Any, ghosts: Any) -
     return backend.asarray(after), backend.asarray(changed)
 
 
-def _members(backend: Backend, _: int, graph: _Graph, labels: Any) -> RegionCells:
+def _members(backend: Backend, _: int, graph: _Graph, labels: Any, *volumes: Any) -> RegionCells:
     """A chunk's rows in pieces that nothing fixes, by their labels."""
     xp, asarray = backend.xp, backend.asarray
     known, across = backend.to_host(labels), np.zeros(graph.rows, dtype=np.bool_)
@@ -107,7 +107,7 @@ def _members(backend: Backend, _: int, graph: _Graph, labels: Any) -> RegionCell
     shared[groups.of[asarray(across)[places]]] = True
     return RegionCells(
         cells=places.astype(np.int32),
-        volumes=xp.ones(len(places)),
+        volumes=asarray(volumes[0]).ravel()[places] if volumes else xp.ones(len(places)),
         groups=groups,
         begun=(graph.first + places[groups.starts] + 1.0 == groups.keys).astype(np.float64),
         beyond=xp.flatnonzero(shared),

@@ -87,7 +87,7 @@ class System:
         coefficients = self._coefficients
         if isinstance(coefficients, Coefficients):
             coefficients.prepare()
-        found = unfixed(self._engine, self._problem, self._partition, coefficients)
+        found = unfixed(self._engine, self._problem, self._partition, coefficients, *self._fed[:1])
         self._ones, self._closed, self._sealed, self.kept = found.ones, found.closed, found.sealed, found.kept
 
     def per_chunk(self, make: Callable[..., Any], engine: Engine | None = None) -> PerChunk:
@@ -109,7 +109,7 @@ class System:
         if isinstance(rule, Diffusion) and isinstance(coefficients, Coefficients):
             self._cells = CellSides(self._engine, self._partition, coefficients, rule, layout)
         if ones is not None:
-            volumes = ones if self._cells is None else self._cells.times_volumes(ones)
+            volumes = (self._fed or [ones])[0] if self._cells is None else self._cells.times_volumes(ones)
             self._null_space = self._space(ones, volumes)
         elif self._closed is not None:
             self._null_space = RegionConstants(self._engine, self._closed, layout)

@@ -31,9 +31,16 @@ class Unfixed:
 
 
 def unfixed(
-    engine: Engine, problem: Problem, partition: Partition, coefficients: Coefficients | LoadedRows | None
+    engine: Engine,
+    problem: Problem,
+    partition: Partition,
+    coefficients: Coefficients | LoadedRows | None,
+    *volumes: PerChunk,
 ) -> Unfixed:
-    """Constants that nothing fixes in a problem whose coefficients are prepared. InputError: every cell is left out."""
+    """Constants that nothing fixes in a problem whose coefficients are prepared. InputError: every cell is left out.
+
+    volumes: of the cells of a grid whose rows are those of a matrix.
+    """
     rule, singular = problem.rule, problem.singular
     if rule is not None and isinstance(coefficients, Coefficients):
         view = coefficients.engine
@@ -45,7 +52,7 @@ def unfixed(
             return Unfixed(kept=tuple(counts))
         singular = singular is not False and not is_grounded(view, coefficients, rule)
     if singular is not False and isinstance(coefficients, LoadedRows) and not problem.asymmetry:
-        found = closed_pieces(engine, coefficients.blocks, problem.senders or [()])
+        found = closed_pieces(engine, coefficients.blocks, problem.senders or [()], *volumes)
         singular = found.whole
         if found.count and not found.whole:
             return Unfixed(closed=found)

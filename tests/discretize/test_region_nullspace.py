@@ -26,7 +26,7 @@ from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.multigrid import hierarchy
 from dsolver.multigrid.algebraic.lattice import choice
 from dsolver.preconditioners import auto
-from dsolver.problems import diffusion
+from dsolver.problems import Dirichlet, diffusion
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.status import Status
@@ -276,6 +276,26 @@ def test_sources_that_do_not_balance_are_counted_and_the_worst_is_named(chunks: 
     assert f"that of cell {(int(i), int(j), int(k))}, it is {0.5 / np.linalg.norm(f):.1e}" in told
     assert solution.status is Status.INCOMPATIBLE_RHS
     assert abs(regions.means(solution.x)).max() <= 1e-12 * abs(solution.x).max()
+
+
+@pytest.mark.parametrize("chunks", [(1, 1), (2, 1)])
+@pytest.mark.parametrize("bc", ["neumann", {"x-": Dirichlet(1.0)}])
+@pytest.mark.parametrize("kappa", [np.eye(2), 1.0 + 0.0j], ids=["tensor", "complex"])
+def test_regions_of_rows_by_fluxes_are_those_of_the_grid(kappa: Any, bc: Any, chunks: Any) -> None:
+    mask = np.zeros((12, 10), dtype=bool)
+    mask[5] = mask[8, :7] = True
+    f, sizes = noise(mask), (np.repeat([1.0, 3.0], 6), 1.0)
+    label, count = ndimage.label(~mask)
+    volumes = np.broadcast_to(sizes[0][:, None], mask.shape)
+    excess, whole = (ndimage.sum(each, label, np.arange(count + 1)) for each in (f * volumes, volumes))
+    given: dict[str, Any] = {"mask": mask, "bc": bc, "spacing": sizes}
+    plain, by_fluxes = diffusion(mask.shape, **given), diffusion(mask.shape, kappa, chunks=chunks, **given)
+    expected, found = (solve(problem, f - (excess / whole)[label], M="auto") for problem in (plain, by_fluxes))
+    assert found.closed_regions == expected.closed_regions
+    np.testing.assert_allclose(found.x, expected.x, rtol=0, atol=1e-6)
+    with pytest.warns(InconsistentWarning, match=r"closed regions .* that of cell \(\d+, \d+\), it is"):
+        expected, found = (dsolver.solve(problem, f, device="cpu", rtol=1e-9) for problem in (plain, by_fluxes))
+    np.testing.assert_allclose(found.x, expected.x, rtol=0, atol=1e-6)
 
 
 def test_many_regions_that_each_balance_nearly_are_told_of_together() -> None:

@@ -581,6 +581,16 @@ def test_fluxes_that_balance_the_source_are_no_reason_for_a_warning() -> None:
     np.testing.assert_allclose(np.diff(x[0, 0]) / 0.5, -1.0 + 0.75 * 0.5 * np.arange(1, 8), rtol=1e-9)
 
 
+def test_a_source_in_float32_may_miss_balance_by_its_rounding() -> None:
+    f = np.random.default_rng(0).standard_normal((24, 20, 16))
+    f -= f.mean()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert dsolver.solve(diffusion(f.shape, bc="neumann"), f.astype(np.float32)).converged
+    with pytest.warns(InconsistentWarning):
+        dsolver.solve(diffusion(f.shape, bc="neumann"), f.astype(np.float32).astype(np.float64))
+
+
 def test_where_sigma_or_a_robin_face_is_positive_somewhere_nothing_is_open() -> None:
     f = np.random.default_rng(7).standard_normal((5, 5, 5))
     sigma = np.zeros((5, 5, 5))

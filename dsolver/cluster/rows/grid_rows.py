@@ -68,7 +68,7 @@ def _placed(problem: Problem, client: Client, parts: list[Slab]) -> MatrixProble
         coefficients={**made.coefficients, **{name: vector.reshape(made.grid) for name, vector in fed.items()}},
         of_grid=problem,
         dimensions=problem.dimensions,
-        singular=singular,
+        singular=singular or (None if tensor and problem.masked else False),  # None: its pieces are looked at
         known=problem.masked,
         notes=(*made.notes, *alone_cells(sum(found.alone for found in anchors))),
         elliptic=tensor or positive <= POSITIVE * count,

@@ -52,7 +52,9 @@ def _of_fluxes(problem: Problem, *, gpu: bool) -> MatrixProblem:
     parts = (made_of.volumes, *(() if right is None else (right.real, right.imag) if problem.complex else (right,)))
     fed = dict(zip(FED, (np.ascontiguousarray(part, dtype=np.float64) for part in parts), strict=False))
     notes = (*made.notes, *alone_cells(int(made_of.alone.sum())))
-    return _on_grid(replace(made, fed=fed, notes=notes, known=made.known or problem.masked), problem)
+    pieces = problem.masked and not (made.singular or made.asymmetry) and made_of.has_closed_pieces
+    singular = None if pieces else made.singular
+    return _on_grid(replace(made, fed=fed, notes=notes, known=made.known or problem.masked, singular=singular), problem)
 
 
 def alone_cells(count: int) -> tuple[str, ...]:

@@ -62,6 +62,12 @@ class FluxRows:
         return FluxRows(matrix=made, volumes=self.volumes[own], right=right, loose=loose, alone=alone)
 
     @property
+    def has_closed_pieces(self) -> bool:
+        """Whether some unknowns are coupled with each other alone, and nothing fixes them."""
+        count, piece = import_module("scipy.sparse.csgraph").connected_components(abs(self.matrix), directed=False)
+        return len(np.unique(piece[~self.loose | (self.volumes == 0.0)])) < count
+
+    @property
     def anchors(self) -> Anchors:
         """Findings about them."""
         sums, sizes = (np.asarray(each.sum(axis=1)).ravel() for each in (self.matrix, abs(self.matrix)))

@@ -11,7 +11,7 @@ from dsolver.discretize.lifting import LARGEST, OutOfRangeError, exponent_for, t
 from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
 from dsolver.engines.running_program import Blocks
 from dsolver.errors import InconsistentWarning, InputError, warn
-from dsolver.grid.box import Triple
+from dsolver.grid.box import Triple, three
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
 from dsolver.problems.finite_volumes import Diffusion
@@ -121,7 +121,7 @@ def _looked_at(session: Session, given: GivenColumn, begun: Begun) -> LoadedColu
             if name == "b" and math.isinf(norm) and session.lift > -LARGEST:
                 raise OutOfRangeError(message, exponent_for(norm, session.spec.dtype))
             raise InputError(message)
-    _warn_inconsistent(begun.excess, session.given)
+    _warn_inconsistent(begun.excess, session.given, max(CONSISTENT, right.rounding))
     if begun.b_norm or (
         begun.excess.part == 0.0 and session.lift < LARGEST and (is_fed(session.problem) or not right.is_zero())
     ):
@@ -138,12 +138,12 @@ def is_fed(problem: Problem) -> bool:
     return isinstance(rule, Diffusion) and (rule.held != 0.0 or any(each.feeds for each in rule.boundary.conditions))
 
 
-def _warn_inconsistent(excess: Inconsistency, problem: Problem) -> None:
-    """Tell that there was no solution for the b that was given."""
-    if excess.part <= CONSISTENT:
+def _warn_inconsistent(excess: Inconsistency, problem: Problem, rounding: float) -> None:
+    """Tell that there was no solution for the b that was given; rounding: as large a part of it may be."""
+    if excess.part <= rounding:
         return
     regions, source = "closed regions", "the source"
-    if isinstance(problem, MatrixProblem):
+    if isinstance(problem, MatrixProblem) and problem.of_grid is None:
         regions, source = "pieces of the matrix that nothing fixes", "b"
     balance = "it and the fluxes through the boundary balance"
     if excess.vectors:
@@ -174,6 +174,8 @@ def _warn_inconsistent(excess: Inconsistency, problem: Problem) -> None:
 
 def _place(cell: Triple, problem: Problem) -> str:
     """A cell of a grid, or a row of a matrix as its user counts."""
-    if not isinstance(problem, MatrixProblem):
-        return f"cell {cell}"
-    return f"row {cell[0] if problem.numbers is None else problem.numbers[cell[0]]}"
+    if isinstance(problem, MatrixProblem) and problem.of_grid is not None:
+        cell = three("cell", np.unravel_index(cell[0], problem.of_grid.grid))
+    elif isinstance(problem, MatrixProblem):
+        return f"row {cell[0] if problem.numbers is None else problem.numbers[cell[0]]}"
+    return f"cell {cell[: problem.dimensions]}"

@@ -71,6 +71,11 @@ class Container(ABC):
         """Whether `like` wants NumPy blocks, not the device's."""
         return True
 
+    @property
+    def rounding(self) -> float:
+        """Rounding of a value of this type, as a part of it; 0 of integers."""
+        return float(np.finfo(self._values.dtype).epsneg) if self._values.dtype.kind in "fc" else 0.0
+
     def is_zero(self) -> bool:
         """Whether every value is zero."""
         return not bool((self._values != 0).any())
