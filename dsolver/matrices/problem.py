@@ -47,6 +47,7 @@ class MatrixProblem(Problem):
         mirrored: whether A is known to have an entry (j, i) for each entry (i, j).
         opened: rows whose entries do not add up to zero; None where that is not known.
         negative: rows of which it is known that their diagonal is not positive.
+        uneven: whether rows are known to differ in size beyond all digits.
         skewness: the largest |a_ij - a_ji| / (|a_ij| + |a_ji|) of couplings both ways; 1 where it is not known, or more
             than few are one-way.
         reach: rows over which an error that is fed in one of them dies out; inf where most rows add up to zero, or
@@ -91,6 +92,7 @@ class MatrixProblem(Problem):
     mirrored: bool = field(repr=False, default=True)
     opened: int | None = field(repr=False, default=None)
     negative: int = field(repr=False, default=0)
+    uneven: bool = field(repr=False, default=False)
     skewness: float = field(repr=False, default=1.0)
     reach: float = field(repr=False, default=math.inf)
     dominant: bool = field(repr=False, default=False)

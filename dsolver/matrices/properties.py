@@ -10,7 +10,7 @@ from dsolver.kernels.general.look import Look
 from dsolver.matrices.checked import entry
 from dsolver.matrices.elimination import Elimination
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.solved_matrix import SolvedMatrix
+from dsolver.matrices.solved_matrix import SolvedMatrix, is_uneven
 from dsolver.units import counted
 
 POSITIVE: Final = 0.2
@@ -69,6 +69,7 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
         mirrored=look.mirrored,
         negative=look.negative,
         opened=look.opened,
+        uneven=is_uneven(rows, look),
         given=solved.given,
         negated=solved.negated,
         exponent=solved.exponent,

@@ -66,13 +66,22 @@ def _has_single(rows: Any) -> bool:
     return some(rows.indptr[1:] - rows.indptr[:-1] == 1) or some(rows.data == 0.0)
 
 
-def of_sizes(rows: Any, look: Look) -> tuple[str, ...]:
-    """A note where rows differ so much in size that residuals tell nothing of small ones.
+def is_uneven(rows: Any, look: Look) -> bool:
+    """Whether rows differ so much in size that a residual tells nothing of small ones.
 
     A diagonal of both signs tells no row's size: that of a saddle point has what rounding leaves of zeros.
     """
     both = 0 < look.negative - look.hollow[0] < rows.shape[0] - look.hollow[0]
-    if look.largest <= ALIKE * look.least or look.least == math.inf or both:
+    return look.largest > ALIKE * look.least and look.least < math.inf and not both
+
+
+def of_sizes(rows: Any, look: Look) -> tuple[str, ...]:
+    """A note where dividing rows by their diagonal is no help: columns differ in size as well."""
+    if not is_uneven(rows, look):
+        return ()
+    rows = on_host(rows)
+    diagonal = np.repeat(abs(rows.diagonal()), np.diff(rows.indptr))
+    if not (abs(rows.data) > ALIKE * diagonal).any():
         return ()
     note = (
         f"the diagonal of A has {look.least:.1e}, and A entries of {look.largest:.1e}: a residual that is small beside "

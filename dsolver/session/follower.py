@@ -27,7 +27,7 @@ class History:
     true_residual: float = math.inf  # of the newest x whose residual was computed anew
     at: int = 0  # after which iteration x is what it is, once the solve has ended: the last one, or a better one
     unreachable: float = 0.0  # the length of a part of b that no x can reach, as the solve has found
-    by_rows: float | None = None  # ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where the solve went on as it was large; else None
+    by_rows: float | None = None  # ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where it is or was large; else None
     attained: bool = False  # whether it has stagnated with a residual that rounding alone makes
     status: Status | None = None  # how it has ended, or None where it goes on
 
@@ -43,10 +43,6 @@ class History:
         if self.unreachable:
             part = f"a part of b of length {self.unreachable:.3g} lies along null vectors that the solve has met"
             notes.append(f"A is singular: {part}, and no x reaches it; true_residual is that of the rest")
-        if self.by_rows is not None:
-            what = "A has rows of very different scales, and ‖b - Ax‖ was small in the large ones alone"
-            now = f"with each row divided by its diagonal the residual is {self.by_rows:.1e} of b"
-            notes.append(f"{what}: the solve went on, and {now}")
         if self.attained:
             notes.append(ATTAINED)
         if self.at == 0 < self.iterations:

@@ -44,6 +44,22 @@ def test_cells_held_by_a_penalty_hold_the_others(M: Any, cut: Any, factor: Any) 
     assert "rows of very different scales" in found.notes[-1]
 
 
+@pytest.mark.parametrize("M", ["direct", "jacobi"])
+def test_a_penalty_beyond_all_digits_is_told_of_where_it_does_harm(M: Any) -> None:
+    """Factors solve such rows exactly; no iteration finds the others beside them."""
+    a = convection_diffusion(20, 0.0)
+    fixed = np.arange(400) % 20 == 0
+    a = sp.csr_array(a + sp.diags_array(np.where(fixed, 1e30, 0.0)))
+    b = np.where(fixed, 1e30, 1.0)
+    if M == "direct":
+        found = dsolver.solve(a, b, M=M, device="cpu")
+        assert abs((b - a @ found.x) / a.diagonal()).max() <= 1e-12
+        assert not found.notes
+    else:
+        with pytest.warns(RuntimeWarning, match="may be wrong in all digits"):
+            dsolver.solve(a, b, M=M, device="cpu")
+
+
 def test_a_solve_without_penalties_is_not_asked() -> None:
     a, b = convection_diffusion(20, 0.0), np.ones(400)
     for method in ("cg", "gmres"):

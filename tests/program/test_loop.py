@@ -65,6 +65,8 @@ class Alone:
         self.written.calls.append(("freeze", self.number))
         self.written.frozen.add(self.number)
 
+    uneven = False
+
     def by_rows(self) -> float:
         return float("nan")
 

@@ -108,6 +108,8 @@ class Script:
     def keep(self) -> None:
         """It is in each script where solves begin."""
 
+    uneven = False
+
     def by_rows(self) -> float:
         self.calls.append(("by_rows",))
         return math.nan

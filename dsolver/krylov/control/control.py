@@ -93,7 +93,7 @@ class Control:
 
     @property
     def by_rows(self) -> float | None:
-        """‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where the solve went on as it was large."""
+        """‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where it is large or the solve went on as it was."""
         return self._rows.part
 
     def begin(self, column: ColumnIterations) -> Steps[Status]:
@@ -195,7 +195,7 @@ class Control:
 
     def _goes_on(self, column: ColumnIterations, status: Status) -> bool:
         """Whether a solve whose residual is small enough goes on, as it is so in rows of a large scale alone."""
-        if not self._rows.rounds and not self._norms.fell_at_once():
+        if not (self._rows.rounds or column.uneven or self._norms.fell_at_once()):
             return False
         may = status is Status.CONVERGED and self._norms.done < self.maxiter
         return self._rows.go_on(column, self.true_residual, self.limit, self.b_norm, may=may)

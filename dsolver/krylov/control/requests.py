@@ -18,6 +18,10 @@ class ColumnIterations(Protocol):
     def quiet(self) -> bool:
         """Whether r is balanced as iterations go on, without a look at them."""
 
+    @property
+    def uneven(self) -> bool:
+        """Whether rows of A are known to differ in size beyond all digits."""
+
     def balance(self) -> None:
         """Take from the recursion's residual what rounding has left of a part that no x can reach."""
 

@@ -18,7 +18,7 @@ class RowScales:
     Attributes:
         goal: that residual.
         rounds: how often the solve went on.
-        part: ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where the solve went on as it was large; else None.
+        part: ‖D⁻¹r‖ / ‖D⁻¹b‖ with D = diag(A), where it is large or the solve went on as it was; else None.
     """
 
     def __init__(self, limit: float) -> None:
@@ -28,8 +28,9 @@ class RowScales:
     def go_on(self, column: ColumnIterations, residual: float, limit: float, b_norm: float, *, may: bool) -> bool:
         """Whether the solve goes on, to a lower goal; may: whether it can."""
         part, tolerance = column.by_rows(), limit / b_norm if b_norm else math.inf
-        self.part = part if self.rounds else None
-        if not part > ROWS * tolerance or not may or self.rounds == ROUNDS:
+        large = part > ROWS * tolerance
+        self.part = part if large or self.rounds else None
+        if not large or not may or self.rounds == ROUNDS:
             return False
         goal = max(residual * ROWS_WANTED * tolerance / part, ATTAINABLE * b_norm)
         if goal >= residual:

@@ -108,6 +108,7 @@ class Batch:
                 method=one,
                 kept=kept,
                 diagonal=diagonal,
+                uneven=isinstance(spec.problem, MatrixProblem) and spec.problem.uneven,
                 matrix_norm=norm,
                 asymmetry=distance,
                 projecting=projecting,

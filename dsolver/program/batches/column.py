@@ -36,6 +36,7 @@ class Column:
     method: KrylovMethod  # its vectors and scalars; all but `KrylovMethod.step` may be asked of it
     kept: KeptIterate  # an iterate that its solve may go back to
     diagonal: ApproximateInverse | None  # the inverse of A's; None where it is not known, has zeros, or is a number
+    uneven: bool  # whether rows of A are known to differ in size beyond all digits
     matrix_norm: Callable[[], float]  # about ‖A‖
     asymmetry: Callable[[], float]  # of M, as a part of its size; 0 where the method needs no symmetric one
     projecting: bool

@@ -14,7 +14,7 @@ from dsolver.session.recovery import Keeper
 from dsolver.session.session import Session
 from dsolver.session.solving.advice import advice_on
 from dsolver.session.solving.loading import StartedSolve, given_column, start
-from dsolver.session.solving.report import asymmetric, case_of, for_all_of_b, of_cells, sealed, solved_by
+from dsolver.session.solving.report import asymmetric, case_of, for_all_of_b, of_cells, sealed, solved_by, uneven
 from dsolver.session.solving.second_attempts import (
     replaceable,
     try_float64,
@@ -162,6 +162,7 @@ class _Ended:
                 *self.before,
                 *self.of_columns.get(column, ()),
                 *history.notes,
+                *uneven(history),
                 *(() if end.converged else self.lopsided),
             ),
         )

@@ -21,6 +21,9 @@ ASYMMETRY: Final = 1e-6
 """From where on a preconditioner is not symmetric, as a part of its size: more than rounding, or a solver inside that
 stops at a tolerance."""
 
+SOLVED: Final = 1e-3
+"""‖D⁻¹r‖ / ‖D⁻¹b‖ up to which small rows count as solved: a solve that goes on seldom leaves a tenth of it."""
+
 ROUNDING: Final = 2.0**-44  # part of ‖b‖² that cannot be told from nothing, where it is what another part leaves of 1
 
 
@@ -47,6 +50,21 @@ def sealed(excess: Inconsistency) -> tuple[str, ...]:
         "keep: is the other one meant?"
     )
     warn(note, RuntimeWarning)
+    return (note,)
+
+
+def uneven(history: History) -> tuple[str, ...]:
+    """A note where the residual was small in rows of a large scale alone; a warning, too, where it still is."""
+    if history.by_rows is None:
+        return ()
+    what = "A has rows of very different scales, and ‖b - Ax‖ was small in the large ones alone"
+    note = f"{what}: with each row divided by its diagonal the residual is {history.by_rows:.1e} of b"
+    if history.by_rows > SOLVED:
+        note += (
+            ", and unknowns of small rows may be wrong in all digits: scale rows and columns so that the diagonal is "
+            "about 1, use M='direct', or hold unknowns without a penalty, as fixed= of a grid does"
+        )
+        warn(note, RuntimeWarning)
     return (note,)
 
 
