@@ -14,10 +14,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, ClassVar, Final, Self, TypeVar, final
+from typing import Any, ClassVar, Self, TypeVar
 
+from dsolver.engines.repetition import PLAIN, Repetition, Samples, Step
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
@@ -28,7 +27,6 @@ from dsolver.monitor.spans import Span
 
 T = TypeVar("T")
 
-NOTHING: Final[Mapping[int, Callable[[], None]]] = MappingProxyType({})  # nothing to be run between steps
 
 Message = tuple[Any, ...]  # arrays (n,) of a device that a chunk sends to another: see `Engine.deliver`
 
@@ -58,23 +56,6 @@ class Scalar(ABC):
 
 
 Operand = PerChunk | Field | Halo | PartialSums | Scalar | complex
-
-
-@final
-@dataclass(frozen=True)
-class StepInParts:
-    """A step for `Engine.repeat` in parts, of which an engine may record each by itself.
-
-    What several steps have in common is then recorded once. A part is known again by its equality, as a bound method
-    is.
-    """
-
-    parts: tuple[Callable[[], None], ...]
-
-    def __call__(self) -> None:
-        """Run it."""
-        for part in self.parts:
-            part()
 
 
 class Engine(ABC):
@@ -300,30 +281,21 @@ class Engine(ABC):
         """Context of a set-up, whose memory is used again in it; see `Backend.reusing`."""
         return nullcontext()
 
-    def record(self, step: Callable[[], None]) -> None:  # noqa: B027  # most engines record nothing
+    def record(self, step: Step) -> None:  # noqa: B027  # most engines record nothing
         """Record a step that `repeat` may replay, one that makes nothing when it runs for the first time."""
 
     @abstractmethod
-    def repeat(
-        self,
-        step: Callable[[], None],
-        times: int,
-        watch: Sequence[Scalar],
-        *,
-        measured: bool = False,  # the last one is measured; see `spans`. An engine may need a repetition before.
-        ready: bool = False,  # nothing is made when the step runs for the first time, so that it may be recorded before
-        between: Mapping[int, Callable[[], None]] = NOTHING,  # what is run behind some of them, by how many these are
-    ) -> list[tuple[float, ...]]:
+    def repeat(self, step: Step, times: int, watch: Sequence[Scalar], how: Repetition = PLAIN) -> Samples:
         """The values of the watched scalars after each of so many steps, which are run.
 
         A step is the same operations on the same handles each time: an engine may record it once and replay it.
         """
 
-    def replay(self, step: Callable[[], None]) -> None:
+    def replay(self, step: Step) -> None:
         """Run a step as `repeat` does, once, and wait for nothing."""
         step()
 
-    def measured(self, step: Callable[[], None]) -> None:
+    def measured(self, step: Step) -> None:
         """Run a step of any operations, which need not be the same each time, and measure it; see `spans`."""
         step()
 

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar, final
 
 import numpy as np
 
-from dsolver.engines.base import NOTHING, Engine, Field, Operand, PartialSums, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, Operand, PartialSums, PerChunk, Scalar
 from dsolver.engines.complex_handles import PARTS, ComplexField, ComplexPerChunk, ComplexScalar, part_of, parts_of_all
+from dsolver.engines.repetition import PLAIN, Repetition, Samples, Step
 from dsolver.errors import check_block
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import (
@@ -195,17 +196,8 @@ class ComplexEngine(Engine):
         """The values of scalars, two numbers of each complex one."""
         return self.real.read(*parts_of_all(scalars))
 
-    def repeat(
-        self,
-        step: Callable[[], None],
-        times: int,
-        watch: Sequence[Scalar],
-        *,
-        measured: bool = False,
-        ready: bool = False,
-        between: Mapping[int, Callable[[], None]] = NOTHING,
-    ) -> list[tuple[float, ...]]:
-        return self.real.repeat(step, times, parts_of_all(watch), measured=measured, ready=ready, between=between)
+    def repeat(self, step: Step, times: int, watch: Sequence[Scalar], how: Repetition = PLAIN) -> Samples:
+        return self.real.repeat(step, times, parts_of_all(watch), how)
 
     def add_turned(self, sign: float, x: Any, y: Any) -> None:
         """y += sign i x."""

@@ -1,11 +1,12 @@
 """GMRES and flexible GMRES, for any matrix. Sees neither arrays nor Dask."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from dsolver.engines.base import NOTHING, Engine, Field, PerChunk, Scalar, StepInParts
+from dsolver.engines.base import Engine, Field, PerChunk, Scalar
+from dsolver.engines.repetition import Repetition, Samples, StepInParts
 from dsolver.kernels.contract import AXPBY, WAXPBY
 from dsolver.krylov.method import FEW, KrylovMethod
 
@@ -73,20 +74,13 @@ class GeneralizedMinimalResidual(KrylovMethod):
         self._small, self._ran = HessenbergLeastSquares(0.0), False  # A and M may be others than in the last solve
         self._length = self._first
 
-    def advance(
-        self,
-        steps: int,
-        *,
-        recorded: bool,
-        measured: bool,
-        between: Mapping[int, Callable[[], None]] = NOTHING,
-    ) -> Sequence[tuple[float, ...]]:
+    def advance(self, steps: int, how: Repetition, *, recorded: bool) -> Samples:
         """(r . r, health) after each of so many iterations, or of fewer where the last of them ends the solve."""
         samples: list[tuple[float, ...]] = []
         for index in range(steps):
             if self._small.size in (0, self._length):
                 self._restart()
-            column, last = self._small.size, measured and index == steps - 1
+            column, last = self._small.size, how.measured and index == steps - 1
             *parts, square = self._products_of(column, recorded=recorded, measured=last)
             products = self._numbers(parts)
             length = math.sqrt(square) if square >= 0.0 else math.nan
@@ -96,8 +90,8 @@ class GeneralizedMinimalResidual(KrylovMethod):
             if not sound or norm * norm <= self._goal or not math.isfinite(norm):
                 break
             self._set((self._scale, 1.0 / length if length else 0.0))
-            if index + 1 in between:
-                between[index + 1]()
+            if index + 1 in how.between:
+                how.between[index + 1]()
         return samples
 
     def _restart(self) -> None:
@@ -131,7 +125,7 @@ class GeneralizedMinimalResidual(KrylovMethod):
             step()
             return engine.read(*watched)
         ready = ready and engine.partition.domain.points <= FEW
-        (row,) = engine.repeat(step, 1, watched, measured=measured, ready=ready)
+        (row,) = engine.repeat(step, 1, watched, Repetition(measured=measured, ready=ready))
         return row
 
     def multiply(self) -> None:

@@ -2,11 +2,13 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, Final, Protocol, Self
 
-from dsolver.engines.base import NOTHING, Engine, Field, PartialSums, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, PartialSums, PerChunk, Scalar
+from dsolver.engines.repetition import Repetition, Samples
 from dsolver.kernels.contract import AXPBY, LOAD, QUOTIENT, WAXPBY
 
 DIVERGED: Final = 1e10  # growth of the residual beyond which a solve is given up
@@ -120,28 +122,18 @@ class KrylovMethod(ABC):
         """Arguments of the contract's `LESS_MEANS_GOING_ON` that tell whether the last step changed x; () for none."""
         return ()
 
-    def advance(
-        self,
-        steps: int,
-        *,
-        recorded: bool,
-        measured: bool,
-        between: Mapping[int, Callable[[], None]] = NOTHING,
-    ) -> Sequence[tuple[float, ...]]:
-        """(r . r, *watched) of every column after each of so many steps, or fewer; the last may be measured.
-
-        `between`: as of `Engine.repeat`.
-        """
+    def advance(self, steps: int, how: Repetition, *, recorded: bool) -> Samples:
+        """(r . r, *watched) of every column after each of so many steps, or fewer; how: as of `Engine.repeat`."""
         engine, watched = self._engine, (self.rr, *self.watched)
         if recorded:
             ready = self.ready and engine.partition.domain.points <= FEW
-            return engine.repeat(self.step, steps, watched, measured=measured, ready=ready, between=between)
+            return engine.repeat(self.step, steps, watched, replace(how, ready=ready))
         samples = []
         for number in range(1, steps + 1):
             self.step()
             samples.append(engine.read(*watched))
-            if number in between:
-                between[number]()
+            if number in how.between:
+                how.between[number]()
         return samples
 
     def record(self) -> None:

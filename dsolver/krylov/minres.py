@@ -1,10 +1,10 @@
 """MINRES for symmetric matrices, definite or not. Sees neither arrays nor Dask."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
 from typing import Final, final
 
-from dsolver.engines.base import NOTHING, Engine, Field, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, PerChunk, Scalar
+from dsolver.engines.repetition import Repetition, Samples
 from dsolver.kernels.contract import AXPBY, ROTATION
 from dsolver.krylov.method import KrylovMethod
 
@@ -40,21 +40,14 @@ class MinimalResidual(KrylovMethod):
     def _begin(self) -> None:
         self._fresh = True
 
-    def advance(
-        self,
-        steps: int,
-        *,
-        recorded: bool,
-        measured: bool,
-        between: Mapping[int, Callable[[], None]] = NOTHING,
-    ) -> Sequence[tuple[float, ...]]:
+    def advance(self, steps: int, how: Repetition, *, recorded: bool) -> Samples:
         """See `KrylovMethod.advance`. An M that is not positive definite is told of in the first."""
         if self._fresh:
             square = self._first()
             if not square > 0.0:
                 return [(*self._engine.read(self.rr), square, 1.0)]
             self._fresh = False
-        return super().advance(steps, recorded=recorded, measured=measured, between=between)
+        return super().advance(steps, how, recorded=recorded)
 
     def step(self) -> None:
         """One iteration."""

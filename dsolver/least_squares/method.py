@@ -1,10 +1,10 @@
 """Interface of methods for least squares at work: vectors of two lengths, a step, and what ends the iterations."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any, final
 
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
+from dsolver.engines.repetition import Repetition, Samples
 from dsolver.kernels.contract import AXPBY, SETTLE, WAXPBY
 
 
@@ -60,9 +60,9 @@ class LeastSquaresMethod(ABC):
         return (bb, *self._begin())
 
     @final
-    def advance(self, steps: int, *, measured: bool = False) -> Sequence[tuple[float, ...]]:
+    def advance(self, steps: int, *, measured: bool = False) -> Samples:
         """The watched scalars after each of so many steps: why to stop, the squares of ‖r‖, ‖Aᵀr‖, ‖A‖, cond, ‖x‖²."""
-        return self._engine.repeat(self.step, steps, self._watched, measured=measured)
+        return self._engine.repeat(self.step, steps, self._watched, Repetition(measured=measured))
 
     # -- operations of both methods ------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from dsolver.engines.base import Engine
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.handles import EagerHalo, EagerPerChunk
 from dsolver.engines.eager.resident import ResidentEngine
+from dsolver.engines.repetition import Repetition
 from dsolver.engines.transport.base import PackedChannel, PeerError
 from dsolver.engines.transport.connections import Connections
 from dsolver.engines.transport.handshake import TOKEN_BYTES
@@ -150,7 +151,7 @@ def test_steps_are_measured_where_that_is_asked_for() -> None:
     parts, out = engine.partial_sums(), engine.scalar(0.0)
     engine.repeat(lambda: engine.total(parts, out), 2, (out,))
     assert not engine.spans()
-    engine.repeat(lambda: engine.total(parts, out), 2, (out,), measured=True)
+    engine.repeat(lambda: engine.total(parts, out), 2, (out,), Repetition(measured=True))
     assert [span.name for span in engine.spans()] == ["total"]
 
 

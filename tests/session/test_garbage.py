@@ -58,7 +58,9 @@ class Recording:
     def turn(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
-    def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Any], **__: Any) -> list[tuple[float, ...]]:
+    def repeat(
+        self, step: Callable[[], None], times: int, watch: Sequence[Any], _: object = None
+    ) -> list[tuple[float, ...]]:
         samples = []
         for _ in range(times):
             step()

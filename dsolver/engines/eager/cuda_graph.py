@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, final
 
@@ -12,10 +12,10 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.engines.base import NOTHING, StepInParts
 from dsolver.engines.eager.captured_graph import CapturedGraph
 from dsolver.engines.eager.cuda_timing import EventTimer
 from dsolver.engines.eager.timing import Timer
+from dsolver.engines.repetition import PLAIN, Repetition, Samples, Step, StepInParts
 from dsolver.engines.transport.base import Alone, Transport
 from dsolver.kernels.cuda.launch.foresight import recorded
 from dsolver.kernels.cuda.launch.loader import loaded
@@ -89,9 +89,9 @@ class GraphRecorder:
             self.stream = _IDLE.take(device)
         weakref.finalize(self, _IDLE.put, device, self.stream).atexit = False  # nothing is enqueued on it then
         self._transport = transport
-        self._graphs: dict[Callable[[], None], CapturedGraph] = {}
-        self._instrumented: dict[Callable[[], None], tuple[CapturedGraph, EventTimer]] = {}
-        self._refused: set[Callable[[], None]] = set()
+        self._graphs: dict[Step, CapturedGraph] = {}
+        self._instrumented: dict[Step, tuple[CapturedGraph, EventTimer]] = {}
+        self._refused: set[Step] = set()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -99,51 +99,42 @@ class GraphRecorder:
         with self._turn, self.stream:
             yield
 
-    def repeat(
-        self,
-        step: Callable[[], None],
-        times: int,
-        watch: Sequence[Any],
-        *,
-        measured: bool = False,
-        ready: bool = False,
-        between: Mapping[int, Callable[[], None]] = NOTHING,
-    ) -> list[tuple[float, ...]]:
+    def repeat(self, step: Step, times: int, watch: Sequence[Any], how: Repetition = PLAIN) -> Samples:
         """The values of the watched (1,) arrays after each of so many steps, of which the last may be measured.
 
         A step that is ready is recorded before it has run, unless kernels have been loaded since one last ran.
         """
         watched, parts = _Watched(watch), parts_of(step)
         samples, memory = _pinned(times, watched.width)
-        if ready:
+        if how.ready:
             self.record(step)
         for index in range(times):
-            timed = measured and index == times - 1 and all(part in self._instrumented for part in parts)
+            timed = how.measured and index == times - 1 and all(part in self._instrumented for part in parts)
             for part in parts:
                 self._run(part, timed=timed)
             watched.send(samples[index], self.stream)
-            if index + 1 in between:
-                between[index + 1]()
+            if index + 1 in how.between:
+                how.between[index + 1]()
             self._keep(parts)
         self.wait()
         result = [watched.values(row) for row in samples]
         del memory
         return result
 
-    def replay(self, step: Callable[[], None]) -> None:
+    def replay(self, step: Step) -> None:
         """Run a step once, and record it for the next time."""
         parts = parts_of(step)
         for part in parts:
             self._run(part, timed=False)
         self._keep(parts)
 
-    def _keep(self, parts: Sequence[Callable[[], None]]) -> None:
+    def _keep(self, parts: Sequence[Step]) -> None:
         """Record parts of a step that have run."""
         for part in parts:
             if part not in self._graphs:
                 self._graphs[part] = self._capture(part)
 
-    def _run(self, part: Callable[[], None], *, timed: bool) -> None:
+    def _run(self, part: Step, *, timed: bool) -> None:
         """Launch what was recorded of a part of a step, with the events to measure it or without, or else run it."""
         if timed:
             graph, timer = self._instrumented[part]
@@ -155,7 +146,7 @@ class GraphRecorder:
             part()
             _RAN.kernels = loaded()
 
-    def record(self, step: Callable[[], None]) -> None:
+    def record(self, step: Step) -> None:
         """Record a step that has not run, which makes nothing, unless kernels are loaded that have not run either."""
         known = _RAN.kernels
         for part in parts_of(step):
@@ -187,7 +178,7 @@ class GraphRecorder:
         self._instrumented.clear()
         self._refused.clear()
 
-    def instrument(self, step: Callable[[], None], timed_by: Callable[[Timer], AbstractContextManager[None]]) -> None:
+    def instrument(self, step: Step, timed_by: Callable[[Timer], AbstractContextManager[None]]) -> None:
         """Record a step, one that has been recorded before, once more with events of a timer in it.
 
         Where CUDA refuses, a warning says so and the step is not measured: it has its ordinary graph.
@@ -206,7 +197,7 @@ class GraphRecorder:
             graph.upload(self.stream)
             self._instrumented[part] = graph, timer
 
-    def spans(self, step: Callable[[], None]) -> list[Span]:
+    def spans(self, step: Step) -> list[Span]:
         """The spans of the last measured repetition of a step; none where a part of it was not measured."""
         if not all(part in self._instrumented for part in parts_of(step)):
             return []
@@ -230,7 +221,7 @@ class GraphRecorder:
         self.wait()
         cupy.cuda.Device().synchronize()
 
-    def _capture(self, step: Callable[[], None]) -> CapturedGraph:
+    def _capture(self, step: Step) -> CapturedGraph:
         self.stream.begin_capture()
         try:
             with recorded():
@@ -240,7 +231,7 @@ class GraphRecorder:
         return graph
 
 
-def parts_of(step: Callable[[], None]) -> tuple[Callable[[], None], ...]:
+def parts_of(step: Step) -> tuple[Step, ...]:
     """Parts of a step that are recorded, each by itself."""
     return step.parts if isinstance(step, StepInParts) else (step,)
 

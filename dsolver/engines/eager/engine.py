@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from typing import Any, Final, Self, TypeVar, final
 
-from dsolver.engines.base import NOTHING, Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
 from dsolver.engines.eager.handles import (
     EagerField,
     EagerHalo,
@@ -25,6 +25,7 @@ from dsolver.engines.eager.handles import (
 )
 from dsolver.engines.eager.timing import NO_TIMER, HostTimer, Timer
 from dsolver.engines.partners import check_expected, mutual
+from dsolver.engines.repetition import PLAIN, Repetition, Samples, Step
 from dsolver.engines.transport.base import Alone, Transport
 from dsolver.errors import check_block
 from dsolver.grid.box import Triple
@@ -322,26 +323,17 @@ class EagerEngine(Engine):
             return [()]
         return mutual(items_of(named), len(self.partition))
 
-    def repeat(
-        self,
-        step: Callable[[], None],
-        times: int,
-        watch: Sequence[Scalar],
-        *,
-        measured: bool = False,
-        ready: bool = False,
-        between: Mapping[int, Callable[[], None]] = NOTHING,
-    ) -> list[tuple[float, ...]]:
+    def repeat(self, step: Step, times: int, watch: Sequence[Scalar], how: Repetition = PLAIN) -> Samples:
         samples = []
         for index in range(times):
             self.transport.check()
-            if measured and index == times - 1:
+            if how.measured and index == times - 1:
                 self.measured(step)
             else:
                 step()
             samples.append(self.read(*watch))
-            if index + 1 in between:
-                between[index + 1]()
+            if index + 1 in how.between:
+                how.between[index + 1]()
         return samples
 
     def broadcast(self, value: float) -> float:
@@ -357,7 +349,7 @@ class EagerEngine(Engine):
         spans, self._timer_slot.spans = self._timer_slot.spans, []
         return spans
 
-    def measured(self, step: Callable[[], None]) -> None:
+    def measured(self, step: Step) -> None:
         timer = HostTimer(self.backend.synchronize)
         with self._timed_by(timer):
             step()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from dsolver import kernels as backends
-from dsolver.engines.base import NOTHING, Field, PerChunk, Scalar
+from dsolver.engines.base import Field, PerChunk, Scalar
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.handles import EagerPerChunk
 from dsolver.engines.eager.timing import NO_TIMER
+from dsolver.engines.repetition import PLAIN, Repetition, Samples, Step
 from dsolver.engines.transport.base import Transport
 from dsolver.grid.partition import Partition
 
@@ -42,31 +43,21 @@ class ResidentEngine(EagerEngine):
         self._recorder = _recorder(self.transport) if kernels == "cuda" else None
         self._rooms: dict[int, Any] = {}
 
-    def record(self, step: Callable[[], None]) -> None:
+    def record(self, step: Step) -> None:
         if self._recorder is not None:
             self._recorder.record(step)
 
-    def repeat(
-        self,
-        step: Callable[[], None],
-        times: int,
-        watch: Sequence[Scalar],
-        *,
-        measured: bool = False,
-        ready: bool = False,
-        between: Mapping[int, Callable[[], None]] = NOTHING,
-    ) -> list[tuple[float, ...]]:
+    def repeat(self, step: Step, times: int, watch: Sequence[Scalar], how: Repetition = PLAIN) -> Samples:
         if self._recorder is None:
-            return super().repeat(step, times, watch, measured=measured, between=between)
+            return super().repeat(step, times, watch, how)
         self.transport.check()  # waits may all be too short to look
-        if measured:
+        if how.measured:
             self._recorder.instrument(step, self._timed_by)
-        watched = self.arrays_of(watch)
-        samples = self._recorder.repeat(step, times, watched, measured=measured, ready=ready, between=between)
-        self._timer_slot.spans = self._recorder.spans(step) if measured else []
+        samples = self._recorder.repeat(step, times, self.arrays_of(watch), how)
+        self._timer_slot.spans = self._recorder.spans(step) if how.measured else []
         return samples
 
-    def replay(self, step: Callable[[], None]) -> None:
+    def replay(self, step: Step) -> None:
         if self._recorder is None or self.timer is not NO_TIMER:  # what was recorded has no spans
             step()
         else:

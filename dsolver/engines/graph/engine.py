@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from distributed import Client, Future
 
-from dsolver.engines.base import NOTHING, Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
 from dsolver.engines.graph.handles import (
     GraphField,
     GraphHalo,
@@ -52,6 +52,7 @@ from dsolver.engines.graph.tasks import (
     unpack_halo,
 )
 from dsolver.engines.partners import mutual
+from dsolver.engines.repetition import PLAIN, Repetition, Samples, Step
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
 from dsolver.kernels.contract import LOAD, Kernel
@@ -219,16 +220,7 @@ class GraphEngine(Engine):
         (values,) = self._graph.evaluate([states(scalars)])
         return values
 
-    def repeat(
-        self,
-        step: Callable[[], None],
-        times: int,
-        watch: Sequence[Scalar],
-        *,
-        measured: bool = False,
-        ready: bool = False,
-        between: Mapping[int, Callable[[], None]] = NOTHING,
-    ) -> list[tuple[float, ...]]:
+    def repeat(self, step: Step, times: int, watch: Sequence[Scalar], how: Repetition = PLAIN) -> Samples:
         samples: list[tuple[float, ...]] = []
         while len(samples) < times:
             watched = []
@@ -236,16 +228,16 @@ class GraphEngine(Engine):
                 before = next(self._graph.serials)
                 step()
                 watched.append(states(watch))
-                if (number := len(samples) + len(watched)) in between:
-                    between[number]()
-            last = measured and len(samples) + len(watched) == times
+                if (number := len(samples) + len(watched)) in how.between:
+                    how.between[number]()
+            last = how.measured and len(samples) + len(watched) == times
             seen = self._graph.results.seen() if last else 0
             samples += self._graph.evaluate(watched)
             if last:
                 self._spans = self._recorded(seen, range(before, next(self._graph.serials)))
         return samples
 
-    def measured(self, step: Callable[[], None]) -> None:
+    def measured(self, step: Step) -> None:
         seen, before = self._graph.results.seen(), next(self._graph.serials)
         step()
         self._spans = self._recorded(seen, range(before, next(self._graph.serials)))

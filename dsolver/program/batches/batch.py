@@ -11,6 +11,7 @@ from dsolver.distributed.complex_matrix import OnBothParts
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.complex import ComplexEngine
+from dsolver.engines.repetition import Repetition
 from dsolver.grid.partition import Partition
 from dsolver.krylov.control.requests import Sample
 from dsolver.krylov.kept import KeptIterate
@@ -169,7 +170,7 @@ class Batch:
         """
         width, method = self.width, self.method
         between = {after: partial(self._balance, numbers) for after, numbers in (balances or {}).items()}
-        rows = method.advance(steps, recorded=self._recorded, measured=measured, between=between)
+        rows = method.advance(steps, Repetition(measured=measured, between=between), recorded=self._recorded)
         return [[(math.sqrt(row[i]), method.health(*row[width + i :: width])) for i in range(width)] for row in rows]
 
     def _balance(self, numbers: Sequence[int]) -> None:
