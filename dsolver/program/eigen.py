@@ -17,14 +17,14 @@ from dsolver.engines.running_program import Blocks
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, TIMES
-from dsolver.krylov.blocks.block import Block, width_for
+from dsolver.krylov.blocks.block import WIDTH, groups_of, width_for
 from dsolver.krylov.blocks.lobpcg import Lobpcg, NotFiniteError
 from dsolver.krylov.blocks.pencil import BlockOperator, Pencil
 from dsolver.krylov.blocks.rounds import Numbers, Rounds
 from dsolver.krylov.method import Operator
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import make
-from dsolver.preconditioners.relaxation.chebyshev import noise
+from dsolver.preconditioners.relaxation.chebyshev import noise, noises
 from dsolver.program.block_operators import DiagonalOperator, OperatorInGroups
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
@@ -155,11 +155,14 @@ class EigenProgram(Solve):
 
     def _load(self, columns: Sequence[Field], first: int, *, whole: bool) -> None:
         """Fill the columns from `first` on with rough vectors, or with unit vectors."""
-        make = partial(_unit if whole else noise, self.engine.partition)
-        for number, column in list(enumerate(columns))[first:]:
-            values = self.engine.per_chunk(partial(_seeded, make, number + (not whole)))
-            self.engine.run(LOAD, self.layout, values, column)
-            self.system.clear(column)
+        make = _units if whole else noises
+        for start, stop in groups_of(len(columns) - first, WIDTH):
+            numbers = range(first + start, first + stop)
+            seeds = numbers if whole else range(numbers.start + 1, numbers.stop + 1)
+            values = self.engine.per_chunk(partial(_made, make, self.engine.partition, seeds))
+            for place, number in enumerate(numbers):
+                self.engine.run(LOAD, self.layout, values.at(place), columns[number])
+                self.system.clear(columns[number])
 
     def _smooth(self, modes: Lobpcg, terms: EigenTerms, *, whole: bool) -> None:
         """Have M take from rough vectors what is far from the lowest ones, and set guesses in place of the first.
@@ -168,10 +171,7 @@ class EigenProgram(Solve):
         """
         smooths = not self.spec.preconditioner.can.any_sign
         if smooths and not whole and not terms.highest and not terms.plain:
-            made = Block(self.engine, self.layout, terms.size)
-            modes.balance(modes.x)
-            modes.pencil.m.apply(modes.x, made, range(terms.size))
-            made.copy(modes.x)
+            modes.smooth()
         for number, guess in self._guesses.items():
             self.engine.copy(guess, modes.x.columns[number])
 
@@ -265,8 +265,8 @@ class EigenProgram(Solve):
         return Status.MAX_ITERATIONS if modes.iterations >= terms.maxiter else None
 
 
-def _seeded(make: Callable[..., Any], seed: int, backend: Backend, number: int) -> Any:
-    return make(backend, number, seed)
+def _made(make: Callable[..., Any], partition: Partition, seeds: range, backend: Backend, number: int) -> Any:
+    return tuple(make(partition, backend, number, seeds))
 
 
 def _spread(partition: Partition, backend: Backend, number: int) -> Any:
@@ -280,11 +280,13 @@ def _exponents(backend: Backend, _: int, values: Any) -> Any:
     return xp.stack([xp.where(there, xp.frexp(values)[1], 0).sum(), there.sum()]).astype(np.float64)
 
 
-def _unit(partition: Partition, backend: Backend, number: int, row: int) -> Any:
-    """A chunk's part of the vector that is 1 in one row, in the order of the whole grid, and 0 elsewhere."""
-    x, y, z = np.unravel_index(row, partition.grid)
-    box = partition[number].box
-    block = np.zeros(box.shape)
-    if all(low <= i < high for i, low, high in zip((x, y, z), box.lo, box.hi, strict=True)):
-        block[x - box.lo[0], y - box.lo[1], z - box.lo[2]] = 1.0
-    return backend.asarray(block)
+def _units(partition: Partition, backend: Backend, number: int, rows: range) -> Any:
+    """A chunk's parts of vectors that are 1 in one row, in the order of the whole grid, and 0 elsewhere."""
+    box, blocks = partition[number].box, []
+    for row in rows:
+        place = np.array(np.unravel_index(row, partition.grid)) - box.lo
+        block = np.zeros(box.shape)
+        if (place >= 0).all() and (place < box.shape).all():
+            block[tuple(place)] = 1.0
+        blocks.append(block)
+    return backend.asarray(np.array(blocks))

@@ -95,6 +95,13 @@ class Lobpcg:
         self._inverse_of_known()
         self._renew()
 
+    def smooth(self) -> None:
+        """Have M make X of the X that is set, as it makes W of R: engines record that once."""
+        self.balance(self.x)
+        self.x.copy(self._r)
+        self.pencil.m.apply(self._r, self._of(self._w), range(self._size))
+        self._of(self._w).copy(self.x)
+
     def balance(self, r: Block) -> None:
         """Take from vectors their parts along Y, which rounding leaves in residuals and no x can reach."""
         if self.known is None:

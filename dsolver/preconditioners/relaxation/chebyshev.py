@@ -135,13 +135,19 @@ def ritz_values(pairs: Sequence[tuple[float, float]]) -> list[float]:
 
 def noise(partition: Partition, backend: Backend, number: int, seed: int = 0) -> Any:
     """Rough values in -0.5 .. 0.5 at the points of a chunk, others for each seed: float64 (nx, ny, nz)."""
+    return noises(partition, backend, number, range(seed, seed + 1))[0]
+
+
+def noises(partition: Partition, backend: Backend, number: int, seeds: range) -> Any:
+    """Rough values for each of several seeds, (seeds, nx, ny, nz): on a GPU as many launches as for one."""
     xp, box = backend.xp, partition[number].box
     x, y, z = (xp.arange(a, b, dtype=np.uint32) for a, b in zip(box.lo, box.hi, strict=True))
+    turned = xp.asarray([seed * 0x9E3779B1 % 2**32 for seed in seeds], dtype=np.uint32)
     bits = (
         (x * np.uint32(73856093))[:, None, None]
         ^ (y * np.uint32(19349663))[None, :, None]
         ^ (z * np.uint32(83492791))[None, None, :]
-        ^ np.uint32(seed * 0x9E3779B1 % 2**32)
+        ^ turned[:, None, None, None]
     )
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):  # of C. Wellons' hash functions with low bias
         bits ^= bits >> np.uint32(shift)

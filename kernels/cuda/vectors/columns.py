@@ -16,6 +16,7 @@ TILE, ROWS, COLUMNS, ITEMS, OUTPUTS = 32, 48, 32, 4, 4  # as columns.cu has them
 PRODUCT_BLOCKS: Final = 264
 """Most blocks that make products: two for each multiprocessor of an H200, as many as run at once."""
 SQUARE_BLOCKS: Final = 96  # most blocks for the squares of a column
+AT_ONCE: Final = 1056  # most for those of all columns: eight for each multiprocessor of an H200, as many as run at once
 COMBINE_BLOCKS: Final = 4224  # most blocks that combine columns
 MOST_ITEMS: Final = 128  # items of a block's tile of combinations, at most
 SHARED: Final = 48 * 1024  # bytes of shared memory that every launch may have
@@ -35,7 +36,7 @@ def gram(s: Array, t: Array) -> Array:
 def squares(s: Array) -> Array:
     """See `Vectors.squares`; as of `gram`."""
     columns, items = s.shape
-    blocks = min(SQUARE_BLOCKS, max(1, -(-items // (16 * THREADS))))
+    blocks = min(SQUARE_BLOCKS, max(1, AT_ONCE // columns), max(1, -(-items // (16 * THREADS))))
     partials = cupy.empty((blocks, columns))
     arguments = (s, np.int64(items), partials)
     launch_early(kernel(FILE, "block_squares", type_of(s)), (blocks, columns), (THREADS,), arguments)
