@@ -75,13 +75,16 @@ def is_uneven(rows: Any, look: Look) -> bool:
     return look.largest > ALIKE * look.least and look.least < math.inf and not both
 
 
-def of_sizes(rows: Any, look: Look) -> tuple[str, ...]:
-    """A note where dividing rows by their diagonal is no help: columns differ in size as well."""
+def of_sizes(rows: Any, look: Look, parts: tuple[Any, ...] = ()) -> tuple[str, ...]:
+    """A note where dividing rows by their diagonal is no help: columns differ in size as well.
+
+    parts: of a complex matrix, for which `rows` stand.
+    """
     if not is_uneven(rows, look):
         return ()
-    rows = on_host(rows)
-    diagonal = np.repeat(abs(rows.diagonal()), np.diff(rows.indptr))
-    if not (abs(rows.data) > ALIKE * diagonal).any():
+    found = [on_host(part) for part in parts or (rows,)]
+    diagonal = sum(abs(part.diagonal()) for part in found)
+    if not any((abs(part.data) > ALIKE * np.repeat(diagonal, np.diff(part.indptr))).any() for part in found):
         return ()
     note = (
         f"the diagonal of A has {look.least:.1e}, and A entries of {look.largest:.1e}: a residual that is small beside "

@@ -34,7 +34,8 @@ def problem_of_complex(A: Any, name: str, words: str = "A", *, gpu: bool = False
         if gpu or on_gpu:
             found = replace(found, stand_in=to_gpu(found.stand_in), parts=tuple(map(to_gpu, found.parts)))
     look = look_at(found.stand_in)
-    solved = SolvedMatrix(rows=found.stand_in, look=look, notes=(*notes, *of_sizes(found.stand_in, look)))
+    notes += of_sizes(found.stand_in, look, found.parts)
+    solved = SolvedMatrix(rows=found.stand_in, look=look, notes=notes)
     made = problem_of(solved, name, **options)
     return replace(
         made,
