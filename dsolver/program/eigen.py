@@ -33,6 +33,7 @@ from dsolver.status import Status
 FALLEN: Final = 0.9  # part of the smallest residuals that counts as smaller ones
 STAGNATION: Final = 60
 """Iterations after which residuals that have not become smaller are given up, where M is multigrid."""
+MANY: Final = 8  # powers of two by which rows below the mean are smaller where penalties make the mean
 ONE_LEVEL: Final = 500  # such a number where M has no coarse grid
 
 
@@ -186,16 +187,20 @@ class EigenProgram(Solve):
         return Pencil(a=a, b=self._b(width), m=m, sizes=sizes, size=usual, sign=-1.0 if terms.highest else 1.0)
 
     def _sizes(self) -> tuple[Field, float]:
-        """Sizes of the rows of A, up to small factors, and their usual power of two.
+        """Sizes of the rows of A, up to small factors, and the usual power of two of the small ones.
 
         They are A v for a rough v whose items have the mean square 1.
         """
         v, sizes = self.engine.field(self.layout), self.engine.field(self.layout)
         self.engine.run(LOAD, self.layout, self.engine.per_chunk(partial(_spread, self.engine.partition)), v)
         self.method.operator.multiply(v, sizes)
-        numbers = Numbers(parts=self.engine.per_chunk(_exponents, sizes), shape=(2,))
-        ((total, count),) = Rounds(self.engine).sums(numbers)
-        return sizes, math.ldexp(1.0, int(total // max(count, 1.0)))
+        rounds, usual = Rounds(self.engine), math.inf
+        while True:
+            parts = self.engine.per_chunk(partial(_exponents, usual), sizes)
+            ((total, count),) = rounds.sums(Numbers(parts=parts, shape=(2,)))
+            if not (found := total // max(count, 1.0)) < usual - MANY:
+                return sizes, math.ldexp(1.0, int(usual))
+            usual = found
 
     def _b(self, width: int) -> BlockOperator | None:
         """B: a mass matrix, volumes of cells, what was given for its diagonal, or both of these; None for ones."""
@@ -274,10 +279,11 @@ def _spread(partition: Partition, backend: Backend, number: int) -> Any:
     return noise(partition, backend, number) * math.sqrt(12.0)
 
 
-def _exponents(backend: Backend, _: int, values: Any) -> Any:
-    """Sum of the exponents of two of what is not zero, and how much that is: whole numbers, exact everywhere."""
-    xp, there = backend.xp, values != 0.0
-    return xp.stack([xp.where(there, xp.frexp(values)[1], 0).sum(), there.sum()]).astype(np.float64)
+def _exponents(most: float, backend: Backend, _: int, values: Any) -> Any:
+    """Sum of the exponents of two, at most `most`, of what is not zero, and their number: whole, exact everywhere."""
+    xp, exponents = backend.xp, backend.xp.frexp(values)[1]
+    there = (values != 0.0) & (exponents <= most)
+    return xp.stack([xp.where(there, exponents, 0).sum(), there.sum()]).astype(np.float64)
 
 
 def _units(partition: Partition, backend: Backend, number: int, rows: range) -> Any:

@@ -420,6 +420,15 @@ def test_a_penalty_leaves_the_other_values_their_digits(penalty: float) -> None:
     np.testing.assert_allclose(found.values, np.sort([every[0], 2.0 - 2.0 * np.cos(np.pi / 450)]), rtol=1e-8)
 
 
+@pytest.mark.parametrize("half", [200, 360])
+def test_penalties_in_most_rows_make_no_guess_exact(half: int) -> None:
+    """By the mean size of rows any first guess had the residual that rounding leaves."""
+    A = sp.csr_array(chain(400) + sp.diags_array(np.where(np.arange(400) < half, 1e30, 0.0)))
+    found = dsolver.eigsh(A, 3, **HERE)
+    assert found.converged
+    np.testing.assert_allclose(found.values, np.linalg.eigvalsh(chain(400).toarray()[half:, half:])[:3], rtol=1e-8)
+
+
 @pytest.mark.parametrize("shift", [1e-8, 1e-11])
 def test_a_value_far_below_the_others(shift: float) -> None:
     """A path with a small shift; M makes all first guesses parallel to one vector, and three were called too many."""

@@ -24,5 +24,5 @@ class Pencil:
     b: BlockOperator | None  # B, symmetric positive definite; None for the identity
     m: BlockOperator  # a preconditioner, near A⁻¹ or the identity; any linear operator will do
     sizes: Field  # about those of the rows of A
-    size: float  # the usual one: their geometric mean, about
+    size: float  # the usual one of small rows: their geometric mean, about
     sign: float = 1.0  # 1 for the lowest eigenvalues, -1 for the highest
