@@ -15,12 +15,14 @@ import scipy.sparse as sp
 from distributed import Client
 
 import dsolver
+from dsolver import kernels
 from dsolver.cluster.rows import sent_rows
-from dsolver.cluster.rows.placed_rows import GivenRows, cut_piece, placed
+from dsolver.cluster.rows.placed_rows import GivenRows, cut_given, cut_piece, placed
 from dsolver.cluster.rows.sent_rows import SentMatrix
 from dsolver.cluster.runtime import connect
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
+from dsolver.matrices import checked
 from dsolver.matrices.chunks.cut import CutMatrix
 from dsolver.matrices.chunks.row_block import CutRows
 from tests.support.clusters import breakable, cluster
@@ -194,3 +196,14 @@ def test_rows_on_gpus_give_the_bits_of_rows_on_the_host(name: str, M: str) -> No
     known = dsolver.solve(problem, b, **given)
     assert found.residuals == known.residuals
     assert np.array_equal(found.x, known.x)
+
+
+def test_an_owner_has_one_thread_for_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Owners of a host share its cores: with all of them each, their threads took turns."""
+    asked, a, found = set(), mesh(), kernels._loaded
+    monkeypatch.setattr(checked, "usable_cpus", lambda: 7)
+    monkeypatch.setattr(kernels, "_loaded", lambda *given: asked.add(given[1]) or found(*given))
+    half = a.indptr[a.shape[0] // 2]
+    rows = GivenRows((0, a.shape[0] // 2), a.indptr[: a.shape[0] // 2 + 1], a.indices[:half], a.data[:half], None)
+    cut_given(rows, formats=None, blocks=(1,), kernels="cpu")
+    assert asked == {1}

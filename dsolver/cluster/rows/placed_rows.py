@@ -96,7 +96,7 @@ def cut_piece(
     """Rows of a chunk with the columns of its own numbers, and with their counts."""
     backend = load(kernels)
     with in_memory():
-        block = row_block(*piece.rows, piece.span, backend.asarray(piece.ghosts), plan, formats)
-        counts = counts_of(block, blocks)
+        block = row_block(backend, *piece.rows, piece.span, backend.asarray(piece.ghosts), plan, formats)
+        counts = counts_of(backend, block, blocks)
         backend.general.wait()
     return replace(block, near=piece.near, known=counts.local, counts=counts)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise, repeat
 from typing import Any, final
 
@@ -68,7 +68,8 @@ class CutMatrix(CutRows):
     def counts(self) -> tuple[ChunkCounts, ...]:
         """Counts of each chunk."""
         self._cut = self._all()
-        return tuple(counts_of(*each) for each in zip(self._cut, repeat(self._blocks), self._read.sizes[0]))
+        count = partial(counts_of, backend_of(self._matrix.data))
+        return tuple(map(count, self._cut, repeat(self._blocks), self._read.sizes[0]))
 
     def _columns(self, first: int, last: int) -> npt.NDArray[np.integer]:
         pointers = self._matrix.indptr
@@ -92,7 +93,9 @@ class CutMatrix(CutRows):
     def _part(self, number: int) -> RowBlock:
         first, last = self._partition.bounds[number : number + 2]
         pointers = self._matrix.indptr[first : last + 1].astype(np.int64)
+        backend = backend_of(self._matrix.data)
         block = row_block(
+            backend,
             pointers - pointers[0],
             self._columns(first, last),
             self._matrix.data[pointers[0] : pointers[-1]],
@@ -101,5 +104,6 @@ class CutMatrix(CutRows):
             self.plans[number],
             self._formats,
         )
-        split = backend_of(block.values).general.split
-        return replace(block, parts=split(block.csr, self._read.sizes[0][number])) if block.plan.slots else block
+        if not block.plan.slots:
+            return block
+        return replace(block, parts=backend.general.split(block.csr, self._read.sizes[0][number]))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dsolver.grid.halo import HaloPlan
 from dsolver.grid.partition import Partition
+from dsolver.kernels import Backend
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.statistics import Statistics
@@ -122,6 +123,7 @@ class CutRows(ChunkRows):
 
 
 def row_block(
+    backend: Backend,
     start: npt.NDArray[np.int64],  # int64 (rows + 1,), where rows begin, from 0
     columns: npt.NDArray[np.integer],  # global numbers
     values: npt.NDArray[np.float64],
@@ -131,14 +133,16 @@ def row_block(
     formats: str | None = None,
 ) -> RowBlock:
     """One chunk's rows."""
-    (first, last), amg = span, backend_of(values).amg
+    (first, last), amg = span, backend.amg
     numbers = amg.places(columns, first, last - first, amg.asarray(ghosts), 0)  # own ones from 0, then halo slots
     return RowBlock(start=start, columns=numbers, values=values, plan=plan, formats=formats)
 
 
-def counts_of(block: RowBlock, blocks: Sequence[int] = BLOCKS, columns: int | None = None) -> ChunkCounts:
+def counts_of(
+    backend: Backend, block: RowBlock, blocks: Sequence[int] = BLOCKS, columns: int | None = None
+) -> ChunkCounts:
     """Counts of one chunk's rows, with statistics for some sizes of blocks; columns: own ones, by default as rows."""
-    backend, rows, boundary, ghost_entries = backend_of(block.values), block.csr, 0, 0
+    rows, boundary, ghost_entries = block.csr, 0, 0
     if block.plan.slots:
         parts = block.parts or backend.general.split(rows, columns)
         rows, boundary, ghost_entries = parts.local, len(parts.boundary), len(parts.ghost.columns)
