@@ -133,8 +133,8 @@ class Backend(ABC):
         """Context in which `defer` may put work off; what is left of it in the end is not done."""
         return nullcontext()
 
-    def defer(self, work: Callable[[], object]) -> None:
-        """Do some work without a waiter, now or while this thread waits for a device."""
+    def defer(self, work: Callable[[], object], *, brief: bool = False) -> None:
+        """Do some work without a waiter, now or while this thread waits for a device; brief: one in each wait."""
         work()
 
     def confirming(self) -> AbstractContextManager[Callable[[], bool]]:

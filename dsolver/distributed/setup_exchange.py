@@ -40,13 +40,13 @@ class GhostExchange:
         self._send(values)
         return self._engine.per_chunk(_slots, self._halo)
 
-    def in_window(self, values: PerChunk, kind: str = "float64") -> PerChunk:
-        """Values of all points of every chunk's window, own ones and ghosts, of a value type."""
+    def in_window(self, values: PerChunk) -> PerChunk:
+        """Values of all points of every chunk's window, own ones and ghosts; of one chunk they are these values."""
         if self._alone:
-            return self._engine.per_chunk(partial(_of_type, kind=kind), values)
+            return values
         assert self._rows is not None
         self._send(values)
-        return self._engine.per_chunk(partial(_around, kind=kind), self._rows, values, self._halo)
+        return self._engine.per_chunk(_around, self._rows, values, self._halo)
 
     def _send(self, values: PerChunk) -> None:
         picked = self._engine.per_chunk(_picked, self._sent, values)
@@ -120,13 +120,9 @@ def _slots(backend: Backend, _: int, halo: Any) -> Any:
     return halo[backend.guard : len(halo) - backend.guard].copy()
 
 
-def _of_type(_: Backend, __: int, values: Any, *, kind: str) -> Any:
-    return values.astype(kind, copy=False)
-
-
-def _around(backend: Backend, _: int, rows: Any, values: Any, halo: Any, *, kind: str) -> Any:
+def _around(backend: Backend, _: int, rows: Any, values: Any, halo: Any) -> Any:
     ghosts, window = halo[backend.guard : len(halo) - backend.guard], rows.window
-    return backend.amg.around(values.astype(kind, copy=False), ghosts, window.rows, window.below)
+    return backend.amg.around(values, ghosts, window.rows, window.below)
 
 
 def _bits(_: Backend, __: int, named: Sequence[int], *, chunks: int) -> tuple[float, ...]:

@@ -269,8 +269,11 @@ class Engine(ABC):
         """Context in which `defer` may put work off: see `Backend.deferring`; of several chunks `in_order`, too."""
         return nullcontext()
 
-    def defer(self, work: Callable[[], object], *, exchanges: bool = True) -> None:
-        """Do some work without a waiter, now or while a host waits for a device; exchanges: whether chunks do in it."""
+    def defer(self, work: Callable[[], object], *, exchanges: bool = True, brief: bool = False) -> None:
+        """Do some work without a waiter, now or while a host waits for a device.
+
+        exchanges: whether chunks do in it. brief: as of `Backend.defer`.
+        """
         work()
 
     def confirming(self) -> AbstractContextManager[Callable[[], bool]]:

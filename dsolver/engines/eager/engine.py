@@ -286,12 +286,12 @@ class EagerEngine(Engine):
         with self.backend.in_order() if self.coupled else nullcontext(), self.backend.deferring():
             yield
 
-    def defer(self, work: Callable[[], object], *, exchanges: bool = True) -> None:
+    def defer(self, work: Callable[[], object], *, exchanges: bool = True, brief: bool = False) -> None:
         """Put work off, but for exchanges of chunks: all ranks make these in one order, which waits would change."""
         if exchanges and self.coupled:
             work()
         else:
-            self.backend.defer(work)
+            self.backend.defer(work, brief=brief)
 
     def confirming(self) -> AbstractContextManager[Callable[[], bool]]:
         return self.backend.confirming()

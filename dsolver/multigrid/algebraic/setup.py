@@ -73,7 +73,6 @@ class HierarchySetup:
         self._reuse, self._kept = reuse, None if reuse is None else found_in(reuse, engine, self.rows, self._layout)
         self._steps: list[KeptLevel] = []
         self._later = Postponed()
-        self._ahead: Deferred[PerChunk] | None = None  # the `Ahead` of the level that is next
         self.levels: list[Level] = []
 
     @property
@@ -178,9 +177,9 @@ class HierarchySetup:
         """Whether nothing of the level that is next is stored before its coarse rows are there."""
         return self._grid is None and self._bounds[-1] >= LATE * (len(self._bounds) - 1)
 
-    def _put_off(self, make: Callable[[], T], *, first: bool = False, exchanges: bool = False) -> Deferred[T]:
-        """Put work off: done in order, while a device is waited for or by `_catch_up`; arguments as of `Postponed`."""
-        return self._later.put_off(make, self._waiting, first=first, exchanges=exchanges)
+    def _put_off(self, make: Callable[[], T], **how: bool) -> Deferred[T]:
+        """Put work off: done in order, while a device is waited for or by `_catch_up`; how: as of `Postponed`."""
+        return self._later.put_off(make, self._waiting, **how)
 
     def _catch_up(self) -> None:
         """Do what was put off."""
@@ -193,8 +192,6 @@ class HierarchySetup:
 
     def _ask_ahead(self, p: PerChunk, bounds: Bounds) -> Deferred[PerChunk] | None:
         """Ask a GPU what storing P takes, before R A P, behind which a host would wait; None where it does not wait."""
-        if self._ahead is not None:
-            self._ahead()
         if self._grid is not None or not self._waits or len(self._bounds) > 2:
             return None
         view, layout, make = self._view, self._layout, partial(measured_prolongation, columns=bounds[-1])
@@ -285,8 +282,8 @@ class HierarchySetup:
             halves, symmetric = halves and not place.alone, self._symmetric
             self.rows = finished_rows(self._engine, made, self._reach, self._bounds, halves=halves, symmetric=symmetric)
         self._reads = self._senders = self._engine.partners(self.rows.at("neighbors"))
-        self._ahead = None
         if choices is None and place.alone and self._waits:
-            choices = self._ahead = measures_ahead(place.view, self.rows)
-        self._stored = self._put_off(storing_of_rows(place.view, self.rows, self._layout, self._depth, choices))
+            choices = self._put_off(measures_ahead(place.view, self.rows), brief=True)
+        storing = storing_of_rows(place.view, self.rows, self._layout, self._depth, choices)
+        self._stored = self._put_off(storing, brief=place.alone)
         return made

@@ -73,7 +73,8 @@ def coarse_couplings(
 
 def lanes_of(a: Csr) -> int:
     """Lanes of a row: as few as read what lies together, for the more rows are under way."""
-    return next((lanes for lanes in LANES if OF_LANE * lanes >= a.mean), LANES[-1])
+    mean = a.mean
+    return next((lanes for lanes in LANES if OF_LANE * lanes >= mean), LANES[-1])
 
 
 def _launch(name: str, a: Csr, arguments: tuple[Any, ...]) -> None:

@@ -29,6 +29,7 @@ class _ReadbackMemory(threading.local):
         self.pinned: tuple[npt.NDArray[np.uint8], int] | None = None  # with its address, which NumPy takes 3 us to tell
         self.asked: list[Asked] = []
         self.deferred: deque[Callable[[], object]] | None = None
+        self.brief: deque[Callable[[], object]] = deque()
 
 
 _room: Final = _ReadbackMemory()
@@ -37,19 +38,20 @@ _room: Final = _ReadbackMemory()
 @contextmanager
 def deferring() -> Iterator[None]:
     """Context in which `defer` puts work off; what is left of it in the end is forgotten."""
-    before, _room.deferred = _room.deferred, deque()
+    before = _room.deferred, _room.brief
+    _room.deferred, _room.brief = deque(), deque()
     try:
         yield
     finally:
-        _room.deferred = before
+        _room.deferred, _room.brief = before
 
 
-def defer(work: Callable[[], object]) -> None:
-    """Do some work of this thread, now or while it waits for a long kernel."""
+def defer(work: Callable[[], object], *, brief: bool = False) -> None:
+    """Do some work of this thread, now or while it waits for a long kernel; brief: one each while it waits for any."""
     if _room.deferred is None:
         work()
     else:
-        _room.deferred.append(work)
+        (_room.brief if brief else _room.deferred).append(work)
 
 
 def read_back(numbers: Array, *, long_wait: bool = False) -> npt.NDArray[Any]:
@@ -69,9 +71,10 @@ def read_back(numbers: Array, *, long_wait: bool = False) -> npt.NDArray[Any]:
         cupy.cuda.runtime.memcpyAsync(address + first, array.data.ptr, array.nbytes, _TO_HOST, stream.ptr)
         asked.append((first, array))
     answered, _room.asked = _room.asked, []
-    if long_wait and _room.deferred:
-        _run_deferred(stream)
-    stream.synchronize()
+    if _room.brief or (long_wait and _room.deferred):
+        _run_deferred(stream, long_wait=long_wait)
+    else:
+        stream.synchronize()
     known: npt.NDArray[Any]
     known, *rest = (pinned[at : at + array.nbytes].view(array.dtype).reshape(array.shape).copy() for at, array in asked)
     for each, found in zip((one for one in answered if one.stream == stream.ptr), rest, strict=False):
@@ -116,12 +119,20 @@ class Sent:
         return self._known
 
 
-def _run_deferred(awaited: Any) -> None:
-    """Do deferred work until a stream is done. What is read back meanwhile comes to memory of its own."""
-    pinned, waiting = _room.pinned, _room.deferred
-    _room.pinned, _room.deferred = None, None
+def _run_deferred(stream: Any, *, long_wait: bool) -> None:
+    """Wait for a stream, with deferred work meanwhile: not for its kernels, which run while the host goes on.
+
+    What is read back meanwhile comes to memory of its own.
+    """
+    pinned, waiting, brief = _room.pinned, _room.deferred, _room.brief
+    _room.pinned, _room.deferred, _room.brief = None, None, deque()
+    arrived = cupy.cuda.Event(disable_timing=True)
+    arrived.record(stream)
     try:
-        while waiting and not awaited.done:
+        if brief:
+            brief.popleft()()
+        while long_wait and waiting and not arrived.done:
             waiting.popleft()()
+        arrived.synchronize()
     finally:
-        _room.pinned, _room.deferred = pinned, waiting
+        _room.pinned, _room.deferred, _room.brief = pinned, waiting, brief

@@ -104,12 +104,15 @@ class Graph:
 
 
 class Event:
-    """A point in time."""
-
-    done = True
+    """A point in time, of which it says some times that it has not come yet."""
 
     def __init__(self, *, disable_timing: bool = False) -> None:
-        self.time = 0.0
+        self.time, self._asked = 0.0, 0
+
+    @property
+    def done(self) -> bool:
+        self._asked += 1
+        return self._asked > 8
 
     def record(self, stream: Any = None) -> None:
         self.time = time.perf_counter()

@@ -121,7 +121,7 @@ def _second_pass(
     if bounds_left[-1] > WORTH * bounds[-1]:
         return None
     own = engine.per_chunk(_on_rows, rows, numbers, points, left)
-    return level.exchange.in_window(own, "int64"), bounds_left, second.at("points"), left
+    return level.exchange.in_window(own), bounds_left, second.at("points"), left
 
 
 def _count(_: Backend, __: int, couplings: CoarseCouplings) -> float:

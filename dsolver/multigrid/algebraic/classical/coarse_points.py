@@ -56,19 +56,19 @@ def coarse_numbers(
         of every chunk int64, the number of every point of its window, -1 for fine ones; the first of each chunk, and
         all.
     """
-    counts = exchange.in_window(graph.at("counts"), "int64")
-    origin = exchange.in_window(rows.at("origin"), "int64")
+    counts = exchange.in_window(graph.at("counts"))
+    origin = exchange.in_window(rows.at("origin"))
     made = engine.per_chunk(partial(_begun, salt=salt, lone=lone), rows, graph, counts, origin)
     turns, left = TURNS.get(engine.kernels, 1) if engine.coupled else 0, True
     while left:
         for _ in range(turns):
-            made = engine.per_chunk(_continued, rows, graph, made, exchange.in_window(made.at("own"), "int8"))
+            made = engine.per_chunk(_continued, rows, graph, made, exchange.in_window(made.at("own")))
         counted = engine.per_chunk(_counted, rows, made)
         known = engine.known(counted.at("numbers"))
         left, turns = any(undecided for undecided, _ in known), max(1, turns)
     bounds = (0, *accumulate(int(coarse) for _, coarse in known))
     own = engine.per_chunk(partial(_numbered, bounds=bounds), rows, made, counted)
-    return exchange.in_window(own, "int64"), bounds
+    return exchange.in_window(own), bounds
 
 
 def _begun(

@@ -23,13 +23,19 @@ class Postponed:
         self.last: Callable[[], None] | None = None
 
     def put_off(
-        self, make: Callable[[], T], engine: Engine | None, *, first: bool = False, exchanges: bool = False
+        self,
+        make: Callable[[], T],
+        engine: Engine | None,
+        *,
+        first: bool = False,
+        exchanges: bool = False,
+        brief: bool = False,
     ) -> Deferred[T]:
-        """Put work off; first: before all others; exchanges: as of `Engine.defer`."""
+        """Put work off; first: before all others; exchanges, brief: as of `Engine.defer`."""
         work = Deferred(make)
         (self._later.appendleft if first else self._later.append)(work)
         if engine is not None:
-            engine.defer(work, exchanges=exchanges)
+            engine.defer(work, exchanges=exchanges, brief=brief)
         return work
 
     def put_off_last(self, engine: Engine | None) -> None:

@@ -9,7 +9,8 @@ Rows of A P that other chunks have made are rows of P that A takes once, so that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, final
 
@@ -19,7 +20,7 @@ import numpy as np
 from dsolver.kernels.amg import Cut
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.readback import read_back
-from dsolver.kernels.cuda.sparse.products.expected_columns import EVERY, Expected, expected_of, expecting
+from dsolver.kernels.cuda.sparse.products.expected_columns import EVERY, Expected, expecting
 from dsolver.kernels.cuda.sparse.products.halves import SIZES, CudaHalves
 from dsolver.kernels.cuda.sparse.products.mirrors import (
     all_lengths,
@@ -41,6 +42,9 @@ SOME: Final = 1 << 14
 """Rows of a product from which on some are counted first, whatever their mean foretells: beside layers and islands few
 rows are far longer than the others. Where they found no room products were made in vain, 10 of 30 ms of a set-up of
 chips with 2 million cells; to count some takes 0.05 ms."""
+LONG: Final = 1 << 24
+"""Entries of P from which on R is begun before rows of A P are known: a GPU is busy for as long as the host then needs.
+With fewer the host's launches would take longer, and it makes them while A P is made."""
 MOST_PIECES: Final = 64  # pieces in which R A P is made, at most
 MOST_READ: Final = 1.5
 """Rows of A P that all pieces read together, at most, over all rows: else each is made once, and compressed."""
@@ -102,16 +106,22 @@ def _in_rooms(a: Csr, p: Csr, cut: Cut, diagonal: Any, *, symmetric: bool) -> tu
         return None
     known = counters(SIZES + 3 * PASSED)  # and rows that stages have passed on
     *of_products, of_r = known[SIZES:].view(np.int32).reshape(3, COUNTERS)
-    stages, of_first = Stages(cut.rows, of_r), expecting(a, Rooms(*p), p.mean, sampled=a.size >= SOME)
-    r = begun_transpose(cut.fine, cut.rows, stages)
+    of_first, stages = expecting(a, Rooms(*p), p.mean, sampled=a.size >= SOME), Stages(cut.rows, of_r)
+    begun = Deferred(partial(begun_transpose, cut.fine, cut.rows, stages))
+    if len(cut.fine.columns) >= LONG:
+        begun()
     first = of_first()  # it was there before R, which is not waited for
     if (pieces := pieces_of(a, Rooms(*p), p.mean, first)) > 1:
+        r, finish = begun()
+        finish()
         sorted_ = pieces <= MOST_PIECES and not read_back(of_r)[stages.last]
         made = _in_pieces(a, p, r, cut, diagonal, first, pieces, symmetric=symmetric) if sorted_ else None
         return None if made is None else (r, made)
-    rooms = _piece(a, p, r, first, of_products, cut.below if symmetric else EVERY)
+    begin = cut.below if symmetric else EVERY
+    rooms = _piece(a, p, begun, first, of_products, begin)
     if rooms is None:
         return None
+    r, _ = begun()
     fill_lost_rooms(rooms, cut.below, r, diagonal)
     result = _result([rooms], cut, known, symmetric=symmetric)
     found = read_back(known, long_wait=True)
@@ -168,7 +178,7 @@ def _in_pieces(
         fine, coarse = _part(a, window, of_a[2 * n : 2 * n + 2]), _part(r, rows[n], entries[n])
         shifted = coarse._replace(columns=coarse.columns - np.int32(window[0]))
         begin = cut.below + rows[n][0]
-        one = _piece(fine, p, shifted, expected, passed[n], begin if symmetric else EVERY)
+        one = _piece(fine, p, partial(_sorted, shifted), expected, passed[n], begin if symmetric else EVERY)
         if one is None:
             return None
         fill_lost_rooms(one, begin, coarse, diagonal)
@@ -180,17 +190,36 @@ def _in_pieces(
     return result.known(found)
 
 
-def _piece(a: Csr, p: Csr, r: Csr, expected: Expected, passed: Sequence[Array], begin: int) -> Rooms | None:
+def _piece(
+    a: Csr,
+    p: Csr,
+    transpose: Callable[[], tuple[Csr, Deferred[None]]],
+    expected: Expected,
+    passed: Sequence[Array],
+    begin: int,
+) -> Rooms | None:
     """Rows of R A P in rooms; None where these would be too large.
 
-    expected: of rows of A P. passed: int32 (COUNTERS,) of each product, rows that stages pass on. begin: the column of
-    the first row's diagonal, or `EVERY`.
+    What the host launches here runs behind A P, the longest kernel, or while it learns of rows of R A P.
+
+    Args:
+        transpose: makes rows of R, of which columns are read first, in any order, and what makes the rest of them.
+        expected: of rows of A P.
+        passed: int32 (COUNTERS,) of each product, rows that stages pass on.
+        begin: the column of the first row's diagonal, or `EVERY`.
     """
     ap = in_rooms(a, Rooms(*p), p.mean, expected, Stages(a.size, passed[0]))
     if ap is None:
         return None
-    second = expected_of(r, ap, expected.mean, begin, sampled=r.size >= SOME)
-    return in_rooms(r, ap, expected.mean, second, Stages(r.size, passed[1]), begin)
+    r, finish = transpose()
+    second, stages = expecting(r, ap, expected.mean, begin, sampled=r.size >= SOME), Stages(r.size, passed[1])
+    finish()
+    return in_rooms(r, ap, expected.mean, second(), stages, begin)
+
+
+def _sorted(rows: Csr) -> tuple[Csr, Deferred[None]]:
+    """Rows as of `begun_transpose`, of which nothing is left to do."""
+    return rows, Deferred(lambda: None)
 
 
 def _at(start: Array, rows: Sequence[int]) -> list[int]:

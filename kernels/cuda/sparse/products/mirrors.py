@@ -14,6 +14,7 @@ from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.sparse.products.long_rows import sort_long
 from dsolver.kernels.cuda.sparse.stages.stages import COUNTERS, WARP, Rooms, Stages
 from dsolver.kernels.cuda.sparse.starts import add_up, starts_of, unfilled
+from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
@@ -34,21 +35,28 @@ def transposed(a: Csr, columns: int) -> Csr:
     if not len(a.columns):
         return unfilled(cupy.zeros(columns + 1, dtype=np.int64), 0)
     stages = Stages(columns)
-    out = begun_transpose(a, columns, stages)
+    out, finish = begun_transpose(a, columns, stages)
+    finish()
     _sort_rest(out, a.size, out, stages)
     return out
 
 
-def begun_transpose(a: Csr, columns: int, stages: Stages) -> Csr:
-    """Aᵀ of a matrix with entries, but for rows that the last of the stages leaves, which have yet to be sorted."""
+def begun_transpose(a: Csr, columns: int, stages: Stages) -> tuple[Csr, Deferred[None]]:
+    """Aᵀ of a matrix with entries: rows with their columns in any order, and what brings values and sorts.
+
+    But for rows that the last of the stages leaves, which have yet to be sorted.
+    """
     counts = cupy.zeros(columns, dtype=np.int32)
     ranks = rank(a.columns, counts)
     out = unfilled(starts_of(counts), len(a.columns))
     places = a.start, a.columns, ranks, out.start
     _by_rows("scatter_columns", a, (*places, out.columns))
-    _by_rows("scatter_values", a, (*places, a.values, out.values))
-    _sort_short(Rooms(*out), out, stages)
-    return out
+
+    def finish() -> None:
+        _by_rows("scatter_values", a, (*places, a.values, out.values))
+        _sort_short(Rooms(*out), out, stages)
+
+    return out, Deferred(finish)
 
 
 def rank(columns: Array, counts: Array) -> Array:
