@@ -22,6 +22,7 @@ from dsolver.cluster.rows.sent_rows import SentMatrix
 from dsolver.cluster.runtime import connect
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
+from dsolver.kernels import Backend
 from dsolver.matrices import checked
 from dsolver.matrices.chunks.cut import CutMatrix
 from dsolver.matrices.chunks.row_block import CutRows
@@ -200,9 +201,14 @@ def test_rows_on_gpus_give_the_bits_of_rows_on_the_host(name: str, M: str) -> No
 
 def test_an_owner_has_one_thread_for_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Owners of a host share its cores: with all of them each, their threads took turns."""
-    asked, a, found = set(), mesh(), kernels._loaded
+    asked, a, found = set[int](), mesh(), kernels._loaded
+
+    def loaded(name: str, threads: int, dtype: str) -> Backend:
+        asked.add(threads)
+        return found(name, threads, dtype)
+
     monkeypatch.setattr(checked, "usable_cpus", lambda: 7)
-    monkeypatch.setattr(kernels, "_loaded", lambda *given: asked.add(given[1]) or found(*given))
+    monkeypatch.setattr(kernels, "_loaded", loaded)
     half = a.indptr[a.shape[0] // 2]
     rows = GivenRows((0, a.shape[0] // 2), a.indptr[: a.shape[0] // 2 + 1], a.indices[:half], a.data[:half], None)
     cut_given(rows, formats=None, blocks=(1,), kernels="cpu")

@@ -5,7 +5,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, final
 
 import cupy
@@ -28,6 +28,12 @@ _POLL: Final = 50e-6  # seconds between looks at a running stream
 _SPIN: Final = 5e-3  # seconds without a pause between them: a pause of any length takes 0.1 ms
 _CLOSE: Final = 512  # bytes between scalars that one copy brings
 _CHECK: Final = 0.2  # seconds between looks at the other ranks
+_PATIENCE: Final = 30.0  # seconds of waiting for a turn after which it is told what is waited for
+_BUSY: Final = (
+    "this solve has waited 30 s for its turn on the GPU, where another thread of this process solves: if A or M is a "
+    "function there that waits for this solve, neither ends"
+)
+"""Warning where two solves may wait for each other."""
 
 
 @final
@@ -57,7 +63,7 @@ class _IdleStreams:
 
 
 _IDLE: Final = _IdleStreams()
-_TURNS: Final[dict[int, AbstractContextManager[Any]]] = {}
+_TURNS: Final[dict[int, Any]] = {}
 """Locks of devices, for the threads of this process: nothing may wait for a device while a stream of it is captured."""
 
 
@@ -84,7 +90,7 @@ class GraphRecorder:
         device = cupy.cuda.runtime.getDevice()
         # Ranks that wait for each other have a process each, but where tests have a thread for each.
         alone = isinstance(transport, Alone)
-        self._turn = _TURNS.setdefault(device, threading.RLock()) if alone else nullcontext()
+        self._turn = _TURNS.setdefault(device, threading.RLock()) if alone else threading.RLock()
         with self._turn:
             self.stream = _IDLE.take(device)
         weakref.finalize(self, _IDLE.put, device, self.stream).atexit = False  # nothing is enqueued on it then
@@ -96,8 +102,14 @@ class GraphRecorder:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """The stream as the current one, while no other thread of this process has a turn on its device."""
-        with self._turn, self.stream:
-            yield
+        if not self._turn.acquire(timeout=_PATIENCE):
+            logger.warning(_BUSY)
+            self._turn.acquire()
+        try:
+            with self.stream:
+                yield
+        finally:
+            self._turn.release()
 
     def repeat(self, step: Step, times: int, watch: Sequence[Any], how: Repetition = PLAIN) -> Samples:
         """The values of the watched (1,) arrays after each of so many steps, of which the last may be measured.
