@@ -3,7 +3,7 @@
 from typing import Any, Unpack, cast
 
 from dsolver.problems import Problem
-from dsolver.session.arguments import client_of, on_gpu_here, prepared, problem_of
+from dsolver.session.arguments import client_of, prepared, problem_for
 from dsolver.session.options import Arguments, Options, Setup, split_arguments
 from dsolver.session.session import Session
 from dsolver.session.signatures import spelled_out
@@ -34,8 +34,7 @@ def solve(problem: Problem | Any, b: Any, *, x0: Any = None, **arguments: Unpack
         ClusterError: the cluster cannot be reached, or failed during the solve.
     """
     setup, options = split_arguments(**arguments)
-    near, client = setup.M_from, client_of(setup)
-    problem = problem_of(problem, gpu=on_gpu_here(setup), near=near, b=b, client=client)
-    sides = RightHandSides.of(problem, b, x0, client)
+    problem = problem_for(problem, setup, b)
+    sides = RightHandSides.of(problem, b, x0, client_of(setup))
     with Session(problem, setup, prepared(problem, sides, setup)) as session:
         return cast(Solution, solved(session, sides, options))  # no type of an array tells whether it is several

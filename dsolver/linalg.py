@@ -15,7 +15,7 @@ from dsolver.least_squares.solve import solve_least_squares
 from dsolver.monitor.state import State
 from dsolver.problems import Problem
 from dsolver.problems.problem import no_matrix
-from dsolver.session.arguments import client_of, on_gpu_here, prepared, problem_of
+from dsolver.session.arguments import client_of, prepared, problem_for
 from dsolver.session.options import Options, Setup
 from dsolver.session.session import Session
 from dsolver.session.signatures import refusing, spelled_out
@@ -308,8 +308,7 @@ def _solved(
     """x and info of a method; maxiter counts bases where restart says how long these are, and SciPy's so counts."""
     where: Any = {"client": given.client, "engine": given.engine, "device": given.device}
     setup = Setup(**where, M=given.M, M_from=given.M_from, method=method)
-    near, callback, client = given.M_from, given.callback, client_of(setup)
-    A = problem_of(A, gpu=on_gpu_here(setup), near=near, b=b, client=client)
+    callback, A = given.callback, problem_for(A, setup, b)
     if not isinstance(A, Problem):
         raise InputError(
             f"A must be a sparse matrix of SciPy or CuPy, or a problem of dsolver.problems, for example "
@@ -339,7 +338,7 @@ def _solved(
         maxiter=most if restart is None or told == "legacy" else most * min(restart, size),
         callback=None if callback is None else tell,
     )
-    sides = RightHandSides.of(A, b, x0, client)
+    sides = RightHandSides.of(A, b, x0, client_of(setup))
     with Session(A, setup, prepared(A, sides, setup)) as session:
         found = solved(session, sides, options)
     infos = [_info(found)] if isinstance(found, Solution) else [_info(one) for one in found]

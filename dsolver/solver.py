@@ -12,7 +12,7 @@ from dsolver.problems import Problem
 from dsolver.problems.diffusion_problem.problem import changed
 from dsolver.problems.problem import check_problem
 from dsolver.session import facts
-from dsolver.session.arguments import check_sides, client_of, on_gpu_here, problem_of
+from dsolver.session.arguments import check_sides, problem_for, problem_of
 from dsolver.session.operator import PreconditionerOperator
 from dsolver.session.options import Options, Setup, SetupArguments, SolveArguments
 from dsolver.session.session import Session
@@ -47,8 +47,7 @@ class Solver:
 
     def __init__(self, problem: Problem | Any, **arguments: Unpack[SetupArguments]) -> None:
         setup = Setup(**arguments)
-        near, client = setup.M_from, client_of(setup)
-        self._session = Session(problem_of(problem, gpu=on_gpu_here(setup), near=near, client=client), setup)
+        self._session = Session(problem_for(problem, setup), setup)
 
     @property
     def problem(self) -> Problem:

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self, final
+from typing import Self, final
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +74,7 @@ class RowPartition:
         return np.searchsorted(np.asarray(self.bounds[1:], dtype=np.int64), rows, side="right").astype(np.int64)
 
     def halo_plans(self, ghosts: Sequence[Indices]) -> tuple[HaloPlan, ...]:
-        """Halo exchange of every chunk; ghosts: of each what `ghost_columns` finds, the order of its halo slots."""
+        """Halo exchange of every chunk; ghosts: others' columns that each reads, ascending: the order of its slots."""
         sends: list[list[tuple[int, Indices]]] = [[] for _ in ghosts]
         receives: list[tuple[tuple[int, int], ...]] = []
         for reader, columns in enumerate(ghosts):
@@ -86,8 +86,3 @@ class RowPartition:
                 found.append((owner, len(wanted)))
             receives.append(tuple(found))
         return tuple(HaloPlan(sends=tuple(s), receives=r) for s, r in zip(sends, receives, strict=True))
-
-
-def ghost_columns(xp: Any, columns: Any, first: int, last: int) -> Any:
-    """Columns, global int64 numbers, of other chunks that rows first .. last read: int64, unique, ascending."""
-    return xp.unique(columns[(columns < first) | (columns >= last)])

@@ -82,7 +82,7 @@ def checked(name: str, A: Any, *, gpu: bool = False) -> tuple[Any, Look]:
 
 def _as_it_is(A: Any) -> tuple[Any, Look] | None:
     """As `checked`, for compressed rows in canonical form, whose arrays are looked at once; None for others."""
-    if A.format != "csr" or A.dtype != np.float64 or not _are_arrays(A):
+    if not as_arrays(A) or A.dtype != np.float64:
         return None
     check_compiler()
     rows = compressed_rows(A) if A.indptr[-1] == len(A.indices) == len(A.data) else None
@@ -94,8 +94,10 @@ def _as_it_is(A: Any) -> tuple[Any, Look] | None:
     return made, look
 
 
-def _are_arrays(A: Any) -> bool:
-    """Whether compressed rows of SciPy have arrays as they should be: those of A.real are a part of its numbers."""
+def as_arrays(A: Any) -> bool:
+    """Whether a matrix of SciPy is compressed rows with arrays as they should be: those of A.real are a part of its."""
+    if A.format != "csr":
+        return False
     parts = A.indptr, A.indices, A.data
     lines = all(part.ndim == 1 and part.flags.c_contiguous for part in parts)
     return lines and all(part.dtype.kind in "iu" for part in parts[:2]) and len(A.indptr) == A.shape[0] + 1

@@ -77,6 +77,7 @@ class MatrixProblem(Problem):
             ones are of the last field.
         signs: of each field's pivot, over that of its `inner`; see `dsolver.matrices.composed.blocks.FieldMatrix`.
         cut_fields: rows of each field in each chunk, once they are cut.
+        ahead: rows that were sent to workers before `matrix` was looked at, which may be its rows; None for none.
         elimination: tells how large the factors of `matrix` are, where that is here.
     """
 
@@ -109,6 +110,7 @@ class MatrixProblem(Problem):
     part_senders: tuple[tuple[tuple[int, ...], ...] | None, ...] = field(repr=False, default=())
     part_counts: tuple[tuple[ChunkCounts, ...], ...] = field(repr=False, default=())
     elimination: Elimination | None = field(repr=False, compare=False, default=None)
+    ahead: Any = field(repr=False, compare=False, default=None)
     negated: bool = field(repr=False, default=False)
     exponent: int = field(repr=False, default=0)
     known: bool = field(repr=False, default=False)
@@ -231,6 +233,7 @@ class MatrixProblem(Problem):
             nullspace=None,
             phases=None,
             near=None,
+            ahead=None,
             elimination=None,
             diagonal=(),
             inner=tuple(each.without_arrays for each in self.inner),

@@ -3,12 +3,15 @@
 A sparse matrix may stand for a system.
 """
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final, Literal
 
 from dsolver.cluster import default_client
 from dsolver.cluster.devices import Gpu, find_gpu
 from dsolver.cluster.rows.grid_rows import matrix_of
+from dsolver.cluster.rows.sent_rows import sent_ahead
+from dsolver.cluster.runtime import connect
 from dsolver.errors import InputError, in_a_line
 from dsolver.foreign_arrays import without_package
 from dsolver.grid.partition import Partition
@@ -28,6 +31,15 @@ from dsolver.session.user_arrays import Container, RightHandSides, container_of,
 
 FMG: Final = "fmg"  # the x0 that stands for a guess of full multigrid
 FirstGuess = Container | Literal["fmg"] | None  # first guess of a solve: values, `FMG`, or zero
+
+
+def problem_for(A: Any, setup: Setup, b: Any = None) -> Any:
+    """`problem_of` for a set-up, whose workers begin to take a matrix while this process looks at it."""
+    client = client_of(setup)
+    where: Any = {"engine": setup.engine, "device": setup.device, "kernels": setup.kernels}
+    ahead = None if client is None else sent_ahead(client, A, lambda: connect(client, **where))
+    made = problem_of(A, gpu=on_gpu_here(setup), near=setup.M_from, b=b, client=client)
+    return made if ahead is None else replace(made, ahead=ahead)
 
 
 def problem_of(

@@ -16,6 +16,7 @@ from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.cut import owners_of
 from dsolver.matrices.chunks.row_block import ChunkRows
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.renewal import Renewal
 from dsolver.multigrid.reuse import Outcome
 from dsolver.problems import Problem
@@ -86,7 +87,12 @@ class RunningSystem:
 
     def planned(self, wishes: Wishes, problem: Problem) -> Plan:
         """The plan for a system where it runs."""
-        return wishes.plan(problem, max(1, len(self.runtime.workers)), cuda=self.cuda, by=self._cutter(problem))
+        ahead = problem.ahead if isinstance(problem, MatrixProblem) else None
+        try:
+            return wishes.plan(problem, max(1, len(self.runtime.workers)), cuda=self.cuda, by=self._cutter(problem))
+        finally:
+            if ahead is not None:  # rows that are not this matrix's
+                ahead.drop()
 
     def plan_first(self, wishes: Wishes, problem: Problem) -> None:
         """Plan a system, on the workers that are left should some be lost meanwhile."""
@@ -100,7 +106,7 @@ class RunningSystem:
 
     def _cutter(self, problem: Problem) -> partial[SentMatrix] | None:
         if self.runtime.client is not None:
-            return partial(SentMatrix, self.runtime)
+            return partial(SentMatrix, self.runtime, problem.ahead if isinstance(problem, MatrixProblem) else None)
         if problem.places:
             raise InputError("this matrix lies on a cluster: solve with its client, client=..., not in this process")
         return None

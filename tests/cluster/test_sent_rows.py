@@ -103,7 +103,7 @@ def test_counts_and_rows_are_those_of_a_cut_in_this_process(client: Client) -> N
     a, partition = mesh(), RowPartition(bounds=(0, 100, 350, 576))
     chunks = Partition((576, 1, 1), partition.sizes)
     runtime = connect(client, device="cpu")
-    sent, cut = SentMatrix(runtime, a, partition, None, None, (1, 2)), CutMatrix(a, partition, blocks=(1, 2))
+    sent, cut = SentMatrix(runtime, None, a, partition, None, None, (1, 2)), CutMatrix(a, partition, blocks=(1, 2))
     assert sent.counts == cut.counts
     assert sent.senders == cut.senders
     owners = [runtime.workers[0], runtime.workers[0], runtime.workers[1]]
@@ -125,6 +125,80 @@ def test_rows_that_are_read_do_not_travel(apart: Client, monkeypatch: pytest.Mon
     monkeypatch.setattr(sent_rows, "scatter", None)
     with dsolver.Solver(mesh(), client=apart, device="cpu", M="jacobi") as solver:
         assert solver.solve(np.ones(576)).converged
+
+
+@pytest.fixture
+def ahead(apart: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """A client whose matrices of any size are sent before they are looked at."""
+    monkeypatch.setattr("dsolver.kernels.lending.arrays.WORTH", 1)
+    monkeypatch.setattr(sent_rows, "WORTH", 1)
+    monkeypatch.setattr(sent_rows, "AHEAD", 1)
+    return apart
+
+
+@pytest.mark.parametrize("name", ["plain", "an object's", "negative", "nearly symmetric", "float32", "far too large"])
+def test_rows_that_are_sent_before_the_look_are_those_that_are_solved_with_or_are_dropped(
+    name: str, ahead: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a: Any = {
+        "plain": mesh(),
+        "an object's": sp.csr_matrix(mesh()),
+        "negative": -mesh(),
+        "nearly symmetric": rounded(mesh()),
+        "float32": mesh().astype(np.float32),
+        "far too large": mesh() * 1e200,
+    }[name]
+    sent, send = [], SentMatrix._send
+
+    def counted(matrix: SentMatrix) -> Any:
+        sent.append(matrix)
+        return send(matrix)
+
+    monkeypatch.setattr(SentMatrix, "_send", counted)
+    b = a @ np.random.default_rng(0).standard_normal(a.shape[0])
+    given: dict[str, Any] = {"M": "amg", "device": "cpu"}
+    with dsolver.Solver(a, client=ahead, **given) as solver:
+        assert len(sent) == {"plain": 0, "an object's": 0, "nearly symmetric": 1}.get(name, 1)
+        eventually(lambda: not any("cut_given" in key for key in ahead.who_has()))
+        found = solver.solve(b, maxiter=30)
+    known = dsolver.solve(dsolver.matrix(a, chunks=2), b, client=False, maxiter=30, **given)
+    assert found.residuals == known.residuals
+    assert np.array_equal(found.x, known.x)
+
+
+def processing(client: Client) -> bool:
+    """Whether workers have tasks to do."""
+    return any(client.processing().values())
+
+
+def _descending(a: Any) -> None:
+    a.indptr[7] = a.indptr[9]
+
+
+def _far(a: Any) -> None:
+    a.indices[:] = 1 << 30
+
+
+def _below(a: Any) -> None:
+    a.indices[5] = -7
+
+
+def _infinite(a: Any) -> None:
+    a.data[0] = np.inf
+
+
+@pytest.mark.parametrize("spoil", [_descending, _far, _below, _infinite])
+def test_a_matrix_with_faults_that_was_sent_is_refused_and_harms_no_owner(
+    spoil: Callable[[Any], None], ahead: Client
+) -> None:
+    a = mesh()
+    spoil(a)
+    owners = ahead.run(os.getpid)
+    with pytest.raises(dsolver.InputError):
+        dsolver.Solver(a, client=ahead, device="cpu", M="jacobi")
+    eventually(lambda: not ahead.who_has() and not processing(ahead))
+    assert ahead.run(os.getpid) == owners
+    assert not any("Failed" in line for lines in ahead.get_worker_logs().values() for _, line in lines)
 
 
 def test_an_update_sends_the_rows_of_the_other_matrix(client: Client) -> None:

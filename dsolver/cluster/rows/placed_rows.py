@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from dsolver.engines.out_of_memory import is_out_of_memory, out_of_memory_error
 from dsolver.grid.halo import HaloPlan
-from dsolver.grid.row_partition import ghost_columns
 from dsolver.kernels import load
 from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.reductions import some
 from dsolver.matrices.chunks.row_block import ChunkCounts, RowBlock, counts_of, row_block
 
 UNKNOWN: Final = -1  # in place of the number of a chunk that ghosts belong to
@@ -33,10 +33,10 @@ class GivenRows:
 @final
 @dataclass(frozen=True, kw_only=True)
 class PlacedPiece:
-    """Rows of a chunk on its owner with global columns; ghosts: of `ghost_columns`, on the host; see `GivenRows`."""
+    """Rows of a chunk on its owner with global columns; see `GivenRows`."""
 
     rows: Csr
-    ghosts: npt.NDArray[np.int64]
+    ghosts: npt.NDArray[np.int64]  # other chunks' columns that they read, ascending, on the host
     span: tuple[int, int]
     near: Any
 
@@ -57,10 +57,10 @@ def placed(given: GivenRows, kernels: str) -> PlacedPiece:
     backend = load(kernels)
     with in_memory():
         start, columns, values = backend.asarrays(given.start, given.columns, given.values)
-        start = start.astype(np.int64)
-        rows = Csr(start - start[0], columns, values.astype(np.float64, copy=False))
+        start = backend.xp.subtract(start, start[0], dtype=np.int64)
+        rows = Csr(start, columns, values.astype(np.float64, copy=False))
         near = given.near if given.near is None else backend.asarray(given.near)
-        ghosts = backend.to_host(ghost_columns(backend.xp, columns, *given.span)).astype(np.int64)
+        ghosts = backend.to_host(backend.amg.ghosts([columns], *given.span)[0])
     return PlacedPiece(rows=rows, ghosts=ghosts, span=given.span, near=near)
 
 
@@ -72,17 +72,26 @@ class CutPiece:
     block: RowBlock
     ghosts: npt.NDArray[np.int64]
 
-    @property
-    def told(self) -> tuple[npt.NDArray[np.int64], ChunkCounts | None]:
-        """Ghosts and counts, from which the plan of all chunks and forecasts follow."""
-        return self.ghosts, self.block.counts
 
+def cut_given(given: GivenRows, *, size: int, **options: Any) -> CutPiece | None:
+    """Rows of a chunk as `cut_piece` makes them, which asks a plan for no more than the number of ghosts.
 
-def cut_given(given: GivenRows, **options: Any) -> CutPiece:
-    """Rows of a chunk as `cut_piece` makes them, which asks a plan for no more than the number of ghosts."""
+    `size`: columns of the matrix. None for rows that lead out of their arrays, or to no column: a matrix comes before
+    it was looked at.
+    """
     piece = placed(given, options["kernels"])
-    plan = HaloPlan(sends=(), receives=((UNKNOWN, len(piece.ghosts)),))
-    return CutPiece(block=cut_piece(piece, plan, **options), ghosts=piece.ghosts)
+    start, entries, ghosts = piece.rows.start, len(piece.rows.columns), piece.ghosts
+    if some((start[1:] < start[:-1]) | (start[1:] > entries)):
+        return None
+    if len(ghosts) and (ghosts[0] < 0 or ghosts[-1] >= size):
+        return None
+    plan = HaloPlan(sends=(), receives=((UNKNOWN, len(ghosts)),))
+    return CutPiece(block=cut_piece(piece, plan, **options), ghosts=ghosts)
+
+
+def told(piece: CutPiece | None) -> tuple[npt.NDArray[np.int64], ChunkCounts | None] | None:
+    """Ghosts and counts of a chunk, from which the plan of all chunks and forecasts follow."""
+    return None if piece is None else (piece.ghosts, piece.block.counts)
 
 
 def with_plan(piece: CutPiece, plan: HaloPlan) -> RowBlock:

@@ -79,7 +79,7 @@ def planned(
     if near is not None and (rows.chunks > 1 or numbers is not None):
         near = to_host(near)
     near = near if near is None or numbers is None else near[numbers]
-    blocks = _block_sizes(problem, cuda)
+    blocks = block_sizes(problem.formats, problem.block, cuda=cuda)
     cutter: Cutter = CutMatrix if cut is None else cut
     here = rows.chunks == 1 and cut is None
     whole = problem.matrix if here else on_host(problem.matrix)
@@ -87,6 +87,7 @@ def planned(
     _check_formats(problem.formats, made_of.counts, gpu=bool(cuda))
     made = replace(
         problem,
+        ahead=None,
         chunks=rows.sizes,
         coefficients={ROWS: made_of, **_vectors(problem)},
         senders=made_of.senders,
@@ -110,13 +111,13 @@ def planned(
     )
 
 
-def _block_sizes(problem: MatrixProblem, cuda: bool | None) -> tuple[int, ...]:
-    """Sizes of blocks of which statistics are wanted; cuda: as of `planned`."""
+def block_sizes(formats: str | None, block: int, *, cuda: bool | None) -> tuple[int, ...]:
+    """Sizes of blocks of which statistics are wanted, for rows of such nodes; cuda: as of `planned`."""
     blocks: tuple[int, ...] = CHOSEN if cuda else (1,)
-    if cuda is None or (cuda and problem.formats in BLOCKED):
+    if cuda is None or (cuda and formats in BLOCKED):
         blocks = BLOCKS
-    if problem.block > 1 and problem.formats is None:
-        blocks = tuple(b for b in blocks_of(problem.block) if b in blocks)
+    if block > 1 and formats is None:
+        blocks = tuple(b for b in blocks_of(block) if b in blocks)
     return blocks
 
 

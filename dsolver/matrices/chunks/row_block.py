@@ -128,7 +128,7 @@ def row_block(
     columns: npt.NDArray[np.integer],  # global numbers
     values: npt.NDArray[np.float64],
     span: tuple[int, int],  # the chunk's first column, and behind its last one
-    ghosts: npt.NDArray[np.int64],  # of `ghost_columns`
+    ghosts: npt.NDArray[np.int64],  # other chunks' columns that they read, ascending
     plan: HaloPlan,
     formats: str | None = None,
 ) -> RowBlock:
