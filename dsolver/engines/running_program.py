@@ -68,6 +68,20 @@ class RunningProgram(ABC, Generic[P_co]):
     ) -> R:
         """Result of command(program, blocks, ...), where ranks get their chunks' blocks; name: for messages."""
 
+    def bring(
+        self,
+        name: str,
+        blocks: Blocks,
+        command: Callable[Concatenate[P_co, Blocks, Q], Any],
+        *args: Q.args,
+        **named: Q.kwargs,
+    ) -> None:
+        """`load` without a result: ranks may do it with what they are called for next, which then raises its errors."""
+        self.load(name, blocks, command, *args, **named)
+
+    def settle(self) -> None:
+        """Have ranks do what they may do with a later call, their start, too."""
+
     @abstractmethod
     def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
         """All blocks that command(program, ...) returns: arrays, or Dask futures of arrays on the chunk's owner."""

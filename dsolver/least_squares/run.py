@@ -140,7 +140,7 @@ class LeastSquaresRun:
         with self._launched() as program:
             host = self._runtime.client is not None or self._runtime.device != "cuda"
             for name, blocks in self._cut.blocks(host=host).items():
-                program.load(name, blocks, LeastSquares.load, name)
+                program.bring(name, blocks, LeastSquares.load, name)
             program.call(LeastSquares.set_up)
             setup = time.perf_counter() - self._began
             while (number := len(self._found)) < len(self._columns):
@@ -172,7 +172,7 @@ class LeastSquaresRun:
     ) -> LeastSquaresSolution:
         """The solution for one right-hand side."""
         if given.x0 is not None:
-            program.load("x0", given.x0.blocks(), LeastSquares.set_x)
+            program.bring("x0", given.x0.blocks(), LeastSquares.set_x)
         b_norm, first = program.load("b", given.b.blocks(), LeastSquares.begin, self._ends, given.x0 is not None)
         self._check(given, b_norm, first)
         norms, stop = self._followed(program, b_norm, first, watch)

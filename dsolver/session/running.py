@@ -204,7 +204,7 @@ class RunningSystem:
     def _bring_values(self, plan: Plan) -> None:
         self.program.call(Solve.take_values, plan.spec)
         if HELD in plan.given.coefficients:
-            self._load(HELD, plan.given)
+            self._bring(HELD, plan.given)
             self.program.call(Solve.hold)
 
     def _take(self, plan: Plan, change: Callable[[], None]) -> None:
@@ -233,14 +233,16 @@ class RunningSystem:
     def _load_coefficients(self, problem: Problem) -> None:
         """Bring the arrays that the matrix is made from to their owners, and have it made."""
         for name in problem.coefficients:
-            self._load(name, problem)
-        if problem.coefficients:
+            self._bring(name, problem)
+        if not problem.coefficients:
+            self.program.settle()
+        else:
             m = self.plan.spec.preconditioner
             if (seconds := m.setup_seconds(problem, 0.0)) >= LONG:
                 logger.warning("the set-up of M=%s may take %.0f s ...", m.asked, seconds)
             self.program.call(Solve.set_up)
 
-    def _load(self, name: str, problem: Problem) -> None:
+    def _bring(self, name: str, problem: Problem) -> None:
         """Bring an array to the owners of its chunks."""
         values, partition, client = problem.coefficients[name], self.plan.spec.partition, self.runtime.client
         if isinstance(values, ChunkRows):
@@ -248,4 +250,4 @@ class RunningSystem:
             blocks = values.blocks(partition, host=not self.cuda, owners=owners)
         else:
             blocks = container_of(name, values, partition, client).boxes()
-        self.program.load(name, blocks, Solve.load_coefficient, name)
+        self.program.bring(name, blocks, Solve.load_coefficient, name)

@@ -125,7 +125,7 @@ def check(client: Client | None, program: Any, when: str, who: str) -> None:
     runtime = connect(client, device="cpu")
     if when == "set-up":
         with pytest.raises(DeviceMemoryError, match=match):
-            runtime.launch(program, when, PARTITION)
+            runtime.launch(program, when, PARTITION).settle()
         return
     job = runtime.launch(program, when, PARTITION)
     with pytest.raises(DeviceMemoryError, match=match):

@@ -96,7 +96,7 @@ def test_gpus_that_another_program_has_are_waited_for_in_rank_order(
 ) -> None:
     monkeypatch.setattr(RankSpec, "exclusive", True)
     monkeypatch.setattr("dsolver.engines.spmd.worker.tell_gpu_memory", lambda _: None)
-    monkeypatch.setattr("dsolver.engines.spmd.client.POLL", 0.05)
+    monkeypatch.setattr("dsolver.engines.spmd.calls.POLL", 0.05)
     workers = list(client.nthreads())
 
     def started(owners: list[str]) -> SpmdProgram[Numbers]:

@@ -22,6 +22,7 @@ import dask.config
 import numpy as np
 import pytest
 from distributed import Client, Event, wait
+from distributed.protocol import pickle
 
 import dsolver
 from dsolver import problems
@@ -177,9 +178,12 @@ def spec_of(chunks: Triple = (2, 2, 2), n: int = 16) -> SolveSpec:
 
 
 def launch(client: Client | None, *, chunks: Triple = (2, 2, 2), bad: int | None = None) -> RunningProgram[Fickle]:
+    """A program that was started."""
     spec = spec_of(chunks)
     program: Callable[[Any, tuple[SolveSpec, int | None]], Fickle] = Fickle
-    return connect(client, device="cpu").launch(program, (spec, bad), spec.partition)
+    job = connect(client, device="cpu").launch(program, (spec, bad), spec.partition)
+    job.settle()
+    return job
 
 
 def history(client: Client | None, spec: SolveSpec, engine: Any = "resident") -> tuple[list[Any], list[Any]]:
@@ -357,7 +361,7 @@ def test_a_worker_that_is_closed_during_a_superstep() -> None:
 
 def test_data_for_a_worker_that_has_left_do_not_wait_for_it() -> None:
     """Dask would, for half a minute, and then say that there are no valid workers."""
-    blocks: dict[int, Any] = {n: np.zeros((8, 8, 8)) for n in range(8)}
+    blocks: dict[int, Any] = {n: np.zeros((32, 32, 32)) for n in range(8)}  # too many bytes for a call
     with cluster(3) as client:
         address = worker_of(client, 7)
         with launch(client) as job:
@@ -395,7 +399,7 @@ def test_what_cannot_be_pickled_is_refused_before_anything_starts(two: Client) -
 
 def test_what_fails_to_be_unpickled_on_a_worker_or_to_be_sent_back(two: Client) -> None:
     with pytest.raises(RankError, match=r"rank . on worker .*it exploded"):
-        raw_program(two, Solve, Explosive())
+        raw_program(two, Solve, Explosive()).settle()
     with launch(two) as job, pytest.raises(RankError, match=r"rank 0 on worker .*lock"):
         job.call(Fickle.lock)
     assert_nothing_remains(two)
@@ -510,60 +514,81 @@ def test_workers_that_were_reached_are_called_straight(two: Client, monkeypatch:
     assert_nothing_remains(two)
 
 
-def test_a_rank_alone_is_made_with_its_program_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
-    each = RankCalls.each
+@pytest.fixture
+def messages(monkeypatch: pytest.MonkeyPatch) -> list[list[object]]:
+    """The functions that run for each message to ranks."""
+    sent: list[list[object]] = []
+    gather = RankCalls.gather
 
-    def counted(calls: RankCalls, function: Any, *args: Any, **named: Any) -> Any:
-        asked.append(function)
-        return each(calls, function, *args, **named)
+    async def counted(calls: RankCalls, what: bytes, each: Any) -> Any:
+        sent.append([function for function, _ in pickle.loads(what)])
+        return await gather(calls, what, each)
 
-    monkeypatch.setattr(RankCalls, "each", counted)
+    monkeypatch.setattr(RankCalls, "gather", counted)
+    return sent
+
+
+def test_a_rank_alone_is_made_with_its_program_and_called_in_one_message(messages: list[list[object]]) -> None:
+    partition, b = spec_of().partition, np.ones((8, 8, 8))
     with cluster(1) as client:
-        with launch(client) as job:
-            job.call(Fickle.spin, 3)
+        with connect(client, device="cpu").launch(Solve, spec_of(), partition) as job:
+            job.bring("x0", dict.fromkeys(range(8), b), Solve.set_x)
+            job.load("b", dict.fromkeys(range(8), b), Solve.set_b)
             assert job.link == ""
+            found = client.gather(dict(job.unload(Solve.solution, host=True)))
+        assert np.array_equal(found[7], b), "it was brought"
         with pytest.raises(RankError, match="nothing can be made here"):
             launch(client, bad=3)
         assert_nothing_remains(client)
-    assert asked == [worker.open_rank, worker.call_rank, worker.open_rank]
+    first, *_, last = messages
+    assert first == [worker.open_rank, worker.load_rank, worker.load_rank]
+    assert last == [worker.open_rank, worker.stay]
+
+
+def test_ranks_join_each_other_with_the_first_call(two: Client, messages: list[list[object]]) -> None:
+    with connect(two, device="cpu").launch(Solve, spec_of(), spec_of().partition) as job:
+        job.bring("x0", dict.fromkeys(range(8), np.ones((8, 8, 8))), Solve.set_x)
+        job.call(start)
+        assert job.link == "sockets"
+    assert messages == [[worker.open_rank], [worker.join_rank, worker.load_rank, worker.call_rank]]
+    made: Callable[[Any, Any], Fickle] = Fickle
+    with raw_program(two, made, (spec_of(), 7)) as job:
+        job.bring("b", dict.fromkeys(range(8), np.ones((8, 8, 8))), Fickle.load)
+        with pytest.raises(RankError, match=r"rank 1 on worker .*nothing can be made here"):
+            job.call(Fickle.spin)
+    assert_nothing_remains(two)
 
 
 # -- GPUs run one job at a time ---------------------------------------------------------------------------------------
 
 
 def test_jobs_on_gpus_take_turns(
-    two: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    two: Client,
+    messages: list[list[object]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    asked: list[object] = []
-    each = RankCalls.each
-
-    def counted(calls: RankCalls, function: Any, *args: Any, **named: Any) -> Any:
-        asked.append(function)
-        return each(calls, function, *args, **named)
-
     monkeypatch.setattr(RankSpec, "exclusive", True)
-    monkeypatch.setattr(gang, "POLL", 0.05)
-    monkeypatch.setattr(RankCalls, "each", counted)
+    monkeypatch.setattr(rank_calls, "POLL", 0.05)
     with caplog.at_level(logging.WARNING, "dsolver"), ExitStack() as stack:
         first = launch(two)
         second = stack.enter_context(in_background(lambda: launch(two)))
-        eventually(lambda: asked.count(worker.open_rank) > 5)
+        eventually(lambda: messages.count([worker.open_rank]) > 5)
         assert not second.done()
         first.call(Fickle.spin, 2)
         first.close()
         with second.result(PATIENCE) as job:
             job.call(Fickle.spin, 2)
-    messages = [record.message for record in caplog.records if "waiting for the GPU" in record.message]
-    assert len(messages) == 1
+    told = [record.message for record in caplog.records if "waiting for the GPU" in record.message]
+    assert len(told) == 1
     assert isinstance(first, SpmdProgram)
-    assert first._name in messages[0]
+    assert first._name in told[0]
     assert_nothing_remains(two)
 
 
 def test_a_turn_that_never_comes_is_given_up(two: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RankSpec, "exclusive", True)
-    monkeypatch.setattr(gang, "GPU_TIMEOUT", 0.2)
+    monkeypatch.setattr(rank_calls, "GPU_TIMEOUT", 0.2)
     with launch(two) as job:
         with pytest.raises(RankError, match="was busy with dsolver-"):
             launch(two)

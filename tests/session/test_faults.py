@@ -267,6 +267,7 @@ def test_a_scheduler_that_hangs_is_waited_for_once(
     for module in (rank_calls, rank_blocks, blocks, devices):
         monkeypatch.setattr(module, "ANSWER", 6.0)
         monkeypatch.setattr(module, "wait_for", counted)
+    monkeypatch.setattr(rank_blocks, "WORTH", 0)  # else b travels straight to the ranks
     with scheduler_and_workers(tmp_path, 2) as (client, processes), dsolver.Solver(PROBLEM, client=client) as solver:
         scheduler, *workers = processes
         watch = Watch(3, lambda: send(scheduler, signal.SIGSTOP))

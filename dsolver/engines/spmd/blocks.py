@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, final
 
+import numpy as np
 from distributed import Future
 
 from dsolver.engines.dask.blocks import register, scatter_to_owners, wait_for_blocks
@@ -19,7 +20,7 @@ from dsolver.engines.spmd.calls import Held, OnRanks, RankCalls, answered
 from dsolver.engines.spmd.relay import Call
 from dsolver.errors import WorkerLostError
 from dsolver.grid.partition import Partition
-from dsolver.kernels.lending.arrays import LentArray
+from dsolver.kernels.lending.arrays import WORTH, LentArray
 from dsolver.kernels.lending.memory import LendingError
 
 if TYPE_CHECKING:
@@ -77,8 +78,15 @@ class RankBlocks:
     def _on_cluster(
         self, name: str, blocks: Mapping[int, Any], computed: Mapping[int, Held], loans: Loans, takers: Sequence[str]
     ) -> OnRanks:
-        """Blocks as ranks take them: computed ones are there, arrays are lent, or brought to their taker's memory."""
+        """Blocks as ranks take them: computed ones are there, arrays are lent, or brought to their taker's memory.
+
+        Arrays that are all together not worth lending travel with the call.
+        """
         held = dict(computed)
+        rest = {number: block for number, block in blocks.items() if number not in held}
+        small = all(type(block) is np.ndarray for block in rest.values())
+        if small and sum(block.nbytes for block in rest.values()) < WORTH:
+            held |= rest
         readers = self._reach.result().readers if held.keys() < blocks.keys() else ()
         for number in blocks.keys() - held.keys():
             if takers[number] in readers and (array := loans.of(blocks[number])) is not None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, final
 
@@ -23,10 +22,9 @@ from dsolver.engines.redistribution import OtherCut, Redistributed
 from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
 from dsolver.engines.spmd import worker as ranks
 from dsolver.engines.spmd.blocks import RankBlocks, blocks_of, made_by_each
-from dsolver.engines.spmd.calls import GRACE, RankCalls, answered
+from dsolver.engines.spmd.calls import GRACE, OccupiedError, RankCalls, answered
 from dsolver.engines.spmd.rank_spec import RankSpec
-from dsolver.engines.spmd.relay import FAN, Call
-from dsolver.engines.spmd.worker import Busy
+from dsolver.engines.spmd.relay import FAN
 from dsolver.engines.transport.handshake import TOKEN_BYTES
 from dsolver.errors import ClusterError, InputError, RankError
 from dsolver.grid.partition import Partition
@@ -40,8 +38,6 @@ logger = logging.getLogger(__name__)
 TIMEOUT: Final = 120.0  # seconds of silence after which a rank that others wait for counts as lost
 STRIDE: Final = 0.5
 """Seconds of iterations that a call should be worth: long beside its milliseconds, short for people who watch."""
-GPU_TIMEOUT: Final = 3600.0  # seconds that a program waits for the GPUs of others
-POLL: Final = 0.5  # seconds between looks whether a GPU is free
 LEASE_BYTES: Final = 64  # about
 
 
@@ -49,7 +45,8 @@ LEASE_BYTES: Final = 64  # about
 class SpmdProgram(RunningProgram[P_co]):
     """A program with one rank on each owner of a chunk.
 
-    A call costs milliseconds, whatever is called, so calls are made worth it: see `stride`, `load` and `unload`.
+    A call costs milliseconds, whatever is called, so calls are made worth it: see `stride`, `bring` and `exchange`. The
+    first one starts a rank that is alone, or has ranks that were made join each other.
 
     As long as the program is open the client holds a key of the cluster, the lease. When the client goes away the
     scheduler forgets the key, and the ranks, which look for it from time to time, end. InputError: the program cannot
@@ -70,7 +67,7 @@ class SpmdProgram(RunningProgram[P_co]):
         self._client = client
         self._workers = tuple(dict.fromkeys(owners))
         self._open = True
-        self._lease: Any = None
+        self._lent = ExitStack()  # with what ranks read ahead of the next call
         self._spans: list[Span] = []
         self._name = f"dsolver-{uuid.uuid4().hex[:12]}"
         self._calls = RankCalls(client, self._workers, self._name)
@@ -86,17 +83,21 @@ class SpmdProgram(RunningProgram[P_co]):
             token=secrets.token_bytes(TOKEN_BYTES),
             timeout=TIMEOUT,
         )
+        loop: Any = client.loop
+        self._lease: Any = asyncio.run_coroutine_threadsafe(self._leased(shared.lease), loop.asyncio_loop)
+        if shared.size == 1:
+            self._calls.ahead(ranks.open_rank, shared, made, each={0: (0,)})
+            return
         with self._or_end():
-            opened = self._opened(shared, made)
-            addresses = [rank.address for rank in opened]
-            if shared.size > 1 and shared.meshed:
-                left = {rank.left for rank in opened}
-                self.link = self._calls.all(ranks.join_rank, addresses, made, len(left) == 1 and "" not in left)[0]
-            elif shared.size > 1:
+            opened = self._opened(shared)
+            addresses, left = [rank.address for rank in opened], {rank.left for rank in opened}
+            heard = partial(self._started, {host for host, _ in addresses})
+            if shared.meshed:
+                linked = len(left) == 1 and "" not in left
+                self._calls.ahead(ranks.join_rank, self._name, addresses, made, linked, heard=heard)
+            else:
                 self._calls.all(ranks.connect_rank, addresses, made)
-                self.link = self._calls.all(ranks.start_rank, opened[0].unique)[0]
-        self._warn_of_nccl({rank.address[0] for rank in opened})
-        logger.info("%s has %d ranks%s", self._name, shared.size, f" that use {self.link}" if self.link else "")
+                self._calls.ahead(ranks.start_rank, self._name, opened[0].unique, heard=heard)
 
     @property
     def ended(self) -> bool:
@@ -110,6 +111,26 @@ class SpmdProgram(RunningProgram[P_co]):
     def spans(self) -> list[Span]:
         spans, self._spans = self._spans, []
         return spans
+
+    def settle(self) -> None:
+        with self._or_end():
+            if self._calls.waiting:
+                self._calls.all(ranks.stay)
+
+    def bring(
+        self,
+        name: str,
+        blocks: Blocks,
+        command: Callable[Concatenate[P_co, Blocks, Q], Any],
+        *args: Q.args,
+        **named: Q.kwargs,
+    ) -> None:
+        loans = Loans()
+        cut, held = self._blocks.taken(name, blocks, loans)
+        call = _packed_call(command, args, named, cut)
+        self._lent.enter_context(loans.open())
+        each = self._calls.own(held)
+        self._calls.ahead(ranks.load_rank, self._name, name, call, each=each, heard=self._result, held=held)
 
     def load(
         self,
@@ -172,9 +193,12 @@ class SpmdProgram(RunningProgram[P_co]):
     def close(self) -> None:
         self._end(None)
 
-    def _warn_of_nccl(self, hosts: set[str]) -> None:
+    def _started(self, hosts: set[str], links: Sequence[str]) -> None:
+        """Take down what the ranks have told of their link."""
+        self.link = links[0]
         if self.link == "NCCL" and len(hosts) > 1 and self._workers[0].startswith(("tls://", "wss://")):
             logger.warning("the cluster uses TLS, but what NCCL carries between hosts is not encrypted")
+        logger.info("%s has %d ranks that use %s", self._name, len(links), self.link)
 
     def _result(self, replies: Sequence[bytes | None]) -> Any:
         """Result of a call; the spans that it has measured are kept."""
@@ -184,51 +208,24 @@ class SpmdProgram(RunningProgram[P_co]):
 
     # -- ranks, all at once --------------------------------------------------------------------------------------------
 
-    def _opened(self, shared: RankSpec, made: bytes) -> list[ranks.Opened]:
+    def _opened(self, shared: RankSpec) -> list[ranks.Opened]:
         """Make every rank, all at once, or one after the other where some workers are busy with another program.
 
         Those that were made are given back first: no rank waits for a GPU while holding one that comes later.
         Rank order is the same for all programs of a cluster, so two of them cannot wait for each other.
         """
         every = {rank: (rank,) for rank in range(shared.size)}
-        replies: list[ranks.Opened] = self._calls.each(
-            ranks.open_rank, every, shared, made, gather=partial(self._leased, shared.lease)
-        )
-        if not any(isinstance(reply, Busy) for reply in replies):
-            return replies
-        self._client.sync(self._close_all, None)
-        opened: list[ranks.Opened] = []
-        until, warned = time.monotonic() + GPU_TIMEOUT, False
-        while len(opened) < shared.size:
-            rank = len(opened)
-            reply = self._calls.each(ranks.open_rank, {rank: (rank,)}, shared, made)[0]
-            if not isinstance(reply, Busy):
-                opened.append(reply)
-                continue
-            if time.monotonic() > until:
-                raise RankError(f"worker {self._workers[rank]} was busy with {reply.program} for {GPU_TIMEOUT:g} s")
-            if not warned:
-                logger.warning(
-                    "waiting for the GPU of worker %s, which runs %s: programs on GPUs run one after the other",
-                    self._workers[rank],
-                    reply.program,
-                )
-                warned = True
-            time.sleep(POLL)
-        return opened
+        try:
+            found: list[ranks.Opened] = self._calls.each(ranks.open_rank, every, shared, None)
+        except OccupiedError:
+            self._client.sync(self._close_all, None)
+            return [self._calls.each(ranks.open_rank, {rank: own}, shared, None)[0] for rank, own in every.items()]
+        return found
 
-    async def _leased(self, lease: str, what: bytes, calls: Sequence[Call]) -> list[Any]:
-        """Replies of ranks that are opened; the scheduler is told of the lease meanwhile, which rank 0 puts there."""
+    async def _leased(self, lease: str) -> Any:
+        """The lease, of which the scheduler is told while rank 0 is opened, which puts it there."""
         telling = register(self._client, {lease: self._workers[0]}, {lease: LEASE_BYTES})
-        told = wait_for(self._client, telling, ANSWER)
-        opened, futures = await asyncio.gather(self._calls.gather(what, calls), told, return_exceptions=True)
-        with answered():
-            for failed in (opened, futures):
-                if isinstance(failed, BaseException):
-                    raise failed
-        self._lease = futures[lease]
-        replies: list[Any] = opened
-        return replies
+        return (await wait_for(self._client, telling, ANSWER))[lease]
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -238,7 +235,10 @@ class SpmdProgram(RunningProgram[P_co]):
         if not self._open:
             raise RankError("this program has ended: start a new one")
         try:
-            yield
+            with self._lent:
+                yield
+            with answered():
+                self._lease.result()
         except BaseException as error:
             self._end(f"the client ends the program: {error!r}", ask=not unanswered(error))
             raise
@@ -260,6 +260,7 @@ class SpmdProgram(RunningProgram[P_co]):
             logger.log(level, "the ranks of %s could not be told to end: %r", self._name, error)
         finally:
             self._lease = None
+            self._lent.close()
 
     async def _close_all(self, reason: str | None) -> None:
         present = await self._calls.present(GRACE)

@@ -53,6 +53,14 @@ class RankSpec:
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class Busy:
+    """No rank was made, for the worker has one of another program, and only one is possible at a time."""
+
+    program: str
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class Failure:
     """Why a rank could not do what it was asked to."""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 from distributed.protocol import pickle
 
 from dsolver.engines.dask.direct import run_on
-from dsolver.engines.spmd.rank_spec import Failure
+from dsolver.engines.spmd.rank_spec import Busy, Failure
 from dsolver.errors import WorkerLostError
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ FAN: Final = 16  # workers that one process calls at a time, at most
 GRACE: Final = 2.0  # seconds in which the cause of a failure should be known after its first effect
 
 T = TypeVar("T")
+Step = tuple[Callable[..., Awaitable[Any]], tuple[Any, ...]]  # a function, and the arguments that all ranks share
 Replies = dict[int, Any]
-"""Results of a function by rank. Ranks are missing where others have failed before they answered."""
+"""By rank the results of all functions, a `Failure` or `Busy`. Ranks are missing where others have failed before."""
 
 
 @final
@@ -38,12 +39,12 @@ class Call:
 
     rank: int  # its number
     worker: str  # the address of its worker
-    own: tuple[Any, ...]  # arguments that are for it alone; they come behind those that all ranks share
+    own: tuple[tuple[Any, ...], ...]  # of each function, arguments for it alone, behind those that all ranks share
 
 
-def packed(function: Callable[..., Awaitable[Any]], shared: tuple[Any, ...]) -> bytes:
-    """A function, and the arguments that all ranks share, pickled once for all of them."""
-    return pickle.dumps((function, shared))
+def packed(*steps: Step) -> bytes:
+    """Functions that run one after the other, and the arguments that all ranks share, pickled once for all of them."""
+    return pickle.dumps(steps)
 
 
 def branches(calls: Sequence[T]) -> list[Sequence[T]]:
@@ -54,9 +55,8 @@ def branches(calls: Sequence[T]) -> list[Sequence[T]]:
 
 async def relay(what: bytes, calls: Sequence[Call], *, dask_worker: Worker) -> Replies:
     """Run what `packed` made for the first rank, this worker's; pass it on. All replies, or some and a `Failure`."""
-    function, shared = pickle.loads(what)
     own, rest = calls[0], calls[1:]
-    here = asyncio.ensure_future(function(*shared, *own.own, dask_worker=dask_worker))
+    here = asyncio.ensure_future(_in_turn(pickle.loads(what), own.own, dask_worker))
     away = {asyncio.ensure_future(straight(dask_worker, what, part)) for part in branches(rest)}
     replies: Replies = {}
     pending: set[asyncio.Future[Any]] = {here, *away}
@@ -72,6 +72,17 @@ async def relay(what: bytes, calls: Sequence[Call], *, dask_worker: Worker) -> R
         until = min(until, time.monotonic() + GRACE) if failed else until
     for task in pending & away:  # what runs here is told to end by the client
         task.cancel()
+    return replies
+
+
+async def _in_turn(steps: Sequence[Step], own: Sequence[tuple[Any, ...]], worker: Worker) -> Any:
+    """The results of functions that run one after the other, or the first one that says that no other can run."""
+    replies = []
+    for (function, shared), mine in zip(steps, own, strict=True):
+        reply = await function(*shared, *mine, dask_worker=worker)
+        if isinstance(reply, Busy | Failure):
+            return reply
+        replies.append(reply)
     return replies
 
 

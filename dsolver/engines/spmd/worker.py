@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
+import numpy as np
+
 from dsolver.engines.dask.connection import ANSWER
 from dsolver.engines.spmd import resting_links
 from dsolver.engines.spmd.rank import Rank
-from dsolver.engines.spmd.rank_spec import Failure, RankSpec
+from dsolver.engines.spmd.rank_spec import Busy, Failure, RankSpec
 from dsolver.engines.transport.handshake import Address
 from dsolver.errors import RankError
 from dsolver.kernels.lending.arrays import LentArray
@@ -54,18 +56,10 @@ class Opened:
     left: str = ""
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class Busy:
-    """No rank was made, for the worker has one of another program, and only one is possible at a time."""
-
-    program: str
-
-
 # -- called through Client.run, on the worker's event loop ------------------------------------------------------------
 
 
-async def open_rank(spec: RankSpec, made: bytes, number: int, *, dask_worker: Worker) -> Opened | Busy | Failure:
+async def open_rank(spec: RankSpec, made: bytes | None, number: int, *, dask_worker: Worker) -> Opened | Busy | Failure:
     """Make a rank, and the program on one that is alone; rank 0 puts the lease into its worker's memory."""
     address = dask_worker.address
     if number == 0 and spec.lease not in dask_worker.data:
@@ -111,13 +105,17 @@ async def start_rank(program: str, unique: bytes | None, *, dask_worker: Worker)
     return await _within(program, dask_worker, Rank.start, unique)
 
 
+async def stay(program: str, *, dask_worker: Worker) -> None:
+    """Do nothing, after what was put ahead of this."""
+
+
 async def call_rank(program: str, call: bytes, *, dask_worker: Worker) -> Any:
     """Run a command on a rank, pickled as what it returns is."""
     return await _within(program, dask_worker, Rank.call, call)
 
 
 async def load_rank(program: str, name: str, call: bytes, keys: Mapping[int, Any], *, dask_worker: Worker) -> Any:
-    """Run a command with data of the cluster: the keys of the blocks of the rank's chunks, or what the client lends."""
+    """Run a command with the blocks of the rank's chunks: keys of the cluster's data, or arrays, lent or not."""
     return await _within(program, dask_worker, Rank.load, name, *await _blocks(dask_worker, keys), call)
 
 
@@ -266,15 +264,15 @@ def _placed(worker: Worker, blocks: Mapping[int, Any], name: str) -> dict[int, i
 
 
 async def _blocks(worker: Worker, keys: Mapping[int, Any]) -> tuple[dict[int, Any], list[Any]]:
-    """The blocks of these keys by chunk number, and the keys that are gone; arrays that are lent stay what they are."""
-    blocks = {number: key for number, key in keys.items() if isinstance(key, LentArray)}
+    """The blocks of these keys by chunk number, and the keys that are gone; arrays, lent or not, stay what they are."""
+    blocks = {number: key for number, key in keys.items() if isinstance(key, LentArray | np.ndarray)}
     asked = {number: key for number, key in keys.items() if number not in blocks}
-    found = await _values(worker, list(asked.values()))
+    found = await values_of(worker, list(asked.values()))
     blocks |= {number: found[key] for number, key in asked.items() if key in found}
     return blocks, [key for key in asked.values() if key not in found]
 
 
-async def _values(worker: Worker, keys: Sequence[Any]) -> dict[Any, Any]:
+async def values_of(worker: Worker, keys: Sequence[Any]) -> dict[Any, Any]:
     """The data of these keys, from this worker's memory or the other workers'; keys that are gone are left out."""
     from distributed.utils_comm import gather_from_workers
 

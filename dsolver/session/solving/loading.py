@@ -92,7 +92,7 @@ def start(session: Session, given: Sequence[GivenColumn], terms: Terms, seconds:
 def _guessed(session: Session, guess: FirstGuess, column: int, width: int) -> Guess:
     """Name of a first guess, whose values are brought to the program."""
     if isinstance(guess, Container):
-        session.program.load("x0", guess.boxes(), Solve.set_x, column, width)
+        session.program.bring("x0", guess.boxes(), Solve.set_x, column, width)
         return "x"
     return guess or "zero"
 
