@@ -2,6 +2,8 @@
 #ifndef DSOLVER_SLICES_CUH
 #define DSOLVER_SLICES_CUH
 
+#include "arguments.cuh"
+
 // The value type of matrices and vectors, chosen by the loader: one text, compiled once for each. Sums over a row's entries
 // are formed in it, dot products always in double.
 #ifndef REAL

@@ -1,6 +1,7 @@
 // Strong couplings of rows (dsolver/kernels/cuda/amg/couplings.py): some lanes a row, chosen by the rows' mean length, so
 // that lanes of a warp read what lies together.
 
+#include "arguments.cuh"
 #include "sparse/table.cuh"
 
 constexpr int THREADS = 256;
@@ -14,14 +15,13 @@ constexpr signed char COARSE = 1, FINE = 2;
 constexpr __device__ __forceinline__ int of_value(int i) { return i + i / 16; }
 constexpr __device__ __forceinline__ int of_column(int i) { return i + i / 32; }
 
-#define CSR const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values
+#define CSR In<long long> start, In<int> columns, In<double> values
 
 // Size of the most negative coupling, diagonal, and the part of it that (a_ii + sum of |a_ij|) / 2 is, of `of_block` rows a
 // block, a thread a row.
 // Sums have the order of the rows, so one thread makes each; entries come to it through shared memory, in tiles.
 extern "C" __global__ void __launch_bounds__(THREADS, 4) measure(
-    CSR, int rows, int below, int of_block, double* __restrict__ largest, double* __restrict__ diagonal,
-    double* __restrict__ share
+    CSR, int rows, int below, int of_block, Out<double> largest, Out<double> diagonal, Out<double> share
 ) {
     __shared__ double value_at[of_value(TILE)];
     __shared__ int column_at[of_column(TILE)];
@@ -78,8 +78,7 @@ struct Row {
 // BATCH entries at a time: what it waits for is one load of each of them, not one after the other.
 template <int G>
 __device__ __forceinline__ void couple(
-    CSR, int rows, int below, const double* __restrict__ largest, double theta, unsigned char* __restrict__ bits,
-    long long* __restrict__ counts
+    CSR, int rows, int below, In<double> largest, double theta, Out<unsigned char> bits, Out<long long> counts
 ) {
     const Row<G> row(start, rows);
     const int me = below + static_cast<int>(row.i);
@@ -111,9 +110,9 @@ __device__ __forceinline__ void couple(
     if (row.i < rows && row.group.lane == 0) counts[row.i] = n;
 }
 
-#define COARSE_ROWS                                                                                                     \
-    const long long *__restrict__ start, const int *__restrict__ columns, const unsigned char *__restrict__ bits,      \
-        const signed char *__restrict__ state, int rows, int below, int every
+#define COARSE_ROWS \
+    In<long long> start, In<int> columns, In<unsigned char> bits, In<signed char> state, int rows, int below, \
+    int every
 
 // Which of a lane's BATCH entries from `base` on lead to coarse points: a bit of each, and their bits and columns.
 template <int G>
@@ -136,7 +135,7 @@ __device__ __forceinline__ int coarse_ones(
 
 // Entries of each row that lead to coarse points: 1 byte an entry, and 5 where it is strong.
 template <int G>
-__device__ __forceinline__ void count_coarse(COARSE_ROWS, long long* __restrict__ lengths) {
+__device__ __forceinline__ void count_coarse(COARSE_ROWS, Out<long long> lengths) {
     const Row<G> row(start, rows);
     const long long end = row.i < rows && (every || state[below + row.i] == FINE) ? row.end : row.first;
     int n = 0, bit[BATCH], j[BATCH];
@@ -149,8 +148,7 @@ __device__ __forceinline__ void count_coarse(COARSE_ROWS, long long* __restrict_
 // These entries, in their order. Of `every` one, the value tells the directions, as in kernels/cpu/amg/couplings.py.
 template <int G>
 __device__ __forceinline__ void fill_coarse(
-    COARSE_ROWS, const double* __restrict__ values, const int* __restrict__ names, const long long* __restrict__ out_start,
-    int* __restrict__ out_columns, double* __restrict__ out_values
+    COARSE_ROWS, In<double> values, In<int> names, In<long long> out_start, Out<int> out_columns, Out<double> out_values
 ) {
     const Row<G> row(start, rows);
     long long to = row.i < rows ? out_start[row.i] : 0;
@@ -177,19 +175,16 @@ __device__ __forceinline__ void fill_coarse(
 
 #define KERNELS(G)                                                                                                      \
     extern "C" __global__ void __launch_bounds__(THREADS) couple_##G(                                                   \
-        CSR, int rows, int below, const double* __restrict__ largest, double theta, unsigned char* __restrict__ bits,   \
-        long long* __restrict__ counts                                                                                  \
+        CSR, int rows, int below, In<double> largest, double theta, Out<unsigned char> bits, Out<long long> counts      \
     ) {                                                                                                                 \
         couple<G>(start, columns, values, rows, below, largest, theta, bits, counts);                                   \
     }                                                                                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS) count_coarse_##G(                                             \
-        COARSE_ROWS, long long* __restrict__ lengths                                                                    \
-    ) {                                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(THREADS) count_coarse_##G(COARSE_ROWS, Out<long long> lengths) {       \
         count_coarse<G>(start, columns, bits, state, rows, below, every, lengths);                                      \
     }                                                                                                                   \
     extern "C" __global__ void __launch_bounds__(THREADS) fill_coarse_##G(                                              \
-        COARSE_ROWS, const double* __restrict__ values, const int* __restrict__ names,                                  \
-        const long long* __restrict__ out_start, int* __restrict__ out_columns, double* __restrict__ out_values         \
+        COARSE_ROWS, In<double> values, In<int> names, In<long long> out_start, Out<int> out_columns,                   \
+        Out<double> out_values                                                                                          \
     ) {                                                                                                                 \
         fill_coarse<G>(                                                                                                 \
             start, columns, bits, state, rows, below, every, values, names, out_start, out_columns, out_values          \

@@ -2,14 +2,16 @@
 // elimination with diagonal pivots, a block of them at a time (dsolver.kernels.formats.dense.semidefinite_inverse is the text).
 // The same operations in the same order in every run.
 
+#include "arguments.cuh"
+
 constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr int BLOCK = 32, LINES = 8;   // rows and columns of a tile; threads of a block are BLOCK x LINES
 constexpr int PARTS = BLOCK / LINES;   // rows of a tile that a thread has, LINES apart
 
 // a (n, n), row after row, was zero: one thread a row of the stencil.
 extern "C" __global__ void dense_matrix(
-    const int* __restrict__ numbering, const long long* __restrict__ steps, const double* __restrict__ weights,
-    long long weight_stride, int weight_step, int offsets, int nx, int ny, int n, double* a
+    In<int> numbering, In<long long> steps, In<double> weights, long long weight_stride, int weight_step, int offsets,
+    int nx, int ny, int n, double* a
 ) {
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= n) return;
@@ -23,10 +25,7 @@ extern "C" __global__ void dense_matrix(
 }
 
 // a (n, n), row after row, of compressed rows: a block of threads a row.
-extern "C" __global__ void dense_rows(
-    const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values, int n,
-    double* __restrict__ a
-) {
+extern "C" __global__ void dense_rows(In<long long> start, In<int> columns, In<double> values, int n, Out<double> a) {
     double* const row = a + static_cast<long long>(blockIdx.x) * n;
     for (int j = threadIdx.x; j < n; j += blockDim.x) row[j] = 0.0;
     __syncthreads();
@@ -34,9 +33,7 @@ extern "C" __global__ void dense_rows(
 }
 
 // out (n, n) = a, or its symmetric part, zero in rows and columns that are not kept; NULL: all are. One thread an item.
-extern "C" __global__ void keep(
-    const double* __restrict__ a, const unsigned char* __restrict__ kept, int symmetric, int n, double* __restrict__ out
-) {
+extern "C" __global__ void keep(In<double> a, In<unsigned char> kept, int symmetric, int n, Out<double> out) {
     const long long item = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = item / n, j = item % n;
     if (i >= n) return;
     const double value = symmetric ? (a[item] + a[j * n + i]) / 2.0 : a[item];
@@ -90,8 +87,7 @@ __device__ void invert_block(
 
 // The inverse of the first diagonal block: one block of threads.
 extern "C" __global__ void pivot_block(
-    const double* __restrict__ a, const double* __restrict__ matrix, int n, double tolerance, double* inverses,
-    unsigned char* kept
+    In<double> a, In<double> matrix, int n, double tolerance, double* inverses, unsigned char* kept
 ) {
     double own[PARTS];
 #pragma unroll
@@ -105,8 +101,7 @@ extern "C" __global__ void pivot_block(
 // left (n, BLOCK) = the block's columns, right (BLOCK, n) = inverse times its rows: BLOCK rows and columns of them each block of
 // threads. Before `eliminate` overwrites them.
 extern "C" __global__ void panels(
-    const double* __restrict__ a, double* __restrict__ inverses, int n, int first, double* __restrict__ left,
-    double* __restrict__ right
+    In<double> a, Out<double> inverses, int n, int first, Out<double> left, Out<double> right
 ) {
     __shared__ double factors[BLOCK][BLOCK + 1], rows[BLOCK][BLOCK + 1];
     const double* const inverse = inverse_of(inverses, first);
@@ -127,8 +122,8 @@ extern "C" __global__ void panels(
 
 // One block of the elimination everywhere, a tile of BLOCK x BLOCK items each, and the inverse of the next diagonal block.
 extern "C" __global__ void eliminate(
-    double* __restrict__ a, const double* __restrict__ matrix, double* inverses, const double* __restrict__ left,
-    const double* __restrict__ right, int n, int first, double tolerance, unsigned char* kept
+    Out<double> a, In<double> matrix, double* inverses, In<double> left, In<double> right, int n, int first,
+    double tolerance, unsigned char* kept
 ) {
     __shared__ double columns[BLOCK][BLOCK + 1], rows[BLOCK][BLOCK + 1];
     const double* const inverse = inverse_of(inverses, first);

@@ -1,5 +1,6 @@
 // Coarse points by keys (dsolver/kernels/cuda/amg/pmis.py).
 
+#include "arguments.cuh"
 #include "sparse/table.cuh"
 
 constexpr int THREADS = 256;
@@ -24,8 +25,8 @@ __device__ __forceinline__ u64 mixed(u64 z) {
 // How many depend on a point, then a hash of the finest row that it stems from and of its level; and its first state. 25 bytes
 // a point.
 extern "C" __global__ void __launch_bounds__(THREADS) begin(
-    const long long* __restrict__ counts, const long long* __restrict__ origin, u64 salt, int lone, long long points,
-    u64* __restrict__ key, signed char* __restrict__ state
+    In<long long> counts, In<long long> origin, u64 salt, int lone, long long points, Out<u64> key,
+    Out<signed char> state
 ) {
     const long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
     if (i >= points) return;
@@ -122,8 +123,8 @@ __device__ __forceinline__ Verdict verdict(
 // for each point, a point that is open is looked at again while others decide: launches and lists took most of the time.
 template <int G>
 __device__ __forceinline__ void settle(
-    const long long* __restrict__ start, const int* __restrict__ columns, const unsigned char* __restrict__ bits,
-    const u64* __restrict__ key, const long long* __restrict__ origin, signed char* state, int below, const Left left
+    In<long long> start, In<int> columns, In<unsigned char> bits, In<u64> key, In<long long> origin, signed char* state,
+    int below, const Left left
 ) {
     const int round = left.round, count = round > 0 ? left.count(round - 1) : left.rows;
     const bool first_thread = blockIdx.x == 0 && threadIdx.x == 0;
@@ -162,9 +163,8 @@ __device__ __forceinline__ void settle(
 
 #define SETTLE(G)                                                                                                       \
     extern "C" __global__ void __launch_bounds__(THREADS) settle_##G(                                                   \
-        const long long* __restrict__ start, const int* __restrict__ columns, const unsigned char* __restrict__ bits,   \
-        const u64* __restrict__ key, const long long* __restrict__ origin, signed char* state, int below, int* lists,   \
-        int* counts, int rows, int round                                                                                \
+        In<long long> start, In<int> columns, In<unsigned char> bits, In<u64> key, In<long long> origin,                \
+        signed char* state, int below, int* lists, int* counts, int rows, int round                                     \
     ) {                                                                                                                 \
         settle<G>(start, columns, bits, key, origin, state, below, Left{lists, counts, rows, round});                   \
     }

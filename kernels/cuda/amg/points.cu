@@ -1,11 +1,13 @@
 // Points of a level, one thread each (dsolver.kernels.cpu.amg.points is the text).
 
+#include "arguments.cuh"
+
 constexpr signed char COARSE = 1, FINE = 2;
 
 #define FOR_POINT const long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x; if (i >= count) return
 
 extern "C" __global__ void damped(
-    const double* __restrict__ share, double least, double dominance, double factor, long long count, double* __restrict__ out
+    In<double> share, double least, double dominance, double factor, long long count, Out<double> out
 ) {
     FOR_POINT;
     const double dominant = __dmul_rn(dominance, __dadd_rn(share[i], -0.5));
@@ -13,24 +15,20 @@ extern "C" __global__ void damped(
 }
 
 extern "C" __global__ void numbered(
-    const signed char* __restrict__ states, const long long* __restrict__ before, long long first, long long count,
-    long long* __restrict__ out
+    In<signed char> states, In<long long> before, long long first, long long count, Out<long long> out
 ) {
     FOR_POINT;
     out[i] = states[i] == COARSE ? before[i] + first : -1;
 }
 
-extern "C" __global__ void states_of(
-    const long long* __restrict__ numbers, int* __restrict__ names, long long count, signed char* __restrict__ out
-) {
+extern "C" __global__ void states_of(In<long long> numbers, Out<int> names, long long count, Out<signed char> out) {
     FOR_POINT;
     names[i] = static_cast<int>(numbers[i]);
     out[i] = numbers[i] >= 0 ? COARSE : FINE;
 }
 
 extern "C" __global__ void through(
-    const long long* __restrict__ numbers, long long first, const long long* __restrict__ others, long long count,
-    long long* __restrict__ out
+    In<long long> numbers, long long first, In<long long> others, long long count, Out<long long> out
 ) {
     FOR_POINT;
     out[i] = numbers[i] >= 0 ? others[numbers[i] - first] : -1;
@@ -38,8 +36,7 @@ extern "C" __global__ void through(
 
 // Bits of entries, and how many of a row are LEADS: a point is a row.
 extern "C" __global__ void leads(
-    const long long* __restrict__ start, const double* __restrict__ values, unsigned char* __restrict__ bits, long long count,
-    long long* __restrict__ out
+    In<long long> start, In<double> values, Out<unsigned char> bits, long long count, Out<long long> out
 ) {
     FOR_POINT;
     int found = 0;
@@ -53,8 +50,8 @@ extern "C" __global__ void leads(
 
 // Values are words of 8 bytes, `width` of each point.
 extern "C" __global__ void of_coarse(
-    const long long* __restrict__ numbers, long long first, const unsigned long long* __restrict__ values, int width,
-    long long count, unsigned long long* __restrict__ out
+    In<long long> numbers, long long first, In<unsigned long long> values, int width, long long count,
+    Out<unsigned long long> out
 ) {
     FOR_POINT;
     if (numbers[i] < 0) return;

@@ -1,9 +1,11 @@
 // Levels without a lattice: their entries as tables, and what is asked of those with new values.
 
+#include "arguments.cuh"
+
 // columns and entries (width, rows): entry k of each row, and -1 and 0 where a row has no more. 12 bytes read an entry.
 extern "C" __global__ void tabulate(
-    const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values, int rows,
-    int width, int* __restrict__ out_columns, double* __restrict__ out_values
+    In<long long> start, In<int> columns, In<double> values, int rows, int width, Out<int> out_columns,
+    Out<double> out_values
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= rows) return;
@@ -18,9 +20,7 @@ extern "C" __global__ void tabulate(
 
 // Whether two arrays differ anywhere: then 1 is written to `found`.
 #define DIFFER(NAME, ITEM)                                                                                               \
-    extern "C" __global__ void NAME(                                                                                     \
-        const ITEM* __restrict__ one, const ITEM* __restrict__ other, long long count, long long* found                  \
-    ) {                                                                                                                  \
+    extern "C" __global__ void NAME(In<ITEM> one, In<ITEM> other, long long count, long long* found) {                   \
         const long long step = static_cast<long long>(gridDim.x) * blockDim.x;                                           \
         ITEM some = 0;                                                                                                   \
         _Pragma("unroll 4")                                                                                              \

@@ -109,9 +109,7 @@ __device__ __forceinline__ void multiply_complex(
     if (own >= 0) finish.write<KIND>(own, sums);
 }
 
-#define SLICES                                                                                                        \
-    const BlockSlice* __restrict__ slices, const unsigned short* __restrict__ indices,                                \
-        const real* __restrict__ values, const int* __restrict__ row
+#define SLICES In<BlockSlice> slices, In<unsigned short> indices, In<real> values, In<int> row
 #define KERNEL(NAME) extern "C" __global__ void __launch_bounds__(WARPS * SLICE) NAME
 
 #define FINISHED_BY(NAME, KIND)                                                                                       \
@@ -134,7 +132,7 @@ WITH_DOT(sweep_dot, SWEEP)
 
 #if WIDTH % 2 == 0
 #define COMPLEX(NAME, KIND)                                                                                           \
-    KERNEL(NAME)(SLICES, const real* __restrict__ imaginary, const real* wi, COLUMNS, int count, int rows) {          \
+    KERNEL(NAME)(SLICES, In<real> imaginary, const real* wi, COLUMNS, int count, int rows) {                          \
         const ComplexFinishes finish{ALL_COLUMNS, wi};                                                                \
         multiply_complex<KIND>(slices, indices, values, row, imaginary, finish, count, rows);                         \
     }

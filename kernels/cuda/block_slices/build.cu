@@ -273,8 +273,8 @@ __device__ __forceinline__ Measured measured(const long long* start, const int* 
 // What slices take: {entry columns, units of columns} in sizes, {shape, base} in found, and of blocks whether all are full.
 template <int B>
 __device__ __forceinline__ void measure(
-    const long long* start, const int* columns, const int* order, int2* sizes, int2* found, unsigned char* full, int count,
-    int rows, int wide
+    const long long* start, const int* columns, const int* order, int2* sizes, int2* found, unsigned char* full,
+    int count, int rows, int wide
 ) {
     const int s = warp_number(), lane = lane_number();
     if (s >= count) return;
@@ -342,9 +342,8 @@ __device__ __forceinline__ int stored_column(int c, int k, int kind, int base, i
 // The entries and columns of a slice of single entries, of long rows. TWICE: other entries, rounded, too.
 template <bool TWICE>
 __device__ __forceinline__ void fill_single(
-    const long long* start, const int* __restrict__ columns, const double* __restrict__ entries, int row, int width, int kind,
-    int base, unsigned short* __restrict__ near, int* __restrict__ far, real* __restrict__ to, const double* __restrict__ others,
-    float* __restrict__ rounded
+    const long long* start, In<int> columns, In<double> entries, int row, int width, int kind, int base,
+    Out<unsigned short> near, Out<int> far, Out<real> to, In<double> others, Out<float> rounded
 ) {
     __shared__ int column_of[WARPS][SLICE][TILE + 1];
     __shared__ real value_of[WARPS][SLICE][TILE + 1];
@@ -433,9 +432,8 @@ constexpr int ABREAST = 32 / sizeof(real);
 // The same of slices of full rows of blocks: kernels of their own, since so many registers would slow the others.
 template <int B>
 __device__ __forceinline__ void fill_full(
-    const long long* start, const int* __restrict__ columns, const double* __restrict__ entries, const int* order,
-    const BlockSlice* slices, unsigned short* __restrict__ indices, real* __restrict__ values, int count, int rows,
-    const unsigned char* full
+    const long long* start, In<int> columns, In<double> entries, const int* order, const BlockSlice* slices,
+    Out<unsigned short> indices, Out<real> values, int count, int rows, const unsigned char* full
 ) {
     __shared__ int place_of[WARPS][SLICE][TILE + 1];   // a block's column, and when that is stored, its entry column
     const int s = warp_number(), lane = lane_number();
@@ -498,7 +496,7 @@ __device__ __forceinline__ void fill_full(
         count_blocks<B>(start, columns, length, count);                                                               \
     }                                                                                                                 \
     extern "C" __global__ void __launch_bounds__(WARPS * SLICE) sample_##B(                                           \
-        const long long* start, const int* columns, int4* told, int count, int rows, int wide, int stretch, int stride\
+        const long long* start, const int* columns, int4* told, int count, int rows, int wide, int stretch, int stride \
     ) {                                                                                                               \
         sample<B>(start, columns, told, count, rows, wide, stretch, stride);                                          \
     }                                                                                                                 \
@@ -509,7 +507,7 @@ __device__ __forceinline__ void fill_full(
         measure<B>(start, columns, order, sizes, found, full, count, rows, wide);                                     \
     }                                                                                                                 \
     extern "C" __global__ void __launch_bounds__(WARPS * SLICE) fill_##B(                                             \
-        const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,\
+        const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices, \
         unsigned short* indices, real* values, int count, int rows, const unsigned char* full                         \
     ) {                                                                                                               \
         fill<B, false>(start, columns, entries, order, slices, indices, values, nullptr, nullptr, count, rows, full); \
@@ -517,7 +515,7 @@ __device__ __forceinline__ void fill_full(
 
 #define FULL(B)                                                                                                       \
     extern "C" __global__ void __launch_bounds__(WARPS * SLICE) fill_full_##B(                                        \
-        const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,\
+        const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices, \
         unsigned short* indices, real* values, int count, int rows, const unsigned char* full                         \
     ) {                                                                                                               \
         fill_full<B>(start, columns, entries, order, slices, indices, values, count, rows, full);                     \

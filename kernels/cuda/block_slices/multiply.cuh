@@ -145,9 +145,7 @@ __device__ __forceinline__ void multiply(
     }
 }
 
-#define SLICES                                                                                                        \
-    const BlockSlice* __restrict__ slices, const unsigned short* __restrict__ indices,                                \
-        const real* __restrict__ values, const int* __restrict__ row
+#define SLICES In<BlockSlice> slices, In<unsigned short> indices, In<real> values, In<int> row
 #define GIVEN slices, indices, values, row
 #define KERNEL(NAME) extern "C" __global__ void __launch_bounds__(WARPS * SLICE) NAME
 

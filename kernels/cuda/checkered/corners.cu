@@ -7,7 +7,7 @@
 
 // How a grid is coarsened: coarse points along each axis, and the axes along which they are every second point, as bits.
 #define COARSE int cx, int cy, int cz, int halved
-#define CORNERS_OF const real* __restrict__ weights, long long count
+#define CORNERS_OF In<real> weights, long long count
 #define GIVEN BOARD_OF_ARGUMENTS, cx, cy, cz, halved, weights, count
 #define PASS(NAME) extern "C" __global__ void __launch_bounds__(THREADS) NAME
 
@@ -64,8 +64,8 @@ struct FirstColor : Around<X, Y, Z> {
 // the axes X, Y, Z, in lattice order. The same weights, each of them once; half of y, rc and its place.
 template <bool MANY, int X, int Y, int Z>
 __device__ __forceinline__ void restrict_along(
-    const Board& b, COARSE, CORNERS_OF, const int* position, const real* y, real* rc, long long size, long long coarse_size,
-    int width
+    const Board& b, COARSE, CORNERS_OF, const int* position, const real* y, real* rc, long long size,
+    long long coarse_size, int width
 ) {
     const int I = blockIdx.x * SLICE + lane_number(), J = blockIdx.y * LINES + threadIdx.x / SLICE, K = blockIdx.z;
     const bool there = I < cx && J < cy;
@@ -96,8 +96,8 @@ __device__ __forceinline__ void restrict_along(
 
 template <bool MANY>
 __device__ __forceinline__ void restrict_to(
-    const Board& b, COARSE, CORNERS_OF, const int* position, const real* y, real* rc, long long size, long long coarse_size,
-    int width
+    const Board& b, COARSE, CORNERS_OF, const int* position, const real* y, real* rc, long long size,
+    long long coarse_size, int width
 ) {
     next_may_start();
 #define ALONG(X, Y, Z) \
@@ -113,19 +113,19 @@ __device__ __forceinline__ void restrict_to(
     }
 }
 
-PASS(restrict_full)(BOARD, COARSE, CORNERS_OF, const int* __restrict__ position, const real* y, real* rc) {
+PASS(restrict_full)(BOARD, COARSE, CORNERS_OF, In<int> position, const real* y, real* rc) {
     restrict_to<false>(GIVEN, position, y, rc, 0, 0, 1);
 }
 
 PASS(columns_restrict_full)(
-    BOARD, COARSE, CORNERS_OF, const int* __restrict__ position, const real* y, real* rc, long long size,
-    long long coarse_size, int width
+    BOARD, COARSE, CORNERS_OF, In<int> position, const real* y, real* rc, long long size, long long coarse_size,
+    int width
 ) {
     restrict_to<true>(GIVEN, position, y, rc, size, coarse_size, width);
 }
 
 // The weights, from those of all corners of all points with two layers around them: (8, nz + 4, ny + 4, nx + 4).
-PASS(pick)(BOARD, int halved, const double* __restrict__ p, real* __restrict__ weights, long long count) {
+PASS(pick)(BOARD, int halved, In<double> p, Out<real> weights, long long count) {
     constexpr int GHOST = 2;
     const Board b = BOARD_OF_ARGUMENTS;
     const int q = blockIdx.x * SLICE + lane_number(), j = blockIdx.y * LINES + threadIdx.x / SLICE, k = blockIdx.z;

@@ -50,13 +50,13 @@ struct Fine : Between {
     }
 };
 
-#define GIVEN const __grid_constant__ Levels l, const real* __restrict__ weights
+#define GIVEN const __grid_constant__ Levels l, In<real> weights
 #define PASS(NAME) extern "C" __global__ void __launch_bounds__(THREADS) NAME
 
 // x += P xc at the points of all colors but the last.
 template <bool MANY, int CORNERS>
 __device__ __forceinline__ void prolong(
-    const Levels& l, const real* __restrict__ weights, const real* xc, real* x, long long coarse_size, long long size, int width
+    const Levels& l, In<real> weights, const real* xc, real* x, long long coarse_size, long long size, int width
 ) {
     constexpr int ROWS = 2;   // of a thread: one has too few bytes on their way
     real w[ROWS][CORNERS];
@@ -83,7 +83,7 @@ __device__ __forceinline__ void prolong(
 
 template <bool MANY>
 __device__ __forceinline__ void prolong_to(
-    const Levels& l, const real* __restrict__ weights, const real* xc, real* x, long long coarse_size, long long size, int width
+    const Levels& l, In<real> weights, const real* xc, real* x, long long coarse_size, long long size, int width
 ) {
     next_may_start();
     if (l.halved == 1 || l.halved == 2 || l.halved == 4) prolong<MANY, 2>(l, weights, xc, x, coarse_size, size, width);
@@ -109,7 +109,7 @@ struct AllButLast : Around<X, Y, Z> {
 // take coarse points one after the other along x where that is halved, else those of a parity; blocks along x are of both in turn then.
 template <bool MANY, int X, int Y, int Z>
 __device__ __forceinline__ void restrict_along(
-    const Levels& l, const real* __restrict__ weights, const real* y, real* rc, long long size, long long coarse_size, int width
+    const Levels& l, In<real> weights, const real* y, real* rc, long long size, long long coarse_size, int width
 ) {
     next_may_start();
     const int odd = X ? 0 : blockIdx.x & 1, from = (X ? blockIdx.x : blockIdx.x / 2) * SLICE + lane_number();
@@ -151,7 +151,7 @@ __device__ __forceinline__ void restrict_along(
 #define RESTRICT(halved, X, Y, Z)                                                                                           \
     PASS(restrict_full_##halved)(GIVEN, const real* y, real* rc) { restrict_along<false, X, Y, Z>(l, weights, y, rc, 0, 0, 1); } \
     PASS(columns_restrict_full_##halved)(                                                                                    \
-        GIVEN, const real* y, real* rc, long long size, long long coarse_size, int width                                    \
+        GIVEN, const real* y, real* rc, long long size, long long coarse_size, int width                                     \
     ) {                                                                                                                     \
         restrict_along<true, X, Y, Z>(l, weights, y, rc, size, coarse_size, width);                                         \
     }

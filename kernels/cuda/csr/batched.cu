@@ -88,7 +88,7 @@ __device__ __forceinline__ void multiply_complex(CSR, const real* imaginary, con
 #if WIDTH % 2 == 0
 #define COMPLEX(T, NAME, KIND)                                                                                        \
     extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T(                                                 \
-        CSR, const real* __restrict__ imaginary, const real* wi, COLUMNS, int rows                                    \
+        CSR, In<real> imaginary, const real* wi, COLUMNS, int rows                                                    \
     ) {                                                                                                               \
         const ComplexFinishes finish{ALL_COLUMNS, wi};                                                                \
         multiply_complex<T, KIND>(start, columns, values, imaginary, finish, rows);                                   \

@@ -7,7 +7,7 @@
 
 constexpr int THREADS = 256;
 
-#define BLOCKS const long long* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values
+#define BLOCKS In<long long> start, In<int> columns, In<real> values
 
 // The sums of the rows of block row `node` over the entries of this lane of T.
 template <int T, int R, int C, typename X>

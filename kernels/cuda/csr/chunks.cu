@@ -146,9 +146,9 @@ __device__ __forceinline__ void multiply(
 // in banded order; where they do not, x needs more of the first-level cache, which shared memory takes. Quadratic elements
 // took 0.96 with eight and 1.08 with six; rows without any order 1.15 and 0.93; a coarse graph, some of whose rows are in
 // several chunks, 1.28 and 1.07.
-#define CHUNKS                                                                                                        \
-    const Chunk* __restrict__ chunks, const unsigned short* ends, const unsigned short* near, const int* columns,     \
-        const real* values, FINISH
+#define CHUNKS \
+    In<Chunk> chunks, const unsigned short* ends, const unsigned short* near, const int* columns, const real* values, \
+    FINISH
 #define THESE_CHUNKS chunks, ends, near, columns, values, FINISHED
 
 #define FINISHED_BY(NAME, BLOCKS, KIND)                                                                               \
@@ -177,8 +177,7 @@ WITH_PARTS(sweep_dot_close, 6, SWEEP, false)
 
 // y[row] += the carries of the chunks before the one where the row ends, for every row that does not end where it begins.
 extern "C" __global__ void __launch_bounds__(THREADS) add_carries(
-    const Chunk* __restrict__ chunks, const long long* __restrict__ start, const double* carry, real* y, int rows,
-    int count
+    In<Chunk> chunks, In<long long> start, const double* carry, real* y, int rows, int count
 ) {
     next_may_start();
     wait_for_last_launch();

@@ -6,9 +6,7 @@
 
 constexpr int THREADS = 256, AT_HAND = 4;
 
-#define GHOSTS                                                                                             \
-    const long long* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values, \
-    const int* __restrict__ places, const real* h
+#define GHOSTS In<long long> start, In<int> columns, In<real> values, In<int> places, const real* h
 
 // The row of T threads.
 template <int T>
@@ -19,10 +17,7 @@ struct Row {
     int c[AT_HAND];
     real a[AT_HAND];
 
-    __device__ __forceinline__ Row(
-        const long long* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values,
-        const int* __restrict__ places, int rows
-    ) {
+    __device__ __forceinline__ Row(In<long long> start, In<int> columns, In<real> values, In<int> places, int rows) {
         const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
         valid = thread / T < rows;
         number = valid ? static_cast<int>(thread / T) : rows - 1;
@@ -33,7 +28,7 @@ struct Row {
         request(columns, values);
     }
 
-    __device__ __forceinline__ void request(const int* __restrict__ columns, const real* __restrict__ values) {
+    __device__ __forceinline__ void request(In<int> columns, In<real> values) {
 #pragma unroll
         for (int k = 0; k < AT_HAND; ++k) {
             const long long i = next + k * T;
@@ -44,9 +39,7 @@ struct Row {
     }
 
     // The product with the halo, in all threads of the row: each adds its entries in order, and a fixed tree adds the threads.
-    __device__ __forceinline__ real times(
-        const int* __restrict__ columns, const real* __restrict__ values, const real* h
-    ) {
+    __device__ __forceinline__ real times(In<int> columns, In<real> values, const real* h) {
         real sum = 0, x[AT_HAND];
         for (;;) {
 #pragma unroll

@@ -2,7 +2,7 @@
 #ifndef DSOLVER_CSR_KINDS_CUH
 #define DSOLVER_CSR_KINDS_CUH
 
-#define CSR const long long* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values
+#define CSR In<long long> start, In<int> columns, In<real> values
 
 #define FINISHED_BY(T, NAME, KIND)                                                                                    \
     extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T(CSR, VECTORS, int rows) {                        \

@@ -85,8 +85,7 @@ extern "C" __global__ void diagonal(CSR, real* out, int rows, int first, int ite
 
 // As `diagonal`, of rows in double; NaN where it leaves the range of normal numbers of the type that it is written in.
 extern "C" __global__ void diagonal_in_range(
-    const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values, real* out,
-    int rows, int first, int items
+    In<long long> start, In<int> columns, In<double> values, real* out, int rows, int first, int items
 ) {
     const int item = blockIdx.x * THREADS + threadIdx.x, row = item - first;
     if (item >= items) return;
@@ -95,7 +94,7 @@ extern "C" __global__ void diagonal_in_range(
 }
 
 // The same of a diagonal that is known.
-extern "C" __global__ void guarded_diagonal(const double* __restrict__ diagonal, real* out, int rows, int first, int items) {
+extern "C" __global__ void guarded_diagonal(In<double> diagonal, real* out, int rows, int first, int items) {
     const int item = blockIdx.x * THREADS + threadIdx.x, row = item - first;
     if (item < items) out[item] = row < 0 || row >= rows ? real(1) : in_range(diagonal[row]);
 }

@@ -14,8 +14,7 @@ struct Found {
 // n * rows behind the first ones, in the order of STAR in formats/stencil/. An entry is compared with its mirror image by
 // the row that is below it, so no weight is read twice, and those that are no row's face are not read.
 extern "C" __global__ void fill(
-    BOARD, const double* __restrict__ weights, long long rows, long long size, real* __restrict__ faces,
-    real* __restrict__ diagonal, Found* found
+    BOARD, In<double> weights, long long rows, long long size, Out<real> faces, Out<real> diagonal, Found* found
 ) {
     const Board b = BOARD_OF_ARGUMENTS;
     const long long row = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;

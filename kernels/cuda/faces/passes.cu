@@ -43,8 +43,8 @@ __device__ __forceinline__ long long part_number(const Board& b, int j, int k) {
 // block has LINES lines. With one plane a thread, L2 would have to move 96 bytes a row, which takes longer than memory.
 template <Result RESULT, bool WITH_DOT, typename Value>
 __device__ __forceinline__ void walk(
-    const Board& b, int planes, const Value* faces, long long size, const real* diagonal, const real* x, const Vectors& v,
-    double* partials
+    const Board& b, int planes, const Value* faces, long long size, const real* diagonal, const real* x,
+    const Vectors& v, double* partials
 ) {
     next_may_start();
     const int q = blockIdx.x * SLICE + lane_number(), j = blockIdx.y * LINES + threadIdx.x / SLICE;
@@ -142,7 +142,7 @@ __device__ __forceinline__ void walk(
 }
 
 #define PASS(NAME) extern "C" __global__ void __launch_bounds__(THREADS, 3) NAME
-#define OF(VALUE) BOARD, int planes, const VALUE* __restrict__ faces, long long size, const real* __restrict__ diagonal
+#define OF(VALUE) BOARD, int planes, In<VALUE> faces, long long size, In<real> diagonal
 #define GIVEN BOARD_OF_ARGUMENTS, planes, faces, size, diagonal
 
 PASS(spmv)(OF(real), const real* x, real* y) {
@@ -169,11 +169,11 @@ PASS(residual)(OF(real), const real* r, const real* x, real* y) {
 }
 
 // z = x + (r - A x) / d: 64 bytes a row.
-PASS(jacobi_sweep)(OF(real), const real* __restrict__ d, const real* r, const real* x, real* z) {
+PASS(jacobi_sweep)(OF(real), In<real> d, const real* r, const real* x, real* z) {
     walk<Result::SWEEP, false>(GIVEN, x, {d, r, z}, nullptr);
 }
 
-PASS(jacobi_sweep_dot)(OF(real), const real* __restrict__ d, const real* r, const real* x, real* z, double* partials) {
+PASS(jacobi_sweep_dot)(OF(real), In<real> d, const real* r, const real* x, real* z, double* partials) {
     walk<Result::SWEEP, true>(GIVEN, x, {d, r, z}, partials);
 }
 
@@ -215,8 +215,7 @@ __device__ __forceinline__ void columns(
 }
 
 #define COLUMNS(NAME) extern "C" __global__ void __launch_bounds__(THREADS) NAME
-#define COLUMNS_OF(VALUE) \
-    BOARD, const VALUE* __restrict__ faces, long long size, const real* __restrict__ diagonal, const real* x, real* y
+#define COLUMNS_OF(VALUE) BOARD, In<VALUE> faces, long long size, In<real> diagonal, const real* x, real* y
 
 COLUMNS(columns_spmv)(COLUMNS_OF(real), int width) {
     columns<false>(BOARD_OF_ARGUMENTS, faces, size, diagonal, x, y, nullptr, width);
@@ -241,7 +240,7 @@ COLUMNS(columns_spmv_dot_compact)(COLUMNS_OF(float), double* partials, int width
 constexpr int ITEMS = 4;
 
 extern "C" __global__ void divide(
-    const real* __restrict__ diagonal, long long size, const real* r, real* x, int first, int count, int width
+    In<real> diagonal, long long size, const real* r, real* x, int first, int count, int width
 ) {
     next_may_start();
     const int begin = blockIdx.x * ITEMS * blockDim.x + threadIdx.x;
@@ -290,7 +289,7 @@ __device__ __forceinline__ void half_row(
 }
 
 #define HALF(NAME) extern "C" __global__ void __launch_bounds__(THREADS) NAME
-#define HALF_OF BOARD, const real* __restrict__ faces, long long size
+#define HALF_OF BOARD, In<real> faces, long long size
 #define HALF_GIVEN BOARD_OF_ARGUMENTS, faces, size
 #define NOTHING_AHEAD [&](const Row<real>&) { return real(0); }
 #define FINISH [&](const Row<real>& row, real known, const real (&values)[ENTRIES], long long column)
@@ -306,11 +305,11 @@ __device__ __forceinline__ void solve_rows(
     });
 }
 
-HALF(solve)(HALF_OF, const real* __restrict__ diagonal, const real* r, real* x, int color) {
+HALF(solve)(HALF_OF, In<real> diagonal, const real* r, real* x, int color) {
     solve_rows<false>(HALF_GIVEN, diagonal, r, x, color, 1);
 }
 
-HALF(columns_solve)(HALF_OF, const real* __restrict__ diagonal, const real* r, real* x, int color, int width) {
+HALF(columns_solve)(HALF_OF, In<real> diagonal, const real* r, real* x, int color, int width) {
     solve_rows<true>(HALF_GIVEN, diagonal, r, x, color, width);
 }
 

@@ -18,22 +18,20 @@ struct Smoothed {
 };
 
 extern "C" __global__ void measure_smoothed(
-    SOURCE, ROWS, const unsigned char* __restrict__ coarse, SHAPES, int runs_wanted, Found* found, real* diagonal
+    SOURCE, ROWS, In<unsigned char> coarse, SHAPES, int runs_wanted, Found* found, real* diagonal
 ) {
     measure(
         Smoothed{coarse}, SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, diagonal, found);
 }
 
-extern "C" __global__ void fill_smoothed(SOURCE, ROWS, const unsigned char* __restrict__ coarse, PLACES, ROOM) {
+extern "C" __global__ void fill_smoothed(SOURCE, ROWS, In<unsigned char> coarse, PLACES, ROOM) {
     if (FITS) fill(
         Smoothed{coarse}, SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values,
         columns);
 }
 
 // What the post-smoother knows of a slice: `Header`s with where the entries at coarse points begin.
-extern "C" __global__ void pack_smoothed(
-    const Header* __restrict__ headers, const int* __restrict__ coarse, int slices, SmoothedHeader* smoothed
-) {
+extern "C" __global__ void pack_smoothed(In<Header> headers, In<int> coarse, int slices, SmoothedHeader* smoothed) {
     const int s = blockIdx.x * blockDim.x + threadIdx.x;
     if (s >= slices) return;
     const Header found = load_header(headers + s);
@@ -44,7 +42,7 @@ extern "C" __global__ void pack_smoothed(
 // filled, which was zero: whether a slice of each color has upper entries. begins (colors + 1): storage slices, the guard
 // being slice 0.
 extern "C" __global__ void mark_filled(
-    const Header* __restrict__ headers, const long long* __restrict__ begins, int colors, int slices, int* __restrict__ filled
+    In<Header> headers, In<long long> begins, int colors, int slices, Out<int> filled
 ) {
     const int s = blockIdx.x * blockDim.x + threadIdx.x;
     if (s >= slices) return;

@@ -6,7 +6,7 @@
 #include "hpcg/header.cuh"
 
 // x = w - (U x)/d: 13 entries (106) + d (8), and w, x (16) for each column. w may be x.
-BATCHED(backward)(MATRIX, const real* __restrict__ diagonal, const real* from, real* x, long long size, RANGE) {
+BATCHED(backward)(MATRIX, In<real> diagonal, const real* from, real* x, long long size, RANGE) {
     OWN_SLICE(long long)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
@@ -18,7 +18,7 @@ BATCHED(backward)(MATRIX, const real* __restrict__ diagonal, const real* from, r
 }
 
 // e = (U x)/d, x -= e: the same with x twice and e (24) for each column.
-BATCHED(backward_keep)(MATRIX, const real* __restrict__ diagonal, real* x, real* e, long long size, RANGE) {
+BATCHED(backward_keep)(MATRIX, In<real> diagonal, real* x, real* e, long long size, RANGE) {
     OWN_SLICE(long long)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
@@ -35,7 +35,7 @@ BATCHED(backward_keep)(MATRIX, const real* __restrict__ diagonal, real* x, real*
 
 // kept = (r - L x)/d, x = kept - e - (U c)/d: 13 + 3.25 entries (132) + d (8), and r, e, kept, x, c/8 (33) for each column.
 BATCHED(forward_corrected)(
-    SMOOTHED_MATRIX, const real* __restrict__ diagonal, const real* r, const real* c, const real* e, real* x, real* kept,
+    SMOOTHED_MATRIX, In<real> diagonal, const real* r, const real* c, const real* e, real* x, real* kept,
     long long size, RANGE
 ) {
     OWN_SLICE(long long)
@@ -55,9 +55,7 @@ BATCHED(forward_corrected)(
 
 // rc = (L e) at the coarse points, an eighth of the rows with 26 lower entries each: 26 for each fine row, and e (8) and
 // rc/8 for each column, which have `size` and `to` items.
-BATCHED(restrict_residual)(
-    MATRIX, const int* __restrict__ coarse_of, const real* e, real* rc, long long size, long long to, RANGE
-) {
+BATCHED(restrict_residual)(MATRIX, In<int> coarse_of, const real* e, real* rc, long long size, long long to, RANGE) {
     OWN_SLICE(long long)
     const int target = __ldg(coarse_of + p);
     wait_for_last_launch();

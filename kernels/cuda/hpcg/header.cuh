@@ -14,7 +14,6 @@ struct __align__(16) SmoothedHeader {
     __device__ __forceinline__ bool run() const { return (shape >> 30) != 0u; }
 };
 
-#define SMOOTHED_MATRIX \
-    const SmoothedHeader* __restrict__ headers, const real* __restrict__ values, const int* __restrict__ columns
+#define SMOOTHED_MATRIX In<SmoothedHeader> headers, In<real> values, In<int> columns
 
 #endif

@@ -8,9 +8,7 @@
 #include "hpcg/header.cuh"
 
 // x = w - (U x)/d: the backward sweep reads the upper half only: 13 entries (106) + d, w, x (24). w may be x.
-KERNEL(backward, 10)(
-    MATRIX, const real* __restrict__ diagonal, const real* w, real* x, RANGE
-) {
+KERNEL(backward, 10)(MATRIX, In<real> diagonal, const real* w, real* x, RANGE) {
     OWN_SLICE(int)
     const real d = __ldcs(diagonal + p);
     const Ahead ahead = request_half(slice, slice.upper, slice.width, lane);
@@ -22,10 +20,7 @@ KERNEL(backward, 10)(
 
 // e = (U x)/d, x -= e: the backward sweep that keeps what it subtracts: 106 + d, x twice, e (32).
 // The residual and the post-smoother then need no second product with U.
-KERNEL(backward_keep, 10)(
-    MATRIX, const real* __restrict__ diagonal, real* x, real* __restrict__ e,
-    RANGE
-) {
+KERNEL(backward_keep, 10)(MATRIX, In<real> diagonal, real* x, Out<real> e, RANGE) {
     OWN_SLICE(int)
     const real d = __ldcs(diagonal + p);
     const Ahead ahead = request_half(slice, slice.upper, slice.width, lane);
@@ -70,9 +65,7 @@ __device__ __forceinline__ Corrected corrected_products(
 // w = (r - L x)/d, x = w - e - (U c)/d: the forward sweep after the coarse correction c, which is zero but at coarse
 // points: the tail of the slice alone is read: 13 + 3.25 entries (132) + d, r, e, w, x, c/8 (41).
 KERNEL(forward_corrected, 10)(
-    SMOOTHED_MATRIX, const real* __restrict__ diagonal,
-    const real* __restrict__ r, const real* __restrict__ c, const real* __restrict__ e, real* x,
-    real* __restrict__ w, RANGE
+    SMOOTHED_MATRIX, In<real> diagonal, In<real> r, In<real> c, In<real> e, real* x, Out<real> w, RANGE
 ) {
     OWN_SLICE(int)
     const Corrected sum = corrected_products(slice, found.coarse(), x, c, lane);
@@ -85,10 +78,7 @@ KERNEL(forward_corrected, 10)(
 
 // rc = (L e) at the coarse points, the residual after the pre-smoother. Coarse points are an eighth of the rows with
 // 26 lower entries each: 26 + e (8) + the map and rc (1.5) bytes for each fine row.
-extern "C" __global__ void restrict_residual(
-    MATRIX, const int* __restrict__ coarse_of, const real* __restrict__ e,
-    real* __restrict__ rc, RANGE
-) {
+extern "C" __global__ void restrict_residual(MATRIX, In<int> coarse_of, In<real> e, Out<real> rc, RANGE) {
     OWN_SLICE(int)
     const int target = __ldg(coarse_of + p);
     wait_for_last_launch();
@@ -99,8 +89,7 @@ extern "C" __global__ void restrict_residual(
 
 // kept = r, r -= q, and rc -= q at the coarse points of the boundary: 8 bytes of row and map, q, r twice, kept, rc/2.
 extern "C" __global__ void residual_halo(
-    const int* __restrict__ boundary, const int* __restrict__ coarse_of, const real* q, real* r, real* rc, real* kept,
-    int count
+    In<int> boundary, In<int> coarse_of, const real* q, real* r, real* rc, real* kept, int count
 ) {
     OWN_ROW()
     const int target = p >= 0 ? __ldg(coarse_of + p) : -1;

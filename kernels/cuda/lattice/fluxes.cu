@@ -1,6 +1,8 @@
 // Rows of finite volumes in one launch (kernels/lattice/fluxes.py has the text): 56 bytes a cell written, κ read once from
 // memory.
 
+#include "arguments.cuh"
+
 // One axis: κ of the cells and a layer around them, negative where u is held, or null for one number; what stands in place of the fluxes at both
 // ends, null where rows go on; 2 where two cells meet on both sides, else 1. Or rows end with a part of area / resistance
 // of half a cell, which is less than 0 where they do not.
@@ -12,8 +14,8 @@ struct Axis {
 
 // Sizes of the cells and of one more at each end: along x, then y, then z. of_rows: the cells whose rows these are; null for all.
 extern "C" __global__ void star_rows(
-    const Axis x_axis, const Axis y_axis, const Axis z_axis, const double* __restrict__ sizes, int nx, int ny, int nz,
-    const int* __restrict__ of_rows, long long rows, double* __restrict__ out
+    const Axis x_axis, const Axis y_axis, const Axis z_axis, In<double> sizes, int nx, int ny, int nz, In<int> of_rows,
+    long long rows, Out<double> out
 ) {
     const long long row = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (row >= rows) return;

@@ -3,6 +3,7 @@
 // Sums run in the order of the NumPy text, one thread a point, so the bits do not depend on the partition. Everything is
 // double: coarse operators are made once.
 
+#include "arguments.cuh"
 #include "lattice/lattice.cuh"
 
 constexpr int GALERKIN_THREADS = 128;
@@ -120,7 +121,7 @@ __device__ __forceinline__ Near near_of(const Coarse& axis, const Place* places,
 // out (entries of `kept`, coarse rows): the weights of P^T A P, one thread a coarse row; kept: bits of the 27 that may be others than 0. Sums stand in shared memory, since a row's 27 are
 // reached through the tables and not in an order that registers could be named after.
 extern "C" __global__ void coarse_weights(
-    LATTICE, int entries, const int4* __restrict__ steps, const Coarse* __restrict__ axes, const double* __restrict__ p, int kept, double* __restrict__ out
+    LATTICE, int entries, In<int4> steps, In<Coarse> axes, In<double> p, int kept, Out<double> out
 ) {
     __shared__ double sums[POINTS * GALERKIN_THREADS];
     const Lattice lattice = MAKE_LATTICE;

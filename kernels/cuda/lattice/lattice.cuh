@@ -31,6 +31,6 @@ struct Lattice {
     }
 };
 
-#define LATTICE int nx, int ny, int nz, const int* __restrict__ slots, const double* __restrict__ weights, \
-    long long weight_stride, int weight_step, const Place* __restrict__ places
+#define LATTICE int nx, int ny, int nz, In<int> slots, In<double> weights, \
+    long long weight_stride, int weight_step, In<Place> places
 #define MAKE_LATTICE {nx, ny, nz, static_cast<long long>(nx) * ny * nz, slots, weights, weight_stride, weight_step}

@@ -1,6 +1,8 @@
 // Looks at rows of a lattice, each in one pass: what they have in common, how strongly they lean towards an axis or couple along it, what is
 // wrong with coefficients. Counts are whole numbers, so their order does not matter; sums are of parts, a block each, in a fixed order.
 
+#include "arguments.cuh"
+
 constexpr int THREADS = 256, WARP = 32, PAIRS = 3;
 constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr double LARGEST = 1.7976931348623157e308;
@@ -35,8 +37,8 @@ __device__ __forceinline__ void largest(Word key, Word* out) {
 // turned; the rest as above. offsets (K, 3). Blocks are numbered by offset along y. The entries probe[0], [1], [2] of offset `probed`
 // are read before all others: where they differ nothing else is read. 8 K bytes a row, and numbers beside the box.
 extern "C" __global__ void alike(
-    const double* __restrict__ weights, const int* __restrict__ numbering, const int* __restrict__ offsets, int diagonal, int nx, int ny,
-    int nz, int probed, int first, int middle, int last, double rounding, double canceled, Word* found
+    In<double> weights, In<int> numbering, In<int> offsets, int diagonal, int nx, int ny, int nz, int probed, int first,
+    int middle, int last, double rounding, double canceled, Word* found
 ) {
     const int rows = nx * ny * nz, size[3] = {nx, ny, nz}, k = blockIdx.y;
     const long long line = nx + 2, plane = line * (ny + 2), origin = 1 + line + plane;
@@ -108,7 +110,7 @@ extern "C" __global__ void alike(
 
 // See dsolver.kernels.lattice.statistics.leanings. both (3, 2): the offsets to the next point and to the last one along each axis.
 __device__ __forceinline__ void leanings_of(
-    const double* __restrict__ weights, const int* __restrict__ both, long long rows, long long row, double (&lean)[PAIRS]
+    In<double> weights, In<int> both, long long rows, long long row, double (&lean)[PAIRS]
 ) {
     double size[3];
 #pragma unroll
@@ -136,9 +138,7 @@ __device__ __forceinline__ void sum_block(double (&sum)[COUNT], double* out, int
 }
 
 // parts (6, blocks): for each pair of axes the sum of leanings and their number. 48 bytes a row.
-extern "C" __global__ void leanings(
-    const double* __restrict__ weights, const int* __restrict__ both, long long rows, double* __restrict__ parts
-) {
+extern "C" __global__ void leanings(In<double> weights, In<int> both, long long rows, Out<double> parts) {
     double sum[2 * PAIRS] = {};
     for (long long row = item(); row < rows; row += items()) {
         double lean[PAIRS];
@@ -153,7 +153,7 @@ extern "C" __global__ void leanings(
 }
 
 // out (n) of parts (n, count): their sums, a block each.
-extern "C" __global__ void totals(const double* __restrict__ parts, int count, double* __restrict__ out) {
+extern "C" __global__ void totals(In<double> parts, int count, Out<double> out) {
     double sum[1] = {};
     for (int i = threadIdx.x; i < count; i += THREADS) sum[0] += parts[blockIdx.x * count + i];
     sum_block(sum, out + blockIdx.x, 1);
@@ -164,8 +164,7 @@ constexpr int LIMITS = 4;
 // out (count), zeros at first: how many rows lean further from the means than each of at most LIMITS limits. sums (PAIRS, 2): of how
 // far rows lean and of how many they are. 48 bytes a row.
 extern "C" __global__ void turns(
-    const double* __restrict__ weights, const int* __restrict__ both, long long rows, const double* __restrict__ sums,
-    const double* __restrict__ limits, int count, double* out
+    In<double> weights, In<int> both, long long rows, In<double> sums, In<double> limits, int count, double* out
 ) {
     double means[PAIRS];
     for (int i = 0; i < PAIRS; ++i) means[i] = sums[2 * i + 1] > 0.0 ? sums[2 * i] / sums[2 * i + 1] : 0.0;
@@ -195,8 +194,7 @@ constexpr int AXES = 3;
 // parts (3, blocks): for each axis the sum over rows of -w_o / w_0 over all offsets o that step along it; bit a of steps[k] says
 // whether offset k steps along axis a.
 extern "C" __global__ void couplings(
-    const double* __restrict__ weights, const int* __restrict__ steps, int entries, int diagonal, long long rows,
-    double* __restrict__ parts
+    In<double> weights, In<int> steps, int entries, int diagonal, long long rows, Out<double> parts
 ) {
     double sum[AXES] = {0.0, 0.0, 0.0};
     for (long long row = item(); row < rows; row += items()) {
@@ -217,7 +215,7 @@ extern "C" __global__ void couplings(
 
 // out: 0 at first, 1 where the couplings of some row are together more than a part of its diagonal: `statistics.outweighed`.
 extern "C" __global__ void outweighed(
-    const double* __restrict__ weights, int offsets, int center, long long rows, double part, double* out
+    In<double> weights, int offsets, int center, long long rows, double part, double* out
 ) {
     int found = 0;
     for (long long row = item(); row < rows; row += items()) {
@@ -233,7 +231,7 @@ extern "C" __global__ void outweighed(
 // -- what is wrong with coefficients ----------------------------------------------------------------------------------------
 
 // out: 0 at first, how many of the values are below `least`, or equal to it where it is left out, or infinite, or no number.
-extern "C" __global__ void unfit(const double* __restrict__ values, long long count, double least, int left_out, int* out) {
+extern "C" __global__ void unfit(In<double> values, long long count, double least, int left_out, int* out) {
     int wrong = 0;
 #pragma unroll 4
     for (long long i = item(); i < count; i += items()) {

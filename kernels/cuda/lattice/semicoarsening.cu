@@ -4,6 +4,7 @@
 // Sums run in the order of the NumPy text, one thread a coarse row or point. What the text passes over because it is zero is added
 // here: that changes no bit. A chunk alone in a grid without periodic axes may come without ghost layers.
 
+#include "arguments.cuh"
 #include "lattice/lattice.cuh"
 
 constexpr int STAR = 0, SLAB = 1;   // rows of 7 entries, and of 15
@@ -46,8 +47,8 @@ struct Rows {
     }
 };
 
-#define CHUNK int nx, int ny, int nz, int bare, const double* __restrict__ weights, long long weight_stride, int weight_step, \
-    const Place* __restrict__ places
+#define CHUNK int nx, int ny, int nz, int bare, In<double> weights, long long weight_stride, int weight_step, \
+    In<Place> places
 #define CHUNK_GIVEN nx, ny, nz, bare, weights, weight_stride, weight_step, places
 #define MAKE_ROWS {weights, weight_stride, weight_step, nx, ny, nz, bare}
 
@@ -70,7 +71,7 @@ __device__ __forceinline__ void collapse(
 
 // p of all points with their ghost layers, for the two corners along the axis. Half of the rows are read, two numbers a point written.
 template <int KIND, int A>
-__device__ __forceinline__ void interpolate(CHUNK, double* __restrict__ p) {
+__device__ __forceinline__ void interpolate(CHUNK, Out<double> p) {
     const int x = blockIdx.x * WIDE + threadIdx.x % WIDE, y = blockIdx.y * HIGH + threadIdx.x / WIDE, z = blockIdx.z;
     if (x >= nx || y >= ny) return;
     const Place here[3] = {places[x], places[nx + y], places[nx + ny + z]};
@@ -167,7 +168,7 @@ __device__ __forceinline__ void keep(const double (&sum)[COLUMNS][3], double* to
 // the axis, if it is not x: rows and p of a point between serve both its coarse ones.
 template <int KIND, int A>
 __device__ __forceinline__ void galerkin(
-    CHUNK, int fx, int fy, int fz, int cx, int cy, int cz, const double* __restrict__ p, double* __restrict__ out
+    CHUNK, int fx, int fy, int fz, int cx, int cy, int cz, In<double> p, Out<double> out
 ) {
     constexpr int WALK = A == 0 ? 1 : 8;
     const int ix = blockIdx.x * WIDE + threadIdx.x % WIDE;
@@ -207,11 +208,11 @@ __device__ __forceinline__ void galerkin(
 }
 
 #define KERNELS(kind, KIND, axis, A)                                                                                        \
-    extern "C" __global__ void __launch_bounds__(THREADS) interpolate_##kind##_##axis(CHUNK, double* __restrict__ p) {      \
+    extern "C" __global__ void __launch_bounds__(THREADS) interpolate_##kind##_##axis(CHUNK, Out<double> p) {               \
         interpolate<KIND, A>(CHUNK_GIVEN, p);                                                                               \
     }                                                                                                                       \
     extern "C" __global__ void __launch_bounds__(THREADS, KIND == STAR ? 6 : 4) galerkin_##kind##_##axis(                    \
-        CHUNK, int fx, int fy, int fz, int cx, int cy, int cz, const double* __restrict__ p, double* __restrict__ out       \
+        CHUNK, int fx, int fy, int fz, int cx, int cy, int cz, In<double> p, Out<double> out                                 \
     ) {                                                                                                                     \
         galerkin<KIND, A>(CHUNK_GIVEN, fx, fy, fz, cx, cy, cz, p, out);                                                     \
     }

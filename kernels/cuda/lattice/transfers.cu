@@ -2,6 +2,8 @@
 // copies of lattices into others. One thread an item, each array read and written once. As many operations of an array
 // library take 1 to 50 ms a level, most of it their launches, and compile anew for arrays of more than 2 GB.
 
+#include "arguments.cuh"
+
 constexpr int GHOST = 2;
 
 // One axis of a chunk with its ghost layers. See dsolver.kernels.lattice.coarsening.Axis.
@@ -13,7 +15,7 @@ struct Axis {
 struct Axes { Axis x, y, z; };
 
 // The axes, and behind them the coarse point of corner 0 at every place of x, then y, then z.
-#define LATTICE const Axes* __restrict__ lattice
+#define LATTICE In<Axes> lattice
 #define OPEN_LATTICE                \
     const Axes a = *lattice;        \
     const int* const bases = reinterpret_cast<const int*>(lattice + 1);
@@ -36,10 +38,7 @@ __device__ __forceinline__ long long item() { return static_cast<long long>(bloc
 __device__ __forceinline__ int clipped(int place, int last) { return place < 0 ? 0 : place > last ? last : place; }
 
 // R: 12 bytes an entry written, p read once.
-extern "C" __global__ void restriction(
-    LATTICE, const double* __restrict__ p, const int* __restrict__ around, int* __restrict__ columns,
-    double* __restrict__ values
-) {
+extern "C" __global__ void restriction(LATTICE, In<double> p, In<int> around, Out<int> columns, Out<double> values) {
     OPEN_LATTICE
     const long long row = item(), rows = static_cast<long long>(a.x.points) * a.y.points * a.z.points;
     if (row >= rows) return;
@@ -75,8 +74,7 @@ __device__ __forceinline__ int found_at(const Axis& a, const int* bases, int own
 
 // P: 12 bytes an entry written, p read once. nx, ny: of `around`, with its layer.
 extern "C" __global__ void prolongation(
-    LATTICE, const double* __restrict__ p, const int* __restrict__ around, int nx, int ny, int* __restrict__ columns,
-    double* __restrict__ values
+    LATTICE, In<double> p, In<int> around, int nx, int ny, Out<int> columns, Out<double> values
 ) {
     OPEN_LATTICE
     const long long row = item(), rows = static_cast<long long>(a.x.fine) * a.y.fine * a.z.fine;
@@ -98,7 +96,7 @@ extern "C" __global__ void prolongation(
 }
 
 // The numbers of a box's points, x fastest, with a layer of -1 around: 4 bytes an item written.
-extern "C" __global__ void numbers(int nx, int ny, int nz, long long count, int* __restrict__ out) {
+extern "C" __global__ void numbers(int nx, int ny, int nz, long long count, Out<int> out) {
     const long long i = item();
     if (i >= count) return;
     const int line = static_cast<int>(i / (nx + 2)), x = static_cast<int>(i % (nx + 2)) - 1;
@@ -108,9 +106,7 @@ extern "C" __global__ void numbers(int nx, int ny, int nz, long long count, int*
 }
 
 // out (K, nz + 2 w, ny + 2 w, nx + 2 w) from values (K, nz, ny, nx), zeros around them. A row of threads for each line.
-extern "C" __global__ void framed(
-    const double* __restrict__ values, int nx, int ny, int nz, int width, int lines, double* __restrict__ out
-) {
+extern "C" __global__ void framed(In<double> values, int nx, int ny, int nz, int width, int lines, Out<double> out) {
     const int line = blockIdx.x * blockDim.y + threadIdx.y;
     if (line >= lines) return;
     const int wx = nx + 2 * width, wy = ny + 2 * width, wz = nz + 2 * width;
@@ -123,8 +119,7 @@ extern "C" __global__ void framed(
 
 // out (K, nz, ny, nx) from values (K, mz, my, mx), at the places that `like` has for x, then y, then z.
 extern "C" __global__ void spread(
-    const double* __restrict__ values, int mx, int my, int mz, const int* __restrict__ like, int nx, int ny, int nz,
-    long long count, double* __restrict__ out
+    In<double> values, int mx, int my, int mz, In<int> like, int nx, int ny, int nz, long long count, Out<double> out
 ) {
     const long long i = item();
     if (i >= count) return;
@@ -135,9 +130,7 @@ extern "C" __global__ void spread(
 
 // out (3): see dsolver.kernels.lattice.statistics.jumps. Whole numbers, so their order does not matter. pairs (3, 2): the offsets to
 // the next point and to the last one along each axis. 48 bytes a row.
-extern "C" __global__ void jumps(
-    const double* __restrict__ weights, const int* __restrict__ pairs, long long rows, double ratio, double* out
-) {
+extern "C" __global__ void jumps(In<double> weights, In<int> pairs, long long rows, double ratio, double* out) {
     constexpr int COUNTS = 3;
     const long long row = item();
     int own[COUNTS] = {0, 0, 0};

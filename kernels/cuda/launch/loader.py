@@ -55,8 +55,7 @@ def source(name: str) -> str:
     CuPy's cache on disk is keyed by the text that it gets: with headers read by the compiler, it would not notice
     that one of them has changed.
     """
-    text = (FOLDER / name).read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda match: (FOLDER / match[1]).read_text(encoding="utf-8"), text)
+    return _INCLUDE.sub(lambda match: source(match[1]), (FOLDER / name).read_text(encoding="utf-8"))
 
 
 def text_of(file: str, dtype: str, width: int | None = None, names: Sequence[str] = ()) -> str:

@@ -31,29 +31,27 @@ __device__ __forceinline__ void multiply(
 }
 
 // 26 entries (211) + d (8) and for each column x, y (16) bytes a row.
-BATCHED(spmv)(MATRIX, const real* __restrict__ diagonal, const real* x, real* y, long long size, int count) {
+BATCHED(spmv)(MATRIX, In<real> diagonal, const real* x, real* y, long long size, int count) {
     multiply<false>(headers, values, columns, diagonal, x, y, nullptr, size, 0, count);
 }
 
-BATCHED(spmv_dot)(MATRIX, const real* __restrict__ diagonal, const real* x, real* y, double* partials, long long size,
+BATCHED(spmv_dot)(MATRIX, In<real> diagonal, const real* x, real* y, double* partials, long long size,
     int slices, int count) {
     multiply<true>(headers, values, columns, diagonal, x, y, partials, size, slices, count);
 }
 
 // Both with values that are stored as float, as in sweeps.cu: 26 entries (107).
-BATCHED(spmv_compact)(COMPACT, const real* __restrict__ diagonal, const real* x, real* y, long long size, int count) {
+BATCHED(spmv_compact)(COMPACT, In<real> diagonal, const real* x, real* y, long long size, int count) {
     multiply<false>(headers, values, columns, diagonal, x, y, nullptr, size, 0, count);
 }
 
-BATCHED(spmv_dot_compact)(COMPACT, const real* __restrict__ diagonal, const real* x, real* y, double* partials,
+BATCHED(spmv_dot_compact)(COMPACT, In<real> diagonal, const real* x, real* y, double* partials,
     long long size, int slices, int count) {
     multiply<true>(headers, values, columns, diagonal, x, y, partials, size, slices, count);
 }
 
 // y = r - A_local x: 26 entries (211) + diagonal (8), and r, x, y (24) for each column.
-BATCHED(residual)(
-    MATRIX, const real* __restrict__ diagonal, const real* r, const real* x, real* y, long long size, int count
-) {
+BATCHED(residual)(MATRIX, In<real> diagonal, const real* r, const real* x, real* y, long long size, int count) {
     LISTED_SLICE(long long)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
@@ -88,23 +86,20 @@ __device__ __forceinline__ void swept(
 }
 
 BATCHED(jacobi_sweep)(
-    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ d, const real* r, const real* x, real* z,
-    long long size, int count
+    MATRIX, In<real> diagonal, In<real> d, const real* r, const real* x, real* z, long long size, int count
 ) {
     swept<false>(headers, values, columns, diagonal, d, r, x, z, nullptr, size, 0, count);
 }
 
 BATCHED(jacobi_sweep_dot)(
-    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ d, const real* r, const real* x, real* z,
-    double* partials, long long size, int slices, int count
+    MATRIX, In<real> diagonal, In<real> d, const real* r, const real* x, real* z, double* partials, long long size,
+    int slices, int count
 ) {
     swept<true>(headers, values, columns, diagonal, d, r, x, z, partials, size, slices, count);
 }
 
 // x = (r - L x)/d: 13 entries (106) + d (8), and r, x (16) for each column.
-BATCHED(forward_from_zero)(
-    MATRIX, const real* __restrict__ diagonal, const real* r, real* x, long long size, RANGE
-) {
+BATCHED(forward_from_zero)(MATRIX, In<real> diagonal, const real* r, real* x, long long size, RANGE) {
     OWN_SLICE(long long)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
@@ -116,9 +111,7 @@ BATCHED(forward_from_zero)(
 }
 
 // x = (w - U x)/d, too.
-BATCHED(backward_solve)(
-    MATRIX, const real* __restrict__ diagonal, const real* right, real* x, long long size, RANGE
-) {
+BATCHED(backward_solve)(MATRIX, In<real> diagonal, const real* right, real* x, long long size, RANGE) {
     OWN_SLICE(long long)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
@@ -172,21 +165,19 @@ __device__ __forceinline__ void rectangular(
     EACH_COLUMN y[w * to + q] = sums.of[w];
 }
 
-BATCHED(product)(MATRIX, const int* __restrict__ target, const real* x, real* y, long long from, long long to, int count) {
+BATCHED(product)(MATRIX, In<int> target, const real* x, real* y, long long from, long long to, int count) {
     rectangular<false>(headers, values, columns, target, x, y, from, to, count);
 }
 
-BATCHED(product_add)(
-    MATRIX, const int* __restrict__ target, const real* x, real* y, long long from, long long to, int count
-) {
+BATCHED(product_add)(MATRIX, In<int> target, const real* x, real* y, long long from, long long to, int count) {
     rectangular<true>(headers, values, columns, target, x, y, from, to, count);
 }
 
 // y[target] = x[source] in every column, of a vector or a halo x, whose columns and items are so far apart: the indices
 // (8 bytes) once, 16 a column.
 extern "C" __global__ void move(
-    const int* __restrict__ source, const int* __restrict__ target, const real* x, real* y,
-    long long column, long long item, long long to_size, long long size
+    In<int> source, In<int> target, const real* x, real* y, long long column, long long item, long long to_size,
+    long long size
 ) {
     next_may_start();
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -200,7 +191,7 @@ extern "C" __global__ void move(
 
 // x = values r, both at `position`: one warp a row, as multigrid.cu adds it. rows^2 values, once for all columns.
 extern "C" __global__ void dense_product(
-    const int* __restrict__ position, const real* __restrict__ values, const real* r, real* x, long long size, int rows
+    In<int> position, In<real> values, const real* r, real* x, long long size, int rows
 ) {
     next_may_start();
     const int row = warp_number();
@@ -246,17 +237,13 @@ __device__ __forceinline__ Sums halo_product(const Slice& slice, const real* h, 
     const Sums sums = halo_product(slice, h, lane);
 
 // y += A_halo h.
-extern "C" __global__ void spmv_halo(
-    MATRIX, const int* __restrict__ boundary, const real* h, real* y, long long size, int count
-) {
+extern "C" __global__ void spmv_halo(MATRIX, In<int> boundary, const real* h, real* y, long long size, int count) {
     OWN_BOUNDARY()
     if (valid) { EACH_COLUMN y[w * size + p] += sums.of[w]; }
 }
 
 // r -= H h.
-extern "C" __global__ void subtract_halo(
-    MATRIX, const int* __restrict__ boundary, const real* h, real* r, long long size, int count
-) {
+extern "C" __global__ void subtract_halo(MATRIX, In<int> boundary, const real* h, real* r, long long size, int count) {
     OWN_BOUNDARY()
     if (valid) { EACH_COLUMN r[w * size + p] -= sums.of[w]; }
 }
@@ -264,8 +251,8 @@ extern "C" __global__ void subtract_halo(
 // q = A_halo h, an item for each boundary row, and dot = x . q in the order of sweeps.cu; q has `rows` items a column, `dot`
 // a column every `apart` items.
 extern "C" __global__ void times_halo_dot(
-    MATRIX, const int* __restrict__ boundary, const real* h, const real* x, real* q, double* partials, unsigned* ticket,
-    double* dot, long long size, long long rows, long long apart, int count
+    MATRIX, In<int> boundary, const real* h, const real* x, real* q, double* partials, unsigned* ticket, double* dot,
+    long long size, long long rows, long long apart, int count
 ) {
     OWN_BOUNDARY()
     for (int w = 0; w < WIDTH; ++w) {
@@ -285,9 +272,7 @@ extern "C" __global__ void times_halo_dot(
 }
 
 // q = A_halo h.
-extern "C" __global__ void times_halo(
-    MATRIX, const int* __restrict__ boundary, const real* h, real* q, long long rows, int count
-) {
+extern "C" __global__ void times_halo(MATRIX, In<int> boundary, const real* h, real* q, long long rows, int count) {
     OWN_BOUNDARY()
     if (valid) { EACH_COLUMN q[w * rows + s * SLICE + lane] = sums.of[w]; }
 }

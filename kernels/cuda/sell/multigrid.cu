@@ -9,7 +9,7 @@
 
 // y = -(U x), the residual after a forward sweep from zero: 13 entries (106) + x, y (16). Rows do not depend on each
 // other, so `headers` lists the slices plane by plane, as SpMV has them.
-KERNEL(upper_residual, 10)(MATRIX, const real* __restrict__ x, real* __restrict__ y, int count) {
+KERNEL(upper_residual, 10)(MATRIX, In<real> x, Out<real> y, int count) {
     LISTED_SLICE(int)
     const Ahead ahead = request(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
@@ -17,9 +17,7 @@ KERNEL(upper_residual, 10)(MATRIX, const real* __restrict__ x, real* __restrict_
 }
 
 // w = r - L x: 13 entries (106) + r, x, w (24).
-KERNEL(lower_residual, 10)(
-    MATRIX, const real* __restrict__ r, const real* __restrict__ x, real* __restrict__ w, int count
-) {
+KERNEL(lower_residual, 10)(MATRIX, In<real> r, In<real> x, Out<real> w, int count) {
     LISTED_SLICE(int)
     const Ahead ahead = request(slice, 0, slice.upper, lane);
     wait_for_last_launch();
@@ -29,9 +27,7 @@ KERNEL(lower_residual, 10)(
 
 // x = (w - U x)/d, color after color (schedule.py): 13 entries (106) + d, w, x (24). x is written in the launch that
 // reads it, at other rows.
-KERNEL(backward_solve, 10)(
-    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ w, real* x, int first, int step, int count
-) {
+KERNEL(backward_solve, 10)(MATRIX, In<real> diagonal, In<real> w, real* x, int first, int step, int count) {
     next_may_start();
     const int number = warp_number();
     if (number >= count) return;
@@ -49,9 +45,7 @@ KERNEL(backward_solve, 10)(
 // y[target] = A x, or += A x, with a rectangular A. Of trilinear interpolation: 27/8 entries (27) a fine row, once for
 // each direction, and the vectors.
 template <bool ADD>
-__device__ __forceinline__ void multiply(
-    MATRIX, const int* target, const real* x, real* y, int count
-) {
+__device__ __forceinline__ void multiply(MATRIX, const int* target, const real* x, real* y, int count) {
     next_may_start();
     const int s = warp_number();
     if (s >= count) return;
@@ -65,21 +59,16 @@ __device__ __forceinline__ void multiply(
     if (q >= 0) y[q] = ADD ? old + sum : sum;
 }
 
-KERNEL(product, 10)(MATRIX, const int* __restrict__ target, const real* __restrict__ x, real* __restrict__ y, int count) {
+KERNEL(product, 10)(MATRIX, In<int> target, In<real> x, Out<real> y, int count) {
     multiply<false>(headers, values, columns, target, x, y, count);
 }
 
-KERNEL(product_add, 10)(
-    MATRIX, const int* __restrict__ target, const real* __restrict__ x, real* __restrict__ y, int count
-) {
+KERNEL(product_add, 10)(MATRIX, In<int> target, In<real> x, Out<real> y, int count) {
     multiply<true>(headers, values, columns, target, x, y, count);
 }
 
 // y[target] = x[source]: 8 bytes of indices and 16 of values an item.
-extern "C" __global__ void move(
-    const int* __restrict__ source, const int* __restrict__ target, const real* __restrict__ x, real* __restrict__ y,
-    long long size
-) {
+extern "C" __global__ void move(In<int> source, In<int> target, In<real> x, Out<real> y, long long size) {
     next_may_start();
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     const int from = i < size ? __ldg(source + i) : 0, to = i < size ? __ldg(target + i) : 0;
@@ -88,10 +77,7 @@ extern "C" __global__ void move(
 }
 
 // x = values r, both at `position`: one warp a row, added in a fixed tree. rows² values, which come from L2.
-extern "C" __global__ void dense_product(
-    const int* __restrict__ position, const real* __restrict__ values, const real* __restrict__ r,
-    real* __restrict__ x, int rows
-) {
+extern "C" __global__ void dense_product(In<int> position, In<real> values, In<real> r, Out<real> x, int rows) {
     next_may_start();
     const int row = warp_number();
     if (row >= rows) return;

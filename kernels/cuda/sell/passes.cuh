@@ -2,12 +2,10 @@
 #ifndef DSOLVER_PASSES_CUH
 #define DSOLVER_PASSES_CUH
 
-#define MATRIX \
-    const Header* __restrict__ headers, const real* __restrict__ values, const int* __restrict__ columns
+#define MATRIX In<Header> headers, In<real> values, In<int> columns
 
 // The same with values that are stored as float because that lost nothing (`Backend.compacted`).
-#define COMPACT \
-    const Header* __restrict__ headers, const float* __restrict__ values, const int* __restrict__ columns
+#define COMPACT In<Header> headers, In<float> values, In<int> columns
 
 #define RANGE int first, int step, int count
 

@@ -34,41 +34,28 @@ __device__ __forceinline__ void multiply(
     }
 }
 
-extern "C" __global__ void spmv(
-    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ x,
-    real* __restrict__ y, int count
-) {
+extern "C" __global__ void spmv(MATRIX, In<real> diagonal, In<real> x, Out<real> y, int count) {
     multiply<false>(headers, values, columns, diagonal, x, y, nullptr, count);
 }
 
 // The same with x . y of each slice in `partials` (a quarter of a byte a row), which the kernel `sum` adds in slice
 // order: both vectors are in registers here, a dot product of its own would read them again (16 bytes a row).
-KERNEL(spmv_dot, 12)(
-    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ x,
-    real* __restrict__ y, double* __restrict__ partials, int count
-) {
+KERNEL(spmv_dot, 12)(MATRIX, In<real> diagonal, In<real> x, Out<real> y, Out<double> partials, int count) {
     multiply<true>(headers, values, columns, diagonal, x, y, partials, count);
 }
 
 // Both with values that are stored as float because that lost nothing (`Backend.compacted`): 26 entries of 4.125 bytes
 // (107) + diagonal, x, y (24) = 131 bytes a row of doubles, and the bits of the kernels above.
-KERNEL(spmv_compact, 12)(
-    COMPACT, const real* __restrict__ diagonal, const real* __restrict__ x, real* __restrict__ y, int count
-) {
+KERNEL(spmv_compact, 12)(COMPACT, In<real> diagonal, In<real> x, Out<real> y, int count) {
     multiply<false>(headers, values, columns, diagonal, x, y, nullptr, count);
 }
 
-KERNEL(spmv_dot_compact, 12)(
-    COMPACT, const real* __restrict__ diagonal, const real* __restrict__ x, real* __restrict__ y,
-    double* __restrict__ partials, int count
-) {
+KERNEL(spmv_dot_compact, 12)(COMPACT, In<real> diagonal, In<real> x, Out<real> y, Out<double> partials, int count) {
     multiply<true>(headers, values, columns, diagonal, x, y, partials, count);
 }
 
 // y = r - A_local x: 8 bytes a row more than a product, where a vector operation after it moves 24.
-KERNEL(residual, 12)(
-    MATRIX, const real* __restrict__ diagonal, const real* r, const real* x, real* y, int count
-) {
+KERNEL(residual, 12)(MATRIX, In<real> diagonal, const real* r, const real* x, real* y, int count) {
     LISTED_SLICE(int)
     wait_for_last_launch();
     y[p] = r[p] - add_products(__ldcs(diagonal + p) * x[p], slice, 0, slice.width, x, lane);
@@ -91,25 +78,19 @@ __device__ __forceinline__ void swept(
     }
 }
 
-KERNEL(jacobi_sweep, 12)(
-    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ d, const real* r, const real* x, real* z, int count
-) {
+KERNEL(jacobi_sweep, 12)(MATRIX, In<real> diagonal, In<real> d, const real* r, const real* x, real* z, int count) {
     swept<false>(headers, values, columns, diagonal, d, r, x, z, nullptr, count);
 }
 
 KERNEL(jacobi_sweep_dot, 12)(
-    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ d, const real* r, const real* x, real* z,
-    double* partials, int count
+    MATRIX, In<real> diagonal, In<real> d, const real* r, const real* x, real* z, double* partials, int count
 ) {
     swept<true>(headers, values, columns, diagonal, d, r, x, z, partials, count);
 }
 
 // x = (r - L x)/d: the forward sweep from zero reads the lower half only: 13 entries (106) + d, r, x (24), and without
 // slabs the earlier colors' x again in each launch (28).
-KERNEL(forward_from_zero, 10)(
-    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ r,
-    real* x, RANGE
-) {
+KERNEL(forward_from_zero, 10)(MATRIX, In<real> diagonal, In<real> r, real* x, RANGE) {
     OWN_SLICE(int)
     const real d = __ldcs(diagonal + p);
     const Ahead ahead = request_half(slice, 0, slice.upper, lane);
@@ -164,9 +145,7 @@ __device__ __forceinline__ real row_times_halo(const Boundary& b, const real* h,
     const Boundary own = request_boundary(headers, values, columns, boundary, count, lane);
 
 // y += A_halo h.
-extern "C" __global__ void spmv_halo(
-    MATRIX, const int* __restrict__ boundary, const real* h, real* y, int count
-) {
+extern "C" __global__ void spmv_halo(MATRIX, In<int> boundary, const real* h, real* y, int count) {
     OWN_BOUNDARY()
     wait_for_last_launch();
     const real old = own.valid ? y[own.p] : real(0);
@@ -176,9 +155,7 @@ extern "C" __global__ void spmv_halo(
 
 // q = A_halo h: what a boundary row adds or subtracts once the work inside the chunk is done. Beside that work, so it is
 // seen only where that is shorter.
-extern "C" __global__ void times_halo(
-    MATRIX, const int* __restrict__ boundary, const real* h, real* q, int count
-) {
+extern "C" __global__ void times_halo(MATRIX, In<int> boundary, const real* h, real* q, int count) {
     OWN_BOUNDARY()
     wait_for_last_launch();
     const real sum = row_times_halo(own, h, lane);
@@ -187,8 +164,8 @@ extern "C" __global__ void times_halo(
 
 // The same with dot = x . q.
 extern "C" __global__ void times_halo_dot(
-    MATRIX, const int* __restrict__ boundary, const real* h, const real* x, real* q, double* partials, unsigned* ticket,
-    double* dot, int count
+    MATRIX, In<int> boundary, const real* h, const real* x, real* q, double* partials, unsigned* ticket, double* dot,
+    int count
 ) {
     OWN_BOUNDARY()
     wait_for_last_launch();
@@ -199,9 +176,7 @@ extern "C" __global__ void times_halo_dot(
 }
 
 // r -= H h.
-extern "C" __global__ void subtract_halo(
-    MATRIX, const int* __restrict__ boundary, const real* h, real* r, int count
-) {
+extern "C" __global__ void subtract_halo(MATRIX, In<int> boundary, const real* h, real* r, int count) {
     OWN_BOUNDARY()
     wait_for_last_launch();
     const real old = own.valid ? r[own.p] : real(0);
@@ -211,7 +186,7 @@ extern "C" __global__ void subtract_halo(
 
 // y += q on the boundary, dot += part: 4 bytes of row, q, y twice.
 extern "C" __global__ void add_halo_dot(
-    const int* __restrict__ boundary, const real* q, const double* part, real* y, double* dot, int count
+    In<int> boundary, const real* q, const double* part, real* y, double* dot, int count
 ) {
     OWN_ROW()
     wait_for_last_launch();

@@ -1,5 +1,6 @@
 // Some rows of a matrix, with their entries in some columns (dsolver.kernels.cpu.amg.selection is the text).
 
+#include "arguments.cuh"
 #include "sparse/table.cuh"
 
 typedef long long i64;
@@ -10,9 +11,8 @@ constexpr int LANES = 8;   // that share a row, as in selection.py
 __device__ __forceinline__ i64 own_row() { return (blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x) / LANES; }
 
 #define SELECTED(T) \
-    const i64* __restrict__ start, const T* __restrict__ columns, const real* __restrict__ values, \
-    const i64* __restrict__ rows, int count, i64 low, i64 high, int* __restrict__ lengths, const i64* __restrict__ begins, \
-    T* __restrict__ out_columns, real* __restrict__ out_values
+    In<i64> start, In<T> columns, In<real> values, In<i64> rows, int count, i64 low, i64 high, Out<int> lengths, \
+    In<i64> begins, Out<T> out_columns, Out<real> out_values
 
 // rows: those that are taken; null for all. low, high: columns that are taken.
 template <typename T>
@@ -52,8 +52,7 @@ KERNEL(select_4, int)
 // What a row has of entries in own columns, low .. high, and in others, and whether it has any in others: three numbers a row.
 // longest: the most entries in others that a row has.
 extern "C" __global__ void count_parts(
-    const i64* __restrict__ start, const int* __restrict__ columns, int rows, int low, int high, int* __restrict__ counts,
-    i64* __restrict__ longest
+    In<i64> start, In<int> columns, int rows, int low, int high, Out<int> counts, Out<i64> longest
 ) {
     const Group<LANES> group;
     const i64 i = own_row(), first = i < rows ? start[i] : 0, last = i < rows ? start[i + 1] : 0;
@@ -71,9 +70,9 @@ extern "C" __global__ void count_parts(
 
 // sums: of these numbers up to each row, number after number. Own columns are numbered from low on, and others without these.
 extern "C" __global__ void fill_parts(
-    const i64* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values, int rows, int low, int high,
-    const i64* __restrict__ sums, i64* __restrict__ local_start, int* __restrict__ local_columns, real* __restrict__ local_values,
-    i64* __restrict__ boundary, i64* __restrict__ ghost_start, int* __restrict__ slots, real* __restrict__ ghost_values
+    In<i64> start, In<int> columns, In<real> values, int rows, int low, int high, In<i64> sums, Out<i64> local_start,
+    Out<int> local_columns, Out<real> local_values, Out<i64> boundary, Out<i64> ghost_start, Out<int> slots,
+    Out<real> ghost_values
 ) {
     const Group<LANES> group;
     const i64 i = own_row();
@@ -116,8 +115,8 @@ extern "C" __global__ void fill_parts(
 // A matrix between rows with a one each: row i before it in column i, and those behind it in columns behind its own, of which it
 // has so many.
 extern "C" __global__ void border(
-    const i64* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values, i64 entries, int rows, int width,
-    int before, int after, i64* __restrict__ out_start, int* __restrict__ out_columns, real* __restrict__ out_values
+    In<i64> start, In<int> columns, In<real> values, i64 entries, int rows, int width, int before, int after,
+    Out<i64> out_start, Out<int> out_columns, Out<real> out_values
 ) {
     const i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x, at = i - before;
     if (i < before + entries + after) {
@@ -130,15 +129,13 @@ extern "C" __global__ void border(
 }
 
 // 1 for rows that have entries.
-extern "C" __global__ void mark_nonempty(const i64* __restrict__ start, int rows, int* __restrict__ marks) {
+extern "C" __global__ void mark_nonempty(In<i64> start, int rows, Out<int> marks) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < rows) marks[i] = start[i + 1] > start[i];
 }
 
 // These rows, and where they begin; before[i]: how many there are before row i.
-extern "C" __global__ void take_nonempty(
-    const i64* __restrict__ start, int rows, const i64* __restrict__ before, i64* __restrict__ out, i64* __restrict__ out_start
-) {
+extern "C" __global__ void take_nonempty(In<i64> start, int rows, In<i64> before, Out<i64> out, Out<i64> out_start) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i > rows) return;
     if (i == rows || start[i + 1] > start[i]) out_start[before[i]] = start[i];

@@ -6,6 +6,8 @@
 //
 // One pass, whose blocks wait for the sums of earlier ones, takes longer: 16.8 million items 180 us in place of 120.
 
+#include "arguments.cuh"
+
 constexpr int WARP = 32, THREADS = 256, WARPS = THREADS / WARP;
 constexpr int OF_LANE = 16;                    // items, all requested before the first is used
 constexpr int OF_WARP = WARP * OF_LANE, TILE = WARPS * OF_WARP;
@@ -29,7 +31,7 @@ __device__ __forceinline__ long long counted(signed char state) { return state =
 
 // The sums of tiles of read(i), i < count: tiles[k * gridDim.x + t].
 template <typename Read>
-__device__ __forceinline__ void sum_tiles(Read read, long long count, long long* __restrict__ tiles) {
+__device__ __forceinline__ void sum_tiles(Read read, long long count, Out<long long> tiles) {
     const long long first = static_cast<long long>(blockIdx.x) * TILE + threadIdx.x;
     decltype(read(0)) item[OF_LANE];
 #pragma unroll
@@ -47,7 +49,7 @@ __device__ __forceinline__ void sum_tiles(Read read, long long count, long long*
 // Running sums, of which write(i, sum) is called with each. A block adds up the tiles before its own itself: a few thousand
 // numbers at most, from L2.
 template <typename Read, typename Write>
-__device__ __forceinline__ void sums_up_to(Read read, long long count, const long long* __restrict__ tiles, Write write) {
+__device__ __forceinline__ void sums_up_to(Read read, long long count, In<long long> tiles, Write write) {
     __shared__ long long of_warp[WARPS];
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     const long long first = static_cast<long long>(blockIdx.x) * TILE + warp * OF_WARP + lane;
@@ -82,7 +84,7 @@ __device__ __forceinline__ void sums_up_to(Read read, long long count, const lon
 
 template <typename Read>
 __device__ __forceinline__ void add_up(
-    Read read, long long count, const long long* __restrict__ tiles, long long* out, int shift, long long* __restrict__ total
+    Read read, long long count, In<long long> tiles, long long* out, int shift, Out<long long> total
 ) {
     sums_up_to(read, count, tiles, [=](long long i, long long sum) {
         out[i + shift] = sum;
@@ -93,13 +95,12 @@ __device__ __forceinline__ void add_up(
 
 #define KERNELS(NAME, ITEM)                                                                                              \
     extern "C" __global__ void __launch_bounds__(THREADS) sum_tiles_##NAME(                                              \
-        const ITEM* __restrict__ in, long long count, long long* __restrict__ tiles                                      \
+        In<ITEM> in, long long count, Out<long long> tiles                                                               \
     ) {                                                                                                                  \
         sum_tiles([=](long long i) { return in[i * gridDim.y + blockIdx.y]; }, count, tiles);                            \
     }                                                                                                                    \
     extern "C" __global__ void __launch_bounds__(THREADS) add_up_##NAME(                                                 \
-        const ITEM* in, long long count, const long long* __restrict__ tiles, long long* out, int shift,                 \
-        long long* __restrict__ totals                                                                                   \
+        const ITEM* in, long long count, In<long long> tiles, long long* out, int shift, Out<long long> totals           \
     ) {                                                                                                                  \
         add_up(                                                                                                          \
             [=](long long i) { return in[i * gridDim.y + blockIdx.y]; }, count, tiles, out + blockIdx.y * (count + shift), \
@@ -113,8 +114,7 @@ KERNELS(int64, long long)
 
 // What is counted, one after the other, or the numbers that stand there: before[i] are before item i, and `room` at most are wanted.
 extern "C" __global__ void __launch_bounds__(THREADS) take(
-    const long long* __restrict__ before, long long count, const long long* __restrict__ numbers, long long room,
-    long long* __restrict__ out
+    In<long long> before, long long count, In<long long> numbers, long long room, Out<long long> out
 ) {
     const long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
     if (i < count && before[i] < before[i + 1] && before[i] < room) out[before[i]] = numbers ? numbers[i] : i;
@@ -122,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) take(
 
 // The places of states that count, ascending.
 extern "C" __global__ void __launch_bounds__(THREADS) list_states(
-    const signed char* __restrict__ in, long long count, const long long* __restrict__ tiles, int* __restrict__ places
+    In<signed char> in, long long count, In<long long> tiles, Out<int> places
 ) {
     sums_up_to([=](long long i) { return in[i]; }, count, tiles, [=](long long i, long long sum) {
         if (counted(in[i])) places[sum - 1] = static_cast<int>(i);
@@ -132,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) list_states(
 // Rows that have `lengths` entries of their own and `counts` mirror images of others' entries: list 0 is of both, list 1 of
 // the images.
 extern "C" __global__ void __launch_bounds__(THREADS) sum_tiles_halves(
-    const long long* __restrict__ lengths, const int* __restrict__ counts, long long count, long long* __restrict__ tiles
+    In<long long> lengths, In<int> counts, long long count, Out<long long> tiles
 ) {
     sum_tiles([=](long long i) { return counts[i] + (blockIdx.y ? 0 : lengths[i]); }, count, tiles);
 }
@@ -140,8 +140,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) sum_tiles_halves(
 // Where these rows begin, and where their images do; totals: the number of all entries, that of images, and, as an int, the
 // length of the longest row.
 extern "C" __global__ void __launch_bounds__(THREADS) add_up_halves(
-    const long long* __restrict__ lengths, const int* __restrict__ counts, long long count,
-    const long long* __restrict__ tiles, long long* __restrict__ start, long long* __restrict__ begin, long long* totals
+    In<long long> lengths, In<int> counts, long long count, In<long long> tiles, Out<long long> start,
+    Out<long long> begin, long long* totals
 ) {
     if (blockIdx.y) {
         add_up([=](long long i) { return counts[i]; }, count, tiles, begin, 1, totals + 1);

@@ -1,5 +1,7 @@
 // Numbers of points that a chunk sees, and their places in its window (dsolver.kernels.cpu.amg.windows is the text).
 
+#include "arguments.cuh"
+
 typedef long long i64;
 
 #define EACH for (i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; i < count; i += static_cast<i64>(gridDim.x) * blockDim.x)
@@ -8,7 +10,7 @@ typedef long long i64;
 struct Window {
     i64 first;
     int rows;
-    const i64* __restrict__ ghosts;
+    In<i64> ghosts;
     int count, below;
 
     // The place of a number in the window; that of the first ghost that is not less, where it is not there.
@@ -24,20 +26,19 @@ struct Window {
     }
 };
 
-#define WINDOW i64 first, int rows, const i64* __restrict__ ghosts, int ghosts_count, int below
+#define WINDOW i64 first, int rows, In<i64> ghosts, int ghosts_count, int below
 #define THIS_WINDOW Window { first, rows, ghosts, ghosts_count, below }
 
 // Of numbers of 8 or 4 bytes: their places, -1 of negative ones; those outside, or their places, in any order, as many as there is room for (found[0]: how
 // many there are); numbers of places, where names are those of ghosts; marks, which were zero, of numbers from the first on, and of
 // those that are not first .. last.
 #define OF_NUMBERS(BYTES, T) \
-    extern "C" __global__ void places_##BYTES(const T* __restrict__ numbers, i64 count, WINDOW, int* __restrict__ out) { \
+    extern "C" __global__ void places_##BYTES(In<T> numbers, i64 count, WINDOW, Out<int> out) { \
         const Window window = THIS_WINDOW; \
         EACH out[i] = numbers[i] < 0 ? -1 : window.place(numbers[i]); \
     } \
     extern "C" __global__ void outside_##BYTES( \
-        const T* __restrict__ numbers, i64 count, i64 first, i64 last, int named, i64 room, i64* __restrict__ found, \
-        i64* __restrict__ out \
+        In<T> numbers, i64 count, i64 first, i64 last, int named, i64 room, Out<i64> found, Out<i64> out \
     ) { \
         EACH { \
             const i64 number = numbers[i]; \
@@ -47,19 +48,17 @@ struct Window {
         } \
     } \
     extern "C" __global__ void relabel_##BYTES( \
-        const int* __restrict__ places, i64 count, int rows, int below, i64 base, const T* __restrict__ names, T* __restrict__ out \
+        In<int> places, i64 count, int rows, int below, i64 base, In<T> names, Out<T> out \
     ) { \
         EACH { \
             const int place = places[i], own = place - below; \
             out[i] = own < 0 ? names[place] : own < rows ? static_cast<T>(base + own) : names[place - rows]; \
         } \
     } \
-    extern "C" __global__ void mark_named_##BYTES(const T* __restrict__ numbers, i64 count, i64 first, int* __restrict__ marks) { \
+    extern "C" __global__ void mark_named_##BYTES(In<T> numbers, i64 count, i64 first, Out<int> marks) { \
         EACH marks[numbers[i] - first] = 1; \
     } \
-    extern "C" __global__ void mark_others_##BYTES( \
-        const T* __restrict__ numbers, i64 count, i64 first, i64 last, int* __restrict__ marks \
-    ) { \
+    extern "C" __global__ void mark_others_##BYTES(In<T> numbers, i64 count, i64 first, i64 last, Out<int> marks) { \
         EACH if (numbers[i] < first || numbers[i] >= last) marks[numbers[i]] = 1; \
     }
 OF_NUMBERS(8, i64)
@@ -67,9 +66,7 @@ OF_NUMBERS(4, int)
 
 // 1 for the first of equal numbers that ascend, if they are not first .. last, 0 for the others; below[0]: how many of these
 // are less than the first.
-extern "C" __global__ void mark_first(
-    const i64* __restrict__ numbers, i64 count, i64 first, i64 last, int* __restrict__ out, i64* __restrict__ below
-) {
+extern "C" __global__ void mark_first(In<i64> numbers, i64 count, i64 first, i64 last, Out<int> out, Out<i64> below) {
     EACH {
         const i64 number = numbers[i];
         const bool marked = (number < first || number >= last) && (i == 0 || number != numbers[i - 1]);
@@ -79,7 +76,7 @@ extern "C" __global__ void mark_first(
 }
 
 // Marks of ghosts that some places in a window name; the marks were zero.
-extern "C" __global__ void mark_used(const int* __restrict__ places, i64 count, int rows, int below, int* __restrict__ marks) {
+extern "C" __global__ void mark_used(In<int> places, i64 count, int rows, int below, Out<int> marks) {
     EACH {
         const int place = places[i], own = place - below;
         if (own < 0) marks[place] = 1; else if (own >= rows) marks[place - rows] = 1;
@@ -88,7 +85,7 @@ extern "C" __global__ void mark_used(const int* __restrict__ places, i64 count, 
 
 // Numbers of ghosts among those of all points of a window, and marks of those that are not negative.
 extern "C" __global__ void mark_numbered(
-    const i64* __restrict__ numbers, i64 count, int rows, int below, i64* __restrict__ ghosts, int* __restrict__ marks
+    In<i64> numbers, i64 count, int rows, int below, Out<i64> ghosts, Out<int> marks
 ) {
     EACH {
         ghosts[i] = numbers[i < below ? i : i + rows];
@@ -99,8 +96,7 @@ extern "C" __global__ void mark_numbered(
 // The marked ghosts, one after the other, and the place of each in a window of them alone; before[i]: how many there are before
 // ghost i. lower[0]: how many are before own points.
 extern "C" __global__ void take_marked(
-    const i64* __restrict__ ghosts, i64 count, const i64* __restrict__ before, int rows, int below, i64* __restrict__ lower,
-    i64* __restrict__ out, int* __restrict__ names
+    In<i64> ghosts, i64 count, In<i64> before, int rows, int below, Out<i64> lower, Out<i64> out, Out<int> names
 ) {
     EACH {
         if (before[i + 1] > before[i]) out[before[i]] = ghosts[i];
@@ -111,13 +107,10 @@ extern "C" __global__ void take_marked(
 
 // Where rows come that are put below others: the window of their columns, and begins of rows and entries.
 #define BELOW_OTHERS \
-    i64 rows_count, i64 entries, i64 shift, WINDOW, i64* __restrict__ out_start, int* __restrict__ out_columns, \
-    double* __restrict__ out_values
+    i64 rows_count, i64 entries, i64 shift, WINDOW, Out<i64> out_start, Out<int> out_columns, Out<double> out_values
 
 // Rows with columns by number, below others.
-extern "C" __global__ void stack_numbered(
-    const i64* __restrict__ start, const i64* __restrict__ columns, i64 count, const double* __restrict__ values, BELOW_OTHERS
-) {
+extern "C" __global__ void stack_numbered(In<i64> start, In<i64> columns, i64 count, In<double> values, BELOW_OTHERS) {
     const Window window = THIS_WINDOW;
     EACH {
         if (i <= rows_count) out_start[i] = start[i] + shift;
@@ -130,8 +123,7 @@ extern "C" __global__ void stack_numbered(
 
 // Rows with columns as places in a window of the same own numbers, of which old_below ghosts are before them, below others.
 extern "C" __global__ void stack_placed(
-    const i64* __restrict__ start, const int* __restrict__ columns, i64 count, const double* __restrict__ values,
-    const i64* __restrict__ old_ghosts, int old_below, BELOW_OTHERS
+    In<i64> start, In<int> columns, i64 count, In<double> values, In<i64> old_ghosts, int old_below, BELOW_OTHERS
 ) {
     const Window window = THIS_WINDOW;
     EACH {
@@ -145,7 +137,7 @@ extern "C" __global__ void stack_placed(
 }
 
 // Numbers of places where own points come first, from 0, and ghosts behind them.
-extern "C" __global__ void slots(const int* __restrict__ places, i64 count, int rows, int below, int* __restrict__ out) {
+extern "C" __global__ void slots(In<int> places, i64 count, int rows, int below, Out<int> out) {
     EACH {
         const int place = places[i], own = place - below;
         out[i] = own < 0 ? place + rows : own < rows ? own : place;
@@ -154,9 +146,7 @@ extern "C" __global__ void slots(const int* __restrict__ places, i64 count, int 
 
 // Values of some rows as an exchange takes them: float64, with a zero behind them.
 #define PICKED(NAME, T) \
-    extern "C" __global__ void picked_##NAME( \
-        const T* __restrict__ values, i64 count, const i64* __restrict__ rows, double* __restrict__ out \
-    ) { \
+    extern "C" __global__ void picked_##NAME(In<T> values, i64 count, In<i64> rows, Out<double> out) { \
         EACH out[i] = i + 1 < count ? static_cast<double>(values[rows[i]]) : 0.0; \
     }
 PICKED(int8, signed char)
@@ -166,7 +156,7 @@ PICKED(float64, double)
 // Values of all points of a window: of its own, of which `below` ghosts are before and the others behind.
 #define AROUND(NAME, T) \
     extern "C" __global__ void around_##NAME( \
-        const T* __restrict__ own, i64 count, const double* __restrict__ ghosts, int rows, int below, T* __restrict__ out \
+        In<T> own, i64 count, In<double> ghosts, int rows, int below, Out<T> out \
     ) { \
         EACH { \
             const i64 place = i - below; \

@@ -211,7 +211,7 @@ __device__ __forceinline__ void spmv(
 #define KERNEL(name, Sums, R)                                                                                             \
     extern "C" __global__ void __launch_bounds__(Threads<R>::ALL, 1) name(                                                \
         const __grid_constant__ Stencil a, const __grid_constant__ Cut cut, const __grid_constant__ TensorMap lines,      \
-        const __grid_constant__ TensorMap ends, real* __restrict__ y, unsigned* ticket, double* partials                  \
+        const __grid_constant__ TensorMap ends, Out<real> y, unsigned* ticket, double* partials                           \
     ) {                                                                                                                   \
         FOLLOW_LAST()                                                                                                     \
         spmv<Sums<WIDE, R>, R>(a, cut, lines, ends, y, ticket, partials);                                                 \

@@ -139,7 +139,7 @@ __device__ __forceinline__ void spmv(const Stencil& a, const real* x, real* y, i
 
 #define KERNEL(name, Points, W)                                                                                           \
     extern "C" __global__ void __launch_bounds__(BX * BY) name(                                                           \
-        const __grid_constant__ Stencil a, int planes, const real* __restrict__ x, real* __restrict__ y, double* partials \
+        const __grid_constant__ Stencil a, int planes, In<real> x, Out<real> y, double* partials                          \
     ) {                                                                                                                   \
         FOLLOW_LAST()                                                                                                     \
         spmv<Points<W, ROWS>, W, ROWS>(a, x, y, planes, partials);                                                        \

@@ -16,7 +16,7 @@ constexpr int OUTPUTS = 4;          // and how many of each
 
 // A line of a tile: an item of a column of s, or behind these of t.
 __device__ __forceinline__ double item_of(
-    const real* __restrict__ s, const real* __restrict__ t, int line, int rows, int lines, long long item, long long items
+    In<real> s, In<real> t, int line, int rows, int lines, long long item, long long items
 ) {
     if (line >= lines || item >= items) return 0.0;
     return static_cast<double>(__ldg(line < rows ? s + line * items + item : t + (line - rows) * items + item));
@@ -26,7 +26,7 @@ __device__ __forceinline__ double item_of(
 // bytes an item. Teams of threads make all of them, each on some items of a tile, while the next tile is on its way.
 // partials: a sum of each block, (blocks, rows, columns).
 extern "C" __global__ void __launch_bounds__(THREADS, 2) block_products(
-    const real* __restrict__ s, const real* __restrict__ t, int rows, int columns, long long items, double* __restrict__ partials
+    In<real> s, In<real> t, int rows, int columns, long long items, Out<double> partials
 ) {
     __shared__ double tile[ROWS + COLUMNS + DOWN + ACROSS][TILE + 1];
     next_may_start();
@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) block_products(
 }
 
 // Squares of each column (blockIdx.y): 8 bytes an item. partials: a sum of each block, (blocks, columns).
-extern "C" __global__ void block_squares(const real* __restrict__ s, long long items, double* __restrict__ partials) {
+extern "C" __global__ void block_squares(In<real> s, long long items, Out<double> partials) {
     __shared__ double of_warp[THREADS / SLICE];
     next_may_start();
     wait_for_last_launch();
@@ -103,7 +103,7 @@ extern "C" __global__ void block_squares(const real* __restrict__ s, long long i
 }
 
 // The sums of the blocks' numbers: every SLICES-th block's first to last, then those.
-extern "C" __global__ void block_sums(const double* __restrict__ partials, int blocks, int count, double* __restrict__ out) {
+extern "C" __global__ void block_sums(In<double> partials, int blocks, int count, Out<double> out) {
     __shared__ double sums[SLICES][32];
     next_may_start();
     wait_for_last_launch();
@@ -122,7 +122,7 @@ extern "C" __global__ void block_sums(const double* __restrict__ partials, int b
 // an even number of places, and these rows, of a multiple of OUTPUTS columns. A tile is in shared memory before any of t is
 // written, so t may be columns of s.
 extern "C" __global__ void combine(
-    double keep, const real* s, const double* __restrict__ table, int count, real* t, int columns, long long items, int tile
+    double keep, const real* s, In<double> table, int count, real* t, int columns, long long items, int tile
 ) {
     extern __shared__ double from_s[];
     next_may_start();
@@ -172,9 +172,7 @@ extern "C" __global__ void combine(
 }
 
 // t = d s for each column: 16 bytes an item of a column, and 8 an item.
-extern "C" __global__ void times(
-    const real* __restrict__ d, const real* __restrict__ s, real* __restrict__ t, int columns, long long items
-) {
+extern "C" __global__ void times(In<real> d, In<real> s, Out<real> t, int columns, long long items) {
     next_may_start();
     wait_for_last_launch();
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;

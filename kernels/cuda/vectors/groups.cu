@@ -24,8 +24,8 @@ __device__ __forceinline__ double ordered_sum(int count, Number number) {
 // Up to SPAN items of a group are added by a block of LANES threads, in `steps` steps of the tree. Items are those of x at their places
 // times their weights, or what `before` launches have left of them. last: whether each group is one sum then, at its number.
 extern "C" __global__ void __launch_bounds__(LANES) sum_groups(
-    const double* __restrict__ values, const int* __restrict__ places, const double* __restrict__ weights,
-    const long long* __restrict__ starts, int items, int groups, int before, int steps, int last, double* __restrict__ out
+    In<double> values, In<int> places, In<double> weights, In<long long> starts, int items, int groups, int before,
+    int steps, int last, Out<double> out
 ) {
     __shared__ double sums[STEPS][LANES];
     next_may_start();
@@ -78,8 +78,7 @@ __device__ __forceinline__ void subtract_mean(
 
 // x -= total / size of the item's group, times its weight.
 extern "C" __global__ void less_means(
-    const int* __restrict__ places, const int* __restrict__ group, const double* __restrict__ totals,
-    const double* __restrict__ sizes, const double* __restrict__ weights, int items, double* __restrict__ x
+    In<int> places, In<int> group, In<double> totals, In<double> sizes, In<double> weights, int items, Out<double> x
 ) {
     next_may_start();
     wait_for_last_launch();
@@ -88,10 +87,8 @@ extern "C" __global__ void less_means(
 
 // The same while an iteration goes on, as UPDATE_X_R of the contract tells.
 extern "C" __global__ void less_means_going_on(
-    const int* __restrict__ places, const int* __restrict__ group, const double* __restrict__ totals,
-    const double* __restrict__ sizes, const double* __restrict__ weights, int items, const double* __restrict__ rz,
-    const double* __restrict__ pap, const double* __restrict__ rr, const double* __restrict__ limit,
-    const double* __restrict__ ceiling, double* __restrict__ x
+    In<int> places, In<int> group, In<double> totals, In<double> sizes, In<double> weights, int items, In<double> rz,
+    In<double> pap, In<double> rr, In<double> limit, In<double> ceiling, Out<double> x
 ) {
     next_may_start();
     wait_for_last_launch();

@@ -50,8 +50,7 @@ struct Five { double diagonal, r, w, d, z; };
 // x . y: 16 bytes. And the same of a double vector and a real one.
 #define DOT(NAME, OF_X) \
     extern "C" __global__ void NAME( \
-        const OF_X* __restrict__ x, const real* __restrict__ y, long long size, double* partials, unsigned* ticket, \
-        double* out \
+        In<OF_X> x, In<real> y, long long size, double* partials, unsigned* ticket, double* out \
     ) { \
         FOLLOW_LAST() \
         double sum = 0.0; \
@@ -65,8 +64,8 @@ DOT(dot_narrowed, double)
 
 // x . y + sign u . v: 32 bytes.
 extern "C" __global__ void dot_plus(
-    const real* __restrict__ x, const real* __restrict__ y, double sign, const real* __restrict__ u,
-    const real* __restrict__ v, long long size, double* partials, unsigned* ticket, double* out
+    In<real> x, In<real> y, double sign, In<real> u, In<real> v, long long size, double* partials, unsigned* ticket,
+    double* out
 ) {
     FOLLOW_LAST()
     double sum = 0.0;
@@ -78,8 +77,8 @@ extern "C" __global__ void dot_plus(
 
 // Both parts of a product of complex vectors, as dot_plus adds them: 32 bytes.
 extern "C" __global__ void complex_dot(
-    const real* __restrict__ x, const real* __restrict__ xi, double sign, const real* __restrict__ y,
-    const real* __restrict__ yi, long long size, double* partials, unsigned* ticket, double* out, double* out_im
+    In<real> x, In<real> xi, double sign, In<real> y, In<real> yi, long long size, double* partials, unsigned* ticket,
+    double* out, double* out_im
 ) {
     FOLLOW_LAST()
     double sum = 0.0, sum_im = 0.0;
@@ -98,8 +97,7 @@ extern "C" __global__ void complex_dot(
 
 // x[rows] . values: 4 bytes of index, 8 scattered, 8 read.
 extern "C" __global__ void gathered_dot(
-    const int* __restrict__ rows, const real* __restrict__ x, const real* __restrict__ values, long long size,
-    double* partials, unsigned* ticket, double* out
+    In<int> rows, In<real> x, In<real> values, long long size, double* partials, unsigned* ticket, double* out
 ) {
     FOLLOW_LAST()
     double sum = 0.0;
@@ -110,9 +108,7 @@ extern "C" __global__ void gathered_dot(
 }
 
 // The sum of the slices' parts that a matrix pass left: 8 bytes a slice, which come from L2.
-extern "C" __global__ void sum(
-    const double* __restrict__ parts, long long size, double* partials, unsigned* ticket, double* out
-) {
+extern "C" __global__ void sum(In<double> parts, long long size, double* partials, unsigned* ticket, double* out) {
     FOLLOW_LAST()
     double sum = 0.0;
     for_items(size, [=](long long i) { return __ldcg(parts + i); }, [&](long long, double part) { sum += part; });
@@ -160,9 +156,8 @@ struct Eight {
     Four update, from;
 };
 extern "C" __global__ void complex_update_x_r(
-    const double* a, const double* ai, const real* __restrict__ p, const real* __restrict__ pi, const real* __restrict__ ap,
-    const real* __restrict__ api, real* __restrict__ x, real* __restrict__ xi, real* __restrict__ r, real* __restrict__ ri,
-    double* out, long long size, double* partials, unsigned* ticket
+    const double* a, const double* ai, In<real> p, In<real> pi, In<real> ap, In<real> api, Out<real> x, Out<real> xi,
+    Out<real> r, Out<real> ri, double* out, long long size, double* partials, unsigned* ticket
 ) {
     FOLLOW_LAST()
     const double b = *a, bi = *ai;
@@ -190,8 +185,7 @@ extern "C" __global__ void complex_update_x_r(
 
 // x + i xi = keep (x + i xi) + (w + i wi) (r + i ri): 48 bytes, and 16 more with keep.
 extern "C" __global__ void complex_step(
-    int keep, const real* __restrict__ w, const real* __restrict__ wi, const real* __restrict__ r,
-    const real* __restrict__ ri, real* __restrict__ x, real* __restrict__ xi, long long size
+    int keep, In<real> w, In<real> wi, In<real> r, In<real> ri, Out<real> x, Out<real> xi, long long size
 ) {
     FOLLOW_LAST()
     for_items(
@@ -352,8 +346,7 @@ extern "C" __global__ void settle(
 // same of a real z and a double p.
 #define UPDATE_P(NAME, OF_P) \
     extern "C" __global__ void NAME( \
-        const real* __restrict__ z, const double* rz, const double* rz_old, const double* pap, OF_P* __restrict__ p, \
-        long long size \
+        In<real> z, const double* rz, const double* rz_old, const double* pap, Out<OF_P> p, long long size \
     ) { \
         FOLLOW_LAST() \
         if (!sound(*rz, *pap)) return; \
@@ -371,9 +364,7 @@ __device__ __forceinline__ double scale_of(double xx) {
 }
 
 // y = scale x: double to real, 16 bytes.
-extern "C" __global__ void narrow(
-    const double* __restrict__ x, const double* xx, real* __restrict__ y, long long size
-) {
+extern "C" __global__ void narrow(In<double> x, const double* xx, Out<real> y, long long size) {
     FOLLOW_LAST()
     const double scale = scale_of(*xx);
     for_items(
@@ -381,9 +372,7 @@ extern "C" __global__ void narrow(
 }
 
 // y = x / scale: real to double, 16 bytes.
-extern "C" __global__ void widen(
-    const real* __restrict__ x, const double* xx, double* __restrict__ y, long long size
-) {
+extern "C" __global__ void widen(In<real> x, const double* xx, Out<double> y, long long size) {
     FOLLOW_LAST()
     const double scale = 1.0 / scale_of(*xx);
     for_items(
@@ -399,9 +388,8 @@ extern "C" __global__ void unscale(const double* xx, double* xy) {
 // While limit < rr <= ceiling and unless broken down: x += alpha p, r -= alpha Ap with alpha = rz/pAp; always out = r . r:
 // 48 bytes, where three kernels would move 56. A NaN fails the test, so x and r stay what they were.
 extern "C" __global__ void update_x_r(
-    const real* __restrict__ p, const real* __restrict__ ap, const double* rz, const double* pap,
-    const double* rr, const double* limit, const double* ceiling, real* __restrict__ x, real* __restrict__ r,
-    double* out, long long size, double* partials, unsigned* ticket
+    In<real> p, In<real> ap, const double* rz, const double* pap, const double* rr, const double* limit,
+    const double* ceiling, Out<real> x, Out<real> r, double* out, long long size, double* partials, unsigned* ticket
 ) {
     FOLLOW_LAST()
     double sum = 0.0;
@@ -422,10 +410,7 @@ extern "C" __global__ void update_x_r(
 }
 
 // z = scale r / diagonal: 24 bytes.
-extern "C" __global__ void jacobi(
-    const real* __restrict__ diagonal, const real* __restrict__ r, double scale, real* __restrict__ z,
-    long long size
-) {
+extern "C" __global__ void jacobi(In<real> diagonal, In<real> r, double scale, Out<real> z, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return Two{__ldg(diagonal + i), __ldg(r + i)}; },
@@ -435,8 +420,7 @@ extern "C" __global__ void jacobi(
 // A diagonal times the factors of the rows that are stored, and the reciprocals of it, if wanted: 28 bytes. `row` is -1 where
 // there is no row, as in padding. Of small numbers factors are such numbers too (`early`), else products are of double.
 extern "C" __global__ void scaled(
-    const int* __restrict__ row, const real* __restrict__ diagonal, const double* __restrict__ factors, int early,
-    real* __restrict__ out, real* __restrict__ weights, long long size
+    In<int> row, In<real> diagonal, In<double> factors, int early, Out<real> out, Out<real> weights, long long size
 ) {
     for_items(
         size, [=](long long i) { return row[i]; },
@@ -453,8 +437,7 @@ extern "C" __global__ void scaled(
 
 // d = keep d + gain (r - w) / diagonal, z += d: 56 bytes.
 extern "C" __global__ void chebyshev(
-    const real* __restrict__ diagonal, const real* __restrict__ r, const real* __restrict__ w, double keep,
-    double gain, real* __restrict__ d, real* __restrict__ z, long long size
+    In<real> diagonal, In<real> r, In<real> w, double keep, double gain, Out<real> d, Out<real> z, long long size
 ) {
     FOLLOW_LAST()
     for_items(
@@ -467,10 +450,7 @@ extern "C" __global__ void chebyshev(
 }
 
 // z = x + (r - z) / diagonal: 40 bytes.
-extern "C" __global__ void jacobi_step(
-    const real* __restrict__ diagonal, const real* __restrict__ r, const real* __restrict__ x, real* __restrict__ z,
-    long long size
-) {
+extern "C" __global__ void jacobi_step(In<real> diagonal, In<real> r, In<real> x, Out<real> z, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return Four{__ldg(diagonal + i), __ldg(r + i), __ldg(x + i), z[i]}; },
@@ -478,15 +458,13 @@ extern "C" __global__ void jacobi_step(
 }
 
 // y = x: 16 bytes. In a CUDA graph the driver's own copy took 1.4 times as long.
-extern "C" __global__ void copy(const real* __restrict__ x, real* __restrict__ y, long long size) {
+extern "C" __global__ void copy(In<real> x, Out<real> y, long long size) {
     FOLLOW_LAST()
     for_items(size, [=](long long i) { return __ldg(x + i); }, [=](long long i, real value) { y[i] = value; });
 }
 
 // buffer = x[rows]: 4 bytes of index, 8 scattered, 8 written.
-extern "C" __global__ void gather(
-    const int* __restrict__ rows, const real* __restrict__ x, real* __restrict__ buffer, long long size
-) {
+extern "C" __global__ void gather(In<int> rows, In<real> x, Out<real> buffer, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return __ldg(x + __ldg(rows + i)); },
@@ -494,9 +472,7 @@ extern "C" __global__ void gather(
 }
 
 // y[rows] = values: the opposite.
-extern "C" __global__ void scatter(
-    const int* __restrict__ rows, const real* __restrict__ values, real* __restrict__ y, long long size
-) {
+extern "C" __global__ void scatter(In<int> rows, In<real> values, Out<real> y, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return __ldg(values + i); },
@@ -504,9 +480,7 @@ extern "C" __global__ void scatter(
 }
 
 // y[rows] += sign values: 4 bytes of index, 8 read, 16 scattered. No row is twice among them.
-extern "C" __global__ void scatter_add(
-    const int* __restrict__ rows, double sign, const real* __restrict__ values, real* __restrict__ y, long long size
-) {
+extern "C" __global__ void scatter_add(In<int> rows, double sign, In<real> values, Out<real> y, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return __ldg(values + i); },
@@ -515,9 +489,7 @@ extern "C" __global__ void scatter_add(
 
 // c = P xc: 4 bytes of index and 16 of values for each coarse point, which lie side by side in both vectors where they
 // are of one color.
-extern "C" __global__ void prolong(
-    const int* __restrict__ fine_of, const real* __restrict__ xc, real* __restrict__ c, long long size
-) {
+extern "C" __global__ void prolong(In<int> fine_of, In<real> xc, Out<real> c, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long q) { return __ldg(fine_of + q); },
@@ -525,7 +497,7 @@ extern "C" __global__ void prolong(
 }
 
 // x = value on every row, padding untouched: 4 bytes read, 8 written.
-extern "C" __global__ void fill(const int* __restrict__ row, double value, real* __restrict__ x, long long size) {
+extern "C" __global__ void fill(In<int> row, double value, Out<real> x, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return __ldg(row + i); },
@@ -534,8 +506,8 @@ extern "C" __global__ void fill(const int* __restrict__ row, double value, real*
 
 // x = block on every row, for a block of any strides (counted in items): 4 bytes of row, 8 read, 8 written.
 extern "C" __global__ void load(
-    const int* __restrict__ row, const double* __restrict__ block, long long nx, long long ny, long long stride_x,
-    long long stride_y, long long stride_z, real* __restrict__ x, long long size
+    In<int> row, In<double> block, long long nx, long long ny, long long stride_x, long long stride_y,
+    long long stride_z, Out<real> x, long long size
 ) {
     FOLLOW_LAST()
     for_items(
@@ -553,10 +525,9 @@ constexpr int TILE = 32;
 // zero in cells that are left out. 16 bytes an item, its row, and a byte of `solid`, which may be null. Sums round products first, as
 // those of whole arrays do.
 extern "C" __global__ void assemble(
-    const int* __restrict__ row, const double* __restrict__ sizes_z, const double* __restrict__ sizes_y,
-    const double* __restrict__ sizes_x, const bool* __restrict__ solid, const double* __restrict__ low_x,
-    const double* __restrict__ high_x, const double* __restrict__ low_y, const double* __restrict__ high_y,
-    const double* __restrict__ low_z, const double* __restrict__ high_z, int nx, int ny, int nz, real* x, long long size
+    In<int> row, In<double> sizes_z, In<double> sizes_y, In<double> sizes_x, In<bool> solid, In<double> low_x,
+    In<double> high_x, In<double> low_y, In<double> high_y, In<double> low_z, In<double> high_z, int nx, int ny, int nz,
+    real* x, long long size
 ) {
     FOLLOW_LAST()
     for_items(
@@ -582,8 +553,8 @@ extern "C" __global__ void assemble(
 // As `load`, of a block whose items lie closer along z than along x, as NumPy has them: blocks of threads turn TILE x TILE of them.
 // position: of each row, x fastest; from `end` on that of rows which are not stored. 20 bytes a row.
 extern "C" __global__ void load_turned(
-    const int* __restrict__ position, const double* __restrict__ block, long long nx, long long ny, long long nz, long long stride_x,
-    long long stride_y, long long stride_z, real* __restrict__ x, int end
+    In<int> position, In<double> block, long long nx, long long ny, long long nz, long long stride_x,
+    long long stride_y, long long stride_z, Out<real> x, int end
 ) {
     __shared__ double tile[TILE][TILE + 1];
     FOLLOW_LAST()
@@ -605,7 +576,7 @@ extern "C" __global__ void load_turned(
 
 // The opposite of `load_turned`, to a block in C order, as NumPy has arrays: 20 bytes a row.
 extern "C" __global__ void unload_turned(
-    const int* __restrict__ position, const real* __restrict__ x, long long nx, long long ny, long long nz, real* __restrict__ block
+    In<int> position, In<real> x, long long nx, long long ny, long long nz, Out<real> block
 ) {
     __shared__ real tile[TILE][TILE + 1];
     FOLLOW_LAST()
@@ -624,13 +595,13 @@ extern "C" __global__ void unload_turned(
 }
 
 // The sum of the chunks' parts by the fixed tree of the contract's kernel `total`.
-extern "C" __global__ void total(const double* __restrict__ parts, double* __restrict__ out, int count) {
+extern "C" __global__ void total(In<double> parts, Out<double> out, int count) {
     FOLLOW_LAST()
     *out = tree_sum(parts, count);
 }
 
 // Values in another type, those of a diagonal checked: 12 bytes each.
-extern "C" __global__ void cast(const double* __restrict__ wide, long long count, int checked, real* __restrict__ out) {
+extern "C" __global__ void cast(In<double> wide, long long count, int checked, Out<real> out) {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i < count) out[i] = checked ? in_range(wide[i]) : static_cast<real>(wide[i]);
 }

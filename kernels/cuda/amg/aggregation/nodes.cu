@@ -4,6 +4,7 @@
 // its own node's rows that has some adds up those of all rows, in the order of the host's loop (kernels/cpu/amg/aggregation/nodes.py):
 // no table is needed, and rows may be of any length. In full blocks each row has them at the same place, which is tried first.
 
+#include "arguments.cuh"
 #include "sparse/table.cuh"
 
 constexpr int THREADS = 256;
@@ -159,9 +160,8 @@ __device__ __forceinline__ void strong_full(
 
 // Couplings from their rooms to their places.
 extern "C" __global__ void __launch_bounds__(THREADS) move_strong(
-    const long long* __restrict__ start, int nodes, int size, const int* __restrict__ room_columns,
-    const double* __restrict__ room_values, const long long* __restrict__ out_start, int* __restrict__ out_columns,
-    double* __restrict__ out_values
+    In<long long> start, int nodes, int size, In<int> room_columns, In<double> room_values, In<long long> out_start,
+    Out<int> out_columns, Out<double> out_values
 ) {
     constexpr int G = 8;
     const long long i = (static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / G;
@@ -173,13 +173,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) move_strong(
     }
 }
 
-#define NODES                                                                                                           \
-    const long long *__restrict__ start, const int *__restrict__ columns, const double *__restrict__ values,           \
-        const int *__restrict__ node, int nodes, int below, int size, const double *__restrict__ scale, double least
+#define NODES \
+    In<long long> start, In<int> columns, In<double> values, In<int> node, int nodes, int below, int size, \
+    In<double> scale, double least
 
 #define KERNELS(G)                                                                                                      \
     extern "C" __global__ void __launch_bounds__(THREADS) count_strong_##G(                                             \
-        NODES, long long* __restrict__ lengths, u64* flags                                                              \
+        NODES, Out<long long> lengths, u64* flags                                                                       \
     ) {                                                                                                                 \
         strong<G, false>(                                                                                               \
             Rows{start, columns, values, node}, nodes, below, size, scale, least, lengths, flags, nullptr, nullptr,     \
@@ -187,8 +187,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) move_strong(
         );                                                                                                              \
     }                                                                                                                   \
     extern "C" __global__ void __launch_bounds__(THREADS) full_strong_##G(                                              \
-        NODES, long long* __restrict__ lengths, u64* flags, int* __restrict__ room_columns,                             \
-        double* __restrict__ room_values                                                                                \
+        NODES, Out<long long> lengths, u64* flags, Out<int> room_columns, Out<double> room_values                       \
     ) {                                                                                                                 \
         strong_full<G>(                                                                                                 \
             Rows{start, columns, values, node}, nodes, below, size, scale, least, lengths, flags, room_columns,         \
@@ -196,7 +195,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) move_strong(
         );                                                                                                              \
     }                                                                                                                   \
     extern "C" __global__ void __launch_bounds__(THREADS) fill_strong_##G(                                              \
-        NODES, const long long* __restrict__ out_start, int* __restrict__ out_columns, double* __restrict__ out_values  \
+        NODES, In<long long> out_start, Out<int> out_columns, Out<double> out_values                                    \
     ) {                                                                                                                 \
         strong<G, true>(                                                                                                \
             Rows{start, columns, values, node}, nodes, below, size, scale, least, nullptr, nullptr, out_start,          \

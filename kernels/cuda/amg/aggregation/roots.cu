@@ -1,6 +1,7 @@
 // Roots of aggregates among nodes (dsolver/kernels/cuda/amg/aggregation/roots.py), some lanes a node.
 // dsolver.kernels.cpu.amg.aggregation.roots is the text.
 
+#include "arguments.cuh"
 #include "sparse/table.cuh"
 
 constexpr int THREADS = 256;
@@ -25,7 +26,7 @@ __device__ __forceinline__ double word(long long origin, u64 salt) {
 
 // Words of numbers; where `start` is given, of nodes with entries alone.
 extern "C" __global__ void __launch_bounds__(THREADS) words(
-    const long long* __restrict__ origin, const long long* __restrict__ start, u64 salt, int nodes, double* __restrict__ out
+    In<long long> origin, In<long long> start, u64 salt, int nodes, Out<double> out
 ) {
     const int i = blockIdx.x * THREADS + threadIdx.x;
     if (i < nodes) out[i] = start != nullptr && start[i] == start[i + 1] ? OUT : word(origin[i], salt);
@@ -66,8 +67,8 @@ struct Node {
 // Words of nodes without an aggregate that have enough such neighbors, and which nodes have none.
 template <int G>
 __device__ __forceinline__ void second(
-    const long long* start, const int* columns, int nodes, int below, const double* found, const long long* origin, u64 salt,
-    double* own, unsigned char* open
+    const long long* start, const int* columns, int nodes, int below, const double* found, const long long* origin,
+    u64 salt, double* own, unsigned char* open
 ) {
     const Node<G> node(start, nodes);
     const bool alone = node.there && found[below + node.i] < 0.0;
@@ -171,7 +172,7 @@ __device__ __forceinline__ void stray(
 
 // Which nodes are roots, as states of which `starts.cu` counts ones; and how many nodes no own root leads.
 extern "C" __global__ void __launch_bounds__(THREADS) mark_roots(
-    const long long* __restrict__ led, long long first, int nodes, signed char* __restrict__ root, u64* outside
+    In<long long> led, long long first, int nodes, Out<signed char> root, u64* outside
 ) {
     const int i = blockIdx.x * THREADS + threadIdx.x;
     const bool there = i < nodes;
@@ -180,36 +181,35 @@ extern "C" __global__ void __launch_bounds__(THREADS) mark_roots(
     if (threadIdx.x % WARP == 0 && all) atomicAdd(outside, static_cast<u64>(__popc(all)));
 }
 
-#define GRAPH const long long *__restrict__ start, const int *__restrict__ columns
+#define GRAPH In<long long> start, In<int> columns
 
 #define KERNELS(G)                                                                                                      \
     extern "C" __global__ void __launch_bounds__(THREADS) second_##G(                                                   \
-        GRAPH, int nodes, int below, const double* __restrict__ found, const long long* __restrict__ origin, u64 salt,  \
-        double* __restrict__ own, unsigned char* __restrict__ open                                                      \
+        GRAPH, int nodes, int below, In<double> found, In<long long> origin, u64 salt, Out<double> own,                 \
+        Out<unsigned char> open                                                                                         \
     ) {                                                                                                                 \
         second<G>(start, columns, nodes, below, found, origin, salt, own, open);                                        \
     }                                                                                                                   \
     extern "C" __global__ void __launch_bounds__(THREADS) around_##G(                                                   \
-        GRAPH, int nodes, int below, const double* __restrict__ values, const unsigned char* __restrict__ open,         \
-        const u64* __restrict__ left, int round, double* __restrict__ out                                               \
+        GRAPH, int nodes, int below, In<double> values, In<unsigned char> open, In<u64> left, int round,                \
+        Out<double> out                                                                                                 \
     ) {                                                                                                                 \
         around<G>(start, columns, nodes, below, values, open, left, round, out);                                        \
     }                                                                                                                   \
     extern "C" __global__ void __launch_bounds__(THREADS) decide_##G(                                                   \
-        GRAPH, int nodes, int below, const double* __restrict__ near, const unsigned char* __restrict__ open,           \
-        u64* left, int round, const double* own, double* out                                                            \
+        GRAPH, int nodes, int below, In<double> near, In<unsigned char> open, u64* left, int round, const double* own,  \
+        double* out                                                                                                     \
     ) {                                                                                                                 \
         decide<G>(start, columns, nodes, below, near, open, left, round, own, out);                                     \
     }                                                                                                                   \
     extern "C" __global__ void __launch_bounds__(THREADS) join_##G(                                                     \
-        GRAPH, int nodes, int below, const double* __restrict__ states, const long long* __restrict__ numbers,          \
-        const unsigned char* __restrict__ open, const double* __restrict__ before, double* __restrict__ out             \
+        GRAPH, int nodes, int below, In<double> states, In<long long> numbers, In<unsigned char> open,                  \
+        In<double> before, Out<double> out                                                                              \
     ) {                                                                                                                 \
         join<G>(start, columns, nodes, below, states, numbers, open, before, out);                                      \
     }                                                                                                                   \
     extern "C" __global__ void __launch_bounds__(THREADS) stray_##G(                                                    \
-        GRAPH, const double* __restrict__ values, int nodes, int below, const double* __restrict__ found,               \
-        long long* __restrict__ out                                                                                     \
+        GRAPH, In<double> values, int nodes, int below, In<double> found, Out<long long> out                            \
     ) {                                                                                                                 \
         stray<G>(start, columns, values, nodes, below, found, out);                                                     \
     }

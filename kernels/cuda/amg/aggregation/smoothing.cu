@@ -1,8 +1,10 @@
 // Smoother of a tentative prolongation (dsolver/kernels/cuda/amg/aggregation/smoothing.py).
 
+#include "arguments.cuh"
+
 constexpr int THREADS = 256;
 
-#define CSR const long long *__restrict__ start, const int *__restrict__ columns, const double *__restrict__ values
+#define CSR In<long long> start, In<int> columns, In<double> values
 #define FOR_ROW const int i = blockIdx.x * THREADS + threadIdx.x; if (i >= rows) return
 
 // An entry of I - w D^-1 A_F; weak: what is added to the diagonal's part, over it.
@@ -14,7 +16,7 @@ __device__ __forceinline__ double entry(bool own, double value, double center, d
 // Values of I - w D^-1 A, G lanes a row: 20 bytes an entry.
 template <int G>
 __device__ __forceinline__ void smooth_all(
-    CSR, int rows, int below, const double* __restrict__ damping, const double* __restrict__ diagonal, double* __restrict__ out
+    CSR, int rows, int below, In<double> damping, In<double> diagonal, Out<double> out
 ) {
     const int i = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / G);
     if (i >= rows) return;
@@ -25,8 +27,7 @@ __device__ __forceinline__ void smooth_all(
 
 #define SMOOTH_ALL(G)                                                                                                   \
     extern "C" __global__ void __launch_bounds__(THREADS) smooth_all_##G(                                               \
-        CSR, int rows, int below, const double* __restrict__ damping, const double* __restrict__ diagonal,              \
-        double* __restrict__ out                                                                                        \
+        CSR, int rows, int below, In<double> damping, In<double> diagonal, Out<double> out                              \
     ) {                                                                                                                 \
         smooth_all<G>(start, columns, values, rows, below, damping, diagonal, out);                                     \
     }
@@ -36,8 +37,8 @@ SMOOTH_ALL(16)
 
 // Which entries are of the diagonal or of a graph: a thread a row, whose columns ascend in both.
 extern "C" __global__ void __launch_bounds__(THREADS) keep_entries(
-    const long long* __restrict__ start, const int* __restrict__ columns, int rows, int below,
-    const long long* __restrict__ graph_start, const int* __restrict__ graph_columns, unsigned char* __restrict__ keep
+    In<long long> start, In<int> columns, int rows, int below, In<long long> graph_start, In<int> graph_columns,
+    Out<unsigned char> keep
 ) {
     FOR_ROW;
     long long m = graph_start[i];
@@ -50,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) keep_entries(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) count_kept(
-    const long long* __restrict__ start, const unsigned char* __restrict__ keep, int rows, long long* __restrict__ lengths
+    In<long long> start, In<unsigned char> keep, int rows, Out<long long> lengths
 ) {
     FOR_ROW;
     long long n = 0;
@@ -60,9 +61,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_kept(
 
 // Rows of I - w D^-1 A_F, a thread each: the sums have the order of the rows.
 extern "C" __global__ void __launch_bounds__(THREADS) smooth_kept(
-    CSR, int rows, int below, const unsigned char* __restrict__ keep, const double* __restrict__ near,
-    const double* __restrict__ damping, const double* __restrict__ diagonal, const long long* __restrict__ out_start,
-    int* __restrict__ out_columns, double* __restrict__ out_values
+    CSR, int rows, int below, In<unsigned char> keep, In<double> near, In<double> damping, In<double> diagonal,
+    In<long long> out_start, Out<int> out_columns, Out<double> out_values
 ) {
     FOR_ROW;
     const double own = near[below + i], center = diagonal[i];

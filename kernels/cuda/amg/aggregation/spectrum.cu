@@ -1,5 +1,7 @@
 // Steps of the power method (dsolver/kernels/cuda/amg/aggregation/spectrum.py).
 
+#include "arguments.cuh"
+
 constexpr int THREADS = 256;
 constexpr int WARP = 32;
 constexpr int LANES = 8;   // of a row; the host's loop adds up in their order
@@ -48,9 +50,8 @@ __device__ __forceinline__ double added_up(double total) {
 
 // 12 bytes an entry and 8 of its column.
 extern "C" __global__ void __launch_bounds__(THREADS) multiply(
-    const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values, int rows, int below,
-    const double* __restrict__ diagonal, const double* __restrict__ x, double* __restrict__ out, double* __restrict__ terms,
-    u64* largest
+    In<long long> start, In<int> columns, In<double> values, int rows, int below, In<double> diagonal, In<double> x,
+    Out<double> out, Out<double> terms, u64* largest
 ) {
     const int i = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / LANES);
     const bool there = i < rows, mine = there && threadIdx.x % LANES == 0;
@@ -76,9 +77,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) multiply(
 
 // Rows of full blocks, whose columns are read once each, and x for all rows of a block: 8.4 bytes an entry.
 extern "C" __global__ void __launch_bounds__(THREADS) multiply_blocks(
-    const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values, int rows, int below,
-    const double* __restrict__ diagonal, const double* __restrict__ x, double* __restrict__ out, double* __restrict__ terms,
-    u64* largest
+    In<long long> start, In<int> columns, In<double> values, int rows, int below, In<double> diagonal, In<double> x,
+    Out<double> out, Out<double> terms, u64* largest
 ) {
     constexpr int TOGETHER = 2;
     const int node = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / LANES);
@@ -117,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) multiply_blocks(
 
 // Sums of the integers next to terms 2^shift, which float64 holds exactly.
 extern "C" __global__ void __launch_bounds__(THREADS) sum_scaled(
-    const double* __restrict__ terms, long long rows, int first_shift, int second_shift, u64* sums
+    In<double> terms, long long rows, int first_shift, int second_shift, u64* sums
 ) {
     const double* const mine = terms + (blockIdx.y ? rows : 0);
     const int shift = blockIdx.y ? second_shift : first_shift;

@@ -3,6 +3,8 @@
 // Sums have the order of the rows, as on the host (kernels/cpu/amg/aggregation/tentative.py): lanes make 32 terms together, and each of
 // them adds these up one after the other. Rows are in shared memory, column after column, or where they are many in q itself.
 
+#include "arguments.cuh"
+
 constexpr int THREADS = 128;   // of a block, at most
 constexpr int WARP = 32;
 constexpr unsigned ALL = 0xffffffffu;
@@ -85,8 +87,8 @@ __device__ __forceinline__ void orthonormalize(
 
 // room: doubles of a warp's shared memory, of which the first 32 are for terms.
 extern "C" __global__ void __launch_bounds__(THREADS) make_blocks(
-    const long long* __restrict__ start, const int* __restrict__ order, const double* __restrict__ near, int aggregates, int size,
-    int vectors, int room, double dependent, double* q, double* r
+    In<long long> start, In<int> order, In<double> near, int aggregates, int size, int vectors, int room,
+    double dependent, double* q, double* r
 ) {
     extern __shared__ double memory[];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;

@@ -1,5 +1,7 @@
 // Rows of a box of a lattice from weights offset after offset (dsolver/kernels/cuda/amg/boxes/box_rows.py), a thread a row.
 
+#include "arguments.cuh"
+
 constexpr int CAPACITY = 2048;   // entries of a block's rows at most
 constexpr int BATCH = 8;         // weights that a thread requests at a time
 
@@ -80,8 +82,8 @@ __device__ __forceinline__ int kept_column(const Box& box, const Point& p, const
 // (`compared`), and the box has whole planes of the grid, `unequal` is set if a weight is not that of the mirrored entry, where
 // the box has both: half of the weights are read twice, from L2 as a rule.
 extern "C" __global__ void count_entries(
-    const Box box, const Step* __restrict__ steps, const double* __restrict__ weights, int rows, int compared,
-    long long* __restrict__ lengths, long long* unequal
+    const Box box, In<Step> steps, In<double> weights, int rows, int compared, Out<long long> lengths,
+    long long* unequal
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= rows) return;
@@ -109,9 +111,8 @@ extern "C" __global__ void count_entries(
 // The entries, columns ascending, and of each row (a_ii + sum of |a_ij|) / (2 a_ii). A block's entries are put together in
 // shared memory, so that they are written as they lie: 8 bytes an offset and 12 an entry.
 extern "C" __global__ void fill_entries(
-    const Box box, const Step* __restrict__ steps, const double* __restrict__ weights, int rows,
-    const long long* __restrict__ start, int* __restrict__ columns, double* __restrict__ values,
-    double* __restrict__ share
+    const Box box, In<Step> steps, In<double> weights, int rows, In<long long> start, Out<int> columns,
+    Out<double> values, Out<double> share
 ) {
     __shared__ double value_at[CAPACITY];
     __shared__ int column_at[CAPACITY];

@@ -1,5 +1,7 @@
 // Rows of the open cells of a box of a lattice (dsolver/kernels/cuda/amg/boxes/open_rows.py), a thread a row.
 
+#include "arguments.cuh"
+
 // As `dsolver.kernels.amg.OpenBox`: its cells along x and y, open ones, offsets, and which of these is (0, 0, 0); all cells, and the
 // position of those that are left out.
 struct Open {
@@ -35,8 +37,8 @@ __device__ __forceinline__ void for_entries(
 }
 
 extern "C" __global__ void count_open(
-    const Open open, const int* __restrict__ numbering, const int* __restrict__ position, const int* __restrict__ beyond,
-    const int* __restrict__ cells, const int2* __restrict__ steps, const double* __restrict__ weights, long long* __restrict__ lengths
+    const Open open, In<int> numbering, In<int> position, In<int> beyond, In<int> cells, In<int2> steps,
+    In<double> weights, Out<long long> lengths
 ) {
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= open.rows) return;
@@ -46,9 +48,8 @@ extern "C" __global__ void count_open(
 }
 
 extern "C" __global__ void fill_open(
-    const Open open, const int* __restrict__ numbering, const int* __restrict__ position, const int* __restrict__ beyond,
-    const int* __restrict__ cells, const int2* __restrict__ steps, const double* __restrict__ weights, const long long* __restrict__ start,
-    int* __restrict__ columns, double* __restrict__ values
+    const Open open, In<int> numbering, In<int> position, In<int> beyond, In<int> cells, In<int2> steps,
+    In<double> weights, In<long long> start, Out<int> columns, Out<double> values
 ) {
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= open.rows) return;
@@ -61,8 +62,7 @@ extern "C" __global__ void fill_open(
 
 // Diagonals of a few rows times factors. A thread a row.
 extern "C" __global__ void raise_diagonals(
-    const long long* __restrict__ start, const int* __restrict__ columns, const int* __restrict__ few,
-    const double* __restrict__ factors, int count, double* __restrict__ values
+    In<long long> start, In<int> columns, In<int> few, In<double> factors, int count, Out<double> values
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;

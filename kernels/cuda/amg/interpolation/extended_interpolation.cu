@@ -4,6 +4,7 @@
 // entry of A, and of each strong fine neighbor 24 and 12 for each coarse point that it sees, on lattices from caches; it
 // writes 12 an entry that is kept.
 
+#include "arguments.cuh"
 #include "sparse/table.cuh"
 #include "sparse/staged.cuh"
 #include "amg/interpolation/terms.cuh"
@@ -180,9 +181,7 @@ ROWS(
 )
 
 // The sum of each row of couplings, in its order; one that depends alone has another sign.
-extern "C" __global__ void add_up(
-    const long long* __restrict__ start, const double* __restrict__ values, long long rows, double* __restrict__ sums
-) {
+extern "C" __global__ void add_up(In<long long> start, In<double> values, long long rows, Out<double> sums) {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= rows) return;
     double total = 0.0;
@@ -193,8 +192,8 @@ extern "C" __global__ void add_up(
 
 // Couplings to fewer coarse points, in the places of those to all of them: others are zeros. 24 bytes an entry.
 extern "C" __global__ void rename(
-    const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values, long long rows,
-    const long long* __restrict__ names, int* __restrict__ out_columns, double* __restrict__ out_values
+    In<long long> start, In<int> columns, In<double> values, long long rows, In<long long> names, Out<int> out_columns,
+    Out<double> out_values
 ) {
     const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (k >= start[rows]) return;   // arrays may be longer
@@ -205,8 +204,8 @@ extern "C" __global__ void rename(
 
 // Rows of equal room, one after the other. A thread an entry, kept or not: 24 bytes each.
 extern "C" __global__ void compress(
-    const int* __restrict__ columns, const double* __restrict__ values, const long long* __restrict__ start, long long rows,
-    int most, int* __restrict__ out_columns, double* __restrict__ out_values
+    In<int> columns, In<double> values, In<long long> start, long long rows, int most, Out<int> out_columns,
+    Out<double> out_values
 ) {
     const long long from = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, row = from / most;
     if (row >= rows) return;

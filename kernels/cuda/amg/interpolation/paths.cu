@@ -1,5 +1,6 @@
 // Couplings of coarse points by at least so many paths of strong couplings: `paths` in kernels/cpu/amg/couplings.py.
 
+#include "arguments.cuh"
 #include "sparse/table.cuh"
 #include "sparse/staged.cuh"
 #include "amg/interpolation/terms.cuh"
@@ -135,8 +136,7 @@ ROWS(
 
 // The rows of threads, at their places. Of other rows there is nothing of use, and they are written later.
 extern "C" __global__ void unpack(
-    const unsigned* __restrict__ short_rows, const long long* __restrict__ start, long long rows,
-    int* __restrict__ out_columns, double* __restrict__ out_values
+    In<unsigned> short_rows, In<long long> start, long long rows, Out<int> out_columns, Out<double> out_values
 ) {
     const long long from = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, row = from / ALONE;
     if (row >= rows) return;

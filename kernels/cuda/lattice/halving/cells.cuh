@@ -127,7 +127,7 @@ __device__ __forceinline__ void put(
 
 // p of all points. A cell's thread writes its middle and upper places. s: middle of cell 0.
 template <unsigned KIND>
-__device__ __forceinline__ void interpolate(HALVED, const Place* __restrict__ places, int sx, int sy, int sz, double* __restrict__ p) {
+__device__ __forceinline__ void interpolate(HALVED, In<Place> places, int sx, int sy, int sz, Out<double> p) {
     __shared__ double kept[KEPT];
     __shared__ int spots[SPOTS];
     const int3 tile = tile_of<CELLS_X, CELLS_Y, CELLS_Z>((nx - sx + 1) / 2, (ny - sy + 1) / 2);
@@ -164,7 +164,7 @@ __device__ __forceinline__ void interpolate(HALVED, const Place* __restrict__ pl
 
 #define INTERPOLATE(name, KIND)                                                                                             \
     extern "C" __global__ void __launch_bounds__(CELLS) interpolate_##name(                                                 \
-        HALVED, const Place* __restrict__ places, int sx, int sy, int sz, double* __restrict__ p                            \
+        HALVED, In<Place> places, int sx, int sy, int sz, Out<double> p                                                     \
     ) {                                                                                                                     \
         interpolate<KIND>(FORWARDED, places, sx, sy, sz, p);                                                                \
     }

@@ -1,6 +1,7 @@
 // Galerkin operators where every axis is halved, of rows of 7 entries that are stored.
 // One thread a coarse row, everything unrolled: 725 products, 27 sums in registers.
 
+#include "arguments.cuh"
 #include "lattice/lattice.cuh"
 #include "lattice/halving/halving.cuh"
 
@@ -43,7 +44,7 @@ __device__ __forceinline__ void add_from(
 
 // out (27, coarse rows): the weights of P^T A P. f: place of the first coarse point; c: how many there are.
 extern "C" __global__ void __launch_bounds__(THREADS) galerkin_star(
-    HALVED, int fx, int fy, int fz, int cx, int cy, int cz, const double* __restrict__ p, double* __restrict__ out
+    HALVED, int fx, int fy, int fz, int cx, int cy, int cz, In<double> p, Out<double> out
 ) {
     const int3 at = tile_of<WIDE, HIGH, DEEP>(cx, cy);
     const int ix = at.x + threadIdx.x % WIDE, iy = at.y + threadIdx.x / WIDE % HIGH, iz = at.z + threadIdx.x / (WIDE * HIGH);

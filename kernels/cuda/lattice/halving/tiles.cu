@@ -4,6 +4,7 @@
 // that step, and visit no product that leads elsewhere. p of all that they reach stands in shared memory, and the rows of A of
 // one fine line after the other.
 
+#include "arguments.cuh"
 #include "lattice/lattice.cuh"
 #include "lattice/halving/halving.cuh"
 
@@ -20,7 +21,7 @@ __device__ __forceinline__ int corner_of(int m) { return m % 3 == 2; }
 
 template <unsigned KIND>
 __device__ __forceinline__ void galerkin_tile(
-    HALVED, int fx, int fy, int fz, int cx, int cy, int cz, const double* __restrict__ p, double* __restrict__ out
+    HALVED, int fx, int fy, int fz, int cx, int cy, int cz, In<double> p, Out<double> out
 ) {
     constexpr int ENTRIES = count(KIND), EACH = (ROWS_Y * ENTRIES + PARTS - 1) / PARTS;  // lines of weights that a warp brings
     __shared__ double near[LINES_Z * LINES_Y * LINE_P], row[ROWS_Y * ENTRIES * FINE];
@@ -115,7 +116,7 @@ __device__ __forceinline__ void galerkin_tile(
 
 #define TILE(name, KIND)                                                                                                    \
     extern "C" __global__ void __launch_bounds__(PARTS * WARP, KIND == STAR ? 1 : 3) tile_##name(                           \
-        HALVED, int fx, int fy, int fz, int cx, int cy, int cz, const double* __restrict__ p, double* __restrict__ out      \
+        HALVED, int fx, int fy, int fz, int cx, int cy, int cz, In<double> p, Out<double> out                               \
     ) {                                                                                                                     \
         galerkin_tile<KIND>(FORWARDED, fx, fy, fz, cx, cy, cz, p, out);                                                     \
     }

@@ -10,11 +10,11 @@ constexpr int NONE = -1, LOWER = 0, UPPER = 1;   // sections
 constexpr int RUN_BYTES = SLICE * 8 + 4, EXPLICIT_BYTES = SLICE * 12;   // of one entry column
 
 #define SOURCE int nx, int ny, long long first, int line, int lines, int candidates, \
-    const int* __restrict__ numbering, const long long* __restrict__ steps, const double* __restrict__ weights, \
+    In<int> numbering, In<long long> steps, In<double> weights, \
     long long weight_stride, int weight_step
 
-#define ROWS const int* __restrict__ wanted, int slices, int rows, const int* __restrict__ color, \
-    const int* __restrict__ position
+#define ROWS In<int> wanted, int slices, int rows, In<int> color, \
+    In<int> position
 
 #define SHAPES int* ends, unsigned char* runs
 
@@ -240,8 +240,8 @@ __device__ __forceinline__ void fill(
 
 // `measure` and `fill` of a square matrix whose slices are known: by `headers`, and their columns.
 __device__ __forceinline__ void refill(
-    const Source& source, const Columns& own, const int* wanted, int slices, const Header* headers, real* values, real* diagonal,
-    Found* found
+    const Source& source, const Columns& own, const int* wanted, int slices, const Header* headers, real* values,
+    real* diagonal, Found* found
 ) {
     constexpr int SECTIONS = Square::SECTIONS;
     const int s = warp_number(), lane = lane_number();

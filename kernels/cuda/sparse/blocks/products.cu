@@ -4,6 +4,7 @@
 // of it, and adds INNER products to each of R WIDE sums, in the order of the rows of A: scalar rows of A and B would give the
 // same order. Sums stand in shared memory as they do in the result, whose nodes are known; a hash table tells the place of
 // each. There is one look at the table for R INNER WIDE products.
+#include "arguments.cuh"
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
 
@@ -11,9 +12,9 @@ constexpr int LENGTH_SHIFT = 40;
 
 // Row of blocks in units of nodes: where each begins, the nodes, and the values of all scalar rows.
 struct Blocks {
-    const long long* __restrict__ start;
-    const int* __restrict__ columns;
-    const double* __restrict__ values;
+    In<long long> start;
+    In<int> columns;
+    In<double> values;
 };
 
 // Numbers beside each other that a lane loads and stores at once; their address is a multiple of their bytes.
@@ -69,7 +70,7 @@ struct Places {
 template <int G, int R, int INNER, int WIDE>
 __device__ __forceinline__ void add_blocks(
     const Stage& stage, int parts, int width, unsigned inverse, const Blocks& a, const Blocks& b, int bits, int most,
-    const long long* __restrict__ start, const int* __restrict__ columns, double* __restrict__ values
+    In<long long> start, In<int> columns, Out<double> values
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
@@ -155,15 +156,14 @@ __device__ __forceinline__ void add_blocks(
     }
 }
 
-#define BLOCKS(name)                                                                                                     \
-    const long long *__restrict__ name##_start, const int *__restrict__ name##_columns, const double *__restrict__ name##_values
+#define BLOCKS(name) In<long long> name##_start, In<int> name##_columns, In<double> name##_values
 #define THESE_BLOCKS(name)                                                                                               \
     Blocks { name##_start, name##_columns, name##_values }
 
 #define KERNEL(R, INNER, WIDE, G)                                                                                        \
     extern "C" __global__ void add_##R##_##INNER##_##WIDE##_##G(                                                         \
         STAGE, int parts, int width, unsigned inverse, BLOCKS(a), BLOCKS(b), int bits, int most,                         \
-        const long long* __restrict__ start, const int* __restrict__ columns, double* __restrict__ values                \
+        In<long long> start, In<int> columns, Out<double> values                                                         \
     ) {                                                                                                                  \
         add_blocks<G, R, INNER, WIDE>(                                                                                   \
             THIS_STAGE, parts, width, inverse, THESE_BLOCKS(a), THESE_BLOCKS(b), bits, most, start, columns, values      \

@@ -1,13 +1,15 @@
 // Rows of full blocks: a graph of nodes from compressed rows, and these from a graph.
 
+#include "arguments.cuh"
+
 constexpr int LANES = 8;   // of a row of blocks, in `graph`
 constexpr int WARP = 32;
 
 // Begins of rows of blocks, and columns of blocks of `rows` x `columns` entries, in units of blocks. found[0] becomes 1 where rows do
 // not come in full blocks: then the others are of no use. 4 bytes an entry.
 extern "C" __global__ void graph(
-    const long long* __restrict__ start, const int* __restrict__ from, int nodes, int rows, int columns,
-    long long* __restrict__ node_start, int* __restrict__ node_columns, unsigned long long* found
+    In<long long> start, In<int> from, int nodes, int rows, int columns, Out<long long> node_start,
+    Out<int> node_columns, unsigned long long* found
 ) {
     const long long i = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) / LANES;
     const int lane = threadIdx.x % LANES;
@@ -30,8 +32,7 @@ extern "C" __global__ void graph(
 
 // Compressed rows: where each begins, and the columns. A warp for a row of blocks writes 4 bytes an entry.
 extern "C" __global__ void expand(
-    int nodes, int rows, int columns, const long long* __restrict__ node_start, const int* __restrict__ node_columns,
-    long long* __restrict__ start, int* __restrict__ to
+    int nodes, int rows, int columns, In<long long> node_start, In<int> node_columns, Out<long long> start, Out<int> to
 ) {
     const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     const int node = static_cast<int>(thread / WARP), lane = static_cast<int>(thread % WARP);

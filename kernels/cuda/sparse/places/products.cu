@@ -4,6 +4,7 @@
 // two. Then no thread reads columns or searches (add_*): a product is a value of B, a factor, a place and a sum in shared memory.
 // A group of G lanes makes a row, in step with the others of its warp. It takes the products with one row of B at a time, whose
 // columns are distinct, so lanes never meet in a sum, and every sum has the order of the row of A.
+#include "arguments.cuh"
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
 
@@ -23,8 +24,8 @@ struct Row {
 // All lanes of the warp call visit(rows).
 template <int G, bool VALUES, typename Visit>
 __device__ __forceinline__ void walk(
-    const Group<G>& group, long long begin, long long end, const int* __restrict__ a_columns,
-    const double* __restrict__ a_values, const long long* __restrict__ b_start, Visit visit
+    const Group<G>& group, long long begin, long long end, In<int> a_columns, In<double> a_values,
+    In<long long> b_start, Visit visit
 ) {
     int before = 0;
     while (true) {
@@ -61,8 +62,7 @@ __device__ __forceinline__ void walk(
 // Numbers of products of the rows of A B. Groups of COUNTING lanes have a row.
 constexpr int COUNTING = 8;
 extern "C" __global__ void count_products(
-    int rows, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
-    const long long* __restrict__ b_start, long long* __restrict__ counts
+    int rows, In<long long> a_start, In<int> a_columns, In<long long> b_start, Out<long long> counts
 ) {
     const Group<COUNTING> group;
     const long long i = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) / COUNTING;
@@ -78,10 +78,8 @@ extern "C" __global__ void count_products(
 // of A that are longer than `longest`, are passed on.
 template <int G, typename Place>
 __device__ __forceinline__ void place_rows(
-    const Stage& stage, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
-    const long long* __restrict__ b_start, const int* __restrict__ b_columns, int bits, int most, long long longest,
-    const long long* __restrict__ start, const int* __restrict__ columns, const long long* __restrict__ first,
-    Place* __restrict__ places
+    const Stage& stage, In<long long> a_start, In<int> a_columns, In<long long> b_start, In<int> b_columns, int bits,
+    int most, long long longest, In<long long> start, In<int> columns, In<long long> first, Out<Place> places
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
@@ -133,10 +131,9 @@ __device__ __forceinline__ void place_rows(
 // term as it is.
 template <int G, typename Place>
 __device__ __forceinline__ void add_rows(
-    const int* __restrict__ list, int count, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
-    const double* __restrict__ a_values, const long long* __restrict__ b_start, const double* __restrict__ b_values, int most,
-    long long longest, const long long* __restrict__ start, const long long* __restrict__ first,
-    const Place* __restrict__ places, double* __restrict__ values
+    In<int> list, int count, In<long long> a_start, In<int> a_columns, In<double> a_values, In<long long> b_start,
+    In<double> b_values, int most, long long longest, In<long long> start, In<long long> first, In<Place> places,
+    Out<double> values
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
@@ -190,20 +187,17 @@ __device__ __forceinline__ void add_rows(
 
 #define KERNELS(G, BYTES, PLACE)                                                                                         \
     extern "C" __global__ void place_##G##_##BYTES(                                                                      \
-        STAGE, const long long* __restrict__ a_start, const int* __restrict__ a_columns,                                 \
-        const long long* __restrict__ b_start, const int* __restrict__ b_columns, int bits, int most, long long longest, \
-        const long long* __restrict__ start, const int* __restrict__ columns, const long long* __restrict__ first,       \
-        PLACE* __restrict__ places                                                                                       \
+        STAGE, In<long long> a_start, In<int> a_columns, In<long long> b_start, In<int> b_columns, int bits, int most,   \
+        long long longest, In<long long> start, In<int> columns, In<long long> first, Out<PLACE> places                  \
     ) {                                                                                                                  \
         place_rows<G>(                                                                                                   \
             THIS_STAGE, a_start, a_columns, b_start, b_columns, bits, most, longest, start, columns, first, places       \
         );                                                                                                               \
     }                                                                                                                    \
     extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) add_##G##_##BYTES(                                      \
-        const int* __restrict__ list, int count, const long long* __restrict__ a_start,                                  \
-        const int* __restrict__ a_columns, const double* __restrict__ a_values, const long long* __restrict__ b_start,   \
-        const double* __restrict__ b_values, int most, long long longest, const long long* __restrict__ start,           \
-        const long long* __restrict__ first, const PLACE* __restrict__ places, double* __restrict__ values               \
+        In<int> list, int count, In<long long> a_start, In<int> a_columns, In<double> a_values, In<long long> b_start,    \
+        In<double> b_values, int most, long long longest, In<long long> start, In<long long> first, In<PLACE> places,     \
+        Out<double> values                                                                                                \
     ) {                                                                                                                  \
         add_rows<G>(                                                                                                     \
             list, count, a_start, a_columns, a_values, b_start, b_values, most, longest, start, first, places, values    \

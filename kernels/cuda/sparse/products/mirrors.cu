@@ -1,5 +1,6 @@
 // Table of kernels: transposes, rows in other orders, and mirror images of entries above the diagonal, with the bits of the host's:
 // kernels/cpu/amg/products.py.
+#include "arguments.cuh"
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
 #include "sparse/stages/rooms.cuh"
@@ -8,9 +9,7 @@ constexpr int MOST_THREADS = 256;   // of a block
 
 // The rank of each entry among those of its column that came before: by chance, so rows are sorted later. 8 bytes an
 // entry, and an atomic addition in L2.
-extern "C" __global__ void rank_entries(
-    const int* __restrict__ columns, long long entries, int* __restrict__ counts, int* __restrict__ ranks
-) {
+extern "C" __global__ void rank_entries(In<int> columns, long long entries, Out<int> counts, Out<int> ranks) {
     const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
     for (long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; k < entries; k += step)
         ranks[k] = atomicAdd(counts + columns[k], 1);
@@ -18,7 +17,7 @@ extern "C" __global__ void rank_entries(
 
 // Calls visit(row, entry) for all entries, with `width` threads a row, and with a block's all of them where a row is long.
 template <typename Visit>
-__device__ __forceinline__ void for_entries(const long long* __restrict__ start, int rows, int width, Visit visit) {
+__device__ __forceinline__ void for_entries(In<long long> start, int rows, int width, Visit visit) {
     __shared__ int long_rows[MOST_THREADS], found;
     if (threadIdx.x == 0) found = 0;
     __syncthreads();
@@ -42,40 +41,34 @@ __device__ __forceinline__ void for_entries(const long long* __restrict__ start,
 // Calls put(place, row, entry) for all entries of A, with the place of each in the transpose.
 template <typename Put>
 __device__ __forceinline__ void for_places(
-    int rows, int width, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
-    const int* __restrict__ ranks, const long long* __restrict__ start, Put put
+    int rows, int width, In<long long> a_start, In<int> a_columns, In<int> ranks, In<long long> start, Put put
 ) {
     for_entries(a_start, rows, width, [&](int i, long long k) { put(start[a_columns[k]] + ranks[k], i, k); });
 }
 
-#define PLACES                                                                                                           \
-    int rows, int width, const long long *__restrict__ a_start, const int *__restrict__ a_columns,                       \
-        const int *__restrict__ ranks, const long long *__restrict__ start
+#define PLACES int rows, int width, In<long long> a_start, In<int> a_columns, In<int> ranks, In<long long> start
 #define THESE_PLACES rows, width, a_start, a_columns, ranks, start
 
 // Entries to their rows of the transpose, 12 and 24 bytes an entry beside begins of rows. Those of a row of the transpose come from rows close to each
 // other, so they meet in L2, as long as that holds all rows that are written at a time: together, both kernels' entries took
 // 1.3 times as long, on lattices with 65,000 points in a plane as with 262,000.
-extern "C" __global__ void scatter_columns(PLACES, int* __restrict__ columns) {
+extern "C" __global__ void scatter_columns(PLACES, Out<int> columns) {
     for_places(THESE_PLACES, [&](long long to, int i, long long) { columns[to] = i; });
 }
-extern "C" __global__ void scatter_values(PLACES, const double* __restrict__ a_values, double* __restrict__ values) {
+extern "C" __global__ void scatter_values(PLACES, In<double> a_values, Out<double> values) {
     for_places(THESE_PLACES, [&](long long to, int, long long k) { values[to] = a_values[k]; });
 }
 
 // The lengths of rows in another order, where -1 is a row without entries.
-extern "C" __global__ void lengths_in_order(
-    int rows, const int* __restrict__ order, const long long* __restrict__ start, long long* __restrict__ lengths
-) {
+extern "C" __global__ void lengths_in_order(int rows, In<int> order, In<long long> start, Out<long long> lengths) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < rows) lengths[i] = order[i] < 0 ? 0 : start[order[i] + 1] - start[order[i]];
 }
 
 // Rows in that order, to their places. 24 bytes an entry.
 extern "C" __global__ void reorder(
-    int rows, int width, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
-    const double* __restrict__ a_values, const int* __restrict__ order, const long long* __restrict__ start,
-    int* __restrict__ columns, double* __restrict__ values
+    int rows, int width, In<long long> a_start, In<int> a_columns, In<double> a_values, In<int> order,
+    In<long long> start, Out<int> columns, Out<double> values
 ) {
     for_entries(start, rows, width, [&](int i, long long k) {
         const long long from = a_start[order[i]] + k - start[i];
@@ -87,7 +80,7 @@ extern "C" __global__ void reorder(
 // Rows as they come: in rooms, or compressed where those have no size.
 struct Found {
     Rooms rooms;
-    const long long* __restrict__ start;
+    In<long long> start;
     const int* columns;
     const double* values;
     long long from;
@@ -112,11 +105,11 @@ struct alignas(16) Image {
 // Rows of which entries from the diagonal on are in rooms, and those below it are images: first[i] and on of row i.
 struct Halves {
     Rooms rooms;
-    const long long* __restrict__ lengths;
-    const int* __restrict__ columns;
-    const double* __restrict__ values;
-    const long long* __restrict__ first;
-    const Image* __restrict__ images;
+    In<long long> lengths;
+    In<int> columns;
+    In<double> values;
+    In<long long> first;
+    In<Image> images;
     const Image* own;   // of the row
     long long from;
     int below;
@@ -138,7 +131,7 @@ struct Halves {
 // columns. 24 bytes an entry.
 template <int G, typename Source>
 __device__ __forceinline__ void sort_rows(
-    const Stage& stage, int most, Source source, const long long* __restrict__ start, int* columns, double* values
+    const Stage& stage, int most, Source source, In<long long> start, int* columns, double* values
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
@@ -179,16 +172,15 @@ __device__ __forceinline__ void sort_rows(
 
 #define KERNELS(G)                                                                                                       \
     extern "C" __global__ void sort_##G(                                                                                 \
-        STAGE, int most, ROOMS, const long long* __restrict__ start, const int* from_columns, const double* from_values, \
-        int* columns, double* values                                                                                     \
+        STAGE, int most, ROOMS, In<long long> start, const int* from_columns, const double* from_values, int* columns,   \
+        double* values                                                                                                   \
     ) {                                                                                                                  \
         const Found found{THESE_ROOMS, start, from_columns, from_values, 0};                                             \
         sort_rows<G>(THIS_STAGE, most, found, start, columns, values);                                                   \
     }                                                                                                                    \
     extern "C" __global__ void sort_halves_##G(                                                                          \
-        STAGE, int most, ROOMS, const long long* __restrict__ lengths, const int* __restrict__ from_columns,             \
-        const double* __restrict__ from_values, const long long* __restrict__ first, const Image* __restrict__ images,   \
-        const long long* __restrict__ start, int* columns, double* values                                                \
+        STAGE, int most, ROOMS, In<long long> lengths, In<int> from_columns, In<double> from_values,                     \
+        In<long long> first, In<Image> images, In<long long> start, int* columns, double* values                         \
     ) {                                                                                                                  \
         const Halves halves{THESE_ROOMS, lengths, from_columns, from_values, first, images, nullptr, 0, 0};              \
         sort_rows<G>(THIS_STAGE, most, halves, start, columns, values);                                                  \
@@ -200,9 +192,8 @@ KERNELS(32)
 
 // Some of those rows with their columns as they come, a block each.
 extern "C" __global__ void gather_halves(
-    const int* __restrict__ which, ROOMS, const long long* __restrict__ lengths, const int* __restrict__ from_columns,
-    const double* __restrict__ from_values, const long long* __restrict__ first, const Image* __restrict__ images,
-    const long long* __restrict__ start, int* columns, double* values
+    In<int> which, ROOMS, In<long long> lengths, In<int> from_columns, In<double> from_values, In<long long> first,
+    In<Image> images, In<long long> start, int* columns, double* values
 ) {
     Halves halves{THESE_ROOMS, lengths, from_columns, from_values, first, images, nullptr, 0, 0};
     const int i = which[blockIdx.x];
@@ -218,8 +209,8 @@ extern "C" __global__ void gather_halves(
 // find none, below it those that were not found. The arrays of values may be the same; if they are not, those without a
 // mirror image are not written below the diagonal.
 extern "C" __global__ void mirror(
-    int rows, int width, const long long* __restrict__ start, const int* __restrict__ columns, const double* from,
-    double* values, int below, unsigned long long* wrong
+    int rows, int width, In<long long> start, In<int> columns, const double* from, double* values, int below,
+    unsigned long long* wrong
 ) {
     int missed = 0;
     for_entries(start, rows, width, [&](int i, long long k) {
@@ -258,8 +249,7 @@ extern "C" __global__ void mirror(
 // Entries above the diagonal, in rooms or compressed: how many each column has, and the rank of each among those, by chance. Row
 // i has its diagonal in column first + i. 8 bytes an entry, and an atomic addition in L2.
 extern "C" __global__ void rank_mirrored(
-    int rows, int width, int first, const long long* __restrict__ lengths, const int* __restrict__ columns, ROOMS,
-    int* __restrict__ counts, int* __restrict__ ranks
+    int rows, int width, int first, In<long long> lengths, In<int> columns, ROOMS, Out<int> counts, Out<int> ranks
 ) {
     const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
     if (i >= rows) return;
@@ -272,9 +262,8 @@ extern "C" __global__ void rank_mirrored(
 // Images of entries above the diagonal in columns low .. high, column after column: those of column j begin at begin[j - low]. 16
 // bytes read an entry, and 16 written at once: those of a column come from rows close to each other, so they meet in L2.
 extern "C" __global__ void scatter_images(
-    int rows, int width, int first, const long long* __restrict__ lengths, const int* __restrict__ columns,
-    const double* __restrict__ values, ROOMS, const int* __restrict__ ranks, int low, int high,
-    const long long* __restrict__ begin, Image* __restrict__ images
+    int rows, int width, int first, In<long long> lengths, In<int> columns, In<double> values, ROOMS, In<int> ranks,
+    int low, int high, In<long long> begin, Out<Image> images
 ) {
     const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
     if (i >= rows) return;
@@ -289,8 +278,8 @@ extern "C" __global__ void scatter_images(
 
 // Images that other chunks have sent, among those of own entries: of row i behind begin[i], by rank. Columns move by `shift`.
 extern "C" __global__ void place_images(
-    long long count, const int* __restrict__ of_rows, const int* __restrict__ columns, const double* __restrict__ values,
-    const int* __restrict__ ranks, int shift, const long long* __restrict__ begin, Image* __restrict__ images
+    long long count, In<int> of_rows, In<int> columns, In<double> values, In<int> ranks, int shift, In<long long> begin,
+    Out<Image> images
 ) {
     const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (k < count) images[begin[of_rows[k]] + ranks[k]] = {values[k], columns[k] + shift};
@@ -298,7 +287,7 @@ extern "C" __global__ void place_images(
 
 // Images in two arrays, rows less `first`.
 extern "C" __global__ void split_images(
-    long long count, const Image* __restrict__ images, int first, int* __restrict__ rows, double* __restrict__ values
+    long long count, In<Image> images, int first, Out<int> rows, Out<double> values
 ) {
     const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (k >= count) return;
@@ -308,9 +297,7 @@ extern "C" __global__ void split_images(
 }
 
 // Other numbers for columns, in place: those before `end` move by `shift`, and the n-th from there on is names[n].
-extern "C" __global__ void rename_columns(
-    long long count, int end, int shift, const int* __restrict__ names, int* __restrict__ columns
-) {
+extern "C" __global__ void rename_columns(long long count, int end, int shift, In<int> names, Out<int> columns) {
     const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (k < count) columns[k] = columns[k] < end ? columns[k] + shift : names[columns[k] - end];
 }
@@ -318,9 +305,8 @@ extern "C" __global__ void rename_columns(
 // Rows of R A P, compressed or in rooms, of which only rounding is left: what r' D r is on the diagonal, or one, and zeros. A
 // warp's group of eight lanes a row: they make products of r and the diagonal together, and add them up one after the other.
 extern "C" __global__ void fill_lost(
-    const long long* __restrict__ start, const int* __restrict__ columns, double* __restrict__ values, ROOMS, int rows,
-    int below, const long long* __restrict__ r_start, const int* __restrict__ r_columns, const double* __restrict__ r_values,
-    const double* __restrict__ diagonal, double negligible
+    In<long long> start, In<int> columns, Out<double> values, ROOMS, int rows, int below, In<long long> r_start,
+    In<int> r_columns, In<double> r_values, In<double> diagonal, double negligible
 ) {
     constexpr int G = 8;
     const Group<G> group;

@@ -6,6 +6,7 @@
 // second one adds up.
 //
 // Passes are made of stages (stage.cuh) with larger and larger tables. What the last stage leaves is for wide_rows.cu.
+#include "arguments.cuh"
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
 #include "sparse/stages/rooms.cuh"
@@ -100,8 +101,8 @@ __device__ __forceinline__ void clear(const Group<G>& group, int* keys, int bits
 // done wait until the last one of the warp is.
 template <int G, bool VALUES, typename Visit>
 __device__ __forceinline__ void walk(
-    const Group<G>& group, long long begin, long long end, const int* __restrict__ a_columns,
-    const double* __restrict__ a_values, const RightRows& b, const double* __restrict__ b_values, Visit visit
+    const Group<G>& group, long long begin, long long end, In<int> a_columns, In<double> a_values, const RightRows& b,
+    In<double> b_values, Visit visit
 ) {
     while (true) {
         const int count = static_cast<int>(end - begin < G ? end - begin : G), most = G < WARP ? group.most(count) : count;
@@ -140,8 +141,8 @@ __device__ __forceinline__ void walk(
 // `longest`.
 template <int G>
 __device__ __forceinline__ int columns_of(
-    const Group<G>& group, const Table& table, int i, const long long* __restrict__ a_start,
-    const int* __restrict__ a_columns, const RightRows& b, int most, long long longest, int least
+    const Group<G>& group, const Table& table, int i, In<long long> a_start, In<int> a_columns, const RightRows& b,
+    int most, long long longest, int least
 ) {
     long long begin = 0, end = 0;
     int found = 0;
@@ -167,8 +168,8 @@ __device__ __forceinline__ int columns_of(
 // counts[i] of rows of A B. Tables have 1 << bits slots, for `most` columns; longer rows are passed on.
 template <int G>
 __device__ __forceinline__ void count_rows(
-    const Stage& stage, const long long* __restrict__ a_start, const int* __restrict__ a_columns, const RightRows& b, int bits,
-    int most, long long longest, long long* __restrict__ counts
+    const Stage& stage, In<long long> a_start, In<int> a_columns, const RightRows& b, int bits, int most,
+    long long longest, Out<long long> counts
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
@@ -199,8 +200,8 @@ __device__ __forceinline__ int sampled_row(int sample, int samples, int rows) {
 // Columns of sampled rows, of as many as there are blocks, from `diagonal` + i on in row i. Of longer rows than the table has
 // room for it tells most + 1.
 extern "C" __global__ void count_some(
-    int rows, const long long* __restrict__ a_start, const int* __restrict__ a_columns, RIGHT, int bits, int most,
-    long long longest, int diagonal, int* __restrict__ counts
+    int rows, In<long long> a_start, In<int> a_columns, RIGHT, int bits, int most, long long longest, int diagonal,
+    Out<int> counts
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<BLOCK> group;
@@ -212,7 +213,7 @@ extern "C" __global__ void count_some(
 }
 
 // Entries of sampled rows, of as many as there are threads.
-extern "C" __global__ void lengths_of_some(int rows, const long long* __restrict__ start, int* __restrict__ lengths) {
+extern "C" __global__ void lengths_of_some(int rows, In<long long> start, Out<int> lengths) {
     const int samples = gridDim.x * blockDim.x, sample = blockIdx.x * blockDim.x + threadIdx.x;
     const int i = sampled_row(sample, samples, rows);
     lengths[sample] = static_cast<int>(start[i + 1] - start[i]);
@@ -224,10 +225,9 @@ extern "C" __global__ void lengths_of_some(int rows, const long long* __restrict
 // to larger ones if they need them. Of row i of these the columns from `diagonal` + i on.
 template <int G, bool KNOWN>
 __device__ __forceinline__ void fill_rows(
-    const Stage& stage, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
-    const double* __restrict__ a_values, const RightRows& b, const double* __restrict__ b_values, int bits, int most,
-    long long longest, bool ascending, const long long* __restrict__ start, const Rooms& rooms, int diagonal,
-    long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values
+    const Stage& stage, In<long long> a_start, In<int> a_columns, In<double> a_values, const RightRows& b,
+    In<double> b_values, int bits, int most, long long longest, bool ascending, In<long long> start, const Rooms& rooms,
+    int diagonal, Out<long long> counts, Out<int> columns, Out<double> values
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
@@ -302,8 +302,8 @@ __device__ __forceinline__ void fill_rows(
 
 // Rows from their rooms to their places; those that have none are another kernel's. `width` threads a row.
 extern "C" __global__ void move_rows(
-    int rows, int width, ROOMS, const int* __restrict__ from_columns, const double* __restrict__ from_values,
-    const long long* __restrict__ start, int* __restrict__ columns, double* __restrict__ values
+    int rows, int width, ROOMS, In<int> from_columns, In<double> from_values, In<long long> start, Out<int> columns,
+    Out<double> values
 ) {
     const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
     if (i >= rows) return;
@@ -316,20 +316,19 @@ extern "C" __global__ void move_rows(
     }
 }
 
-#define LEFT                                                                                                             \
-    const long long *__restrict__ a_start, const int *__restrict__ a_columns, const double *__restrict__ a_values
+#define LEFT In<long long> a_start, In<int> a_columns, In<double> a_values
 
 #define KERNELS(G)                                                                                                       \
     extern "C" __global__ void count_##G(                                                                                \
-        STAGE, const long long* __restrict__ a_start, const int* __restrict__ a_columns, RIGHT, int bits, int most,      \
-        long long longest, long long* __restrict__ counts                                                                \
+        STAGE, In<long long> a_start, In<int> a_columns, RIGHT, int bits, int most, long long longest,                   \
+        Out<long long> counts                                                                                            \
     ) {                                                                                                                  \
         const RightRows b RIGHT_ROWS;                                                                                    \
         count_rows<G>(THIS_STAGE, a_start, a_columns, b, bits, most, longest, counts);                                   \
     }                                                                                                                    \
     extern "C" __global__ void fill_##G(                                                                                 \
-        STAGE, LEFT, RIGHT, const double* __restrict__ b_values, int bits, int most, long long longest, int ascending,   \
-        const long long* __restrict__ start, int* __restrict__ columns, double* __restrict__ values                      \
+        STAGE, LEFT, RIGHT, In<double> b_values, int bits, int most, long long longest, int ascending,                   \
+        In<long long> start, Out<int> columns, Out<double> values                                                        \
     ) {                                                                                                                  \
         const RightRows b RIGHT_ROWS;                                                                                    \
         fill_rows<G, true>(                                                                                              \
@@ -338,8 +337,8 @@ extern "C" __global__ void move_rows(
         );                                                                                                               \
     }                                                                                                                    \
     extern "C" __global__ void make_##G(                                                                                 \
-        STAGE, LEFT, RIGHT, const double* __restrict__ b_values, int bits, int most, long long longest, int ascending,   \
-        ROOMS, int diagonal, long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values      \
+        STAGE, LEFT, RIGHT, In<double> b_values, int bits, int most, long long longest, int ascending, ROOMS,            \
+        int diagonal, Out<long long> counts, Out<int> columns, Out<double> values                                        \
     ) {                                                                                                                  \
         const RightRows b RIGHT_ROWS;                                                                                    \
         fill_rows<G, false>(                                                                                             \
@@ -354,8 +353,7 @@ KERNELS(32)
 
 // Sums of products that were sorted by row and column: of sum s those at order[begin[s]] .. order[begin[s + 1] - 1].
 extern "C" __global__ void add_sorted(
-    const long long* __restrict__ begin, long long sums, const long long* __restrict__ order,
-    const double* __restrict__ products, double* __restrict__ out
+    In<long long> begin, long long sums, In<long long> order, In<double> products, Out<double> out
 ) {
     const long long s = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (s >= sums) return;

@@ -8,6 +8,7 @@
 // Which columns a row has is found in any order. Sums are added up entry by entry of the row of A: the columns of a row of B are
 // distinct, so that no floating-point number is added by an atomic operation. They stand in shared memory where it has room
 // for the row. AHEAD rows of B are requested at a time, because waiting for memory is what takes the time.
+#include "arguments.cuh"
 #include "sparse/table.cuh"
 
 constexpr int THREADS = 256;
@@ -107,10 +108,9 @@ __device__ __forceinline__ void find(const Range& there, const Matrix a, const M
     __syncthreads();
 }
 
-#define MATRICES                                                                                                         \
-    const int *__restrict__ rows, const long long *__restrict__ a_start, const int *__restrict__ a_columns,              \
-        const double *__restrict__ a_values, const long long *__restrict__ b_start, const int *__restrict__ b_columns,   \
-        const double *__restrict__ b_values, int columns, int range
+#define MATRICES \
+    In<int> rows, In<long long> a_start, In<int> a_columns, In<double> a_values, In<long long> b_start, \
+    In<int> b_columns, In<double> b_values, int columns, int range
 #define OWN_ROW                                                                                                          \
     const Matrix a{a_start, a_columns, a_values}, b{b_start, b_columns, b_values};                                       \
     const int i = rows[blockIdx.x];                                                                                      \
@@ -118,7 +118,7 @@ __device__ __forceinline__ void find(const Range& there, const Matrix a, const M
     extern __shared__ __align__(16) char memory[];
 
 // lengths[n] of row rows[n] of A B, a block each.
-extern "C" __global__ void __launch_bounds__(THREADS) count_wide(MATRICES, long long* __restrict__ lengths) {
+extern "C" __global__ void __launch_bounds__(THREADS) count_wide(MATRICES, Out<long long> lengths) {
     OWN_ROW
     Range there{reinterpret_cast<unsigned*>(memory), nullptr, 0, range};
     const int2 ends = limits(a, b, first, last, columns, range);
@@ -135,8 +135,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_wide(MATRICES, long 
 // Row rows[n] of A B with ascending columns, a block each, from starts[n] on, where the row before has its end. `room` sums fit
 // into shared memory. `turns`, unless it is null: for each entry the number of its first product, with n above it.
 extern "C" __global__ void __launch_bounds__(THREADS) fill_wide(
-    MATRICES, int room, const long long* __restrict__ starts, const long long* __restrict__ lengths, int* __restrict__ out_columns,
-    double* out_values, long long* turns
+    MATRICES, int room, In<long long> starts, In<long long> lengths, Out<int> out_columns, double* out_values,
+    long long* turns
 ) {
     OWN_ROW
     __shared__ long long row_of[THREADS];

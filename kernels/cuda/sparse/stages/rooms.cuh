@@ -17,8 +17,8 @@ struct Rooms {
 
 // Rows of the right factor of a product: compressed ones, which begin at start[j]; or rows in rooms, of start[j] entries each.
 struct RightRows {
-    const long long* __restrict__ start;
-    const int* __restrict__ columns;
+    In<long long> start;
+    In<int> columns;
     Rooms rooms;   // none of any size if rows are compressed
 
     __device__ __forceinline__ void find(int j, long long& from, long long& length) const {
@@ -35,7 +35,7 @@ struct RightRows {
 #define ROOMS int room, int larger, long long behind, long long larger_rooms
 #define THESE_ROOMS                                                                                                      \
     Rooms { room, larger, behind, larger_rooms }
-#define RIGHT const long long *__restrict__ b_start, const int *__restrict__ b_columns, int b_room, int b_larger, long long b_behind
+#define RIGHT In<long long> b_start, In<int> b_columns, int b_room, int b_larger, long long b_behind
 #define RIGHT_ROWS                                                                                                       \
     {                                                                                                                    \
         b_start, b_columns, { b_room, b_larger, b_behind, 0 }                                                            \

@@ -3,6 +3,7 @@
 // For rows of few columns. A thread keeps sums and columns in the order in which they are found, and a table of bytes that says
 // at which place a column is. Most slots are empty, so a column is found after 1.1 looks. What lane l of a warp has stands
 // 32 places apart, so no two lanes meet in a bank of shared memory, wherever they look.
+#include "arguments.cuh"
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
 #include "sparse/staged.cuh"
@@ -22,9 +23,7 @@ struct Batch {
     int column[BATCH];
     double value[BATCH];
 
-    __device__ __forceinline__ void ask(
-        long long first, long long last, const int* __restrict__ columns, const double* __restrict__ values
-    ) {
+    __device__ __forceinline__ void ask(long long first, long long last, In<int> columns, In<double> values) {
 #pragma unroll
         for (int u = 0; u < BATCH; ++u) {
             column[u] = first + u < last ? columns[first + u] : NONE;
@@ -41,8 +40,7 @@ struct Batch {
 
 // Adds the products of an entry of A with the row first .. last - 1 of B.
 __device__ __forceinline__ void add_row(
-    Sums& sums, double factor, long long first, long long last, const int* __restrict__ columns,
-    const double* __restrict__ values
+    Sums& sums, double factor, long long first, long long last, In<int> columns, In<double> values
 ) {
     for (long long m = first; m < last && sums.count <= sums.most; m += BATCH) {
         Batch batch;
@@ -51,9 +49,9 @@ __device__ __forceinline__ void add_row(
     }
 }
 
-#define FACTORS                                                                                                          \
-    const long long *__restrict__ a_start, const int *__restrict__ a_columns, const double *__restrict__ a_values,       \
-        const long long *__restrict__ b_start, const int *__restrict__ b_columns, const double *__restrict__ b_values
+#define FACTORS \
+    In<long long> a_start, In<int> a_columns, In<double> a_values, In<long long> b_start, In<int> b_columns, \
+    In<double> b_values
 
 // The sums of a row of A B, of which no more than most + 1 are counted. STAGED: where rows of A have many entries.
 template <bool STAGED>
@@ -98,8 +96,7 @@ __device__ __forceinline__ void add_rows(Sums& sums, const Staged<Entry>& staged
 // 1 << bits slots, more than `most`.
 template <bool STAGED>
 __device__ __forceinline__ void make(
-    const Stage& stage, FACTORS, int bits, int most, long long* __restrict__ counts, int* __restrict__ columns,
-    double* __restrict__ values
+    const Stage& stage, FACTORS, int bits, int most, Out<long long> counts, Out<int> columns, Out<double> values
 ) {
     extern __shared__ __align__(16) char memory[];
     const int bytes = bytes_of_sums(bits, most), all = bytes + STAGED * WARP * AT_ONCE * static_cast<int>(sizeof(Entry));
@@ -119,8 +116,7 @@ __device__ __forceinline__ void make(
 
 #define KERNELS(NAME, STAGED)                                                                                            \
     extern "C" __global__ void make_##NAME(                                                                              \
-        STAGE, FACTORS, int bits, int most, long long* __restrict__ counts, int* __restrict__ columns,                   \
-        double* __restrict__ values                                                                                      \
+        STAGE, FACTORS, int bits, int most, Out<long long> counts, Out<int> columns, Out<double> values                  \
     ) {                                                                                                                  \
         make<STAGED>(                                                                                                    \
             THIS_STAGE, a_start, a_columns, a_values, b_start, b_columns, b_values, bits, most, counts, columns, values  \

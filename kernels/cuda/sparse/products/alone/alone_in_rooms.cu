@@ -1,6 +1,7 @@
 // Products A B of sparse matrices with a thread for each row, with the bits of the host's loops: kernels/cpu/amg/products.py. Rows of B
 // are in rooms of equal size (rooms.cuh), so a thread asks for all of one at once, before its length is known, and for the
 // next one while it adds up: threads are few, since each has a table, but there are registers enough.
+#include "arguments.cuh"
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
 #include "sparse/stages/rooms.cuh"
@@ -15,7 +16,7 @@ struct Held {
     int length;
 
     // Ask for row j. What is behind its last entry may be anything.
-    __device__ __forceinline__ void ask(const RightRows& b, const double* __restrict__ b_values, int j, double scale) {
+    __device__ __forceinline__ void ask(const RightRows& b, In<double> b_values, int j, double scale) {
         const long long from = static_cast<long long>(j) * ROOM;
         factor = scale;
         length = static_cast<int>(b.start[j]);
@@ -26,9 +27,7 @@ struct Held {
     }
 
     // Add the products in columns from `least` on.
-    __device__ __forceinline__ void add(
-        Sums& sums, const RightRows& b, const double* __restrict__ b_values, int least
-    ) const {
+    __device__ __forceinline__ void add(Sums& sums, const RightRows& b, In<double> b_values, int least) const {
         if (length > ROOM) {   // it has a larger room
             const long long from = b.rooms.behind + static_cast<long long>(columns[0].x) * b.rooms.larger;
             for (int n = 0; n < length; ++n)
@@ -49,9 +48,8 @@ struct Held {
 // columns from `diagonal` + i on. Tables have 1 << bits slots, more than `most`.
 template <int ROOM>
 __device__ __forceinline__ void make(
-    const Stage& stage, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
-    const double* __restrict__ a_values, const RightRows& b, const double* __restrict__ b_values, int bits, int most,
-    int diagonal, long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values
+    const Stage& stage, In<long long> a_start, In<int> a_columns, In<double> a_values, const RightRows& b,
+    In<double> b_values, int bits, int most, int diagonal, Out<long long> counts, Out<int> columns, Out<double> values
 ) {
     extern __shared__ __align__(16) char memory[];
     Sums sums(memory + threadIdx.x / WARP * bytes_of_sums(bits, most), bits, most);
@@ -89,9 +87,8 @@ __device__ __forceinline__ void make(
 
 #define KERNEL(ROOM)                                                                                                     \
     extern "C" __global__ void make_##ROOM(                                                                              \
-        STAGE, const long long* __restrict__ a_start, const int* __restrict__ a_columns,                                 \
-        const double* __restrict__ a_values, RIGHT, const double* __restrict__ b_values, int bits, int most,             \
-        int diagonal, long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values             \
+        STAGE, In<long long> a_start, In<int> a_columns, In<double> a_values, RIGHT, In<double> b_values, int bits,      \
+        int most, int diagonal, Out<long long> counts, Out<int> columns, Out<double> values                              \
     ) {                                                                                                                  \
         const RightRows b RIGHT_ROWS;                                                                                    \
         make<ROOM>(                                                                                                      \
