@@ -29,7 +29,7 @@ ROUNDS = 4
 STEPS = (
     ("checked.py", "checked", "look"),
     ("runtime.py", "connect", "connect"),
-    ("sent_rows.py", "_send", "send and cut"),
+    ("sent_rows.py", "told", "send and cut"),
     ("runtime.py", "launch", "start ranks"),
     ("client.py", "load", "load"),
     ("client.py", "call", "calls"),

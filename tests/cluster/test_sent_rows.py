@@ -175,6 +175,10 @@ def _descending(a: Any) -> None:
     a.indptr[7] = a.indptr[9]
 
 
+def _beyond(a: Any) -> None:
+    a.indptr[-1] += 100
+
+
 def _far(a: Any) -> None:
     a.indices[:] = 1 << 30
 
@@ -187,7 +191,7 @@ def _infinite(a: Any) -> None:
     a.data[0] = np.inf
 
 
-@pytest.mark.parametrize("spoil", [_descending, _far, _below, _infinite])
+@pytest.mark.parametrize("spoil", [_descending, _beyond, _far, _below, _infinite])
 def test_a_matrix_with_faults_that_was_sent_is_refused_and_harms_no_owner(
     spoil: Callable[[Any], None], ahead: Client
 ) -> None:
@@ -273,6 +277,22 @@ def test_rows_on_gpus_give_the_bits_of_rows_on_the_host(name: str, M: str) -> No
     assert np.array_equal(found.x, known.x)
 
 
+@pytest.mark.parametrize("kernels", ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("spoil", [None, _descending, _beyond, _far, _below])
+def test_an_owner_refuses_rows_that_lead_out_of_their_arrays(spoil: Any, kernels: str) -> None:
+    a = mesh()
+    first, last = 100, 300
+    begin, end = a.indptr[[first, last]]
+    part = sp.csr_array(a[first:last])
+    part.indptr += 7  # pointers of a chunk begin anywhere
+    if spoil is not None:
+        spoil(part)
+    rows = GivenRows((first, last), part.indptr, part.indices, part.data, None)
+    found = cut_given(rows, size=a.shape[0], formats=None, blocks=(1,), kernels=kernels)
+    assert (found is None) == (spoil is not None)
+    assert found is None or len(found.block.columns) == end - begin
+
+
 def test_an_owner_has_one_thread_for_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Owners of a host share its cores: with all of them each, their threads took turns."""
     asked, a, found = set[int](), mesh(), kernels._loaded
@@ -285,5 +305,5 @@ def test_an_owner_has_one_thread_for_its_rows(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(kernels, "_loaded", loaded)
     half = a.indptr[a.shape[0] // 2]
     rows = GivenRows((0, a.shape[0] // 2), a.indptr[: a.shape[0] // 2 + 1], a.indices[:half], a.data[:half], None)
-    cut_given(rows, formats=None, blocks=(1,), kernels="cpu")
+    cut_given(rows, size=a.shape[0], formats=None, blocks=(1,), kernels="cpu")
     assert asked == {1}
