@@ -72,7 +72,10 @@ _ADVICE: Final = {
         "use method='gmres', or 'fcg', which bears an M that is not far from symmetric, or another M. Incomplete LU "
         "factors (spilu) are not symmetric. x is the best iterate."
     ),
-    Status.NOT_FINITE: "NaN or infinity appeared: check the matrix, x0 and M for such values and for overflow.",
+    Status.NOT_FINITE: (
+        "NaN or infinity appeared: check the matrix, x0 and M for such values and for overflow, which is "
+        "beyond 3e38 with dtype='float32'."
+    ),
     Status.INCOMPATIBLE_RHS: (
         "The matrix is singular (constants, the vectors of nullspace=, or vectors that the solve has met are in "
         "its kernel) and b has a part that no x can reach: x solves the system without it. Check the sources and the "

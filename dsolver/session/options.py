@@ -10,6 +10,8 @@ from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, final
 
+import numpy as np
+
 from dsolver.cluster.runtime import DeviceName, EngineName, KernelsName
 from dsolver.errors import InputError, check_tolerance, in_a_line
 from dsolver.grid.coloring import Order
@@ -131,6 +133,10 @@ class Setup:
         most: object = self.restart
         if most is not None and not (isinstance(most, Integral) and int(most) >= 1):
             raise InputError(f"restart must be an integer >= 1, not {in_a_line(most)}")
+        for name in ("dtype", "precond_dtype"):
+            given: Any = getattr(self, name)
+            if isinstance(given, (type, np.dtype)):  # NumPy's, in place of its name
+                object.__setattr__(self, name, np.dtype(given).name)
         check_value_type(self.dtype, self.precond_dtype)
         Order.parse(self.order)
         check_dtype(None, self.precond_dtype)

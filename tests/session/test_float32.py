@@ -119,6 +119,20 @@ def test_the_same_bits_on_a_cluster(tmp_path: Any) -> None:
         )
 
 
+def test_a_type_of_numpy_is_as_good_as_its_name() -> None:
+    types: tuple[Any, ...] = (np.float32, np.dtype(np.float32))
+    for given in types:
+        assert agree(solved(lattice(), dtype=given), solved(lattice(), dtype="float32"))
+        assert dsolver.solve(lattice(), right().ravel(), M="amg", precond_dtype=given, device="cpu").converged
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_a_matrix_beyond_float32_is_told_where_numbers_end() -> None:
+    found = dsolver.solve(1e39 * lattice(), 1e39 * right().ravel(), dtype="float32", device="cpu")
+    assert found.status is dsolver.Status.NOT_FINITE
+    assert "beyond 3e38" in found.status.advice
+
+
 def test_half_the_memory_is_forecast() -> None:
     problem = dsolver.matrix(lattice()).planned(1)
     wide, narrow = (
@@ -135,6 +149,7 @@ def test_half_the_memory_is_forecast() -> None:
     ("system", "arguments", "message"),
     [
         ("matrix", {"dtype": "float16"}, "dtype must be 'float64' or 'float32', not 'float16'"),
+        ("matrix", {"dtype": np.float16}, "dtype must be 'float64' or 'float32', not 'float16'"),
         ("matrix", {"dtype": "float32", "precond_dtype": "float64"}, "dtype='float32' is the value type of M, too"),
         ("complex", {"dtype": "float32"}, "A is complex, and dtype='float32' is for real matrices"),
     ],
