@@ -44,8 +44,9 @@ def solve(
     """x of A x = b, which JAX differentiates in b, κ, σ and the entries of A.
 
     `jax.grad`, `jax.jvp`, `jax.jit` and `jax.vmap` apply, in any order. JAX calls this process for each solve with
-    arrays on the host. A derivative takes one more solve; set-ups are kept as by `dsolver.torch.solve`, which tells
-    about singular systems, too.
+    arrays on the host. Without `jax.jit` it compiles each call anew, for a tenth of a second, and keeps a few MB of it.
+    A derivative takes one more solve; set-ups are kept as by `dsolver.torch.solve`, which tells about singular systems,
+    too.
 
     Args:
         problem: the system: a problem of `dsolver.problems`; a sparse matrix (n, n) of `jax.experimental.sparse`, BCOO

@@ -156,7 +156,7 @@ def usual_preconditioner(problem: Problem, method: str | None = None, device: st
         return None
     if problem.lattice:
         return "auto"
-    if isinstance(problem, MatrixProblem) and problem.fields and problem.matrix is not None:
+    if isinstance(problem, MatrixProblem) and problem.fields and problem.matrix is not None and not problem.elliptic:
         return _for_blocks(problem, method)
     if suit_at_once(problem, method, device):
         return "direct"

@@ -92,6 +92,18 @@ def test_a_default_call_takes_a_preconditioner_of_blocks(kind: str) -> None:
     assert dsolver.solve(problem, b, method="minres").solved_by.startswith("minres with BlockDiagonal")
 
 
+def test_fields_that_are_elliptic_together_are_solved_as_one() -> None:
+    grid, rows = (64, 64), 64 * 64
+    exchange = sp.diags_array(1e3 * np.exp(np.random.default_rng(0).standard_normal(rows)))
+    first = problems.diffusion(grid, 100.0, bc="neumann").to_scipy() + exchange
+    second = problems.diffusion(grid, bc={"x-": "dirichlet"}).to_scipy() + exchange
+    blocks = [[first, -exchange], [-exchange, second]]
+    found = dsolver.solve(dsolver.block(blocks), np.ones(2 * rows), device="cpu")
+    whole = dsolver.solve(sp.block_array(blocks), np.ones(2 * rows), device="cpu")
+    assert found.converged
+    assert found.iterations == whole.iterations < 60  # more than 1000 with a block triangle
+
+
 @pytest.mark.parametrize("m", [BlockDiagonal(), BlockTriangular(), Schur()])
 def test_workers_have_the_same_bits(m: Any, client: Client) -> None:
     """Every owner has rows of each field."""
