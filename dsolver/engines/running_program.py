@@ -14,6 +14,7 @@ from dsolver.engines.base import Engine
 from dsolver.engines.out_of_memory import clear_frames, free_unused, is_out_of_memory, out_of_memory_error
 from dsolver.errors import DeviceMemoryError, RankError
 from dsolver.grid.partition import Partition
+from dsolver.kernels.cpu.loops.copying import HostRoom
 from dsolver.monitor.spans import Span
 
 P_co = TypeVar("P_co", covariant=True)
@@ -26,10 +27,11 @@ Blocks = Mapping[int, Any]  # blocks by chunk number: arrays of the chunk's shap
 
 @final
 class PartsOfArray(Mapping[int, Any]):
-    """Blocks by chunk number that are parts of one array of the grid, of NumPy."""
+    """Blocks by chunk number that are parts of one array of the grid, of NumPy; `room`: made ready for it."""
 
-    def __init__(self, partition: Partition, dtype: np.dtype[Any]) -> None:
-        self.whole = np.empty(partition.grid, dtype)
+    def __init__(self, partition: Partition, dtype: np.dtype[Any], room: HostRoom | None = None) -> None:
+        whole = None if room is None else room.taken(partition.grid, dtype)
+        self.whole = np.empty(partition.grid, dtype) if whole is None else whole
         self._partition = partition
 
     def __getitem__(self, number: int) -> Any:

@@ -1,14 +1,13 @@
 """The backend of NVIDIA GPUs: launches of this package's CUDA kernels on CuPy's current stream."""
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, final
 
 import cupy
-import numpy as np
 
 from dsolver.kernels.backend import Backend
+from dsolver.kernels.cpu.loops.copying import HostRoom
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.cuda import host_arrays
 from dsolver.kernels.cuda.amg.dense import CudaDense
@@ -71,9 +70,7 @@ class CudaBackend(Backend):
 
     to_host = staticmethod(host_arrays.to_host)
 
-    def host_room(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        worth = math.prod(shape) * dtype.itemsize >= host_arrays.ROOMY
-        return host_arrays.HostRoom(shape, dtype) if worth else None
+    host_room = staticmethod(HostRoom.worthwhile)
 
     def answer(self, decide: Callable[..., T], numbers: Sequence[Array]) -> T:
         return foresight.answer(lambda *values: decide(*(float(value[0]) for value in values)), *numbers)

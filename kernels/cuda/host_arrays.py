@@ -17,13 +17,11 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.cpu.loops.copying import copying_team
+from dsolver.kernels.cpu.loops.copying import HostRoom, copying_team
 from dsolver.kernels.lending.arrays import Cut, LentArray, cuts_of
 
 STAGED: Final = 1 << 20  # bytes from where on an array is copied in pieces: below, one copy by the driver takes as long
 PIECE: Final = 1 << 22  # bytes of a page-locked buffer
-ROOMY: Final = 1 << 24  # bytes from where on new memory is worth threads that touch it beforehand: half a ms
-PAGE: Final = 1 << 12  # bytes of a page of the host's memory, or a part of one
 _LONG: Final = {"g": np.float64, "G": np.complex128}  # types of GPUs in place of long doubles, by codes of NumPy
 _TO_GPU: Final = 1  # cudaMemcpyHostToDevice
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
@@ -70,37 +68,6 @@ def to_host(values: Any, room: HostRoom | None = None) -> npt.NDArray[Any]:
     made = np.empty(values.shape, values.dtype) if made is None else made
     _in_pieces(_down, [(made, values)])
     return made
-
-
-@final
-class HostRoom:
-    """Memory of the host for an array that the GPU will have made, whose pages threads touch meanwhile.
-
-    A copy of 134 MB to new pages takes 10 ms, to pages that were touched 5, and of 512 MB 34 and 15.
-    """
-
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self._array: npt.NDArray[Any] | None = np.empty(shape, dtype)
-        self._touching = threading.Thread(target=_touch, args=(self._array,), daemon=True)
-        self._touching.start()
-
-    def taken(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
-        """The array, once; None where one of another shape or dtype is wanted."""
-        self._touching.join()
-        array, self._array = self._array, None
-        return array if array is not None and array.shape == shape and array.dtype == dtype else None
-
-
-def _touch(array: npt.NDArray[Any]) -> None:
-    """Write to each page of an array."""
-    team, whole = copying_team(), array.reshape(-1).view(np.uint8)
-    starts = range(0, whole.size, PIECE)
-
-    def touch(number: int) -> None:
-        for start in starts[number :: team.threads]:
-            whole[start : start + PIECE : PAGE] = 0  # without the GIL
-
-    team.each(touch, min(team.threads, len(starts)))
 
 
 def _gapless(host: npt.NDArray[Any] | LentArray) -> bool:

@@ -17,6 +17,7 @@ from dsolver.engines.spmd import blocks as rank_blocks
 from dsolver.engines.spmd import worker
 from dsolver.engines.spmd.calls import RankCalls
 from dsolver.grid.partition import Partition
+from dsolver.kernels.cpu.loops import copying
 from dsolver.kernels.lending import arrays as lent_arrays
 from dsolver.kernels.lending.arrays import LentArray
 from dsolver.kernels.lending.memory import Lender, LendingError
@@ -83,7 +84,15 @@ def test_x_is_read_from_its_owners(apart: Client, chunks: Any, monkeypatch: pyte
         filled.append(array.lender.pid)
         fill(array, out)
 
+    rooms, taken = [], copying.HostRoom.taken
+
+    def kept(room: copying.HostRoom, *what: Any) -> Any:
+        rooms.append(taken(room, *what))
+        return rooms[-1]
+
     monkeypatch.setattr(LentArray, "fill", counted)
+    monkeypatch.setattr(copying.HostRoom, "taken", kept)
+    monkeypatch.setattr(copying, "ROOMY", 1)
     apart.run(lend_small_ones)
     problem = diffusion(GRID, kappa, chunks=chunks)
     with dsolver.Solver(problem, M="jacobi", client=apart, device="cpu") as solver:
@@ -94,6 +103,7 @@ def test_x_is_read_from_its_owners(apart: Client, chunks: Any, monkeypatch: pyte
             assert np.array_equal(x, solver.solve(factor * b, maxiter=20).x)
         assert np.array_equal(z, solver.aspreconditioner() @ b.ravel())
     assert len(filled) == 4 * len(Partition(GRID, chunks))
+    assert all(np.shares_memory(x, room) for x, room in zip(solutions, rooms, strict=False))
     assert set(filled) == set(apart.run(os.getpid).values())
 
 

@@ -20,6 +20,7 @@ from dsolver.engines.spmd.calls import Held, OnRanks, RankCalls, answered
 from dsolver.engines.spmd.relay import Call
 from dsolver.errors import WorkerLostError
 from dsolver.grid.partition import Partition
+from dsolver.kernels.cpu.loops.copying import HostRoom
 from dsolver.kernels.lending.arrays import WORTH, LentArray
 from dsolver.kernels.lending.memory import LendingError
 
@@ -120,10 +121,14 @@ class RankBlocks:
         if not told.cancelled():
             told.exception()
 
-    def brought(self, replies: Iterable[Mapping[int, Any]]) -> Blocks:
+    def room(self) -> HostRoom | None:
+        """Memory of this process for blocks that ranks will lend, made ready while they work."""
+        return HostRoom.worthwhile(self._partition.grid, np.dtype(np.float64))
+
+    def brought(self, replies: Iterable[Mapping[int, Any]], room: HostRoom | None = None) -> Blocks:
         """Blocks of ranks in this process: those that they lend are read; WorkerLostError where one has gone."""
         found = {number: block for blocks in replies for number, block in blocks.items()}
-        made = PartsOfArray(self._partition, next(iter(found.values())).dtype)
+        made = PartsOfArray(self._partition, next(iter(found.values())).dtype, room)
         for number, block in found.items():
             if isinstance(block, LentArray):
                 try:
@@ -134,7 +139,9 @@ class RankBlocks:
                 made[number][...] = block
         return made
 
-    async def exchanged(self, name: str | None, what: bytes, calls: Sequence[Call]) -> tuple[list[Any], Blocks | None]:
+    async def exchanged(
+        self, name: str | None, room: HostRoom | None, what: bytes, calls: Sequence[Call]
+    ) -> tuple[list[Any], Blocks | None]:
         """Replies of ranks to `exchange_rank`, and the blocks that they have made: futures, or arrays without a name.
 
         The scheduler is told of the blocks while ranks make them: none is asked for before its future is returned.
@@ -142,7 +149,7 @@ class RankBlocks:
         if name is None:
             replies = await self._calls.gather(what, calls)
             made = [blocks for _, blocks in replies if blocks is not None]
-            return replies, await asyncio.to_thread(self.brought, made) if made else None
+            return replies, await asyncio.to_thread(self.brought, made, room) if made else None
         sizes = {number: ITEM * self._partition[number].box.points for number in range(len(self._owners))}
         self._telling = telling = asyncio.ensure_future(self.told(name, sizes, HEAD_START))
         telling.add_done_callback(self._let_go)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dsolver.kernels import load
+from dsolver.kernels.cpu.loops import copying
 from dsolver.kernels.lending import arrays as lent_arrays
 
 pytestmark = pytest.mark.gpu
@@ -63,7 +64,7 @@ def test_an_array_comes_to_the_room_made_for_it(shape: tuple[int, int], monkeypa
     from dsolver.kernels.cuda import host_arrays
 
     monkeypatch.setattr(host_arrays, "STAGED", 1)
-    monkeypatch.setattr(host_arrays, "ROOMY", 1)
+    monkeypatch.setattr(copying, "ROOMY", 1)
     room = backend.host_room(shape, given.dtype)
     array = room._array
     first, second = (backend.to_host(backend.asarray(given), room) for _ in range(2))
