@@ -223,7 +223,9 @@ class Solver:
         session, client = self._session, self._session.runtime.client
         cuda, count = session.runtime.device == "cuda", len(session.partition)
         gpu = cuda and client is None
-        other: Problem = session.given if problem is None else problem_of(problem, gpu=gpu, client=client, chunks=count)
+        other: Problem = session.given
+        if problem is not None:
+            other = problem_of(problem, gpu=gpu, client=client, chunks=count, connected=lambda: session.runtime)
         check_problem(other)
         other = session.cut(other)
         if not changes:

@@ -3,7 +3,9 @@
 A sparse matrix may stand for a system.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, Literal
 
@@ -11,7 +13,7 @@ from dsolver.cluster import default_client
 from dsolver.cluster.devices import Gpu, find_gpu
 from dsolver.cluster.rows.grid_rows import matrix_of
 from dsolver.cluster.rows.sent_rows import sent_ahead
-from dsolver.cluster.runtime import connect
+from dsolver.cluster.runtime import Runtime, connect
 from dsolver.errors import InputError, in_a_line
 from dsolver.foreign_arrays import without_package
 from dsolver.grid.partition import Partition
@@ -34,16 +36,22 @@ FirstGuess = Container | Literal["fmg"] | None  # first guess of a solve: values
 
 
 def problem_for(A: Any, setup: Setup, b: Any = None) -> Any:
-    """`problem_of` for a set-up, whose workers begin to take a matrix while this process looks at it."""
+    """`problem_of` for a set-up."""
     client = client_of(setup)
     where: Any = {"engine": setup.engine, "device": setup.device, "kernels": setup.kernels}
-    ahead = None if client is None else sent_ahead(client, A, lambda: connect(client, **where))
-    made = problem_of(A, gpu=on_gpu_here(setup), near=setup.M_from, b=b, client=client)
-    return made if ahead is None else replace(made, ahead=ahead)
+    here, connected = on_gpu_here(setup), partial(connect, client, **where)
+    return problem_of(A, gpu=here, near=setup.M_from, b=b, client=client, connected=connected)
 
 
 def problem_of(
-    A: Any, *, gpu: bool, near: Any = None, b: Any = None, client: Any = None, chunks: int | None = None
+    A: Any,
+    *,
+    gpu: bool,
+    near: Any = None,
+    b: Any = None,
+    client: Any = None,
+    chunks: int | None = None,
+    connected: Callable[[], Runtime] | None = None,
 ) -> Any:
     """A matrix or a function as a problem, and a grid with complex coefficients or a flow as a matrix.
 
@@ -55,6 +63,7 @@ def problem_of(
         b: whose shape A has where nothing else tells it; None for none.
         client: of the cluster where it is solved, or None.
         chunks: as of `matrix_of`.
+        connected: tells which workers of the cluster begin to take a matrix while this process looks at it.
 
     Raises:
         InputError: A is none that can be solved with: see `dsolver.matrix` and `dsolver.operator`.
@@ -72,7 +81,9 @@ def problem_of(
         return A.on_gpu() if gpu else A
     if isinstance(A, Problem) or not is_matrix(A):
         return matrix_of(A, client, chunks, gpu=gpu)
-    return matrix(A, device="cuda" if gpu else "cpu")
+    ahead = None if client is None or connected is None else sent_ahead(client, A, connected, chunks)
+    made: Any = matrix(A, device="cuda" if gpu else "cpu")
+    return made if ahead is None else replace(made, ahead=ahead)
 
 
 def _is_function(A: Any) -> bool:

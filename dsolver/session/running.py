@@ -1,7 +1,8 @@
 """The program of a system, where it runs: started, given another matrix, and started again without lost workers."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, final
 
@@ -83,16 +84,13 @@ class RunningSystem:
 
     def cut(self, wishes: Wishes, problem: Problem, chunks: int) -> Problem:
         """A problem cut into so many chunks, where it runs."""
-        return wishes.cut(problem, chunks, cuda=self.cuda, by=self._cutter(problem))
+        with self._cutter(problem) as cutter:
+            return wishes.cut(problem, chunks, cuda=self.cuda, by=cutter)
 
     def planned(self, wishes: Wishes, problem: Problem) -> Plan:
         """The plan for a system where it runs."""
-        ahead = problem.ahead if isinstance(problem, MatrixProblem) else None
-        try:
-            return wishes.plan(problem, max(1, len(self.runtime.workers)), cuda=self.cuda, by=self._cutter(problem))
-        finally:
-            if ahead is not None:  # rows that are not this matrix's
-                ahead.drop()
+        with self._cutter(problem) as cutter:
+            return wishes.plan(problem, max(1, len(self.runtime.workers)), cuda=self.cuda, by=cutter)
 
     def plan_first(self, wishes: Wishes, problem: Problem) -> None:
         """Plan a system, on the workers that are left should some be lost meanwhile."""
@@ -104,12 +102,22 @@ class RunningSystem:
             else:
                 return
 
-    def _cutter(self, problem: Problem) -> partial[SentMatrix] | None:
-        if self.runtime.client is not None:
-            return partial(SentMatrix, self.runtime, problem.ahead if isinstance(problem, MatrixProblem) else None)
-        if problem.places:
-            raise InputError("this matrix lies on a cluster: solve with its client, client=..., not in this process")
-        return None
+    @contextmanager
+    def _cutter(self, problem: Problem) -> Iterator[partial[SentMatrix] | None]:
+        """Maker of rows on a cluster, while it is used; rows that were sent ahead for nothing are dropped then."""
+        if self.runtime.client is None:
+            if problem.places:
+                raise InputError(
+                    "this matrix lies on a cluster: solve with its client, client=..., not in this process"
+                )
+            yield None
+            return
+        ahead = problem.ahead if isinstance(problem, MatrixProblem) else None
+        try:
+            yield partial(SentMatrix, self.runtime, ahead)
+        finally:
+            if ahead is not None:
+                ahead.drop()
 
     # -- start and end -------------------------------------------------------------------------------------------------
 

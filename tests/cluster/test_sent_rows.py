@@ -166,6 +166,16 @@ def test_rows_that_are_sent_before_the_look_are_those_that_are_solved_with_or_ar
     assert np.array_equal(found.x, known.x)
 
 
+def test_another_matrix_is_sent_before_the_look_as_well(ahead: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    b = np.random.default_rng(0).standard_normal(576)
+    monkeypatch.setattr(SentMatrix, "_send", None)
+    with dsolver.Solver(mesh(), client=ahead, device="cpu", M="jacobi") as solver:
+        first = solver.solve(b)
+        solver.update(2.0 * mesh())
+        again = solver.solve(b)
+    assert np.allclose(again.x, 0.5 * first.x)
+
+
 def processing(client: Client) -> bool:
     """Whether workers have tasks to do."""
     return any(client.processing().values())

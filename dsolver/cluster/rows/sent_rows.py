@@ -120,13 +120,16 @@ def _rows_of(matrix: Any, near: Any, span: tuple[int, int]) -> GivenRows:
     return GivenRows(span, *arrays, None if near is None else near[first:last])
 
 
-def sent_ahead(client: Client, A: Any, connected: Callable[[], Runtime]) -> Sending | None:
+def sent_ahead(client: Client, A: Any, connected: Callable[[], Runtime], chunks: int | None = None) -> Sending | None:
     """Rows that owners take while this process looks at a matrix of SciPy, should that be the one that is solved with.
 
     They do for compressed rows whose types stay, where each of them reads this process: a copy for nothing is too much.
-    `connected`: as of `dsolver.cluster.runtime.connect`, whose errors it raises.
+
+    Args:
+        connected: as of `dsolver.cluster.runtime.connect`, whose errors it raises.
+        chunks: how many there are to be; by default one for each worker.
     """
-    if not isinstance(getattr(A, "indptr", None), np.ndarray) or not as_arrays(A) or A.shape[0] != A.shape[1]:
+    if not as_arrays(A) or not isinstance(A.data, np.ndarray) or A.shape[0] != A.shape[1]:
         return None
     stay = A.dtype == np.float64 and A.indices.dtype == np.int32
     if not stay or len(A.data) < AHEAD or not A.indptr[-1] == len(A.indices) == len(A.data):
@@ -138,7 +141,7 @@ def sent_ahead(client: Client, A: Any, connected: Callable[[], Runtime]) -> Send
         readers = client.sync(reach_of, client, runtime.workers).readers
     if not readers.issuperset(runtime.workers):
         return None
-    partition = RowPartition.by_entries(A.indptr, min(len(runtime.workers), A.shape[0]))
+    partition = RowPartition.by_entries(A.indptr, min(chunks or len(runtime.workers), A.shape[0]))
     cut = cut_of(runtime, partition, None, block_sizes(None, 1, cuda=runtime.device == "cuda"))
     return Sending(client, A, None, cut, readers)
 
