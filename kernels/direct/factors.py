@@ -191,7 +191,7 @@ class _Scaled:
         if self._left.max() <= EVEN * least:
             self._left = np.full(self.rows, least)
         self._matrix.data = self._matrix.data * (self._left / before)[row]  # they may be those of A
-        kind = replace(self.kind, symmetric=True, mirrored=True, positive=False)
+        kind = replace(self.kind, symmetric=True, mirrored=True, positive=False, steep=True)
         augmented = self._typed(_augmented(self._matrix, self._cut))
         return self._with(LeastSquaresFactors(maker(name)(augmented, kind)), nearby=True)
 

@@ -35,9 +35,9 @@ class Lapack(Factors):
         return lu_solve(self._made, right, check_finite=False).astype(self._dtype, copy=False)
 
 
-def factors(a: Any, _: Kind) -> Lapack:
+def factors(a: Any, kind: Kind) -> Lapack:
     """Factors of a SciPy CSR array. SingularError: a pivot vanishes; MemoryError."""
-    smaller = SMALLER.get(a.dtype) if a.shape[0] >= MANY else None
+    smaller = None if kind.steep or a.shape[0] < MANY else SMALLER.get(a.dtype)
     made = None if smaller is None else _near(a, smaller)
     return Lapack(_made(a, a.dtype), a.dtype) if made is None else made
 

@@ -40,6 +40,7 @@ class Kind:
     mirrored: bool  # whether it has an entry (j, i) for each entry (i, j)
     positive: bool  # whether its diagonal is positive everywhere, and not small beside the entries of many rows
     full: bool = False  # whether its factors have so many entries that to store zeros, too, is quicker
+    steep: bool = False  # whether its condition is beyond what factors in a smaller type serve
 
 
 @final
