@@ -2,7 +2,7 @@
 #ifndef DSOLVER_SLICES_CUH
 #define DSOLVER_SLICES_CUH
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 // The value type of matrices and vectors, chosen by the loader: one text, compiled once for each. Sums over a row's entries
 // are formed in it, dot products always in double.
@@ -21,9 +21,9 @@ struct __align__(16) Header {
     int slice;          // number of the slice
     unsigned shape;     // first upper column, width (15 bits each), and whether it is a run
 
-    __device__ __forceinline__ int upper() const { return static_cast<int>(shape & 32767u); }
-    __device__ __forceinline__ int width() const { return static_cast<int>(shape >> 15 & 32767u); }
-    __device__ __forceinline__ bool run() const { return (shape >> 30) != 0u; }
+    DEVICE int upper() const { return static_cast<int>(shape & 32767u); }
+    DEVICE int width() const { return static_cast<int>(shape >> 15 & 32767u); }
+    DEVICE bool run() const { return (shape >> 30) != 0u; }
 };
 
 // One slice as a warp sees it, with values stored as `Value`. All but `values` is the same in all lanes.
@@ -37,18 +37,18 @@ struct SliceOf {
 
 using Slice = SliceOf<real>;
 
-__device__ __forceinline__ int lane_number() { return threadIdx.x % SLICE; }
+DEVICE int lane_number() { return threadIdx.x % SLICE; }
 
-__device__ __forceinline__ int warp_number() { return (blockIdx.x * blockDim.x + threadIdx.x) / SLICE; }
+DEVICE int warp_number() { return (blockIdx.x * blockDim.x + threadIdx.x) / SLICE; }
 
 template <typename H>
-__device__ __forceinline__ H load_header(const H* where) {
+DEVICE H load_header(const H* where) {
     const uint4 packed = __ldg(reinterpret_cast<const uint4*>(where));
     return {packed.x, packed.y, static_cast<int>(packed.z), packed.w};
 }
 
 template <typename H, typename Value>
-__device__ __forceinline__ SliceOf<Value> slice_of(H h, const Value* values, const int* columns, int lane) {
+DEVICE SliceOf<Value> slice_of(H h, const Value* values, const int* columns, int lane) {
     return {
         values + static_cast<long long>(h.start) * SLICE + lane, columns + h.columns, h.upper(), h.width(), h.run(),
     };
@@ -61,25 +61,18 @@ __device__ __forceinline__ SliceOf<Value> slice_of(H h, const Value* values, con
 constexpr int IN_FLIGHT = 32 / sizeof(real);
 
 template <int COUNT, typename Value>
-__device__ __forceinline__ real run_columns(
-    real sum, const Value* values, int base, int from, const real* x, int lane
-) {
+DEVICE real run_columns(real sum, const Value* values, int base, int from, const real* x, int lane) {
     Value a[COUNT];
     real b[COUNT];
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) a[i] = __ldcs(values + i * SLICE);
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) b[i] = x[__shfl_sync(ALL_LANES, base, from + i) + lane];
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) sum = fma(static_cast<real>(a[i]), b[i], sum);
+    UNROLLED for (int i = 0; i < COUNT; ++i) a[i] = __ldcs(values + i * SLICE);
+    UNROLLED for (int i = 0; i < COUNT; ++i) b[i] = x[__shfl_sync(ALL_LANES, base, from + i) + lane];
+    UNROLLED for (int i = 0; i < COUNT; ++i) sum = fma(static_cast<real>(a[i]), b[i], sum);
     return sum;
 }
 
 // The last LEFT < 2 COUNT entry columns of a run, in powers of two.
 template <int COUNT, typename Value>
-__device__ __forceinline__ real run_rest(
-    real sum, const Value*& values, int base, int from, int left, const real* x, int lane
-) {
+DEVICE real run_rest(real sum, const Value*& values, int base, int from, int left, const real* x, int lane) {
     if (left >= COUNT) {
         sum = run_columns<COUNT>(sum, values, base, from, x, lane);
         from += COUNT;
@@ -92,29 +85,21 @@ __device__ __forceinline__ real run_rest(
 
 // `count` entry columns of a run, FLIGHT at a time, added in order; their bases lie in lanes from .. of `base`.
 template <int FLIGHT, typename Value>
-__device__ __forceinline__ real run_in_flights(
-    real sum, const Value* values, int base, int from, int count, const real* x, int lane
-) {
+DEVICE real run_in_flights(real sum, const Value* values, int base, int from, int count, const real* x, int lane) {
     for (; count >= FLIGHT; count -= FLIGHT, from += FLIGHT, values += FLIGHT * SLICE)
         sum = run_columns<FLIGHT>(sum, values, base, from, x, lane);
     return run_rest<(FLIGHT > 4 ? 4 : 2)>(sum, values, base, from, count, x, lane);
 }
 
 template <int COUNT, typename Value>
-__device__ __forceinline__ real explicit_columns(
-    real sum, const Value* values, const int* columns, const real* x
-) {
+DEVICE real explicit_columns(real sum, const Value* values, const int* columns, const real* x) {
     Value a[COUNT];
     real b[COUNT];
     int c[COUNT];
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) c[i] = __ldcs(columns + i * SLICE);
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) a[i] = __ldcs(values + i * SLICE);
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) b[i] = x[c[i]];
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) sum = fma(static_cast<real>(a[i]), b[i], sum);
+    UNROLLED for (int i = 0; i < COUNT; ++i) c[i] = __ldcs(columns + i * SLICE);
+    UNROLLED for (int i = 0; i < COUNT; ++i) a[i] = __ldcs(values + i * SLICE);
+    UNROLLED for (int i = 0; i < COUNT; ++i) b[i] = x[c[i]];
+    UNROLLED for (int i = 0; i < COUNT; ++i) sum = fma(static_cast<real>(a[i]), b[i], sum);
     return sum;
 }
 
@@ -123,9 +108,7 @@ __device__ __forceinline__ real explicit_columns(
 // All lanes of the warp must call this with the same first and last.
 // Values of a smaller type are widened first, which is exact.
 template <typename Value>
-__device__ __forceinline__ real add_products(
-    real sum, const SliceOf<Value>& slice, int first, int last, const real* x, int lane
-) {
+DEVICE real add_products(real sum, const SliceOf<Value>& slice, int first, int last, const real* x, int lane) {
     const Value* values = slice.values + first * SLICE;
     if (slice.run) {
         for (int k = first; k < last; k += SLICE) {
@@ -153,13 +136,13 @@ __device__ __forceinline__ real add_products(
 // A load of constant memory (ld.global.nc: __ldg, or of a `const __restrict__` argument) promises that no thread writes what it
 // reads, and the assembler has moved such loads of a vector in front of the wait, where the PTX had them behind it.
 // .ci/compile_kernels.py looks for that in the machine code.
-__device__ __forceinline__ void next_may_start() {
+DEVICE void next_may_start() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 
-__device__ __forceinline__ void wait_for_last_launch() {
+DEVICE void wait_for_last_launch() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
@@ -172,7 +155,7 @@ constexpr int WIDEST = STAGING ? 8 : 4;   // most warps of a block (schedule.py)
 constexpr int STAGING_BLOCKS = 5;   // that share a multiprocessor: 40 warps; 48 and 56 made a V-cycle 6 and 10 % slower, 32 5 %
 
 // a / b; of floats to two units in the last place, where an exact quotient made a V-cycle 0.6 % slower.
-__device__ __forceinline__ real quotient(real a, real b) {
+DEVICE real quotient(real a, real b) {
     if constexpr (STAGING) {
         float q;
         asm("div.full.f32 %0, %1, %2;" : "=f"(q) : "f"(static_cast<float>(a)), "f"(static_cast<float>(b)));
@@ -182,9 +165,9 @@ __device__ __forceinline__ real quotient(real a, real b) {
 }
 
 // The sum over the warp's lanes, in every lane: a fixed tree, so the bits repeat.
-__device__ __forceinline__ double warp_sum(double value) {
-#pragma unroll
-    for (int distance = SLICE / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(ALL_LANES, value, distance);
+DEVICE double warp_sum(double value) {
+    UNROLLED for (int distance = SLICE / 2; distance > 0; distance /= 2)
+        value += __shfl_xor_sync(ALL_LANES, value, distance);
     return value;
 }
 

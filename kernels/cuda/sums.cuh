@@ -4,7 +4,7 @@
 #define DSOLVER_SUMS_CUH
 
 // The sum over the block's threads, in thread 0, by a fixed tree.
-__device__ __forceinline__ double sum_of_block(double value) {
+DEVICE double sum_of_block(double value) {
     __shared__ double of_warp[SLICE];
     value = warp_sum(value);
     if (lane_number() == 0) of_warp[threadIdx.x / SLICE] = value;
@@ -17,7 +17,7 @@ __device__ __forceinline__ double sum_of_block(double value) {
 
 // Whether this block is the last one of the grid that comes here. It sees what thread 0 of each other block has written
 // before. `ticket` was zero and is zero again afterwards.
-__device__ __forceinline__ bool comes_last(unsigned* ticket) {
+DEVICE bool comes_last(unsigned* ticket) {
     __shared__ bool last;
     if (threadIdx.x == 0) {
         __threadfence();
@@ -31,7 +31,7 @@ __device__ __forceinline__ bool comes_last(unsigned* ticket) {
 
 // The sum of the blocks' parts, in thread 0; `of_block` adds the threads of a block there, in a fixed tree.
 template <double (*of_block)(double)>
-__device__ __forceinline__ double sum_of_parts(const double* partials) {
+DEVICE double sum_of_parts(const double* partials) {
     double total = 0.0;
     for (int i = threadIdx.x; i < gridDim.x; i += blockDim.x) total += __ldcg(partials + i);
     return of_block(total);
@@ -40,7 +40,7 @@ __device__ __forceinline__ double sum_of_parts(const double* partials) {
 // out = the sum of `value` over all threads of the grid. `partials` has room for the grid. `out` may be one of the scalars
 // that the kernel read before: it is written after every block has come this far.
 template <double (*of_block)(double)>
-__device__ __forceinline__ void grid_sum(double value, double* partials, unsigned* ticket, double* out) {
+DEVICE void grid_sum(double value, double* partials, unsigned* ticket, double* out) {
     value = of_block(value);
     if (threadIdx.x == 0) partials[blockIdx.x] = value;
     if (!comes_last(ticket)) return;

@@ -65,7 +65,7 @@ def compiled(
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("needs g++")
-    for name in ("arguments.cuh", *sources):
+    for name in ("device.cuh", *sources):
         text = (resources.files("dsolver.kernels") / "cuda" / name).read_text(encoding="utf-8")
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

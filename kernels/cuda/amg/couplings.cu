@@ -1,7 +1,7 @@
 // Strong couplings of rows (dsolver/kernels/cuda/amg/couplings.py): some lanes a row, chosen by the rows' mean length, so
 // that lanes of a warp read what lies together.
 
-#include "arguments.cuh"
+#include "device.cuh"
 #include "sparse/table.cuh"
 
 constexpr int THREADS = 256;
@@ -12,8 +12,8 @@ constexpr int DEPENDS = 1, LEADS = 2;
 constexpr signed char COARSE = 1, FINE = 2;
 
 // Places of a tile in shared memory: rows of 16 doubles, or 32 integers, would all begin in one bank.
-constexpr __device__ __forceinline__ int of_value(int i) { return i + i / 16; }
-constexpr __device__ __forceinline__ int of_column(int i) { return i + i / 32; }
+constexpr DEVICE int of_value(int i) { return i + i / 16; }
+constexpr DEVICE int of_column(int i) { return i + i / 32; }
 
 #define CSR In<long long> start, In<int> columns, In<double> values
 
@@ -33,14 +33,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) measure(
         const int here = static_cast<int>(min(static_cast<long long>(TILE), end - base));
         double value[LOADS];
         int column[LOADS];
-#pragma unroll
-        for (int k = 0; k < LOADS; ++k) {
+        UNROLLED for (int k = 0; k < LOADS; ++k) {
             const int at = k * THREADS + threadIdx.x;
             value[k] = at < here ? values[base + at] : 0.0;
             column[k] = at < here ? columns[base + at] : 0;
         }
-#pragma unroll
-        for (int k = 0; k < LOADS; ++k) {
+        UNROLLED for (int k = 0; k < LOADS; ++k) {
             const int at = k * THREADS + threadIdx.x;
             value_at[of_value(at)] = value[k];
             column_at[of_column(at)] = column[k];
@@ -67,7 +65,7 @@ struct Row {
     Group<G> group;
     long long i, first, end;
 
-    __device__ __forceinline__ Row(const long long* start, int rows) {
+    DEVICE Row(const long long* start, int rows) {
         i = (static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / G;
         first = i < rows ? start[i] : 0;
         end = i < rows ? start[i + 1] : 0;
@@ -77,7 +75,7 @@ struct Row {
 // Bits of each entry, and of each row how many rows depend on it: 13 bytes an entry and `largest` of its column. A lane has
 // BATCH entries at a time: what it waits for is one load of each of them, not one after the other.
 template <int G>
-__device__ __forceinline__ void couple(
+DEVICE void couple(
     CSR, int rows, int below, In<double> largest, double theta, Out<unsigned char> bits, Out<long long> counts
 ) {
     const Row<G> row(start, rows);
@@ -87,16 +85,13 @@ __device__ __forceinline__ void couple(
     for (long long base = row.first + row.group.lane; base < row.end; base += BATCH * G) {
         int j[BATCH];
         double size[BATCH], other[BATCH];
-#pragma unroll
-        for (int q = 0; q < BATCH; ++q) {
+        UNROLLED for (int q = 0; q < BATCH; ++q) {
             const bool there = base + q * G < row.end;
             j[q] = there ? columns[base + q * G] : me;
             size[q] = there ? -values[base + q * G] : 0.0;
         }
-#pragma unroll
-        for (int q = 0; q < BATCH; ++q) other[q] = size[q] > 0.0 ? largest[j[q]] : 0.0;
-#pragma unroll
-        for (int q = 0; q < BATCH; ++q) {
+        UNROLLED for (int q = 0; q < BATCH; ++q) other[q] = size[q] > 0.0 ? largest[j[q]] : 0.0;
+        UNROLLED for (int q = 0; q < BATCH; ++q) {
             int found = 0;
             if (j[q] != me && size[q] > 0.0) {
                 if (size[q] > own) found |= DEPENDS;
@@ -116,7 +111,7 @@ __device__ __forceinline__ void couple(
 
 // Which of a lane's BATCH entries from `base` on lead to coarse points: a bit of each, and their bits and columns.
 template <int G>
-__device__ __forceinline__ int coarse_ones(
+DEVICE int coarse_ones(
     const int* columns, const unsigned char* bits, const signed char* state, int every, long long base, long long end,
     int (&bit)[BATCH], int (&j)[BATCH]
 ) {
@@ -124,18 +119,15 @@ __device__ __forceinline__ int coarse_ones(
     int found = 0;
     bits += base;
     columns += base;
-#pragma unroll
-    for (int q = 0; q < BATCH; ++q) bit[q] = q * G < left ? bits[q * G] : 0;
-#pragma unroll
-    for (int q = 0; q < BATCH; ++q) j[q] = bit[q] & wanted ? columns[q * G] : -1;
-#pragma unroll
-    for (int q = 0; q < BATCH; ++q) found |= (j[q] >= 0 && state[j[q]] == COARSE) << q;
+    UNROLLED for (int q = 0; q < BATCH; ++q) bit[q] = q * G < left ? bits[q * G] : 0;
+    UNROLLED for (int q = 0; q < BATCH; ++q) j[q] = bit[q] & wanted ? columns[q * G] : -1;
+    UNROLLED for (int q = 0; q < BATCH; ++q) found |= (j[q] >= 0 && state[j[q]] == COARSE) << q;
     return found;
 }
 
 // Entries of each row that lead to coarse points: 1 byte an entry, and 5 where it is strong.
 template <int G>
-__device__ __forceinline__ void count_coarse(COARSE_ROWS, Out<long long> lengths) {
+DEVICE void count_coarse(COARSE_ROWS, Out<long long> lengths) {
     const Row<G> row(start, rows);
     const long long end = row.i < rows && (every || state[below + row.i] == FINE) ? row.end : row.first;
     int n = 0, bit[BATCH], j[BATCH];
@@ -147,7 +139,7 @@ __device__ __forceinline__ void count_coarse(COARSE_ROWS, Out<long long> lengths
 
 // These entries, in their order. Of `every` one, the value tells the directions, as in kernels/cpu/amg/couplings.py.
 template <int G>
-__device__ __forceinline__ void fill_coarse(
+DEVICE void fill_coarse(
     COARSE_ROWS, In<double> values, In<int> names, In<long long> out_start, Out<int> out_columns, Out<double> out_values
 ) {
     const Row<G> row(start, rows);
@@ -158,8 +150,7 @@ __device__ __forceinline__ void fill_coarse(
     for (int turn = 0; turn < turns; ++turn, base += BATCH * G) {
         int bit[BATCH], j[BATCH];
         const int found = some ? coarse_ones<G>(columns, bits, state, every, base, row.end, bit, j) : 0;
-#pragma unroll
-        for (int q = 0; q < BATCH; ++q) {
+        UNROLLED for (int q = 0; q < BATCH; ++q) {
             const unsigned all = row.group.ballot(found >> q & 1);
             if (found >> q & 1) {
                 const long long at = to + __popc(all & ((1u << row.group.lane) - 1u));

@@ -2,7 +2,7 @@
 // elimination with diagonal pivots, a block of them at a time (dsolver.kernels.formats.dense.semidefinite_inverse is the text).
 // The same operations in the same order in every run.
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr int BLOCK = 32, LINES = 8;   // rows and columns of a tile; threads of a block are BLOCK x LINES
@@ -55,8 +55,7 @@ __device__ void invert_block(
     __shared__ bool used[BLOCK];
     const int x = threadIdx.x, y = threadIdx.y;
     if (y == 0) least[x] = first + x < n ? tolerance * matrix[(n + 1LL) * (first + x)] : 0.0;
-#pragma unroll
-    for (int part = 0; part < PARTS; ++part) {
+    UNROLLED for (int part = 0; part < PARTS; ++part) {
 #pragma unroll 1
         for (int line = 0; line < LINES; ++line) {
             const int i = part * LINES + line;
@@ -69,8 +68,7 @@ __device__ void invert_block(
                 if (first + i < n) kept[first + i] = good;
             }
             if (!good) continue;
-#pragma unroll
-            for (int k = 0; k < PARTS; ++k) {
+            UNROLLED for (int k = 0; k < PARTS; ++k) {
                 const double column = __shfl_sync(ALL_LANES, own[k], i);
                 if (k == part && y == line) own[k] = x == i ? 1.0 / pivot : row / pivot;
                 else own[k] = x == i ? -column / pivot : own[k] - column * (row / pivot);
@@ -78,8 +76,7 @@ __device__ void invert_block(
         }
     }
     __syncthreads();
-#pragma unroll
-    for (int k = 0; k < PARTS; ++k) {
+    UNROLLED for (int k = 0; k < PARTS; ++k) {
         const int line = y + k * LINES;
         inverse[line * BLOCK + x] = used[x] && used[line] ? own[k] : 0.0;
     }
@@ -90,8 +87,7 @@ extern "C" __global__ void pivot_block(
     In<double> a, In<double> matrix, int n, double tolerance, double* inverses, unsigned char* kept
 ) {
     double own[PARTS];
-#pragma unroll
-    for (int k = 0; k < PARTS; ++k) {
+    UNROLLED for (int k = 0; k < PARTS; ++k) {
         const int x = threadIdx.x, y = threadIdx.y + k * LINES;
         own[k] = x < n && y < n ? a[static_cast<long long>(y) * n + x] : 0.0;
     }
@@ -136,8 +132,7 @@ extern "C" __global__ void eliminate(
     }
     __syncthreads();
     double own[PARTS];
-#pragma unroll
-    for (int k = 0; k < PARTS; ++k) {
+    UNROLLED for (int k = 0; k < PARTS; ++k) {
         const int y = threadIdx.y + k * LINES;
         own[k] = 0.0;
         if (top + y >= n || j >= n) continue;

@@ -1,6 +1,6 @@
 // Coarse points by keys (dsolver/kernels/cuda/amg/pmis.py).
 
-#include "arguments.cuh"
+#include "device.cuh"
 #include "sparse/table.cuh"
 
 constexpr int THREADS = 256;
@@ -15,7 +15,7 @@ constexpr signed char UNDECIDED = 0, COARSE = 1, FINE = 2;
 using u64 = unsigned long long;
 
 // The finalizer of splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
-__device__ __forceinline__ u64 mixed(u64 z) {
+DEVICE u64 mixed(u64 z) {
     z += 0x9E3779B97F4A7C15ull;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
@@ -42,8 +42,8 @@ struct Left {
     int* counts;
     int rows, round;
 
-    __device__ __forceinline__ int& count(int round) const { return counts[round % SLOTS]; }
-    __device__ __forceinline__ int* list(int round) const { return lists + static_cast<long long>(round % 2) * rows; }
+    DEVICE int& count(int round) const { return counts[round % SLOTS]; }
+    DEVICE int* list(int round) const { return lists + static_cast<long long>(round % 2) * rows; }
 };
 
 // Appends the points of a warp to the list, 32 at a time: 32 times fewer additions to one counter.
@@ -51,7 +51,7 @@ struct Appending {
     int* room;   // of the warp, 2 WARP
     int filled;
 
-    __device__ __forceinline__ void flush(const Left& left, int size) {
+    DEVICE void flush(const Left& left, int size) {
         const int lane = threadIdx.x % WARP;
         int at = 0;
         if (lane == 0) at = atomicAdd(&left.count(left.round), size);
@@ -65,7 +65,7 @@ struct Appending {
     }
 
     // All lanes of the warp call this.
-    __device__ __forceinline__ void add(const Left& left, bool flag, int point) {
+    DEVICE void add(const Left& left, bool flag, int point) {
         const unsigned all = __ballot_sync(ALL, flag);
         if (flag) room[filled + __popc(all & ((1u << threadIdx.x % WARP) - 1u))] = point;
         filled += __popc(all);
@@ -76,7 +76,7 @@ struct Appending {
 
 // States of neighbors, which others may decide meanwhile: those that are looked at again are not read from a cache.
 template <bool AGAIN>
-__device__ __forceinline__ int seen_state(const signed char* state) {
+DEVICE int seen_state(const signed char* state) {
     return AGAIN ? *static_cast<const volatile signed char*>(state) : *state;
 }
 
@@ -86,11 +86,11 @@ __device__ __forceinline__ int seen_state(const signed char* state) {
 struct Verdict {
     bool fine, open;
 
-    __device__ __forceinline__ bool enough(bool first) const { return first ? open : fine; }
+    DEVICE bool enough(bool first) const { return first ? open : fine; }
 };
 
 template <int G, bool AGAIN>
-__device__ __forceinline__ Verdict verdict(
+DEVICE Verdict verdict(
     const long long* start, const int* columns, const unsigned char* bits, const u64* key, const long long* origin,
     const signed char* state, int i, int me, int lane, bool first
 ) {
@@ -100,16 +100,11 @@ __device__ __forceinline__ Verdict verdict(
     for (long long base = start[i] + lane; base < end && !found.enough(first); base += BATCH * G) {
         int bit[BATCH], j[BATCH], seen[BATCH];
         u64 other[BATCH];
-#pragma unroll
-        for (int q = 0; q < BATCH; ++q) bit[q] = base + q * G < end ? bits[base + q * G] : 0;
-#pragma unroll
-        for (int q = 0; q < BATCH; ++q) j[q] = bit[q] ? columns[base + q * G] : me;
-#pragma unroll
-        for (int q = 0; q < BATCH; ++q) seen[q] = bit[q] ? seen_state<AGAIN>(state + j[q]) : FINE;
-#pragma unroll
-        for (int q = 0; q < BATCH; ++q) other[q] = seen[q] == UNDECIDED ? key[j[q]] : 0;
-#pragma unroll
-        for (int q = 0; q < BATCH; ++q) {
+        UNROLLED for (int q = 0; q < BATCH; ++q) bit[q] = base + q * G < end ? bits[base + q * G] : 0;
+        UNROLLED for (int q = 0; q < BATCH; ++q) j[q] = bit[q] ? columns[base + q * G] : me;
+        UNROLLED for (int q = 0; q < BATCH; ++q) seen[q] = bit[q] ? seen_state<AGAIN>(state + j[q]) : FINE;
+        UNROLLED for (int q = 0; q < BATCH; ++q) other[q] = seen[q] == UNDECIDED ? key[j[q]] : 0;
+        UNROLLED for (int q = 0; q < BATCH; ++q) {
             if (seen[q] == COARSE) found.fine |= (bit[q] & DEPENDS) != 0;
             if (seen[q] == UNDECIDED) found.open |= other[q] > own || (other[q] == own && origin[j[q]] > origin[me]);
         }
@@ -122,7 +117,7 @@ __device__ __forceinline__ Verdict verdict(
 // that changes when it is decided, not how. Where the round before decided none, or all, nothing is done. Where there is a group
 // for each point, a point that is open is looked at again while others decide: launches and lists took most of the time.
 template <int G>
-__device__ __forceinline__ void settle(
+DEVICE void settle(
     In<long long> start, In<int> columns, In<unsigned char> bits, In<u64> key, In<long long> origin, signed char* state,
     int below, const Left left
 ) {

@@ -1,6 +1,6 @@
 // Points of a level, one thread each (dsolver.kernels.cpu.amg.points is the text).
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 constexpr signed char COARSE = 1, FINE = 2;
 

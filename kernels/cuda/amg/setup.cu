@@ -1,6 +1,6 @@
 // Levels without a lattice: their entries as tables, and what is asked of those with new values.
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 // columns and entries (width, rows): entry k of each row, and -1 and 0 where a row has no more. 12 bytes read an entry.
 extern "C" __global__ void tabulate(

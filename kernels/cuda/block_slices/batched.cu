@@ -12,21 +12,17 @@ constexpr int FLIGHT = WIDTH > 4 ? 2 : 4;   // entries that a thread requests at
 // Entry columns 0 .. width - 1 in order, of matrices in the same places: one, or both parts of a complex one; column(k) is of
 // this lane.
 template <int KIND, int PARTS, typename Vectors, typename Column>
-__device__ __forceinline__ void add_columns(
+DEVICE void add_columns(
     real (&sums)[PARTS][WIDTH], const real* const (&values)[PARTS], int width, const Vectors& finish, const Column& column
 ) {
     int k = 0;
     for (; k + FLIGHT <= width; k += FLIGHT) {
         int c[FLIGHT];
         real a[PARTS][FLIGHT], b[FLIGHT][WIDTH];
-#pragma unroll
-        for (int f = 0; f < FLIGHT; ++f) c[f] = column(k + f);
-#pragma unroll
-        for (int f = 0; f < FLIGHT; ++f) EACH_PART a[p][f] = __ldcs(values[p] + (k + f) * SLICE);
-#pragma unroll
-        for (int f = 0; f < FLIGHT; ++f) finish.template load<KIND>(b[f], c[f]);
-#pragma unroll
-        for (int f = 0; f < FLIGHT; ++f) EACH_PART EACH_COLUMN sums[p][n] = fma(a[p][f], b[f][n], sums[p][n]);
+        UNROLLED for (int f = 0; f < FLIGHT; ++f) c[f] = column(k + f);
+        UNROLLED for (int f = 0; f < FLIGHT; ++f) EACH_PART a[p][f] = __ldcs(values[p] + (k + f) * SLICE);
+        UNROLLED for (int f = 0; f < FLIGHT; ++f) finish.template load<KIND>(b[f], c[f]);
+        UNROLLED for (int f = 0; f < FLIGHT; ++f) EACH_PART EACH_COLUMN sums[p][n] = fma(a[p][f], b[f][n], sums[p][n]);
     }
     for (; k < width; ++k) {
         const int c = column(k);
@@ -39,7 +35,7 @@ __device__ __forceinline__ void add_columns(
 
 // The row of this lane, -1 for none, and its sums of each matrix in each column; values are of the first matrix' slices.
 template <int KIND, int PARTS, typename Vectors>
-__device__ __forceinline__ int add_slice(
+DEVICE int add_slice(
     real (&sums)[PARTS][WIDTH], const BlockSlice* slices, const unsigned short* indices, const real* const (&values)[PARTS],
     const int* row, const Vectors& finish, int s, int rows
 ) {
@@ -73,7 +69,7 @@ __device__ __forceinline__ int add_slice(
 
 // WITH_DOT: x . y of each column and slice in `partials` (WIDTH, slices).
 template <int KIND, bool WITH_DOT>
-__device__ __forceinline__ void multiply(
+DEVICE void multiply(
     const BlockSlice* slices, const unsigned short* indices, const real* values, const int* row, const Finishes finish,
     double* partials, int count, int rows
 ) {
@@ -96,7 +92,7 @@ __device__ __forceinline__ void multiply(
 
 // Of a complex matrix, whose imaginary parts lie in the places of the real ones: 16 to 20 bytes an entry, of floats 8 to 12.
 template <int KIND>
-__device__ __forceinline__ void multiply_complex(
+DEVICE void multiply_complex(
     const BlockSlice* slices, const unsigned short* indices, const real* values, const int* row, const real* imaginary,
     const ComplexFinishes finish, int count, int rows
 ) {

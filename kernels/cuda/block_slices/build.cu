@@ -18,8 +18,7 @@ struct Merge {
     __device__ Merge(const long long* start, const int* all, int block_row) {
         const long long first = block_row < 0 ? 0 : start[static_cast<long long>(block_row) * B];
         columns = all + first;
-#pragma unroll
-        for (int i = 0; i < B; ++i) {
+        UNROLLED for (int i = 0; i < B; ++i) {
             const long long row = static_cast<long long>(block_row) * B + i;
             at[i] = block_row < 0 ? 0 : static_cast<int>(start[row] - first);
             end[i] = block_row < 0 ? 0 : static_cast<int>(start[row + 1] - first);
@@ -29,26 +28,23 @@ struct Merge {
     // Column of the next block, or NONE.
     __device__ int next() const {
         int found = NONE;
-#pragma unroll
-        for (int i = 0; i < B; ++i) if (at[i] < end[i]) found = min(found, columns[at[i]] / B);
+        UNROLLED for (int i = 0; i < B; ++i) if (at[i] < end[i]) found = min(found, columns[at[i]] / B);
         return found;
     }
 
     // Pass the entries of block `column`; each is given to take(i, j, where).
     template <typename Take>
     __device__ void pass(int column, Take take) {
-#pragma unroll
-        for (int i = 0; i < B; ++i)
+        UNROLLED for (int i = 0; i < B; ++i)
             for (; at[i] < end[i] && columns[at[i]] / B == column; ++at[i]) take(i, columns[at[i]] - column * B, at[i]);
     }
 
     __device__ void pass(int column) {
-#pragma unroll
-        for (int i = 0; i < B; ++i) while (at[i] < end[i] && columns[at[i]] / B == column) ++at[i];
+        UNROLLED for (int i = 0; i < B; ++i) while (at[i] < end[i] && columns[at[i]] / B == column) ++at[i];
     }
 };
 
-__device__ __forceinline__ int own_row(const int* order, int place, int rows) {
+DEVICE int own_row(const int* order, int place, int rows) {
     return order ? order[place] : place < rows ? place : -1;
 }
 
@@ -59,7 +55,7 @@ struct FirstRow {
 };
 
 template <int B>
-__device__ __forceinline__ FirstRow first_row(const long long* start, int block_row) {
+DEVICE FirstRow first_row(const long long* start, int block_row) {
     if (block_row < 0) return {0, 0};
     const long long* const own = start + static_cast<long long>(block_row) * B;
     return {own[0], static_cast<int>(own[1] - own[0])};
@@ -68,11 +64,10 @@ __device__ __forceinline__ FirstRow first_row(const long long* start, int block_
 // Whether the rows of blocks of all lanes are full: rows as long as each other, with the same columns, and these in whole
 // blocks. The warp reads one row after the other: 4 bytes an entry, in order, where lanes that merge meet in no line.
 template <int B>
-__device__ __forceinline__ bool all_full(const long long* start, const int* columns, int block_row, FirstRow own) {
+DEVICE bool all_full(const long long* start, const int* columns, int block_row, FirstRow own) {
     bool full = own.length % B == 0;
     if (block_row >= 0) {
-#pragma unroll
-        for (int i = 1; i < B; ++i) {
+        UNROLLED for (int i = 1; i < B; ++i) {
             const long long* const row = start + static_cast<long long>(block_row) * B + i;
             full &= row[1] - row[0] == own.length;
         }
@@ -84,20 +79,16 @@ __device__ __forceinline__ bool all_full(const long long* start, const int* colu
         for (int k = 0; k < longest; k += SLICE) {
             const int j = (k + lane) % B;   // in its block
             int block[AT_ONCE], column[AT_ONCE][B];
-#pragma unroll
-            for (int q = 0; q < AT_ONCE; ++q) {
+            UNROLLED for (int q = 0; q < AT_ONCE; ++q) {
                 const int length = __shfl_sync(ALL_LANES, own.length, of + q);
                 const int* const entry = columns + __shfl_sync(ALL_LANES, own.first, of + q) + k + lane;
                 const bool there = k + lane < length;
                 block[q] = there ? entry[-j] : 0;
-#pragma unroll
-                for (int i = 0; i < B; ++i) column[q][i] = there ? entry[i * length] : j;
+                UNROLLED for (int i = 0; i < B; ++i) column[q][i] = there ? entry[i * length] : j;
             }
-#pragma unroll
-            for (int q = 0; q < AT_ONCE; ++q) {
+            UNROLLED for (int q = 0; q < AT_ONCE; ++q) {
                 full &= block[q] % B == 0;
-#pragma unroll
-                for (int i = 0; i < B; ++i) full &= column[q][i] == block[q] + j;
+                UNROLLED for (int i = 0; i < B; ++i) full &= column[q][i] == block[q] + j;
             }
         }
         if (!__all_sync(ALL_LANES, full)) return false;
@@ -106,13 +97,13 @@ __device__ __forceinline__ bool all_full(const long long* start, const int* colu
 }
 
 // Item `number` of samples that are `stretch` items each and begin `stride` items apart.
-__device__ __forceinline__ int sampled(int number, int stretch, int stride) {
+DEVICE int sampled(int number, int stretch, int stride) {
     return number / stretch * stride + number % stretch;
 }
 
 // Blocks of each of `count` rows of blocks.
 template <int B>
-__device__ __forceinline__ void count_blocks(const long long* start, const int* columns, int* length, int count) {
+DEVICE void count_blocks(const long long* start, const int* columns, int* length, int count) {
     const int number = blockIdx.x * blockDim.x + threadIdx.x;
     if constexpr (B == 1) {
         if (number < count) length[number] = static_cast<int>(start[number + 1] - start[number]);
@@ -164,7 +155,7 @@ constexpr int SHORT = 8;   // entries of the longest row of a slice up to which 
 // is at `from`. Lanes that read a row each would meet in no line of memory: 16 of them read 16 entries of a row, for the lane
 // that needs them.
 template <int B, typename Read>
-__device__ __forceinline__ void read_tile(long long first, int left, Read read) {
+DEVICE void read_tile(long long first, int left, Read read) {
     const int half = lane_number() / TILE, own = lane_number() % TILE;
 #pragma unroll (B == 1 ? SLICE / 2 : 4)
     for (int pair = 0; pair < SLICE; pair += 2) {
@@ -177,7 +168,7 @@ __device__ __forceinline__ void read_tile(long long first, int left, Read read) 
 // Distinct distances of columns from the lane's place in the slice, if there are at most `most` of them; else more.
 // The smallest and the largest of them in low and high.
 template <int B>
-__device__ __forceinline__ int distances(const long long* start, const int* columns, int row, int most, int* low, int* high) {
+DEVICE int distances(const long long* start, const int* columns, int row, int most, int* low, int* high) {
     const int lane = lane_number();
     Merge<B> merge(start, columns, row);
     int count = 0;
@@ -194,9 +185,7 @@ __device__ __forceinline__ int distances(const long long* start, const int* colu
 
 // The same of single entries of long rows, and of full rows of blocks.
 template <int B>
-__device__ __forceinline__ int distances_by_tiles(
-    const long long* start, const int* columns, int row, int most, int* low, int* high
-) {
+DEVICE int distances_by_tiles(const long long* start, const int* columns, int row, int most, int* low, int* high) {
     __shared__ int column_of[WARPS][SLICE][TILE + 1];
     const int lane = lane_number();
     auto& column = column_of[threadIdx.x / SLICE];
@@ -230,7 +219,7 @@ struct Measured {
 };
 
 template <int B>
-__device__ __forceinline__ Measured measured(const long long* start, const int* columns, const int* order, int row, int wide) {
+DEVICE Measured measured(const long long* start, const int* columns, const int* order, int row, int wide) {
     int length = 0, first = NONE, last = -1;
     bool by_tiles = false;
     if constexpr (B == 1) {
@@ -272,7 +261,7 @@ __device__ __forceinline__ Measured measured(const long long* start, const int* 
 
 // What slices take: {entry columns, units of columns} in sizes, {shape, base} in found, and of blocks whether all are full.
 template <int B>
-__device__ __forceinline__ void measure(
+DEVICE void measure(
     const long long* start, const int* columns, const int* order, int2* sizes, int2* found, unsigned char* full,
     int count, int rows, int wide
 ) {
@@ -290,7 +279,7 @@ __device__ __forceinline__ void measure(
 // those of windows of `OF_WINDOW` slices, whose rows are sorted: each is as wide as its longest row, which is the one that has
 // so many others of its octet before it.
 template <int B>
-__device__ __forceinline__ void sample(
+DEVICE void sample(
     const long long* start, const int* columns, int4* told, int count, int rows, int wide, int stretch, int stride
 ) {
     __shared__ int length_of[WARPS][SLICE];
@@ -326,7 +315,7 @@ extern "C" __global__ void describe(const long long* ends, const int2* sizes, co
 
 // Store the next column of this lane's row, c or NONE, as column k of its slice. Returns it, or NONE where the rows of a run
 // have another one first. `held` is the column before a hole.
-__device__ __forceinline__ int stored_column(int c, int k, int kind, int base, int& held, unsigned short* near, int* far) {
+DEVICE int stored_column(int c, int k, int kind, int base, int& held, unsigned short* near, int* far) {
     const int lane = lane_number();
     if (kind == RUN) {
         const int smallest = __reduce_min_sync(ALL_LANES, c == NONE ? NONE : c - lane);
@@ -341,7 +330,7 @@ __device__ __forceinline__ int stored_column(int c, int k, int kind, int base, i
 
 // The entries and columns of a slice of single entries, of long rows. TWICE: other entries, rounded, too.
 template <bool TWICE>
-__device__ __forceinline__ void fill_single(
+DEVICE void fill_single(
     const long long* start, In<int> columns, In<double> entries, int row, int width, int kind, int base,
     Out<unsigned short> near, Out<int> far, Out<real> to, In<double> others, Out<float> rounded
 ) {
@@ -379,7 +368,7 @@ __device__ __forceinline__ void fill_single(
 // The entries, rounded where `real` is float, and columns of slice s, unless `fill_full` makes it. Holes have value 0 and the
 // column before them. TWICE: other entries in the same places, rounded to float, too.
 template <int B, bool TWICE>
-__device__ __forceinline__ void fill(
+DEVICE void fill(
     const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
     unsigned short* indices, real* values, const double* others, float* rounded, int count, int rows, const unsigned char* full
 ) {
@@ -413,12 +402,10 @@ __device__ __forceinline__ void fill(
             }
             else merge.pass(c, [&](int i, int j, int where) {
                 const real value = static_cast<real>(mine[where]);
-#pragma unroll
-                for (int e = 0; e < B * B; ++e) if (e == i * B + j) block[e] = value;
+                UNROLLED for (int e = 0; e < B * B; ++e) if (e == i * B + j) block[e] = value;
             });
         }
-#pragma unroll
-        for (int e = 0; e < B * B; ++e) to[e * SLICE] = block[e];
+        UNROLLED for (int e = 0; e < B * B; ++e) to[e * SLICE] = block[e];
         if constexpr (TWICE) {
             *rounded = other;
             rounded += SLICE;
@@ -431,7 +418,7 @@ constexpr int ABREAST = 32 / sizeof(real);
 
 // The same of slices of full rows of blocks: kernels of their own, since so many registers would slow the others.
 template <int B>
-__device__ __forceinline__ void fill_full(
+DEVICE void fill_full(
     const long long* start, In<int> columns, In<double> entries, const int* order, const BlockSlice* slices,
     Out<unsigned short> indices, Out<real> values, int count, int rows, const unsigned char* full
 ) {
@@ -456,8 +443,7 @@ __device__ __forceinline__ void fill_full(
             const int c = stored_column(at + taken < length ? place[lane][taken] : NONE, k, kind, base, held, near, far);
             if (c == NONE) {
                 real* const hole = to + static_cast<long long>(k) * (B * B * SLICE) + lane;
-#pragma unroll
-                for (int e = 0; e < B * B; ++e) hole[e * SLICE] = 0;
+                UNROLLED for (int e = 0; e < B * B; ++e) hole[e * SLICE] = 0;
             } else {
                 place[lane][taken++] = k;
             }
@@ -470,19 +456,15 @@ __device__ __forceinline__ void fill_full(
             const int step = __shfl_sync(ALL_LANES, own.length, of);
             for (int next = lane % BESIDE; next < count; next += AHEAD * BESIDE) {
                 double value[AHEAD][B];
-#pragma unroll
-                for (int a = 0; a < AHEAD; ++a) {
+                UNROLLED for (int a = 0; a < AHEAD; ++a) {
                     const int m = next + a * BESIDE;
-#pragma unroll
-                    for (int i = 0; i < B; ++i) value[a][i] = m < count ? from[i * step + m] : 0.0;
+                    UNROLLED for (int i = 0; i < B; ++i) value[a][i] = m < count ? from[i * step + m] : 0.0;
                 }
-#pragma unroll
-                for (int a = 0; a < AHEAD; ++a) {
+                UNROLLED for (int a = 0; a < AHEAD; ++a) {
                     const int m = next + a * BESIDE, n = m / B;
                     if (m >= count) break;
                     real* const out = to + static_cast<long long>(place[of][n]) * (B * B * SLICE) + (m - n * B) * SLICE + of;
-#pragma unroll
-                    for (int i = 0; i < B; ++i) out[i * B * SLICE] = static_cast<real>(value[a][i]);
+                    UNROLLED for (int i = 0; i < B; ++i) out[i * B * SLICE] = static_cast<real>(value[a][i]);
                 }
             }
         }

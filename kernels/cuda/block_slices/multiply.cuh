@@ -5,51 +5,35 @@ constexpr int AT_ONCE[] = {0, 32 / sizeof(real), 2, 2, 1, 1, 1};   // blocks tha
 
 // sum += COUNT blocks of this lane, whose columns are c.
 template <int B, int COUNT, typename X>
-__device__ __forceinline__ void add_blocks(real* sum, const real* values, const int* c, const X x) {
+DEVICE void add_blocks(real* sum, const real* values, const int* c, const X x) {
     real a[COUNT][B * B], b[COUNT][B];
-#pragma unroll
-    for (int k = 0; k < COUNT; ++k)
-#pragma unroll
-        for (int e = 0; e < B * B; ++e) a[k][e] = __ldcs(values + (k * B * B + e) * SLICE);
-#pragma unroll
-    for (int k = 0; k < COUNT; ++k)
-#pragma unroll
-        for (int j = 0; j < B; ++j) b[k][j] = x[static_cast<long long>(c[k]) * B + j];
-#pragma unroll
-    for (int k = 0; k < COUNT; ++k)
-#pragma unroll
-        for (int i = 0; i < B; ++i)
-#pragma unroll
-            for (int j = 0; j < B; ++j) sum[i] = fma(a[k][i * B + j], b[k][j], sum[i]);
+    UNROLLED for (int k = 0; k < COUNT; ++k)
+        UNROLLED for (int e = 0; e < B * B; ++e) a[k][e] = __ldcs(values + (k * B * B + e) * SLICE);
+    UNROLLED for (int k = 0; k < COUNT; ++k)
+        UNROLLED for (int j = 0; j < B; ++j) b[k][j] = x[static_cast<long long>(c[k]) * B + j];
+    UNROLLED for (int k = 0; k < COUNT; ++k)
+        UNROLLED for (int i = 0; i < B; ++i)
+            UNROLLED for (int j = 0; j < B; ++j) sum[i] = fma(a[k][i * B + j], b[k][j], sum[i]);
 }
 
 // The last entry columns k .. width - 1 of single entries, at most COUNT, in one round of memory's latency.
 template <int COUNT, typename Column>
-__device__ __forceinline__ real add_last(
-    real sum, const real* values, int k, int width, const real* x, const Column& column
-) {
+DEVICE real add_last(real sum, const real* values, int k, int width, const real* x, const Column& column) {
     int c[COUNT];
     real a[COUNT], b[COUNT];
-#pragma unroll
-    for (int n = 0; n < COUNT; ++n) if (k + n < width) c[n] = column(k + n);
-#pragma unroll
-    for (int n = 0; n < COUNT; ++n) a[n] = k + n < width ? __ldcs(values + n * SLICE) : real(0);
-#pragma unroll
-    for (int n = 0; n < COUNT; ++n) b[n] = k + n < width ? x[c[n]] : real(0);
-#pragma unroll
-    for (int n = 0; n < COUNT; ++n) if (k + n < width) sum = fma(a[n], b[n], sum);
+    UNROLLED for (int n = 0; n < COUNT; ++n) if (k + n < width) c[n] = column(k + n);
+    UNROLLED for (int n = 0; n < COUNT; ++n) a[n] = k + n < width ? __ldcs(values + n * SLICE) : real(0);
+    UNROLLED for (int n = 0; n < COUNT; ++n) b[n] = k + n < width ? x[c[n]] : real(0);
+    UNROLLED for (int n = 0; n < COUNT; ++n) if (k + n < width) sum = fma(a[n], b[n], sum);
     return sum;
 }
 
 // Entry columns k .. width - 1, COUNT at a time and what is left in powers of two; column(k) is of this lane.
 template <int B, int COUNT, typename X, typename Column>
-__device__ __forceinline__ void add_in_powers(
-    real* sum, const real*& values, int& k, int width, const X x, const Column& column
-) {
+DEVICE void add_in_powers(real* sum, const real*& values, int& k, int width, const X x, const Column& column) {
     for (; k + COUNT <= width; k += COUNT, values += COUNT * B * B * SLICE) {
         int c[COUNT];
-#pragma unroll
-        for (int n = 0; n < COUNT; ++n) c[n] = column(k + n);
+        UNROLLED for (int n = 0; n < COUNT; ++n) c[n] = column(k + n);
         add_blocks<B, COUNT>(sum, values, c, x);
     }
     if constexpr (COUNT > 1) add_in_powers<B, COUNT / 2>(sum, values, k, width, x, column);
@@ -58,15 +42,12 @@ __device__ __forceinline__ void add_in_powers(
 // The same of WIDE slices of single entries, which take what is left, up to LAST, in one round: on the second level of a
 // 7-point lattice, 36 a row, products took 0.83 so. Lattices of 7 points and P, of up to 4, took 1.03 and 1.3.
 template <int B, int COUNT, bool WIDE, typename X, typename Column>
-__device__ __forceinline__ void add_columns(
-    real* sum, const real*& values, int& k, int width, const X x, const Column& column
-) {
+DEVICE void add_columns(real* sum, const real*& values, int& k, int width, const X x, const Column& column) {
     constexpr int LAST = 8;
     if constexpr (WIDE) {
         for (; k + LAST < width; k += COUNT, values += COUNT * SLICE) {
             int c[COUNT];
-#pragma unroll
-            for (int n = 0; n < COUNT; ++n) c[n] = column(k + n);
+            UNROLLED for (int n = 0; n < COUNT; ++n) c[n] = column(k + n);
             add_blocks<B, COUNT>(sum, values, c, x);
         }
         sum[0] = add_last<LAST>(sum[0], values, k, width, x, column);
@@ -79,9 +60,7 @@ __device__ __forceinline__ void add_columns(
 
 // sum += the products of a slice's entries, of this lane's row of blocks.
 template <int B, bool WIDE, typename X>
-__device__ __forceinline__ void add_slice(
-    real* sum, const uint4 packed, const unsigned short* indices, const real* values, const X x
-) {
+DEVICE void add_slice(real* sum, const uint4 packed, const unsigned short* indices, const real* values, const X x) {
     const int lane = lane_number(), width = static_cast<int>(packed.z) >> 2, kind = packed.z & 3u;
     const int base = static_cast<int>(packed.w);
     const real* from = values + static_cast<long long>(packed.x) * (B * B * SLICE) + lane;
@@ -106,12 +85,12 @@ __device__ __forceinline__ void add_slice(
     }
 }
 
-__device__ __forceinline__ uint4 packed_slice(const BlockSlice* slice) {
+DEVICE uint4 packed_slice(const BlockSlice* slice) {
     return __ldg(reinterpret_cast<const uint4*>(slice));
 }
 
 template <int B, bool WIDE, int KIND, bool WITH_DOT>
-__device__ __forceinline__ void multiply(
+DEVICE void multiply(
     const BlockSlice* slices, const unsigned short* indices, const real* values, const int* row, const Finish finish,
     double* partials, int count, int rows
 ) {
@@ -132,8 +111,7 @@ __device__ __forceinline__ void multiply(
     double part = 0.0;
     if (EARLY && there) finish.write_first(own, sum[0], own_r, own_w);
     if (!EARLY && there) {
-#pragma unroll
-        for (int i = 0; i < B; ++i) {
+        UNROLLED for (int i = 0; i < B; ++i) {
             const long long p = static_cast<long long>(own) * B + i;
             const real result = finish.write<KIND>(p, sum[i]);
             if constexpr (WITH_DOT) part = fma(finish.beside<KIND>(p), static_cast<double>(result), part);

@@ -15,7 +15,7 @@ struct __align__(16) BlockSlice {
 };
 
 // Units of the columns of so many entry columns.
-__device__ __forceinline__ long long units_of(int width, int kind) {
+DEVICE long long units_of(int width, int kind) {
     return kind == RUN ? (width + 15) / 16 : static_cast<long long>(width) * (kind == NEAR ? 1 : 2);
 }
 

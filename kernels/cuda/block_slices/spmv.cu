@@ -13,7 +13,7 @@ SPMV(1, _wide, true)
 constexpr int SHORT = 4, PAIR = 2;
 
 template <int KIND>
-__device__ __forceinline__ void multiply_short(
+DEVICE void multiply_short(
     const BlockSlice* slices, const unsigned short* indices, const real* values, const Finish finish, int count, int rows
 ) {
     next_may_start();
@@ -21,8 +21,7 @@ __device__ __forceinline__ void multiply_short(
     if (first >= count) return;
     uint4 packed[PAIR];
     bool short_and_near = true;
-#pragma unroll
-    for (int q = 0; q < PAIR; ++q) {
+    UNROLLED for (int q = 0; q < PAIR; ++q) {
         packed[q] = first + q < count ? packed_slice(slices + first + q) : make_uint4(0, 0, NEAR, 0);
         short_and_near &= (packed[q].z >> 2) <= SHORT && (packed[q].z & 3u) == NEAR;
     }
@@ -32,32 +31,24 @@ __device__ __forceinline__ void multiply_short(
     if (short_and_near) {
         int c[PAIR][SHORT];
         real a[PAIR][SHORT], b[PAIR][SHORT];
-#pragma unroll
-        for (int q = 0; q < PAIR; ++q) {
+        UNROLLED for (int q = 0; q < PAIR; ++q) {
             const unsigned short* at = indices + static_cast<long long>(packed[q].y) * UNIT + lane;
-#pragma unroll
-            for (int k = 0; k < SHORT; ++k)
+            UNROLLED for (int k = 0; k < SHORT; ++k)
                 c[q][k] = k < packed[q].z >> 2 ? static_cast<int>(packed[q].w) + __ldcs(at + k * SLICE) : -1;
         }
-#pragma unroll
-        for (int q = 0; q < PAIR; ++q) {
+        UNROLLED for (int q = 0; q < PAIR; ++q) {
             const real* from = values + static_cast<long long>(packed[q].x) * SLICE + lane;
-#pragma unroll
-            for (int k = 0; k < SHORT; ++k) a[q][k] = k < packed[q].z >> 2 ? __ldcs(from + k * SLICE) : real(0);
+            UNROLLED for (int k = 0; k < SHORT; ++k)
+                a[q][k] = k < packed[q].z >> 2 ? __ldcs(from + k * SLICE) : real(0);
         }
-#pragma unroll
-        for (int q = 0; q < PAIR; ++q)
-#pragma unroll
-            for (int k = 0; k < SHORT; ++k) b[q][k] = c[q][k] < 0 ? real(0) : x[c[q][k]];
-#pragma unroll
-        for (int q = 0; q < PAIR; ++q)
-#pragma unroll
-            for (int k = 0; k < SHORT; ++k) sum[q] = fma(a[q][k], b[q][k], sum[q]);
+        UNROLLED for (int q = 0; q < PAIR; ++q)
+            UNROLLED for (int k = 0; k < SHORT; ++k) b[q][k] = c[q][k] < 0 ? real(0) : x[c[q][k]];
+        UNROLLED for (int q = 0; q < PAIR; ++q)
+            UNROLLED for (int k = 0; k < SHORT; ++k) sum[q] = fma(a[q][k], b[q][k], sum[q]);
     } else {
         for (int q = 0; q < PAIR; ++q) add_slice<1, false>(sum + q, packed[q], indices, values, x);
     }
-#pragma unroll
-    for (int q = 0; q < PAIR; ++q) {
+    UNROLLED for (int q = 0; q < PAIR; ++q) {
         const int own = (first + q) * SLICE + lane;
         if (own < rows) finish.write<KIND>(own, sum[q]);
     }

@@ -15,7 +15,7 @@ constexpr int CORNERS = 4;
 
 // x += P xc at the points of the first color.
 template <bool MANY>
-__device__ __forceinline__ void prolong(
+DEVICE void prolong(
     const Board& b, COARSE, CORNERS_OF, const real* xc, real* x, long long coarse_size, long long size, int width
 ) {
     next_may_start();
@@ -23,15 +23,13 @@ __device__ __forceinline__ void prolong(
     const int q = blockIdx.x * SLICE + lane_number(), j = blockIdx.y * LINES + threadIdx.x / SLICE, first = ROWS * blockIdx.z;
     real w[ROWS][CORNERS];
     int at[ROWS][CORNERS], own[ROWS];
-#pragma unroll
-    for (int row = 0; row < ROWS; ++row) {
+    UNROLLED for (int row = 0; row < ROWS; ++row) {
         const int k = first + row;
         const bool there = q < b.half && j < b.ny && k < b.nz;
         const int i = 2 * q + (b.color(j, k) != 0);
         const Between between(i, j, k, halved);
         own[row] = there ? b.place(0, q, j, k) : -1;
-#pragma unroll
-        for (int n = 0; n < CORNERS; ++n) {
+        UNROLLED for (int n = 0; n < CORNERS; ++n) {
             const int I = between.coarse_x(n, i, cx, b.wraps, halved);
             const int J = between.coarse_y(n, j, cy, b.wraps, halved);
             const int K = between.coarse_z(n, k, cz, b.wraps, halved);
@@ -54,7 +52,7 @@ PASS(columns_prolong_add)(
 // The points around a coarse one of which those of the second color are skipped.
 template <int X, int Y, int Z>
 struct FirstColor : Around<X, Y, Z> {
-    static __device__ __forceinline__ constexpr bool skipped(int n) {
+    static DEVICE constexpr bool skipped(int n) {
         using A = Around<X, Y, Z>;
         return X && Y && Z && (A::dx(n) + A::dy(n) + A::dz(n)) & 1;
     }
@@ -63,7 +61,7 @@ struct FirstColor : Around<X, Y, Z> {
 // rc = R y for a y that is zero on the second color: from the points of the first one within a step of a coarse point along
 // the axes X, Y, Z, in lattice order. The same weights, each of them once; half of y, rc and its place.
 template <bool MANY, int X, int Y, int Z>
-__device__ __forceinline__ void restrict_along(
+DEVICE void restrict_along(
     const Board& b, COARSE, CORNERS_OF, const int* position, const real* y, real* rc, long long size,
     long long coarse_size, int width
 ) {
@@ -72,8 +70,7 @@ __device__ __forceinline__ void restrict_along(
     using A = FirstColor<X, Y, Z>;
     real w[A::COUNT];
     int at[A::COUNT];
-#pragma unroll
-    for (int n = 0; n < A::COUNT; ++n) {
+    UNROLLED for (int n = 0; n < A::COUNT; ++n) {
         const int dx = A::dx(n), dy = A::dy(n), dz = A::dz(n);
         w[n] = real(0);
         at[n] = 0;   // a zero of the guard
@@ -95,7 +92,7 @@ __device__ __forceinline__ void restrict_along(
 }
 
 template <bool MANY>
-__device__ __forceinline__ void restrict_to(
+DEVICE void restrict_to(
     const Board& b, COARSE, CORNERS_OF, const int* position, const real* y, real* rc, long long size,
     long long coarse_size, int width
 ) {

@@ -14,10 +14,10 @@ struct Levels {
 };
 
 // Points along an axis of a parity.
-__device__ __forceinline__ int of_parity(int n, int odd) { return (n + 1 - odd) / 2; }
+DEVICE int of_parity(int n, int odd) { return (n + 1 - odd) / 2; }
 
 // Where point (i, j, k) of a level lies in a vector.
-__device__ __forceinline__ int place(const int (&n)[3], const int (&first)[CLASSES], int i, int j, int k) {
+DEVICE int place(const int (&n)[3], const int (&first)[CLASSES], int i, int j, int k) {
     const int number = (i & 1) + 2 * (j & 1) + 4 * (k & 1);
     return first[number] + i / 2 + of_parity(n[0], i & 1) * (j / 2 + of_parity(n[1], j & 1) * (k / 2));
 }
@@ -28,7 +28,7 @@ struct Fine : Between {
     int number, i, j, hx, hy, hz, first, rounded, place;   // place: of the first point of the first plane of the class, in it
     bool there;   // whether the line has the point
 
-    __device__ __forceinline__ Fine(const Levels& l) : number(blockIdx.x % (CLASSES - 1) + 1) {
+    DEVICE Fine(const Levels& l) : number(blockIdx.x % (CLASSES - 1) + 1) {
         const int odd_x = number & 1, odd_y = number >> 1 & 1, odd_z = number >> 2;
         hx = of_parity(l.n[0], odd_x), hy = of_parity(l.n[1], odd_y), hz = of_parity(l.n[2], odd_z);
         const int a = blockIdx.x / (CLASSES - 1) * SLICE + lane_number(), b = blockIdx.y * LINES + threadIdx.x / SLICE;
@@ -43,9 +43,9 @@ struct Fine : Between {
         z = l.halved & 4 && !odd_z;
     }
     // Point number d along z: its index, its number in its class, and where its n-th weight is.
-    __device__ __forceinline__ int k(int d) const { return 2 * d + (number >> 2); }
-    __device__ __forceinline__ int q(int d) const { return place + hx * hy * d; }
-    __device__ __forceinline__ long long weight(const Levels& l, int n, int d) const {
+    DEVICE int k(int d) const { return 2 * d + (number >> 2); }
+    DEVICE int q(int d) const { return place + hx * hy * d; }
+    DEVICE long long weight(const Levels& l, int n, int d) const {
         return static_cast<long long>(l.start[number]) * SLICE + static_cast<long long>(n) * rounded + q(d);
     }
 };
@@ -55,7 +55,7 @@ struct Fine : Between {
 
 // x += P xc at the points of all colors but the last.
 template <bool MANY, int CORNERS>
-__device__ __forceinline__ void prolong(
+DEVICE void prolong(
     const Levels& l, In<real> weights, const real* xc, real* x, long long coarse_size, long long size, int width
 ) {
     constexpr int ROWS = 2;   // of a thread: one has too few bytes on their way
@@ -63,13 +63,11 @@ __device__ __forceinline__ void prolong(
     int at[ROWS][CORNERS], own[ROWS];
     const Fine f(l);
     const bool between = f.x || f.y || f.z;
-#pragma unroll
-    for (int row = 0; row < ROWS; ++row) {
+    UNROLLED for (int row = 0; row < ROWS; ++row) {
         const int d = ROWS * blockIdx.z + row, k = f.k(d);
         const bool there = f.there && d < f.hz;
         own[row] = there ? f.first + f.q(d) : -1;
-#pragma unroll
-        for (int n = 0; n < CORNERS; ++n) {
+        UNROLLED for (int n = 0; n < CORNERS; ++n) {
             const int I = f.coarse_x(n, f.i, l.c[0], l.wraps, l.halved);
             const int J = f.coarse_y(n, f.j, l.c[1], l.wraps, l.halved);
             const int K = f.coarse_z(n, k, l.c[2], l.wraps, l.halved);
@@ -82,7 +80,7 @@ __device__ __forceinline__ void prolong(
 }
 
 template <bool MANY>
-__device__ __forceinline__ void prolong_to(
+DEVICE void prolong_to(
     const Levels& l, In<real> weights, const real* xc, real* x, long long coarse_size, long long size, int width
 ) {
     next_may_start();
@@ -99,7 +97,7 @@ PASS(columns_prolong_add)(GIVEN, const real* xc, real* x, long long coarse_size,
 // The points around a coarse one of which those of the last color are skipped.
 template <int X, int Y, int Z>
 struct AllButLast : Around<X, Y, Z> {
-    static __device__ __forceinline__ constexpr bool skipped(int n) {
+    static DEVICE constexpr bool skipped(int n) {
         using A = Around<X, Y, Z>;
         return X && Y && Z && A::dx(n) && A::dy(n) && A::dz(n);
     }
@@ -108,7 +106,7 @@ struct AllButLast : Around<X, Y, Z> {
 // rc = R y for a y that is zero on the last color: from the points within a step of a coarse point along the axes X, Y, Z. Threads
 // take coarse points one after the other along x where that is halved, else those of a parity; blocks along x are of both in turn then.
 template <bool MANY, int X, int Y, int Z>
-__device__ __forceinline__ void restrict_along(
+DEVICE void restrict_along(
     const Levels& l, In<real> weights, const real* y, real* rc, long long size, long long coarse_size, int width
 ) {
     next_may_start();
@@ -118,8 +116,7 @@ __device__ __forceinline__ void restrict_along(
     using A = AllButLast<X, Y, Z>;
     real w[A::COUNT];
     int at[A::COUNT];
-#pragma unroll
-    for (int n = 0; n < A::COUNT; ++n) {
+    UNROLLED for (int n = 0; n < A::COUNT; ++n) {
         const int dx = A::dx(n), dy = A::dy(n), dz = A::dz(n);
         w[n] = real(0);
         at[n] = 0;   // a zero of the guard

@@ -1,5 +1,7 @@
 // Colors of the rows of a matrix by its pattern, which is symmetric (dsolver/kernels/cuda/colorings). A warp takes a row.
 
+#include "device.cuh"
+
 constexpr int THREADS = 256, WARP = 32;
 constexpr int SLOTS = 4;   // sizes of lists: this round's, the next one's, and one that is set to zero
 constexpr unsigned ALL = 0xffffffffu;
@@ -13,8 +15,8 @@ struct Pattern {
     int rows;
 };
 
-__device__ __forceinline__ int first_warp() { return (blockIdx.x * THREADS + threadIdx.x) / WARP; }
-__device__ __forceinline__ int warps() { return gridDim.x * (THREADS / WARP); }
+DEVICE int first_warp() { return (blockIdx.x * THREADS + threadIdx.x) / WARP; }
+DEVICE int warps() { return gridDim.x * (THREADS / WARP); }
 
 // Counts the entries without a mirror image.
 extern "C" __global__ void __launch_bounds__(THREADS) one_way(
@@ -60,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_before(
 }
 
 // The first color that no neighbor before row i has.
-__device__ __forceinline__ int first_free(const Pattern& a, int i, const int* color) {
+DEVICE int first_free(const Pattern& a, int i, const int* color) {
     const int lane = threadIdx.x % WARP;
     for (int base = 0;; base += WARP) {
         unsigned taken = 0;
@@ -76,7 +78,7 @@ __device__ __forceinline__ int first_free(const Pattern& a, int i, const int* co
 }
 
 // One more than the largest level of the neighbors before row i in its block, which begins at `low`.
-__device__ __forceinline__ int next_level(const Pattern& a, int i, int low, const int* level) {
+DEVICE int next_level(const Pattern& a, int i, int low, const int* level) {
     int last = -1;
     for (long long k = a.start[i] + threadIdx.x % WARP; k < a.start[i + 1]; k += WARP) {
         const int j = a.columns[k];
@@ -87,7 +89,7 @@ __device__ __forceinline__ int next_level(const Pattern& a, int i, int low, cons
 
 // The rows of this round's list get their numbers, and those behind that wait for no other row are listed for the next round.
 template <bool LEVELS>
-__device__ __forceinline__ void visit(const Pattern& a, int block, int round, int* waits, int* lists, int* counts, int* made) {
+DEVICE void visit(const Pattern& a, int block, int round, int* waits, int* lists, int* counts, int* made) {
     const int lane = threadIdx.x % WARP, listed = counts[round % SLOTS];
     const int* list = lists + static_cast<long long>(round % 2) * a.rows;
     int* next = lists + static_cast<long long>((round + 1) % 2) * a.rows;

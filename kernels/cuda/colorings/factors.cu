@@ -1,13 +1,15 @@
 // Triangular factors of compressed rows, with the bits of dsolver/kernels/cpu/colorings/factors.py.
 
+#include "device.cuh"
+
 constexpr int THREADS = 256, WARP = 32;
 constexpr unsigned ALL = 0xffffffffu;
 
-__device__ __forceinline__ int first_warp() { return (blockIdx.x * THREADS + threadIdx.x) / WARP; }
-__device__ __forceinline__ int warps() { return gridDim.x * (THREADS / WARP); }
+DEVICE int first_warp() { return (blockIdx.x * THREADS + threadIdx.x) / WARP; }
+DEVICE int warps() { return gridDim.x * (THREADS / WARP); }
 
 // Where row i has its diagonal, or -1. All lanes of a warp call this.
-__device__ __forceinline__ long long diagonal_of(const int* columns, long long begin, long long end, int i) {
+DEVICE long long diagonal_of(const int* columns, long long begin, long long end, int i) {
     for (long long k = begin; k < end; k += WARP) {
         const long long mine = k + threadIdx.x % WARP;
         const unsigned found = __ballot_sync(ALL, mine < end && columns[mine] == i);
@@ -31,8 +33,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) diagonals(
 
 // L D^-1, ones on the diagonal, and U, of A = L + D + U in the order of the colors.
 extern "C" __global__ void __launch_bounds__(THREADS) sweep_factors(
-    const long long* start, const int* columns, const double* values, int rows, const int* color, const double* diagonal,
-    double* out
+    const long long* start, const int* columns, const double* values, int rows, const int* color,
+    const double* diagonal, double* out
 ) {
     for (int i = first_warp(); i < rows; i += warps())
         for (long long k = start[i] + threadIdx.x % WARP; k < start[i + 1]; k += WARP) {
@@ -44,8 +46,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) sweep_factors(
 // Factors without fill of the rows `first` .. `end`, which do not read each other, in place (IKJ). Rows and columns are
 // numbered in the order of the colors, columns ascend; places of diagonals and pivots of all rows before are there.
 extern "C" __global__ void __launch_bounds__(THREADS) eliminate_row(
-    const long long* start, const int* columns, double* values, int first, int end, double shift, int positive, double lost,
-    long long* diagonal, double* pivots, int* bad
+    const long long* start, const int* columns, double* values, int first, int end, double shift, int positive,
+    double lost, long long* diagonal, double* pivots, int* bad
 ) {
     const int lane = threadIdx.x % WARP;
     for (int i = first + first_warp(); i < end; i += warps()) {

@@ -15,7 +15,7 @@ constexpr int FLIGHT = WIDTH > 4 ? 2 : 4;   // entries that a lane requests at a
 // The sums of a row of matrices in the same places, one, or both parts of a complex one, in each column: of T threads, whose
 // parts are added in a fixed tree.
 template <int T, int KIND, int PARTS, typename Vectors>
-__device__ __forceinline__ void add_row(
+DEVICE void add_row(
     real (&sums)[PARTS][WIDTH], const long long* start, const int* columns, const real* const (&values)[PARTS],
     const Vectors& finish, int row, int lane
 ) {
@@ -25,27 +25,23 @@ __device__ __forceinline__ void add_row(
     for (; i < last; i += FLIGHT * T) {
         int c[FLIGHT];
         real a[PARTS][FLIGHT], b[FLIGHT][WIDTH];
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) c[k] = i + k * T < last ? __ldcs(columns + i + k * T) : -1;
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) EACH_PART a[p][k] = c[k] < 0 ? real(0) : __ldcs(values[p] + i + k * T);
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) {
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) c[k] = i + k * T < last ? __ldcs(columns + i + k * T) : -1;
+        UNROLLED for (int k = 0; k < FLIGHT; ++k)
+            EACH_PART a[p][k] = c[k] < 0 ? real(0) : __ldcs(values[p] + i + k * T);
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) {
             if (c[k] < 0) { EACH_COLUMN b[k][n] = real(0); }
             else finish.template load<KIND>(b[k], c[k]);
         }
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) EACH_PART EACH_COLUMN sums[p][n] = fma(a[p][k], b[k][n], sums[p][n]);
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) EACH_PART EACH_COLUMN sums[p][n] = fma(a[p][k], b[k][n], sums[p][n]);
     }
-#pragma unroll
-    for (int distance = T / 2; distance > 0; distance /= 2) {
+    UNROLLED for (int distance = T / 2; distance > 0; distance /= 2) {
         EACH_PART EACH_COLUMN sums[p][n] += __shfl_xor_sync(ALL_LANES, sums[p][n], distance);
     }
 }
 
 // Rows with T threads each. WITH_DOT: x . y of each column and block in `partials` (WIDTH, blocks).
 template <int T, int KIND, bool WITH_DOT>
-__device__ __forceinline__ void multiply(CSR, const Finishes finish, double* partials, int rows) {
+DEVICE void multiply(CSR, const Finishes finish, double* partials, int rows) {
     next_may_start();
     const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
     const int lane = threadIdx.x % T;
@@ -73,7 +69,7 @@ __device__ __forceinline__ void multiply(CSR, const Finishes finish, double* par
 
 // Of a complex matrix, whose imaginary parts lie in the places of the real ones: 20 bytes an entry, of floats 12.
 template <int T, int KIND>
-__device__ __forceinline__ void multiply_complex(CSR, const real* imaginary, const ComplexFinishes finish, int rows) {
+DEVICE void multiply_complex(CSR, const real* imaginary, const ComplexFinishes finish, int rows) {
     next_may_start();
     const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
     const int lane = threadIdx.x % T;

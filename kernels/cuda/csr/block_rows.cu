@@ -11,7 +11,7 @@ constexpr int THREADS = 256;
 
 // The sums of the rows of block row `node` over the entries of this lane of T.
 template <int T, int R, int C, typename X>
-__device__ __forceinline__ void node_part(BLOCKS, const X x, int node, int lane, real (&sum)[R]) {
+DEVICE void node_part(BLOCKS, const X x, int node, int lane, real (&sum)[R]) {
     constexpr int FLIGHT = R > 3 ? 2 : 3;
     const long long first = __ldg(start + node);
     const int length = static_cast<int>(__ldg(start + node + 1) - first) * C;
@@ -20,27 +20,22 @@ __device__ __forceinline__ void node_part(BLOCKS, const X x, int node, int lane,
     for (int o = lane; o < length; o += FLIGHT * T) {
         int c[FLIGHT];
         real a[FLIGHT][R], b[FLIGHT];
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) {
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) {
             const int at = o + k * T;
             c[k] = at < length ? C * __ldg(of_node + at / C) + at % C : -1;
         }
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k)
-#pragma unroll
-            for (int r = 0; r < R; ++r) a[k][r] = c[k] < 0 ? real(0) : __ldcs(mine + r * static_cast<long long>(length) + o + k * T);
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) b[k] = c[k] < 0 ? real(0) : x[c[k]];
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k)
-#pragma unroll
-            for (int r = 0; r < R; ++r) sum[r] = fma(a[k][r], b[k], sum[r]);
+        UNROLLED for (int k = 0; k < FLIGHT; ++k)
+            UNROLLED for (int r = 0; r < R; ++r)
+                a[k][r] = c[k] < 0 ? real(0) : __ldcs(mine + r * static_cast<long long>(length) + o + k * T);
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) b[k] = c[k] < 0 ? real(0) : x[c[k]];
+        UNROLLED for (int k = 0; k < FLIGHT; ++k)
+            UNROLLED for (int r = 0; r < R; ++r) sum[r] = fma(a[k][r], b[k], sum[r]);
     }
 }
 
 // Lane r finishes row r. Dot products are left to csr/rows.cu: their parts would be those of other rows.
 template <int T, int R, int C, int KIND>
-__device__ __forceinline__ void multiply(BLOCKS, const Finish finish, int nodes) {
+DEVICE void multiply(BLOCKS, const Finish finish, int nodes) {
     static_assert(T >= R, "a lane for each row");
     next_may_start();
     const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
@@ -51,10 +46,9 @@ __device__ __forceinline__ void multiply(BLOCKS, const Finish finish, int nodes)
     real sum[R] = {};
     node_part<T, R, C>(start, columns, values, finish.read<KIND>(), node, lane, sum);
     real own = 0;
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-#pragma unroll
-        for (int distance = T / 2; distance > 0; distance /= 2) sum[r] += __shfl_xor_sync(ALL_LANES, sum[r], distance);
+    UNROLLED for (int r = 0; r < R; ++r) {
+        UNROLLED for (int distance = T / 2; distance > 0; distance /= 2)
+            sum[r] += __shfl_xor_sync(ALL_LANES, sum[r], distance);
         if (lane == r) own = sum[r];
     }
     if (mine && lane < R) finish.write<KIND>(static_cast<long long>(node) * R + lane, own);

@@ -18,7 +18,7 @@ constexpr int FLIGHT = 4;          // entries that a thread requests at a time
 constexpr int PATIENCE = 16;      // entries that a lane adds before a row is left to its warp
 
 // Shared memory has 16 columns of doubles; rows of 16 entries would all begin in one of them.
-__device__ __forceinline__ constexpr int skewed(int i) { return i + i / 16; }
+DEVICE constexpr int skewed(int i) { return i + i / 16; }
 
 struct __align__(16) Chunk {
     long long first;   // entry
@@ -26,7 +26,7 @@ struct __align__(16) Chunk {
     int base;          // of 16-bit columns; -1 where they have 32 bits
 };
 
-__device__ __forceinline__ Chunk load_chunk(const Chunk* from) {
+DEVICE Chunk load_chunk(const Chunk* from) {
     const uint4 packed = __ldg(reinterpret_cast<const uint4*>(from));
     return {
         static_cast<long long>(packed.y) << 32 | packed.x, static_cast<int>(packed.z), static_cast<int>(packed.w)};
@@ -36,31 +36,24 @@ __device__ __forceinline__ Chunk load_chunk(const Chunk* from) {
 // a time, and its last ones, where it has fewer, one after the other: to request those together, too, took registers and
 // tests in the loop, and was slower.
 template <typename Index, typename X>
-__device__ __forceinline__ void multiply_all(
-    real* product, const real* values, const Index* columns, const X x, int size
-) {
+DEVICE void multiply_all(real* product, const real* values, const Index* columns, const X x, int size) {
     int i = threadIdx.x;
     for (; i + (FLIGHT - 1) * THREADS < size; i += FLIGHT * THREADS) {
         int c[FLIGHT];
         real a[FLIGHT], b[FLIGHT];
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) c[k] = __ldcs(columns + i + k * THREADS);
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) a[k] = __ldcs(values + i + k * THREADS);
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) b[k] = x[c[k]];
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) product[skewed(i + k * THREADS)] = a[k] * b[k];
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) c[k] = __ldcs(columns + i + k * THREADS);
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) a[k] = __ldcs(values + i + k * THREADS);
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) b[k] = x[c[k]];
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) product[skewed(i + k * THREADS)] = a[k] * b[k];
     }
-#pragma unroll
-    for (int k = 0; k < FLIGHT - 1; ++k) {
+    UNROLLED for (int k = 0; k < FLIGHT - 1; ++k) {
         const int at = i + k * THREADS;
         if (at < size) product[skewed(at)] = __ldcs(values + at) * x[__ldcs(columns + at)];
     }
 }
 
 // The sum of product[skewed(i)], i = from, from + stride ... < to.
-__device__ __forceinline__ real stretch(const real* product, int from, int to, int stride) {
+DEVICE real stretch(const real* product, int from, int to, int stride) {
     real sum = 0;
     for (int i = from; i < to; i += stride) sum += product[skewed(i)];
     return sum;
@@ -69,7 +62,7 @@ __device__ __forceinline__ real stretch(const real* product, int from, int to, i
 // Calls write(j, sum) for stretches j = 0 .. count - 1, which end at ends[j] and begin where the one before ends: LANES
 // lanes add one, in a fixed tree; those that would take them long are added by their whole warp.
 template <int LANES, typename Write>
-__device__ __forceinline__ void add_rows(const real* product, const unsigned short* ends, int count, Write write) {
+DEVICE void add_rows(const real* product, const unsigned short* ends, int count, Write write) {
     const int lane = threadIdx.x % LANES;
     constexpr int AT_ONCE = THREADS / LANES;
     for (int begin = 0; begin < count; begin += AT_ONCE) {
@@ -78,30 +71,29 @@ __device__ __forceinline__ void add_rows(const real* product, const unsigned sho
         const int from = there && j > 0 ? ends[j - 1] : 0, to = there ? ends[j] : 0;
         const bool is_long = to - from > PATIENCE * LANES;
         real sum = is_long ? real(0) : stretch(product, from + lane, to, LANES);
-#pragma unroll
-        for (int distance = LANES / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, distance);
+        UNROLLED for (int distance = LANES / 2; distance > 0; distance /= 2)
+            sum += __shfl_xor_sync(ALL_LANES, sum, distance);
         if (there && lane == 0 && !is_long) write(j, sum);
         if constexpr (LANES < SLICE) {
             for (unsigned left = __ballot_sync(ALL_LANES, is_long && lane == 0); left != 0u; left &= left - 1u) {
                 const int owner = __ffs(left) - 1;
                 const int first = __shfl_sync(ALL_LANES, from, owner), last = __shfl_sync(ALL_LANES, to, owner);
                 real total = stretch(product, first + lane_number(), last, SLICE);
-#pragma unroll
-                for (int distance = SLICE / 2; distance > 0; distance /= 2)
+                UNROLLED for (int distance = SLICE / 2; distance > 0; distance /= 2)
                     total += __shfl_xor_sync(ALL_LANES, total, distance);
                 if (lane_number() == owner) write(j, total);
             }
         } else if (is_long) {   // the whole warp, as LANES is 32
             sum = stretch(product, from + lane, to, LANES);
-#pragma unroll
-            for (int distance = LANES / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, distance);
+            UNROLLED for (int distance = LANES / 2; distance > 0; distance /= 2)
+                sum += __shfl_xor_sync(ALL_LANES, sum, distance);
             if (lane == 0) write(j, sum);
         }
     }
 }
 
 template <typename Write>
-__device__ __forceinline__ void add_all_rows(const real* product, const unsigned short* ends, int count, Write write) {
+DEVICE void add_all_rows(const real* product, const unsigned short* ends, int count, Write write) {
     if (count > 96) add_rows<1>(product, ends, count, write);
     else if (count > 48) add_rows<4>(product, ends, count, write);
     else if (count > 12) add_rows<8>(product, ends, count, write);
@@ -111,7 +103,7 @@ __device__ __forceinline__ void add_all_rows(const real* product, const unsigned
 // What a chunk's block does. CARRIES: rows may go on in the next chunk, and `carry` gets what is in this one of such a row;
 // else `partials` gets x . y of the chunk's rows WITH_DOT.
 template <int KIND, bool CARRIES, bool WITH_DOT>
-__device__ __forceinline__ void multiply(
+DEVICE void multiply(
     const Chunk* chunks, const unsigned short* row_ends, const unsigned short* near, const int* columns,
     const real* values, const Finish finish, double* parts
 ) {

@@ -17,7 +17,7 @@ struct Row {
     int c[AT_HAND];
     real a[AT_HAND];
 
-    __device__ __forceinline__ Row(In<long long> start, In<int> columns, In<real> values, In<int> places, int rows) {
+    DEVICE Row(In<long long> start, In<int> columns, In<real> values, In<int> places, int rows) {
         const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
         valid = thread / T < rows;
         number = valid ? static_cast<int>(thread / T) : rows - 1;
@@ -28,9 +28,8 @@ struct Row {
         request(columns, values);
     }
 
-    __device__ __forceinline__ void request(In<int> columns, In<real> values) {
-#pragma unroll
-        for (int k = 0; k < AT_HAND; ++k) {
+    DEVICE void request(In<int> columns, In<real> values) {
+        UNROLLED for (int k = 0; k < AT_HAND; ++k) {
             const long long i = next + k * T;
             c[k] = i < last ? __ldcs(columns + i) : -1;
             a[k] = i < last ? __ldcs(values + i) : real(0);
@@ -39,25 +38,23 @@ struct Row {
     }
 
     // The product with the halo, in all threads of the row: each adds its entries in order, and a fixed tree adds the threads.
-    __device__ __forceinline__ real times(In<int> columns, In<real> values, const real* h) {
+    DEVICE real times(In<int> columns, In<real> values, const real* h) {
         real sum = 0, x[AT_HAND];
         for (;;) {
-#pragma unroll
-            for (int k = 0; k < AT_HAND; ++k) x[k] = c[k] < 0 ? real(0) : h[c[k]];
-#pragma unroll
-            for (int k = 0; k < AT_HAND; ++k) sum = fma(a[k], x[k], sum);
+            UNROLLED for (int k = 0; k < AT_HAND; ++k) x[k] = c[k] < 0 ? real(0) : h[c[k]];
+            UNROLLED for (int k = 0; k < AT_HAND; ++k) sum = fma(a[k], x[k], sum);
             if (next >= last) break;
             request(columns, values);
         }
-#pragma unroll
-        for (int distance = T / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, distance);
+        UNROLLED for (int distance = T / 2; distance > 0; distance /= 2)
+            sum += __shfl_xor_sync(ALL_LANES, sum, distance);
         return sum;
     }
 };
 
 // y += sign H h at the places of the rows.
 template <int T>
-__device__ __forceinline__ void add(GHOSTS, double sign, real* y, int rows) {
+DEVICE void add(GHOSTS, double sign, real* y, int rows) {
     next_may_start();
     Row<T> own(start, columns, values, places, rows);
     wait_for_last_launch();
@@ -68,9 +65,7 @@ __device__ __forceinline__ void add(GHOSTS, double sign, real* y, int rows) {
 
 // q = H h, dot = x . q.
 template <int T>
-__device__ __forceinline__ void times_dot(
-    GHOSTS, const real* x, real* q, double* partials, unsigned* ticket, double* dot, int rows
-) {
+DEVICE void times_dot(GHOSTS, const real* x, real* q, double* partials, unsigned* ticket, double* dot, int rows) {
     next_may_start();
     Row<T> own(start, columns, values, places, rows);
     wait_for_last_launch();

@@ -15,28 +15,24 @@ constexpr int THREADS = 256;
 // and then all of its x: a row costs two latencies of memory for each round, and most rows have one round. Five of a lane in
 // place of four take 0.83 to 0.98 of the time of rows that 8 or more threads share; six take 1.07 where rows of 42 have 16.
 template <int T, typename X>
-__device__ __forceinline__ real row_part(CSR, const X x, int row, int lane) {
+DEVICE real row_part(CSR, const X x, int row, int lane) {
     constexpr int FLIGHT = T < 8 ? 4 : 5;
     const long long last = __ldg(start + row + 1);
     real sum = 0;
     for (long long i = __ldg(start + row) + lane; i < last; i += FLIGHT * T) {
         int c[FLIGHT];
         real a[FLIGHT], b[FLIGHT];
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) c[k] = i + k * T < last ? __ldcs(columns + i + k * T) : -1;
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) a[k] = c[k] < 0 ? real(0) : __ldcs(values + i + k * T);
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) b[k] = c[k] < 0 ? real(0) : x[c[k]];
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) sum = fma(a[k], b[k], sum);
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) c[k] = i + k * T < last ? __ldcs(columns + i + k * T) : -1;
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) a[k] = c[k] < 0 ? real(0) : __ldcs(values + i + k * T);
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) b[k] = c[k] < 0 ? real(0) : x[c[k]];
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) sum = fma(a[k], b[k], sum);
     }
     return sum;
 }
 
 // Rows with T threads each, their parts added in a fixed tree. WITH_DOT: x . y of each block in `partials`.
 template <int T, int KIND, bool WITH_DOT>
-__device__ __forceinline__ void multiply(CSR, const Finish finish, double* partials, int rows) {
+DEVICE void multiply(CSR, const Finish finish, double* partials, int rows) {
     next_may_start();
     const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
     const int lane = threadIdx.x % T;
@@ -44,8 +40,7 @@ __device__ __forceinline__ void multiply(CSR, const Finish finish, double* parti
     const int row = mine ? static_cast<int>(thread / T) : rows - 1;
     wait_for_last_launch();
     real sum = row_part<T>(start, columns, values, finish.read<KIND>(), row, lane);
-#pragma unroll
-    for (int distance = T / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, distance);
+    UNROLLED for (int distance = T / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, distance);
     if (mine && lane == 0) sum = finish.write<KIND>(row, sum);
     if constexpr (WITH_DOT) {
         const double total = sum_of_block(mine && lane == 0 ? finish.beside<KIND>(row) * sum : 0.0);
@@ -61,7 +56,7 @@ THREADS_OF_ROW(16)
 THREADS_OF_ROW(32)
 
 // The place of a row's diagonal entry; -1 if it has none.
-__device__ __forceinline__ long long place_of(const long long* start, const int* columns, int row) {
+DEVICE long long place_of(const long long* start, const int* columns, int row) {
     const long long last = start[row + 1];
     long long low = start[row], high = last;
     while (low < high) {

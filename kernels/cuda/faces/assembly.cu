@@ -37,8 +37,7 @@ extern "C" __global__ void fill(
     };
     const bool last[3] = {i == nx - 1 && !(b.wraps & 1), j == b.ny - 1 && !(b.wraps & 2), k == b.nz - 1 && !(b.wraps & 4)};
     bool same = true;
-#pragma unroll
-    for (int axis = 0; axis < 3; ++axis) {
+    UNROLLED for (int axis = 0; axis < 3; ++axis) {
         const double face = last[axis] ? 0.0 : weights[(4 + axis) * rows + row];
         same &= last[axis] || face == weights[(2 - axis) * rows + row + steps[axis]];
         faces[axis * size + p] = static_cast<real>(face);

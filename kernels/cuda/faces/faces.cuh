@@ -20,17 +20,17 @@ struct Board {
     int odd;            // the color of the first point
     int wraps;          // the axes whose last points are next to the first ones: 1 for x, 2 for y, 4 for z
 
-    __device__ __forceinline__ int plane() const { return half * ny; }
+    DEVICE int plane() const { return half * ny; }
     // The color of the points 2 q of a line.
-    __device__ __forceinline__ int color(int j, int k) const { return (odd + j + k) & 1; }
-    __device__ __forceinline__ int place(int color, int q, int j, int k) const {
+    DEVICE int color(int j, int k) const { return (odd + j + k) & 1; }
+    DEVICE int place(int color, int q, int j, int k) const {
         return (color == 0 ? first[0] : first[1]) + q + half * (j + ny * k);
     }
 };
 
 // How far the next place below or above i of n places is, `step` apart: 0 if there is none.
-__device__ __forceinline__ int below(int i, int n, int step, bool wraps) { return i > 0 ? -step : wraps ? (n - 1) * step : 0; }
-__device__ __forceinline__ int above(int i, int n, int step, bool wraps) { return i < n - 1 ? step : wraps ? (1 - n) * step : 0; }
+DEVICE int below(int i, int n, int step, bool wraps) { return i > 0 ? -step : wraps ? (n - 1) * step : 0; }
+DEVICE int above(int i, int n, int step, bool wraps) { return i < n - 1 ? step : wraps ? (1 - n) * step : 0; }
 
 constexpr int ENTRIES = 6;
 
@@ -41,7 +41,7 @@ struct Row {
     int at[ENTRIES];   // those of its neighbors; `other` where there is none
     Value a[ENTRIES];
 
-    __device__ __forceinline__ Row(const Board& b, const Value* faces, long long size, int color, int q, int j, int k) {
+    DEVICE Row(const Board& b, const Value* faces, long long size, int color, int q, int j, int k) {
         const bool second = b.color(j, k) != color;   // whether it is the second point of its pair
         own = b.place(color, q, j, k);
         other = b.place(1 - color, q, j, k);
@@ -63,15 +63,13 @@ struct Row {
     }
 
     // x of the neighbors.
-    __device__ __forceinline__ void load(const real* x, real* values) const {
-#pragma unroll
-        for (int i = 0; i < ENTRIES; ++i) values[i] = x[at[i]];
+    DEVICE void load(const real* x, real* values) const {
+        UNROLLED for (int i = 0; i < ENTRIES; ++i) values[i] = x[at[i]];
     }
 
     // sum + the products, in order.
-    __device__ __forceinline__ real add(real sum, const real* values) const {
-#pragma unroll
-        for (int i = 0; i < ENTRIES; ++i) sum = fma(static_cast<real>(a[i]), values[i], sum);
+    DEVICE real add(real sum, const real* values) const {
+        UNROLLED for (int i = 0; i < ENTRIES; ++i) sum = fma(static_cast<real>(a[i]), values[i], sum);
         return sum;
     }
 };

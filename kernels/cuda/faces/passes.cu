@@ -18,7 +18,7 @@ struct Vectors {
 
 // Writes the result of a row and returns its part of the dot product that goes with it: x . y, or r . y of a sweep.
 template <Result RESULT>
-__device__ __forceinline__ double finished(const Vectors& v, int p, real x, real sum) {
+DEVICE double finished(const Vectors& v, int p, real x, real sum) {
     if constexpr (RESULT == Result::PRODUCT) {
         __stcs(v.y + p, sum);
         return static_cast<double>(x) * sum;
@@ -34,7 +34,7 @@ __device__ __forceinline__ double finished(const Vectors& v, int p, real x, real
 }
 
 // The number of a warp's partial dot product in plane k: (planes, lines, warps of a line).
-__device__ __forceinline__ long long part_number(const Board& b, int j, int k) {
+DEVICE long long part_number(const Board& b, int j, int k) {
     return (static_cast<long long>(k) * b.ny + j) * gridDim.x + blockIdx.x;
 }
 
@@ -42,7 +42,7 @@ __device__ __forceinline__ long long part_number(const Board& b, int j, int k) {
 // x of three planes and the faces below the current one stay in registers; those of the next line come from L1, since a
 // block has LINES lines. With one plane a thread, L2 would have to move 96 bytes a row, which takes longer than memory.
 template <Result RESULT, bool WITH_DOT, typename Value>
-__device__ __forceinline__ void walk(
+DEVICE void walk(
     const Board& b, int planes, const Value* faces, long long size, const real* diagonal, const real* x,
     const Vectors& v, double* partials
 ) {
@@ -180,7 +180,7 @@ PASS(jacobi_sweep_dot)(OF(real), In<real> d, const real* r, const real* x, real*
 // Products with several vectors, whose columns are `size` apart: faces are read once, and a column has the bits of `walk`.
 // Of several vectors these are what is read, so that a thread has one pair.
 template <bool WITH_DOT, typename Value>
-__device__ __forceinline__ void columns(
+DEVICE void columns(
     const Board& b, const Value* faces, long long size, const real* diagonal, const real* x, real* y, double* partials, int width
 ) {
     next_may_start();
@@ -245,21 +245,18 @@ extern "C" __global__ void divide(
     next_may_start();
     const int begin = blockIdx.x * ITEMS * blockDim.x + threadIdx.x;
     real d[ITEMS];
-#pragma unroll
-    for (int n = 0; n < ITEMS; ++n) {
+    UNROLLED for (int n = 0; n < ITEMS; ++n) {
         const int i = begin + n * blockDim.x;
         d[n] = i < count ? __ldg(diagonal + first + i) : real(1);
     }
     wait_for_last_launch();
     for (int column = 0; column < width; ++column, r += size, x += size) {
         real right[ITEMS];
-#pragma unroll
-        for (int n = 0; n < ITEMS; ++n) {
+        UNROLLED for (int n = 0; n < ITEMS; ++n) {
             const int i = begin + n * blockDim.x;
             right[n] = i < count ? __ldcs(r + first + i) : real(0);
         }
-#pragma unroll
-        for (int n = 0; n < ITEMS; ++n) {
+        UNROLLED for (int n = 0; n < ITEMS; ++n) {
             const int i = begin + n * blockDim.x;
             if (i < count) x[first + i] = quotient(right[n], d[n]);
         }
@@ -269,7 +266,7 @@ extern "C" __global__ void divide(
 // This thread's row of a color, and its x, for one vector; or column after column. `finish` gets the row's product as well as
 // how far its column's items are from those of the first.
 template <bool MANY, typename Ahead, typename Finish>
-__device__ __forceinline__ void half_row(
+DEVICE void half_row(
     const Board& b, const real* faces, long long size, const real* x, int color, int width, const Ahead& ahead,
     const Finish& finish
 ) {
@@ -296,7 +293,7 @@ __device__ __forceinline__ void half_row(
 
 // x = (r - A x) / d of one color, of which A has no entries: 24 bytes + r, d, x and the other color's x (32), of half the rows.
 template <bool MANY>
-__device__ __forceinline__ void solve_rows(
+DEVICE void solve_rows(
     const Board& b, const real* faces, long long size, const real* diagonal, const real* r, real* x, int color, int width
 ) {
     half_row<MANY>(b, faces, size, x, color, width, [&](const Row<real>& row) { return __ldg(diagonal + row.own); }, FINISH {
@@ -315,7 +312,7 @@ HALF(columns_solve)(HALF_OF, In<real> diagonal, const real* r, real* x, int colo
 
 // y = -(U x), which only red rows have: 24 bytes of half the rows + black x, y of all.
 template <bool MANY>
-__device__ __forceinline__ void upper(const Board& b, const real* faces, long long size, const real* x, real* y, int width) {
+DEVICE void upper(const Board& b, const real* faces, long long size, const real* x, real* y, int width) {
     half_row<MANY>(b, faces, size, x, 0, width, NOTHING_AHEAD, FINISH {
         __stcs(y + column + row.own, -row.add(0, values));
         __stcs(y + column + row.other, real(0));
@@ -328,9 +325,7 @@ HALF(columns_upper_residual)(HALF_OF, const real* x, real* y, int width) { upper
 
 // w = r - L x, which only black rows have: 24 bytes of half the rows + red x, r and w of all.
 template <bool MANY>
-__device__ __forceinline__ void lower(
-    const Board& b, const real* faces, long long size, const real* r, const real* x, real* w, int width
-) {
+DEVICE void lower(const Board& b, const real* faces, long long size, const real* r, const real* x, real* w, int width) {
     half_row<MANY>(b, faces, size, x, 1, width, NOTHING_AHEAD, FINISH {
         const real right = __ldcs(r + column + row.own), red = __ldcs(r + column + row.other);
         __stcs(w + column + row.own, right - row.add(0, values));

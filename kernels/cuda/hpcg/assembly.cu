@@ -11,7 +11,7 @@ struct Smoothed {
     static constexpr bool HAS_DIAGONAL = true;
     const unsigned char* coarse;
 
-    __device__ __forceinline__ int section(const Columns& columns, int row, int own_color, int column) const {
+    DEVICE int section(const Columns& columns, int row, int own_color, int column) const {
         const int found = Square().section(columns, row, own_color, column);
         return found == UPPER && coarse != nullptr && coarse[column] ? COARSE : found;
     }

@@ -8,10 +8,10 @@ struct __align__(16) SmoothedHeader {
     int slice;
     unsigned shape;   // first upper column, first coarse one, width (10 bits each), and whether it is a run
 
-    __device__ __forceinline__ int upper() const { return static_cast<int>(shape & 1023u); }
-    __device__ __forceinline__ int coarse() const { return static_cast<int>(shape >> 10 & 1023u); }
-    __device__ __forceinline__ int width() const { return static_cast<int>(shape >> 20 & 1023u); }
-    __device__ __forceinline__ bool run() const { return (shape >> 30) != 0u; }
+    DEVICE int upper() const { return static_cast<int>(shape & 1023u); }
+    DEVICE int coarse() const { return static_cast<int>(shape >> 10 & 1023u); }
+    DEVICE int width() const { return static_cast<int>(shape >> 20 & 1023u); }
+    DEVICE bool run() const { return (shape >> 30) != 0u; }
 };
 
 #define SMOOTHED_MATRIX In<SmoothedHeader> headers, In<real> values, In<int> columns

@@ -39,9 +39,7 @@ struct Corrected {
     real lower, tail;
 };
 
-__device__ __forceinline__ Corrected corrected_products(
-    const Slice& slice, int coarse, const real* x, const real* c, int lane
-) {
+DEVICE Corrected corrected_products(const Slice& slice, int coarse, const real* x, const real* c, int lane) {
     if constexpr (STAGING) {
         const Ahead ahead = request(slice, 0, slice.upper, lane);
         const Ahead behind = request(slice, coarse, slice.width, lane, ahead.count);

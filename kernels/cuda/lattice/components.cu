@@ -8,15 +8,15 @@
 // Ways to the roots take the time, so few are gone: cells of a line that a warp has beside each other begin with one root, and of
 // faces between two such lines only the first of those beside each other joins them.
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 constexpr int WARP = 32;
 constexpr double GROUNDED = 0.5, SOLID = 9007199254740992.0;   // labels, as in kernels/lattice/components.py
 
-__device__ __forceinline__ int cell() { return static_cast<int>(static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x); }
+DEVICE int cell() { return static_cast<int>(static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x); }
 
 // The root of a cell as it is now; every other cell on the way gets the root of its root, so that the next way is shorter.
-__device__ __forceinline__ int root_of(volatile int* root, int i) {
+DEVICE int root_of(volatile int* root, int i) {
     int next = root[i];
     while (next != i) {
         const int after = root[next];
@@ -27,7 +27,7 @@ __device__ __forceinline__ int root_of(volatile int* root, int i) {
     return i;
 }
 
-__device__ __forceinline__ void join(int* root, int a, int b) {
+DEVICE void join(int* root, int a, int b) {
     a = root_of(root, a);
     b = root_of(root, b);
     while (a != b) {
@@ -39,7 +39,7 @@ __device__ __forceinline__ void join(int* root, int a, int b) {
 }
 
 // Whether a cell hangs together with the one before it along x: neither is left out.
-__device__ __forceinline__ bool follows(int nx, In<bool> solid, int here) {
+DEVICE bool follows(int nx, In<bool> solid, int here) {
     return here % nx > 0 && !solid[here] && !solid[here - 1];
 }
 

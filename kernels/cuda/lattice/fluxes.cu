@@ -1,7 +1,7 @@
 // Rows of finite volumes in one launch (kernels/lattice/fluxes.py has the text): 56 bytes a cell written, κ read once from
 // memory.
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 // One axis: κ of the cells and a layer around them, negative where u is held, or null for one number; what stands in place of the fluxes at both
 // ends, null where rows go on; 2 where two cells meet on both sides, else 1. Or rows end with a part of area / resistance
@@ -27,13 +27,11 @@ extern "C" __global__ void star_rows(
     const double* const size[3] = {
         sizes + place[0] + 1, sizes + nx + 2 + place[1] + 1, sizes + nx + 2 + ny + 2 + place[2] + 1};
     double diagonal = 0.0;
-#pragma unroll
-    for (int a = 0; a < 3; ++a) {
+    UNROLLED for (int a = 0; a < 3; ++a) {
         const Axis& axis = a == 0 ? x_axis : a == 1 ? y_axis : z_axis;
         double resistance[3];
         bool held[3];
-#pragma unroll
-        for (int d = -1; d <= 1; ++d) {
+        UNROLLED for (int d = -1; d <= 1; ++d) {
             const double kappa = axis.kappa == nullptr ? axis.number : __ldg(axis.kappa + center + d * step[a]);
             resistance[d + 1] = 0.5 * __ldg(size[a] + d) / (kappa < 0.0 ? -kappa : kappa);
             held[d + 1] = kappa < 0.0;
@@ -41,8 +39,7 @@ extern "C" __global__ void star_rows(
         const int first = a == 0 ? 1 : 0, second = a == 2 ? 1 : 2;
         const double area = __ldg(size[second]) * __ldg(size[first]);
         const int u = place[first], v = place[second];
-#pragma unroll
-        for (int side = 0; side < 2; ++side) {
+        UNROLLED for (int side = 0; side < 2; ++side) {
             const double* const given = axis.ends[side];
             const double share = axis.parts[side];
             const bool ends = (given != nullptr || share >= 0.0) && place[a] == (side == 0 ? 0 : count[a] - 1);

@@ -3,14 +3,14 @@
 // Sums run in the order of the NumPy text, one thread a point, so the bits do not depend on the partition. Everything is
 // double: coarse operators are made once.
 
-#include "arguments.cuh"
+#include "device.cuh"
 #include "lattice/lattice.cuh"
 
 constexpr int GALERKIN_THREADS = 128;
 
 // p of one point that lies between coarse ones along the axes whose flag is 1, from the p of its neighbors.
 template <int X, int Y, int Z>
-__device__ __forceinline__ void solve(
+DEVICE void solve(
     const Lattice& lattice, const Place* across, const Place* along, const Place* up, int x, int y, int z, double* p
 ) {
     constexpr int SIZE = (1 + 2 * X) * (1 + 2 * Y) * (1 + 2 * Z), MIDDLE = SIZE / 2;
@@ -18,11 +18,9 @@ __device__ __forceinline__ void solve(
     const long long point = lattice.place(x, y, z);
     const Place here_x = across[x], here_y = along[y], here_z = up[z];
     double collapsed[SIZE];
-#pragma unroll
-    for (int i = 0; i < SIZE; ++i) collapsed[i] = 0.0;
+    UNROLLED for (int i = 0; i < SIZE; ++i) collapsed[i] = 0.0;
     double size = 0.0;
-#pragma unroll
-    for (int o = 0; o < POINTS; ++o) {
+    UNROLLED for (int o = 0; o < POINTS; ++o) {
         const int dx = step_of(o, 1), dy = step_of(o, 3), dz = step_of(o, 9);
         const int slot = __ldg(lattice.slots + o);
         if (slot < 0 || leaves(dx, here_x.open) || leaves(dy, here_y.open) || leaves(dz, here_z.open)) continue;
@@ -35,22 +33,17 @@ __device__ __forceinline__ void solve(
     // Corners of the axes that are between; along the others the point's own corner is the only one.
     const int own = (X ? 0 : here_x.kind) + (Y ? 0 : 2 * here_y.kind) + (Z ? 0 : 4 * here_z.kind);
     double value[8];
-#pragma unroll
-    for (int corner = 0; corner < 8; ++corner) value[corner] = 0.0;
-#pragma unroll
-    for (int dz = -Z; dz <= Z; ++dz)
-#pragma unroll
-        for (int dy = -Y; dy <= Y; ++dy)
-#pragma unroll
-            for (int dx = -X; dx <= X; ++dx) {
+    UNROLLED for (int corner = 0; corner < 8; ++corner) value[corner] = 0.0;
+    UNROLLED for (int dz = -Z; dz <= Z; ++dz)
+        UNROLLED for (int dy = -Y; dy <= Y; ++dy)
+            UNROLLED for (int dx = -X; dx <= X; ++dx) {
                 if (dx == 0 && dy == 0 && dz == 0) continue;
                 const double weight = collapsed[MIDDLE + dx + dy * IN_Y + dz * IN_Z];
                 if (weight == 0.0) continue;
                 const double part = -weight / center;
                 const long long neighbor = lattice.place(x + dx, y + dy, z + dz);
                 const int reached = (dx ? across[x + dx].kind : 0) + (dy ? 2 * along[y + dy].kind : 0) + (dz ? 4 * up[z + dz].kind : 0);
-#pragma unroll
-                for (int corner = 0; corner < 8; ++corner) {
+                UNROLLED for (int corner = 0; corner < 8; ++corner) {
                     // Only the bits of axes that are between and not crossed are free.
                     const int free = (X && dx == 0 ? 1 : 0) | (Y && dy == 0 ? 2 : 0) | (Z && dz == 0 ? 4 : 0);
                     if (corner & ~free) continue;
@@ -58,8 +51,7 @@ __device__ __forceinline__ void solve(
                     value[target] += part * p[(own + reached + corner) * lattice.points + neighbor];
                 }
             }
-#pragma unroll
-    for (int corner = 0; corner < 8; ++corner) {
+    UNROLLED for (int corner = 0; corner < 8; ++corner) {
         if (corner & ~(X + 2 * Y + 4 * Z)) continue;
         p[(own + corner) * lattice.points + point] = value[corner];
     }
@@ -107,7 +99,7 @@ struct Near {
 };
 
 // size: places along the axis. What the steps past its last one would find is not used: no point before reads it.
-__device__ __forceinline__ Near near_of(const Coarse& axis, const Place* places, int size, int own, int& middle) {
+DEVICE Near near_of(const Coarse& axis, const Place* places, int size, int own, int& middle) {
     Near out = {0, 0};
     middle = axis.first + (axis.reach + 1) * own;
     for (int step = -1 - axis.reach; step <= 1 + axis.reach; ++step) {

@@ -1,7 +1,7 @@
 // Looks at rows of a lattice, each in one pass: what they have in common, how strongly they lean towards an axis or couple along it, what is
 // wrong with coefficients. Counts are whole numbers, so their order does not matter; sums are of parts, a block each, in a fixed order.
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 constexpr int THREADS = 256, WARP = 32, PAIRS = 3;
 constexpr unsigned ALL_LANES = 0xffffffffu;
@@ -9,8 +9,8 @@ constexpr double LARGEST = 1.7976931348623157e308;
 
 using Word = unsigned long long;
 
-__device__ __forceinline__ long long item() { return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; }
-__device__ __forceinline__ long long items() { return static_cast<long long>(gridDim.x) * blockDim.x; }
+DEVICE long long item() { return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; }
+DEVICE long long items() { return static_cast<long long>(gridDim.x) * blockDim.x; }
 
 // -- what the rows of a box have in common ----------------------------------------------------------------------------------
 
@@ -20,12 +20,12 @@ constexpr Word VARY = 1, MISFIT = 2;
 constexpr int FLAGS = 0, WRAPS = 1, BASE = 2, GAIN = 3;
 
 // Larger for larger numbers, none of which is 0.
-__device__ __forceinline__ Word key_of(double value) {
+DEVICE Word key_of(double value) {
     const long long bits = __double_as_longlong(value + 0.0);   // one zero
     return bits < 0 ? ~static_cast<Word>(bits) : static_cast<Word>(bits) | 1ULL << 63;
 }
 
-__device__ __forceinline__ void largest(Word key, Word* out) {
+DEVICE void largest(Word key, Word* out) {
     for (int lane = WARP / 2; lane > 0; lane /= 2) {
         const Word other = __shfl_xor_sync(ALL_LANES, key, lane);
         key = other > key ? other : key;
@@ -109,12 +109,9 @@ extern "C" __global__ void alike(
 // -- how strongly rows lean towards an axis ---------------------------------------------------------------------------------
 
 // See dsolver.kernels.lattice.statistics.leanings. both (3, 2): the offsets to the next point and to the last one along each axis.
-__device__ __forceinline__ void leanings_of(
-    In<double> weights, In<int> both, long long rows, long long row, double (&lean)[PAIRS]
-) {
+DEVICE void leanings_of(In<double> weights, In<int> both, long long rows, long long row, double (&lean)[PAIRS]) {
     double size[3];
-#pragma unroll
-    for (int a = 0; a < 3; ++a) {
+    UNROLLED for (int a = 0; a < 3; ++a) {
         const double ahead = fabs(__ldg(weights + __ldg(both + 2 * a) * rows + row));
         const double behind = fabs(__ldg(weights + __ldg(both + 2 * a + 1) * rows + row));
         size[a] = log(fmax(ahead, behind));   // no finite number where there are no couplings
@@ -125,7 +122,7 @@ __device__ __forceinline__ void leanings_of(
 }
 
 template <int COUNT>
-__device__ __forceinline__ void sum_block(double (&sum)[COUNT], double* out, int stride) {
+DEVICE void sum_block(double (&sum)[COUNT], double* out, int stride) {
     __shared__ double shared[COUNT][THREADS];
     for (int i = 0; i < COUNT; ++i) shared[i][threadIdx.x] = sum[i];
     for (int half = THREADS / 2; half > 0; half /= 2) {
@@ -170,18 +167,15 @@ extern "C" __global__ void turns(
     for (int i = 0; i < PAIRS; ++i) means[i] = sums[2 * i + 1] > 0.0 ? sums[2 * i] / sums[2 * i + 1] : 0.0;
     double limit[LIMITS];
     int turned[LIMITS] = {};
-#pragma unroll
-    for (int i = 0; i < LIMITS; ++i) limit[i] = i < count ? __ldg(limits + i) : LARGEST;
+    UNROLLED for (int i = 0; i < LIMITS; ++i) limit[i] = i < count ? __ldg(limits + i) : LARGEST;
     for (long long row = item(); row < rows; row += items()) {
         double lean[PAIRS], far = 0.0;
         leanings_of(weights, both, rows, row, lean);
         for (int i = 0; i < PAIRS; ++i)
             if (fabs(lean[i]) <= LARGEST) far = fmax(far, fabs(lean[i] - means[i]));
-#pragma unroll
-        for (int i = 0; i < LIMITS; ++i) turned[i] += far > limit[i];
+        UNROLLED for (int i = 0; i < LIMITS; ++i) turned[i] += far > limit[i];
     }
-#pragma unroll
-    for (int i = 0; i < LIMITS; ++i) {
+    UNROLLED for (int i = 0; i < LIMITS; ++i) {
         const int all = __reduce_add_sync(ALL_LANES, turned[i]);
         if (all && threadIdx.x % WARP == 0) atomicAdd(out + i, static_cast<double>(all));
     }

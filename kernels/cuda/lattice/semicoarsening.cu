@@ -4,7 +4,7 @@
 // Sums run in the order of the NumPy text, one thread a coarse row or point. What the text passes over because it is zero is added
 // here: that changes no bit. A chunk alone in a grid without periodic axes may come without ghost layers.
 
-#include "arguments.cuh"
+#include "device.cuh"
 #include "lattice/lattice.cuh"
 
 constexpr int STAR = 0, SLAB = 1;   // rows of 7 entries, and of 15
@@ -54,7 +54,7 @@ struct Rows {
 
 // Entries are passed from one to the next, O: arrays whose items a loop would name do not stay in registers.
 template <int KIND, int A, int O = 0>
-__device__ __forceinline__ void collapse(
+DEVICE void collapse(
     const double* row, long long stride, const Place (&here)[3], double (&collapsed)[3], double& size
 ) {
     if constexpr (O < POINTS) {
@@ -71,7 +71,7 @@ __device__ __forceinline__ void collapse(
 
 // p of all points with their ghost layers, for the two corners along the axis. Half of the rows are read, two numbers a point written.
 template <int KIND, int A>
-__device__ __forceinline__ void interpolate(CHUNK, Out<double> p) {
+DEVICE void interpolate(CHUNK, Out<double> p) {
     const int x = blockIdx.x * WIDE + threadIdx.x % WIDE, y = blockIdx.y * HIGH + threadIdx.x / WIDE, z = blockIdx.z;
     if (x >= nx || y >= ny) return;
     const Place here[3] = {places[x], places[nx + y], places[nx + ny + z]};
@@ -103,24 +103,22 @@ struct Between {
 };
 
 template <int KIND, int A>
-__device__ __forceinline__ void bring(const Rows& rows, int x, int y, int z, double (&weight)[entries(KIND)]) {
+DEVICE void bring(const Rows& rows, int x, int y, int z, double (&weight)[entries(KIND)]) {
     const bool there = rows.there(x, y, z);
     const double* const row = there ? rows.at(x, y, z) : rows.weights;
-#pragma unroll
-    for (int slot = 0; slot < entries(KIND); ++slot) {
+    UNROLLED for (int slot = 0; slot < entries(KIND); ++slot) {
         const double read = __ldg(row + slot * rows.weight_stride);
         weight[slot] = there ? read : 0.0;
     }
 }
 
 template <int KIND, int A>
-__device__ __forceinline__ void bring(
+DEVICE void bring(
     const Rows& rows, const long long (&line)[COLUMNS], const double* p, long long points, int x, int y, int z, Between<KIND>& side
 ) {
     bring<KIND, A>(rows, x, y, z, side.weight);
     const double* const at = p + x + static_cast<long long>(rows.nx) * (y + static_cast<long long>(rows.ny) * z);
-#pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) {
+    UNROLLED for (int c = 0; c < COLUMNS; ++c) {
         side.below[c] = __ldg(at + line[c]);
         side.above[c] = __ldg(at + line[c] + (1 << A) * points);
     }
@@ -129,7 +127,7 @@ __device__ __forceinline__ void bring(
 // What the fine point S steps from a coarse one adds to its sums, for each line and step along the axis. coarse: one for coarse points
 // that are there, at steps -1, 0 and 1.
 template <int KIND, int A, int S, int O = 0>
-__device__ __forceinline__ void add(
+DEVICE void add(
     double restricted, const double (&weight)[entries(KIND)], const Between<KIND>& lower, const Between<KIND>& upper,
     const double (&column)[COLUMNS], const double (&coarse)[3], double (&sum)[COLUMNS][3], double& scale
 ) {
@@ -154,7 +152,7 @@ __device__ __forceinline__ void add(
 
 // The sums of a coarse row, to where its first entry belongs.
 template <int A, int O = 0>
-__device__ __forceinline__ void keep(const double (&sum)[COLUMNS][3], double* to, long long stride) {
+DEVICE void keep(const double (&sum)[COLUMNS][3], double* to, long long stride) {
     if constexpr (O < POINTS) {
         if constexpr (has(SLAB, A, O)) {
             constexpr int SLOT = slot_of(SLAB, A, O), C = 2 + across(A, O), STEP = 1 + along(A, O);
@@ -167,9 +165,7 @@ __device__ __forceinline__ void keep(const double (&sum)[COLUMNS][3], double* to
 // out (15, coarse rows): the weights of P^T A P. first: place of the first coarse point; c: how many there are. A thread walks along
 // the axis, if it is not x: rows and p of a point between serve both its coarse ones.
 template <int KIND, int A>
-__device__ __forceinline__ void galerkin(
-    CHUNK, int fx, int fy, int fz, int cx, int cy, int cz, In<double> p, Out<double> out
-) {
+DEVICE void galerkin(CHUNK, int fx, int fy, int fz, int cx, int cy, int cz, In<double> p, Out<double> out) {
     constexpr int WALK = A == 0 ? 1 : 8;
     const int ix = blockIdx.x * WIDE + threadIdx.x % WIDE;
     const int iy = (blockIdx.y * HIGH + threadIdx.x / WIDE) * (A == 1 ? WALK : 1), iz = blockIdx.z * (A == 2 ? WALK : 1);
@@ -196,8 +192,7 @@ __device__ __forceinline__ void galerkin(
         bring<KIND, A>(rows, line, p, points, at[0] + (A == 0), at[1] + (A == 1), at[2] + (A == 2), upper);
         const Place* const here = of[A] + 2 * (i - own);
         const double coarse[3] = {here[-2].kind != OUTSIDE ? 1.0 : 0.0, 1.0, here[2].kind != OUTSIDE ? 1.0 : 0.0};
-#pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) sum[c][0] = sum[c][1] = sum[c][2] = 0.0;
+        UNROLLED for (int c = 0; c < COLUMNS; ++c) sum[c][0] = sum[c][1] = sum[c][2] = 0.0;
         add<KIND, A, -1>(lower.above[2], lower.weight, lower, upper, column, coarse, sum, scale);
         add<KIND, A, 0>(1.0, weight, lower, upper, column, coarse, sum, scale);
         add<KIND, A, 1>(upper.below[2], upper.weight, lower, upper, column, coarse, sum, scale);

@@ -2,7 +2,7 @@
 // copies of lattices into others. One thread an item, each array read and written once. As many operations of an array
 // library take 1 to 50 ms a level, most of it their launches, and compile anew for arrays of more than 2 GB.
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 constexpr int GHOST = 2;
 
@@ -28,14 +28,14 @@ struct Box {
     }
 };
 
-__device__ __forceinline__ Box ghosted(const Axes& a) {
+DEVICE Box ghosted(const Axes& a) {
     const int nx = a.x.fine + 2 * GHOST, ny = a.y.fine + 2 * GHOST, nz = a.z.fine + 2 * GHOST;
     return {nx, ny, static_cast<long long>(nx) * ny * nz};
 }
 
-__device__ __forceinline__ long long item() { return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; }
+DEVICE long long item() { return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; }
 
-__device__ __forceinline__ int clipped(int place, int last) { return place < 0 ? 0 : place > last ? last : place; }
+DEVICE int clipped(int place, int last) { return place < 0 ? 0 : place > last ? last : place; }
 
 // R: 12 bytes an entry written, p read once.
 extern "C" __global__ void restriction(LATTICE, In<double> p, In<int> around, Out<int> columns, Out<double> values) {
@@ -68,7 +68,7 @@ extern "C" __global__ void restriction(LATTICE, In<double> p, In<int> around, Ou
 }
 
 // Where the coarse point of corner `bit` is in the numbers of coarse points.
-__device__ __forceinline__ int found_at(const Axis& a, const int* bases, int own, int bit) {
+DEVICE int found_at(const Axis& a, const int* bases, int own, int bit) {
     return a.folded ? 1 : __ldg(bases + a.base + own + GHOST) + bit + 1 + a.from;
 }
 

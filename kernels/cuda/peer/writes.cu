@@ -30,42 +30,42 @@ struct __align__(16) Copy {
     int chunk;                // to send: whose vector holds the rows
 };                            // a flag has no rows, and is copied nowhere
 
-__device__ __forceinline__ unsigned current(const unsigned* number) {
+DEVICE unsigned current(const unsigned* number) {
     return *reinterpret_cast<const volatile unsigned*>(number);
 }
 
-__device__ __forceinline__ void put(uint4* where, unsigned long long item, unsigned n) {
+DEVICE void put(uint4* where, unsigned long long item, unsigned n) {
     asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %2};" ::"l"(where), "r"(static_cast<unsigned>(item)),
                  "r"(n), "r"(static_cast<unsigned>(item >> 32)) : "memory");
 }
 
-__device__ __forceinline__ void put(uint2* where, unsigned item, unsigned n) {
+DEVICE void put(uint2* where, unsigned item, unsigned n) {
     asm volatile("st.volatile.global.v2.u32 [%0], {%1, %2};" ::"l"(where), "r"(item), "r"(n) : "memory");
 }
 
-__device__ __forceinline__ uint4 look(const uint4* where) {
+DEVICE uint4 look(const uint4* where) {
     uint4 w;
     asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w) : "l"(where) : "memory");
     return w;
 }
 
-__device__ __forceinline__ uint2 look(const uint2* where) {
+DEVICE uint2 look(const uint2* where) {
     uint2 w;
     asm volatile("ld.volatile.global.v2.u32 {%0, %1}, [%2];" : "=r"(w.x), "=r"(w.y) : "l"(where) : "memory");
     return w;
 }
 
-__device__ __forceinline__ bool is(uint4 w, unsigned n) { return w.y == n && w.w == n; }
-__device__ __forceinline__ bool is(uint2 w, unsigned n) { return w.y == n; }
+DEVICE bool is(uint4 w, unsigned n) { return w.y == n && w.w == n; }
+DEVICE bool is(uint2 w, unsigned n) { return w.y == n; }
 
-__device__ __forceinline__ unsigned long long item_of(uint4 w) {
+DEVICE unsigned long long item_of(uint4 w) {
     return static_cast<unsigned long long>(w.z) << 32 | w.x;
 }
-__device__ __forceinline__ unsigned item_of(uint2 w) { return w.x; }
+DEVICE unsigned item_of(uint2 w) { return w.x; }
 
 template <typename Word>
-__device__ __forceinline__ Word await(const Word* where, Word w, unsigned n, const volatile unsigned* alarm) {
+DEVICE Word await(const Word* where, Word w, unsigned n, const volatile unsigned* alarm) {
     for (int looks = 1; !is(w, n); ++looks) {
         if (looks % PATIENCE == 0 && *alarm) break;
         w = look(where);
@@ -76,7 +76,7 @@ __device__ __forceinline__ Word await(const Word* where, Word w, unsigned n, con
 // Send items of the owned chunks' vectors, or of the only one. Bytes an item: 4 of row, the item, and twice its size over
 // the link.
 template <typename Word, typename Item>
-__device__ __forceinline__ void send(
+DEVICE void send(
     const Copy* copies, const unsigned long long* vectors, unsigned long long only, unsigned* number, unsigned* ticket
 ) {
     __shared__ unsigned before;
@@ -84,22 +84,19 @@ __device__ __forceinline__ void send(
     const Copy copy = copies[blockIdx.x];
     const int* rows = reinterpret_cast<const int*>(copy.from);
     int row[UNROLL];
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
+    UNROLLED for (int u = 0; u < UNROLL; ++u) {
         const int i = threadIdx.x + u * THREADS;
         row[u] = rows != nullptr && i < copy.count ? __ldg(rows + i) : -1;
     }
     const Item* x = reinterpret_cast<const Item*>(vectors != nullptr ? vectors[copy.chunk] : only);
     wait_for_last_launch();
     Item items[UNROLL];
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u) items[u] = row[u] >= 0 ? x[row[u]] : Item(0);
+    UNROLLED for (int u = 0; u < UNROLL; ++u) items[u] = row[u] >= 0 ? x[row[u]] : Item(0);
     if (threadIdx.x == 0) before = current(number);
     __syncthreads();
     const unsigned n = before + 1;
     Word* words = reinterpret_cast<Word*>(copy.to + (n & 1 ? copy.slot : 0));
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
+    UNROLLED for (int u = 0; u < UNROLL; ++u) {
         const int i = threadIdx.x + u * THREADS;
         if (i < copy.count) put(words + i, items[u], n);
     }
@@ -112,7 +109,7 @@ __device__ __forceinline__ void send(
 
 // Wait for what was sent to this rank and put it into the halo vectors: twice an item's size read, the item written.
 template <typename Word, typename Item>
-__device__ __forceinline__ void receive(const Copy* copies, const unsigned* number, const volatile unsigned* alarm) {
+DEVICE void receive(const Copy* copies, const unsigned* number, const volatile unsigned* alarm) {
     next_may_start();
     const Copy copy = copies[blockIdx.x];
     Item* to = reinterpret_cast<Item*>(copy.to);
@@ -120,13 +117,11 @@ __device__ __forceinline__ void receive(const Copy* copies, const unsigned* numb
     const unsigned n = current(number);
     const Word* words = reinterpret_cast<const Word*>(copy.from + (n & 1 ? copy.slot : 0));
     Word found[UNROLL];
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
+    UNROLLED for (int u = 0; u < UNROLL; ++u) {
         const int i = threadIdx.x + u * THREADS;
         if (i < copy.count) found[u] = look(words + i);
     }
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
+    UNROLLED for (int u = 0; u < UNROLL; ++u) {
         const int i = threadIdx.x + u * THREADS;
         if (i >= copy.count) continue;
         found[u] = await(words + i, found[u], n, alarm);

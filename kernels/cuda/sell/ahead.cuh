@@ -19,14 +19,14 @@ struct Ahead {
 };
 
 // The part of the block's shared memory that belongs to this warp.
-__device__ __forceinline__ real* staging_room() {
+DEVICE real* staging_room() {
     __shared__ __align__(16) real room[WIDEST * STAGED * SLICE];
     return room + threadIdx.x / SLICE * (STAGED * SLICE);
 }
 
 // `taken` columns of the room are in use by another range of the same slice. The matrix is read once in a pass, so it
 // should be the first to leave L2, as with __ldcs.
-__device__ __forceinline__ Ahead request(const Slice& slice, int first, int last, int lane, int taken = 0) {
+DEVICE Ahead request(const Slice& slice, int first, int last, int lane, int taken = 0) {
     Ahead ahead;
     ahead.base = slice.run && lane < last - first ? __ldg(slice.columns + first + lane) : 0;
     if constexpr (STAGING) {
@@ -43,29 +43,24 @@ __device__ __forceinline__ Ahead request(const Slice& slice, int first, int last
                 :: "r"(to), "l"(from + i * OF_PIECE), "l"(once) : "memory");
         }
     } else {
-#pragma unroll
-        for (int i = 0; i < AHEAD; ++i)
+        UNROLLED for (int i = 0; i < AHEAD; ++i)
             ahead.a[i] = i < last - first ? __ldcs(slice.values + (first + i) * SLICE) : real(0);
     }
     return ahead;
 }
 
-__device__ __forceinline__ void wait_for_staged() {
+DEVICE void wait_for_staged() {
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncwarp();
 }
 
 // Columns from .. from + left - 1 of those staged, in powers of two; left < 2 COUNT.
 template <int COUNT>
-__device__ __forceinline__ real staged_rest(
-    real sum, const real* staged, int base, int from, int left, const real* x, int lane
-) {
+DEVICE real staged_rest(real sum, const real* staged, int base, int from, int left, const real* x, int lane) {
     if (left >= COUNT) {
         real b[COUNT];
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) b[i] = x[__shfl_sync(ALL_LANES, base, from + i) + lane];
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) sum = fma(staged[(from + i) * SLICE], b[i], sum);
+        UNROLLED for (int i = 0; i < COUNT; ++i) b[i] = x[__shfl_sync(ALL_LANES, base, from + i) + lane];
+        UNROLLED for (int i = 0; i < COUNT; ++i) sum = fma(staged[(from + i) * SLICE], b[i], sum);
         from += COUNT;
         left -= COUNT;
     }
@@ -74,21 +69,17 @@ __device__ __forceinline__ real staged_rest(
 }
 
 // `products` of a run whose columns are in shared memory, or on the way. STAGED <= SLICE: one load brings all bases.
-__device__ __forceinline__ real staged_run(const Ahead& ahead, const real* x, int lane) {
+DEVICE real staged_run(const Ahead& ahead, const real* x, int lane) {
     real sum = 0;
     int i = 0;
     if (ahead.count >= X_IN_FLIGHT) {
         real b[X_IN_FLIGHT];
-#pragma unroll
-        for (int k = 0; k < X_IN_FLIGHT; ++k) b[k] = x[__shfl_sync(ALL_LANES, ahead.base, k) + lane];
+        UNROLLED for (int k = 0; k < X_IN_FLIGHT; ++k) b[k] = x[__shfl_sync(ALL_LANES, ahead.base, k) + lane];
         wait_for_staged();
-#pragma unroll
-        for (int k = 0; k < X_IN_FLIGHT; ++k) sum = fma(ahead.staged[k * SLICE], b[k], sum);
+        UNROLLED for (int k = 0; k < X_IN_FLIGHT; ++k) sum = fma(ahead.staged[k * SLICE], b[k], sum);
         for (i = X_IN_FLIGHT; i + X_IN_FLIGHT <= ahead.count; i += X_IN_FLIGHT) {
-#pragma unroll
-            for (int k = 0; k < X_IN_FLIGHT; ++k) b[k] = x[__shfl_sync(ALL_LANES, ahead.base, i + k) + lane];
-#pragma unroll
-            for (int k = 0; k < X_IN_FLIGHT; ++k) sum = fma(ahead.staged[(i + k) * SLICE], b[k], sum);
+            UNROLLED for (int k = 0; k < X_IN_FLIGHT; ++k) b[k] = x[__shfl_sync(ALL_LANES, ahead.base, i + k) + lane];
+            UNROLLED for (int k = 0; k < X_IN_FLIGHT; ++k) sum = fma(ahead.staged[(i + k) * SLICE], b[k], sum);
         }
     } else {
         wait_for_staged();
@@ -96,21 +87,16 @@ __device__ __forceinline__ real staged_run(const Ahead& ahead, const real* x, in
     return staged_rest<X_IN_FLIGHT / 2>(sum, ahead.staged, ahead.base, i, ahead.count - i, x, lane);
 }
 
-__device__ __forceinline__ real staged_explicit(
-    const Slice& slice, const Ahead& ahead, int first, const real* x, int lane
-) {
+DEVICE real staged_explicit(const Slice& slice, const Ahead& ahead, int first, const real* x, int lane) {
     const int* columns = slice.columns + first * SLICE + lane;
     real sum = 0;
     int i = 0, c[IN_FLIGHT];
     wait_for_staged();
     for (; i + IN_FLIGHT <= ahead.count; i += IN_FLIGHT) {
         real b[IN_FLIGHT];
-#pragma unroll
-        for (int k = 0; k < IN_FLIGHT; ++k) c[k] = __ldcs(columns + (i + k) * SLICE);
-#pragma unroll
-        for (int k = 0; k < IN_FLIGHT; ++k) b[k] = x[c[k]];
-#pragma unroll
-        for (int k = 0; k < IN_FLIGHT; ++k) sum = fma(ahead.staged[(i + k) * SLICE], b[k], sum);
+        UNROLLED for (int k = 0; k < IN_FLIGHT; ++k) c[k] = __ldcs(columns + (i + k) * SLICE);
+        UNROLLED for (int k = 0; k < IN_FLIGHT; ++k) b[k] = x[c[k]];
+        UNROLLED for (int k = 0; k < IN_FLIGHT; ++k) sum = fma(ahead.staged[(i + k) * SLICE], b[k], sum);
     }
     for (; i < ahead.count; ++i) sum = fma(ahead.staged[i * SLICE], x[__ldcs(columns + i * SLICE)], sum);
     return sum;
@@ -118,9 +104,7 @@ __device__ __forceinline__ real staged_explicit(
 
 // `add_products` from 0 with what was requested at hand. Explicit slices of doubles, which need their columns first, begin
 // anew.
-__device__ __forceinline__ real products(
-    const Slice& slice, const Ahead& ahead, int first, int last, const real* x, int lane
-) {
+DEVICE real products(const Slice& slice, const Ahead& ahead, int first, int last, const real* x, int lane) {
     if constexpr (STAGING) {
         const real sum = slice.run ? staged_run(ahead, x, lane) : staged_explicit(slice, ahead, first, x, lane);
         if (last - first <= ahead.count) return sum;
@@ -128,10 +112,9 @@ __device__ __forceinline__ real products(
     }
     if (!slice.run) return add_products(0, slice, first, last, x, lane);
     real sum = 0, b[AHEAD];
-#pragma unroll
-    for (int i = 0; i < AHEAD; ++i) if (i < last - first) b[i] = x[__shfl_sync(ALL_LANES, ahead.base, i) + lane];
-#pragma unroll
-    for (int i = 0; i < AHEAD; ++i) if (i < last - first) sum = fma(ahead.a[i], b[i], sum);
+    UNROLLED for (int i = 0; i < AHEAD; ++i)
+        if (i < last - first) b[i] = x[__shfl_sync(ALL_LANES, ahead.base, i) + lane];
+    UNROLLED for (int i = 0; i < AHEAD; ++i) if (i < last - first) sum = fma(ahead.a[i], b[i], sum);
     const real* values = slice.values + (first + AHEAD) * SLICE;
     int i = AHEAD, base = ahead.base;
     for (int k = first; ; i = 0) {

@@ -9,7 +9,7 @@
 
 // y = A_local x; with `partials`, x . y of each slice and column there (WIDTH, slices).
 template <bool WITH_DOT, typename Value>
-__device__ __forceinline__ void multiply(
+DEVICE void multiply(
     const Header* headers, const Value* values, const int* columns, const real* diagonal, const real* x, real* y,
     double* partials, long long size, int slices, int count
 ) {
@@ -63,7 +63,7 @@ BATCHED(residual)(MATRIX, In<real> diagonal, const real* r, const real* x, real*
 
 // z = x + (r - A_local x) / d, with r . z of each slice and column in `partials` (WIDTH, slices) WITH_DOT: d (8) more.
 template <bool WITH_DOT>
-__device__ __forceinline__ void swept(
+DEVICE void swept(
     MATRIX, const real* diagonal, const real* d, const real* r, const real* x, real* z, double* partials,
     long long size, int slices, int count
 ) {
@@ -144,9 +144,7 @@ BATCHED(lower_residual)(MATRIX, const real* r, const real* x, real* out, long lo
 
 // y[target] = A x, or += A x, with a rectangular A; x and y have `from` and `to` items a column.
 template <bool ADD>
-__device__ __forceinline__ void rectangular(
-    MATRIX, const int* target, const real* x, real* y, long long from, long long to, int count
-) {
+DEVICE void rectangular(MATRIX, const int* target, const real* x, real* y, long long from, long long to, int count) {
     next_may_start();
     const int s = warp_number();
     if (s >= count) return;
@@ -215,7 +213,7 @@ extern "C" __global__ void dense_product(
 // -- halos, where an item's columns lie side by side -----------------------------------------------------------------------
 
 // The product of this lane's row with the halo.
-__device__ __forceinline__ Sums halo_product(const Slice& slice, const real* h, int lane) {
+DEVICE Sums halo_product(const Slice& slice, const real* h, int lane) {
     Sums sums = zeros();
     for (int k = 0; k < slice.width; ++k) {
         const real a = __ldcs(slice.values + k * SLICE);
@@ -257,8 +255,7 @@ extern "C" __global__ void times_halo_dot(
     OWN_BOUNDARY()
     for (int w = 0; w < WIDTH; ++w) {
         real sum = real(0);
-#pragma unroll
-        for (int n = 0; n < WIDTH; ++n) if (n == w) sum = sums.of[n];
+        UNROLLED for (int n = 0; n < WIDTH; ++n) if (n == w) sum = sums.of[n];
         const real factor = valid ? x[w * size + p] : real(0);
         if (valid) q[w * rows + s * SLICE + lane] = sum;
         const double part = sum_of_block(valid ? static_cast<double>(factor) * sum : 0.0);

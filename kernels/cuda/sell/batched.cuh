@@ -24,28 +24,21 @@ constexpr int AT_A_TIME = 4;
 struct Sums { real of[WIDTH]; };
 
 template <int COUNT, typename Value>
-__device__ __forceinline__ void add_columns(Sums& sums, const Value* values, const int* c, const real* x, long long size) {
+DEVICE void add_columns(Sums& sums, const Value* values, const int* c, const real* x, long long size) {
     Value a[COUNT];
     real b[COUNT][WIDTH];
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) a[i] = __ldcs(values + i * SLICE);
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
+    UNROLLED for (int i = 0; i < COUNT; ++i) a[i] = __ldcs(values + i * SLICE);
+    UNROLLED for (int i = 0; i < COUNT; ++i) {
         const real* at = x + c[i];
-#pragma unroll
-        for (int w = 0; w < WIDTH; ++w) b[i][w] = at[w * size];
+        UNROLLED for (int w = 0; w < WIDTH; ++w) b[i][w] = at[w * size];
     }
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i)
-#pragma unroll
-        for (int w = 0; w < WIDTH; ++w) sums.of[w] = fma(static_cast<real>(a[i]), b[i][w], sums.of[w]);
+    UNROLLED for (int i = 0; i < COUNT; ++i)
+        UNROLLED for (int w = 0; w < WIDTH; ++w) sums.of[w] = fma(static_cast<real>(a[i]), b[i][w], sums.of[w]);
 }
 
 // sums + entry columns [first, last) of the slice times x, whose columns have `size` items, in column order.
 template <typename Value>
-__device__ __forceinline__ void add(
-    Sums& sums, const SliceOf<Value>& slice, int first, int last, const real* x, long long size, int lane
-) {
+DEVICE void add(Sums& sums, const SliceOf<Value>& slice, int first, int last, const real* x, long long size, int lane) {
     const Value* values = slice.values + first * SLICE;
     int c[AT_A_TIME];
     if (slice.run) {
@@ -54,8 +47,7 @@ __device__ __forceinline__ void add(
             const int base = lane < count ? __ldg(slice.columns + k + lane) : 0;
             int i = 0;
             for (; i + AT_A_TIME <= count; i += AT_A_TIME, values += AT_A_TIME * SLICE) {
-#pragma unroll
-                for (int n = 0; n < AT_A_TIME; ++n) c[n] = __shfl_sync(ALL_LANES, base, i + n) + lane;
+                UNROLLED for (int n = 0; n < AT_A_TIME; ++n) c[n] = __shfl_sync(ALL_LANES, base, i + n) + lane;
                 add_columns<AT_A_TIME>(sums, values, c, x, size);
             }
             for (; i < count; ++i, values += SLICE) {
@@ -67,8 +59,7 @@ __device__ __forceinline__ void add(
         const int* from = slice.columns + first * SLICE + lane;
         int k = first;
         for (; k + AT_A_TIME <= last; k += AT_A_TIME, values += AT_A_TIME * SLICE, from += AT_A_TIME * SLICE) {
-#pragma unroll
-            for (int n = 0; n < AT_A_TIME; ++n) c[n] = __ldcs(from + n * SLICE);
+            UNROLLED for (int n = 0; n < AT_A_TIME; ++n) c[n] = __ldcs(from + n * SLICE);
             add_columns<AT_A_TIME>(sums, values, c, x, size);
         }
         for (; k < last; ++k, values += SLICE, from += SLICE) {
@@ -78,13 +69,12 @@ __device__ __forceinline__ void add(
     }
 }
 
-__device__ __forceinline__ Sums zeros() {
+DEVICE Sums zeros() {
     Sums sums;
-#pragma unroll
-    for (int w = 0; w < WIDTH; ++w) sums.of[w] = real(0);
+    UNROLLED for (int w = 0; w < WIDTH; ++w) sums.of[w] = real(0);
     return sums;
 }
 
-#define EACH_COLUMN _Pragma("unroll") for (int w = 0; w < WIDTH; ++w)
+#define EACH_COLUMN UNROLLED for (int w = 0; w < WIDTH; ++w)
 
 #endif

@@ -6,7 +6,7 @@
 // What a half sweep requests of its entries before it waits, and their product after it. Of floats, all entries
 // (slices.cuh). Of doubles the bases alone, and FLIGHT entry columns at a time, in each kernel as many as were best: with
 // four columns in registers from before the wait, and four at a time, a V-cycle of 256^3 took 3 % longer.
-__device__ __forceinline__ Ahead request_half(const Slice& slice, int first, int last, int lane) {
+DEVICE Ahead request_half(const Slice& slice, int first, int last, int lane) {
     if constexpr (STAGING) return request(slice, first, last, lane);
     Ahead ahead;
     ahead.base = slice.run && lane < last - first ? __ldg(slice.columns + first + lane) : 0;
@@ -15,7 +15,7 @@ __device__ __forceinline__ Ahead request_half(const Slice& slice, int first, int
 
 // `finish` gets the product, in each branch by itself: behind both of them it was 0.5 % slower.
 template <int FLIGHT, typename Finish>
-__device__ __forceinline__ void half_product(
+DEVICE void half_product(
     const Slice& slice, const Ahead& ahead, int first, int last, const real* x, int lane, const Finish& finish
 ) {
     if constexpr (STAGING) finish(products(slice, ahead, first, last, x, lane));

@@ -45,7 +45,7 @@ KERNEL(backward_solve, 10)(MATRIX, In<real> diagonal, In<real> w, real* x, int f
 // y[target] = A x, or += A x, with a rectangular A. Of trilinear interpolation: 27/8 entries (27) a fine row, once for
 // each direction, and the vectors.
 template <bool ADD>
-__device__ __forceinline__ void multiply(MATRIX, const int* target, const real* x, real* y, int count) {
+DEVICE void multiply(MATRIX, const int* target, const real* x, real* y, int count) {
     next_may_start();
     const int s = warp_number();
     if (s >= count) return;
@@ -89,14 +89,11 @@ extern "C" __global__ void dense_product(In<int> position, In<real> values, In<r
     for (int from = lane; from < rows; from += FLIGHT * SLICE) {
         int p[FLIGHT];
         real a[FLIGHT], b[FLIGHT];
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) p[k] = from + k * SLICE < rows ? __ldg(position + from + k * SLICE) : -1;
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) a[k] = p[k] < 0 ? real(0) : __ldg(own + from + k * SLICE);
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) b[k] = p[k] < 0 ? real(0) : __ldg(r + p[k]);
-#pragma unroll
-        for (int k = 0; k < FLIGHT; ++k) sum += static_cast<double>(a[k]) * b[k];
+        UNROLLED for (int k = 0; k < FLIGHT; ++k)
+            p[k] = from + k * SLICE < rows ? __ldg(position + from + k * SLICE) : -1;
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) a[k] = p[k] < 0 ? real(0) : __ldg(own + from + k * SLICE);
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) b[k] = p[k] < 0 ? real(0) : __ldg(r + p[k]);
+        UNROLLED for (int k = 0; k < FLIGHT; ++k) sum += static_cast<double>(a[k]) * b[k];
     }
     sum = warp_sum(sum);
     if (lane == 0) x[__ldg(position + row)] = static_cast<real>(sum);

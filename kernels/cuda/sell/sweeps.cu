@@ -20,7 +20,7 @@
 // `headers` lists the slices by the lattice row of their first row: the colors of one lattice plane run next to each
 // other, so x comes from memory once; color after color it would come eight times.
 template <bool WITH_DOT, typename Value>
-__device__ __forceinline__ void multiply(
+DEVICE void multiply(
     const Header* headers, const Value* values, const int* columns, const real* diagonal, const real* x, real* y, double* partials, int count
 ) {
     LISTED_SLICE(int)
@@ -64,7 +64,7 @@ KERNEL(residual, 12)(MATRIX, In<real> diagonal, const real* r, const real* x, re
 // z = x + (r - A_local x) / d, with r . z of each slice in `partials` WITH_DOT: 16 bytes a row more, where an operation of its
 // own moves 40.
 template <bool WITH_DOT>
-__device__ __forceinline__ void swept(
+DEVICE void swept(
     MATRIX, const real* diagonal, const real* d, const real* r, const real* x, real* z, double* partials, int count
 ) {
     LISTED_SLICE(int)
@@ -113,15 +113,14 @@ struct Boundary {
 };
 
 // All warps of a block get one, without entries if the list has no slice for it.
-__device__ __forceinline__ Boundary request_boundary(MATRIX, const int* boundary, int count, int lane) {
+DEVICE Boundary request_boundary(MATRIX, const int* boundary, int count, int lane) {
     Boundary b;
     b.s = warp_number();
     b.valid = b.s * SLICE + lane < count;
     b.p = b.valid ? __ldg(boundary + b.s * SLICE + lane) : 0;
     const Header found = b.s * SLICE < count ? load_header(headers + b.s) : Header{0, 0, 0, 0};
     b.slice = slice_of(found, values, columns, lane);
-#pragma unroll
-    for (int i = 0; i < HALO_AHEAD; ++i) {
+    UNROLLED for (int i = 0; i < HALO_AHEAD; ++i) {
         const bool there = i < b.slice.width;
         b.a[i] = there ? __ldcs(b.slice.values + i * SLICE) : real(0);
         b.c[i] = !there ? 0 : b.slice.run ? __ldg(b.slice.columns + i) + lane : __ldcs(b.slice.columns + i * SLICE + lane);
@@ -130,12 +129,10 @@ __device__ __forceinline__ Boundary request_boundary(MATRIX, const int* boundary
 }
 
 // The product of this lane's row with the halo, entries in order.
-__device__ __forceinline__ real row_times_halo(const Boundary& b, const real* h, int lane) {
+DEVICE real row_times_halo(const Boundary& b, const real* h, int lane) {
     real x[HALO_AHEAD], sum = 0;
-#pragma unroll
-    for (int i = 0; i < HALO_AHEAD; ++i) if (i < b.slice.width) x[i] = h[b.c[i]];
-#pragma unroll
-    for (int i = 0; i < HALO_AHEAD; ++i) if (i < b.slice.width) sum = fma(b.a[i], x[i], sum);
+    UNROLLED for (int i = 0; i < HALO_AHEAD; ++i) if (i < b.slice.width) x[i] = h[b.c[i]];
+    UNROLLED for (int i = 0; i < HALO_AHEAD; ++i) if (i < b.slice.width) sum = fma(b.a[i], x[i], sum);
     return add_products(sum, b.slice, HALO_AHEAD, b.slice.width, h, lane);
 }
 

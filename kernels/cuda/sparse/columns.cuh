@@ -6,21 +6,21 @@
 #define WIDTH 8
 #endif
 
-#define EACH_COLUMN _Pragma("unroll") for (int n = 0; n < WIDTH; ++n)
-#define EACH_PART _Pragma("unroll") for (int p = 0; p < PARTS; ++p)
+#define EACH_COLUMN UNROLLED for (int n = 0; n < WIDTH; ++n)
+#define EACH_PART UNROLLED for (int p = 0; p < PARTS; ++p)
 
 // The vectors of a finish, x's columns `from` items apart and those of the others `to`; w is of all of them.
 struct Finishes {
     Finish first;
     long long from, to;
 
-    __device__ __forceinline__ Finish of(int n) const {
+    DEVICE Finish of(int n) const {
         return {first.x + n * from, first.r + n * to, first.w, first.y + n * to, first.kept + n * to};
     }
 
     // Item i of what is multiplied, in each column.
     template <int KIND>
-    __device__ __forceinline__ void load(real (&items)[WIDTH], long long i) const {
+    DEVICE void load(real (&items)[WIDTH], long long i) const {
         if constexpr (KIND == FIRST) {
             const real weight = first.w[i];
             EACH_COLUMN items[n] = weight * first.r[n * to + i];
@@ -38,13 +38,13 @@ struct ComplexFinishes {
     static constexpr int HALF = WIDTH / 2;
 
     // w r of an item, in double as of complex_step in vectors.cu.
-    __device__ __forceinline__ void weighted(double re, double im, long long i, double& out, double& out_im) const {
+    DEVICE void weighted(double re, double im, long long i, double& out, double& out_im) const {
         const double w = of.first.w[i], other = wi[i];
         out = fma(w, re, -(other * im)), out_im = fma(w, im, other * re);
     }
 
     template <int KIND>
-    __device__ __forceinline__ void load(real (&items)[WIDTH], long long i) const {
+    DEVICE void load(real (&items)[WIDTH], long long i) const {
         if constexpr (KIND == FIRST) {
             for (int n = 0; n < HALF; ++n) {
                 double re, im;
@@ -58,7 +58,7 @@ struct ComplexFinishes {
 
     // Writes a row of the sums B x and C x in each column, of A = B + i C. Those of C are added last, as by a pass of its own.
     template <int KIND>
-    __device__ __forceinline__ void write(long long row, const real (&sums)[2][WIDTH]) const {
+    DEVICE void write(long long row, const real (&sums)[2][WIDTH]) const {
         for (int n = 0; n < HALF; ++n) {
             const Finish one = of.of(n), other = of.of(n + HALF);
             real re = sums[0][n], im = sums[0][n + HALF];

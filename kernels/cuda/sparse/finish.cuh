@@ -11,8 +11,8 @@ struct Weighted {
     const real* r;
     const real* w;
 
-    __device__ __forceinline__ real operator[](long long i) const { return w[i] * r[i]; }
-    __device__ __forceinline__ Weighted operator+(long long i) const { return {r + i, w + i}; }
+    DEVICE real operator[](long long i) const { return w[i] * r[i]; }
+    DEVICE Weighted operator+(long long i) const { return {r + i, w + i}; }
 };
 
 // The vectors of a finish; those that it has no use for are null. y may be r of a SUM.
@@ -24,20 +24,20 @@ struct Finish {
     real* kept;
 
     template <int KIND>
-    __device__ __forceinline__ auto read() const {
+    DEVICE auto read() const {
         if constexpr (KIND == FIRST) return Weighted{r, w};
         else return x;
     }
 
     // What the row's result is multiplied by in a dot product: x . A x, and r . z after a sweep to z.
     template <int KIND>
-    __device__ __forceinline__ double beside(long long row) const {
+    DEVICE double beside(long long row) const {
         return KIND == SWEEP ? r[row] : x[row];
     }
 
     // Writes the row, and returns it.
     template <int KIND>
-    __device__ __forceinline__ real write(long long row, real sum) const {
+    DEVICE real write(long long row, real sum) const {
         real result = sum;
         if constexpr (KIND == SUM) result = r[row] + sum;
         if constexpr (KIND == RESIDUAL) result = r[row] - sum;
@@ -48,7 +48,7 @@ struct Finish {
     }
 
     // The same of FIRST, with the row's own items of r and w.
-    __device__ __forceinline__ real write_first(long long row, real sum, real own, real weight) const {
+    DEVICE real write_first(long long row, real sum, real own, real weight) const {
         kept[row] = weight * own;
         return y[row] = own - sum;
     }

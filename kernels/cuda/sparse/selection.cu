@@ -1,6 +1,6 @@
 // Some rows of a matrix, with their entries in some columns (dsolver.kernels.cpu.amg.selection is the text).
 
-#include "arguments.cuh"
+#include "device.cuh"
 #include "sparse/table.cuh"
 
 typedef long long i64;
@@ -8,7 +8,7 @@ using real = REAL;
 
 constexpr int LANES = 8;   // that share a row, as in selection.py
 
-__device__ __forceinline__ i64 own_row() { return (blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x) / LANES; }
+DEVICE i64 own_row() { return (blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x) / LANES; }
 
 #define SELECTED(T) \
     In<i64> start, In<T> columns, In<real> values, In<i64> rows, int count, i64 low, i64 high, Out<int> lengths, \

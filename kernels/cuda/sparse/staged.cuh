@@ -10,17 +10,16 @@ template <typename Entry>
 struct Staged {
     Entry* entries;   // of the warp; places of a row are exchanged, so that lanes that read theirs meet in no bank
 
-    __device__ __forceinline__ Entry& at(int row, int n) const {
+    DEVICE Entry& at(int row, int n) const {
         return entries[row * AT_ONCE + (n ^ (row * AT_ONCE / 8 & (AT_ONCE - 1)))];
     }
 
     // The entries k .. end - 1 of each lane's row, so many at most, as read(k) has them. All lanes of the warp call this.
     template <typename Read>
-    __device__ __forceinline__ void read(long long k, long long end, Read read) const {
+    DEVICE void read(long long k, long long end, Read read) const {
         const int lane = threadIdx.x % WARP, n = lane % AT_ONCE;
         __syncwarp();   // all have read what is overwritten now
-#pragma unroll
-        for (int first = 0; first < WARP; first += WARP / AT_ONCE) {
+        UNROLLED for (int first = 0; first < WARP; first += WARP / AT_ONCE) {
             const int row = first + lane / AT_ONCE;
             const long long from = __shfl_sync(0xffffffffu, k, row) + n, last = __shfl_sync(0xffffffffu, end, row);
             if (from < last) at(row, n) = read(from);

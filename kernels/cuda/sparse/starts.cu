@@ -6,7 +6,7 @@
 //
 // One pass, whose blocks wait for the sums of earlier ones, takes longer: 16.8 million items 180 us in place of 120.
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 constexpr int WARP = 32, THREADS = 256, WARPS = THREADS / WARP;
 constexpr int OF_LANE = 16;                    // items, all requested before the first is used
@@ -14,7 +14,7 @@ constexpr int OF_WARP = WARP * OF_LANE, TILE = WARPS * OF_WARP;
 constexpr unsigned ALL = 0xffffffffu;
 
 // The sum over a block, for all of its threads.
-__device__ __forceinline__ long long over_block(long long value) {
+DEVICE long long over_block(long long value) {
     __shared__ long long of_warp[WARPS];
     for (int step = WARP / 2; step > 0; step /= 2) value += __shfl_xor_sync(ALL, value, step);
     if (threadIdx.x % WARP == 0) of_warp[threadIdx.x / WARP] = value;
@@ -25,23 +25,21 @@ __device__ __forceinline__ long long over_block(long long value) {
 }
 
 // What an item counts: a number itself, and of points' states whether they are coarse.
-__device__ __forceinline__ long long counted(long long number) { return number; }
-__device__ __forceinline__ long long counted(int number) { return number; }
-__device__ __forceinline__ long long counted(signed char state) { return state == 1; }
+DEVICE long long counted(long long number) { return number; }
+DEVICE long long counted(int number) { return number; }
+DEVICE long long counted(signed char state) { return state == 1; }
 
 // The sums of tiles of read(i), i < count: tiles[k * gridDim.x + t].
 template <typename Read>
-__device__ __forceinline__ void sum_tiles(Read read, long long count, Out<long long> tiles) {
+DEVICE void sum_tiles(Read read, long long count, Out<long long> tiles) {
     const long long first = static_cast<long long>(blockIdx.x) * TILE + threadIdx.x;
     decltype(read(0)) item[OF_LANE];
-#pragma unroll
-    for (int n = 0; n < OF_LANE; ++n) {
+    UNROLLED for (int n = 0; n < OF_LANE; ++n) {
         const long long i = first + n * THREADS;
         item[n] = i < count ? read(i) : 0;
     }
     long long sum = 0;
-#pragma unroll
-    for (int n = 0; n < OF_LANE; ++n) sum += counted(item[n]);
+    UNROLLED for (int n = 0; n < OF_LANE; ++n) sum += counted(item[n]);
     sum = over_block(sum);
     if (threadIdx.x == 0) tiles[static_cast<long long>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
 }
@@ -49,13 +47,12 @@ __device__ __forceinline__ void sum_tiles(Read read, long long count, Out<long l
 // Running sums, of which write(i, sum) is called with each. A block adds up the tiles before its own itself: a few thousand
 // numbers at most, from L2.
 template <typename Read, typename Write>
-__device__ __forceinline__ void sums_up_to(Read read, long long count, In<long long> tiles, Write write) {
+DEVICE void sums_up_to(Read read, long long count, In<long long> tiles, Write write) {
     __shared__ long long of_warp[WARPS];
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     const long long first = static_cast<long long>(blockIdx.x) * TILE + warp * OF_WARP + lane;
     long long item[OF_LANE];
-#pragma unroll
-    for (int n = 0; n < OF_LANE; ++n) {
+    UNROLLED for (int n = 0; n < OF_LANE; ++n) {
         const long long i = first + n * WARP;
         item[n] = i < count ? counted(read(i)) : 0;
     }
@@ -63,8 +60,7 @@ __device__ __forceinline__ void sums_up_to(Read read, long long count, In<long l
     for (int t = threadIdx.x; t < blockIdx.x; t += THREADS) before += tiles[static_cast<long long>(blockIdx.y) * gridDim.x + t];
     before = over_block(before);
     long long carried = 0;   // of this warp's items so far
-#pragma unroll
-    for (int n = 0; n < OF_LANE; ++n) {
+    UNROLLED for (int n = 0; n < OF_LANE; ++n) {
         for (int step = 1; step < WARP; step *= 2) {
             const long long other = __shfl_up_sync(ALL, item[n], step);
             if (lane >= step) item[n] += other;
@@ -75,17 +71,14 @@ __device__ __forceinline__ void sums_up_to(Read read, long long count, In<long l
     if (lane == 0) of_warp[warp] = carried;
     __syncthreads();
     for (int w = 0; w < warp; ++w) before += of_warp[w];
-#pragma unroll
-    for (int n = 0; n < OF_LANE; ++n) {
+    UNROLLED for (int n = 0; n < OF_LANE; ++n) {
         const long long i = first + n * WARP;
         if (i < count) write(i, before + item[n]);
     }
 }
 
 template <typename Read>
-__device__ __forceinline__ void add_up(
-    Read read, long long count, In<long long> tiles, long long* out, int shift, Out<long long> total
-) {
+DEVICE void add_up(Read read, long long count, In<long long> tiles, long long* out, int shift, Out<long long> total) {
     sums_up_to(read, count, tiles, [=](long long i, long long sum) {
         out[i + shift] = sum;
         if (total && i == count - 1) *total = sum;

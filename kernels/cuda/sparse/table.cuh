@@ -33,30 +33,30 @@ struct Group {
     static constexpr unsigned mask = 0xffffffffu;   // the lanes in the warp that wait for each other
     int lane;                                       // of this thread, in the group
 
-    __device__ __forceinline__ Group() : lane(threadIdx.x % WARP % G) {}
+    DEVICE Group() : lane(threadIdx.x % WARP % G) {}
 
     // What lanes have written before, all lanes see after it.
-    __device__ __forceinline__ void sync() const { __syncwarp(mask); }
+    DEVICE void sync() const { __syncwarp(mask); }
 
     // Bit l is set where lane l has a flag.
-    __device__ __forceinline__ unsigned ballot(bool flag) const {
+    DEVICE unsigned ballot(bool flag) const {
         return __ballot_sync(mask, flag) >> (threadIdx.x % WARP - lane) & (0xffffffffu >> (WARP - G));
     }
 
     // Whether a flag is set in any lane that waits.
-    __device__ __forceinline__ bool any(bool flag) const { return __ballot_sync(mask, flag) != 0u; }
+    DEVICE bool any(bool flag) const { return __ballot_sync(mask, flag) != 0u; }
 
     // The largest value in any lane that waits.
-    __device__ __forceinline__ int most(int value) const { return __reduce_max_sync(mask, value); }
+    DEVICE int most(int value) const { return __reduce_max_sync(mask, value); }
 
     // The value of one of the lanes.
     template <typename T>
-    __device__ __forceinline__ T from(T value, int other) const {
+    DEVICE T from(T value, int other) const {
         return __shfl_sync(mask, value, other, G);
     }
 
     // The sum over the lanes up to this one, of integers.
-    __device__ __forceinline__ int scan(int value) const {
+    DEVICE int scan(int value) const {
         for (int step = 1; step < G; step *= 2) {
             const int other = __shfl_up_sync(mask, value, step, G);
             if (lane >= step) value += other;
@@ -65,16 +65,16 @@ struct Group {
     }
 
     // Bit l is set where lane l has an equal value.
-    __device__ __forceinline__ unsigned same(int value) const {
+    DEVICE unsigned same(int value) const {
         return __match_any_sync(mask, value) >> (threadIdx.x % WARP - lane) & (0xffffffffu >> (WARP - G));
     }
 
     // The bits of the lanes before this one.
-    __device__ __forceinline__ unsigned before() const { return (1u << lane) - 1u; }
+    DEVICE unsigned before() const { return (1u << lane) - 1u; }
 
     // The sum over the lanes, of integers: of doubles its order would matter.
     template <typename T>
-    __device__ __forceinline__ T sum(T value) const {
+    DEVICE T sum(T value) const {
         for (int step = G / 2; step > 0; step /= 2) value += __shfl_xor_sync(mask, value, step, G);
         return value;
     }
@@ -87,13 +87,13 @@ struct Table {
     int bits;      // 1 << bits slots
 
     template <typename Lanes>
-    __device__ __forceinline__ void clear(const Lanes& group) const {
+    DEVICE void clear(const Lanes& group) const {
         for (int slot = group.lane; slot < 1 << bits; slot += Lanes::LANES) keys[slot] = NONE;
         group.sync();
     }
 
     // The slot of a column, and whether it is new there. Lanes may call it alone, and with equal columns.
-    __device__ __forceinline__ bool look(int column, unsigned& slot) const {
+    DEVICE bool look(int column, unsigned& slot) const {
         slot = static_cast<unsigned>(column) * 2654435769u >> (WARP - bits);   // 2^32 over the golden ratio (Knuth)
         while (true) {
             int key = *static_cast<volatile int*>(keys + slot);   // most columns are there: no atomic operation
@@ -107,7 +107,7 @@ struct Table {
     }
 
     // Whether a column is new.
-    __device__ __forceinline__ bool enter(int column) const {
+    DEVICE bool enter(int column) const {
         unsigned slot;
         return look(column, slot);
     }
@@ -115,7 +115,7 @@ struct Table {
     // The place of this lane's column, if it has one; new ones are counted in `found`. All lanes of the group call it with
     // distinct columns, and sync before they do so again.
     template <typename Lanes>
-    __device__ __forceinline__ int place(const Lanes& group, int column, int& found) const {
+    DEVICE int place(const Lanes& group, int column, int& found) const {
         unsigned slot = 0;
         const bool fresh = column != NONE && look(column, slot);
         const unsigned all = group.ballot(fresh);
@@ -129,7 +129,7 @@ struct Table {
 
 // Add this lane's value, if it has one, to the sum of its column, after those of earlier lanes. All lanes of the warp call it.
 template <typename Lanes>
-__device__ __forceinline__ void add_mixed(
+DEVICE void add_mixed(
     const Lanes& group, const Table& table, int* columns, double* sums, int& found, int column, double value
 ) {
     const unsigned equal = group.same(column);

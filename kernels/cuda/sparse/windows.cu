@@ -1,6 +1,6 @@
 // Numbers of points that a chunk sees, and their places in its window (dsolver.kernels.cpu.amg.windows is the text).
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 typedef long long i64;
 

@@ -3,7 +3,7 @@
 #ifndef DSOLVER_BULK_CUH
 #define DSOLVER_BULK_CUH
 
-__device__ __forceinline__ unsigned shared_address(const void* where) {
+DEVICE unsigned shared_address(const void* where) {
     return static_cast<unsigned>(__cvta_generic_to_shared(where));
 }
 
@@ -12,20 +12,20 @@ __device__ __forceinline__ unsigned shared_address(const void* where) {
 struct Barrier {
     unsigned long long state;
 
-    __device__ __forceinline__ void begin(int arrivals) {
+    DEVICE void begin(int arrivals) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&state)), "r"(arrivals) : "memory");
     }
 
-    __device__ __forceinline__ void arrive() {
+    DEVICE void arrive() {
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&state)) : "memory");
     }
 
-    __device__ __forceinline__ void arrive_and_expect(int bytes) {
+    DEVICE void arrive_and_expect(int bytes) {
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&state)), "r"(bytes)
                      : "memory");
     }
 
-    __device__ __forceinline__ void await(int parity) {
+    DEVICE void await(int parity) {
         int over = 0;
         while (!over)
             asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
@@ -36,7 +36,7 @@ struct Barrier {
 };
 
 // What one thread does after `begin`, before a __syncthreads that lets others use the barriers.
-__device__ __forceinline__ void barriers_begun() {
+DEVICE void barriers_begun() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
@@ -46,7 +46,7 @@ struct alignas(64) TensorMap { char encoded[128]; };
 
 // The box that begins at (x, y, z), which may lie outside of the array: zeros come from there. All of its bytes count as
 // arrived either way. `to` is a multiple of 128 bytes.
-__device__ __forceinline__ void copy_box(void* to, const TensorMap& map, int x, int y, int z, Barrier& arrived) {
+DEVICE void copy_box(void* to, const TensorMap& map, int x, int y, int z, Barrier& arrived) {
     asm volatile(
         "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
             shared_address(to)
@@ -56,6 +56,6 @@ __device__ __forceinline__ void copy_box(void* to, const TensorMap& map, int x, 
 }
 
 // What a thread has read from shared memory was read before a copy that starts after this.
-__device__ __forceinline__ void reads_before_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+DEVICE void reads_before_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 #endif

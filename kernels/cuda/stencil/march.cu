@@ -36,7 +36,7 @@ struct Part {
     int i, j, first, last;   // the tile's first point; planes first .. last - 1
     int valid;               // points along x
 
-    __device__ __forceinline__ Part(const Stencil& a, const Cut& cut, int number) {
+    DEVICE Part(const Stencil& a, const Cut& cut, int number) {
         const int layer = number / (cut.across * cut.along);
         i = number % cut.across * cut.width;
         j = number / cut.across % cut.along * LINES;
@@ -52,13 +52,13 @@ struct Ring {
     int part[SLOTS];   // what a slot's plane belongs to; -1: there is no more
 };
 
-__device__ __forceinline__ int bytes_of_lines(const Cut& cut) { return cut.width * static_cast<int>(sizeof(real)) * FRAMED; }
+DEVICE int bytes_of_lines(const Cut& cut) { return cut.width * static_cast<int>(sizeof(real)) * FRAMED; }
 
 // A place in the ring.
 struct Turn {
     int slot = 0, parity = 0;
 
-    __device__ __forceinline__ void next() {
+    DEVICE void next() {
         if (++slot < SLOTS) return;
         slot = 0;
         parity ^= 1;
@@ -67,7 +67,7 @@ struct Turn {
 
 // The thread that asks for planes. A ticket is drawn for the part after the present one while planes of this one travel; every
 // part draws one, so the block that draws the last puts the counter back to zero.
-__device__ __forceinline__ void fetch(
+DEVICE void fetch(
     const Stencil& a, const Cut& cut, const TensorMap& lines, const TensorMap& ends, unsigned* ticket, Ring& ring, char* planes
 ) {
     const int parts = cut.across * cut.along * ((a.nz + cut.walk - 1) / cut.walk);
@@ -111,7 +111,7 @@ template <int R> struct Points {
     int before_pitch, after_pitch;           // and how far apart those of two lines are
     real gain_x[WIDE], gain_y[R];            // what the diagonal gains at the faces along x and y
 
-    __device__ __forceinline__ Points(const Stencil& stencil, const Cut& cut, const Part& part, const char* planes) : a(stencil) {
+    DEVICE Points(const Stencil& stencil, const Cut& cut, const Part& part, const char* planes) : a(stencil) {
         const int column = threadIdx.x % LANES, line = threadIdx.x / LANES * R + 1;
         i = part.i + column * WIDE;
         j = part.j + line - 1;
@@ -125,33 +125,31 @@ template <int R> struct Points {
         after_pitch = last ? VECTOR : pitch;
         before = (first ? planes + bytes + (line + 1) * VECTOR : lines) - sizeof(real);
         after = last ? planes + bytes + ENDS + line * VECTOR : lines + VECTOR;
-#pragma unroll
-        for (int v = 0; v < WIDE; ++v) gain_x[v] = (i + v == 0 ? a.faces[0] : 0) + (i + v == a.nx - 1 ? a.faces[1] : 0);
-#pragma unroll
-        for (int l = 0; l < R; ++l) gain_y[l] = (j + l == 0 ? a.faces[2] : 0) + (j + l == a.ny - 1 ? a.faces[3] : 0);
+        UNROLLED for (int v = 0; v < WIDE; ++v)
+            gain_x[v] = (i + v == 0 ? a.faces[0] : 0) + (i + v == a.nx - 1 ? a.faces[1] : 0);
+        UNROLLED for (int l = 0; l < R; ++l)
+            gain_y[l] = (j + l == 0 ? a.faces[2] : 0) + (j + l == a.ny - 1 ? a.faces[3] : 0);
     }
 
-    __device__ __forceinline__ const Values<WIDE>& here(int slot, int l) const {
+    DEVICE const Values<WIDE>& here(int slot, int l) const {
         return *reinterpret_cast<const Values<WIDE>*>(lines + slot * slots + l * pitch);
     }
 
-    __device__ __forceinline__ real left(int slot, int l) const {
+    DEVICE real left(int slot, int l) const {
         return *reinterpret_cast<const real*>(before + slot * slots + l * before_pitch);
     }
 
-    __device__ __forceinline__ real right(int slot, int l) const {
+    DEVICE real right(int slot, int l) const {
         return *reinterpret_cast<const real*>(after + slot * slots + l * after_pitch);
     }
 
-    __device__ __forceinline__ void store(real* y, int k, const Values<WIDE>* out, const Values<WIDE>* own, double& dot) const {
+    DEVICE void store(real* y, int k, const Values<WIDE>* out, const Values<WIDE>* own, double& dot) const {
         if (!holds) return;
         real* const place = y + (static_cast<long long>(k) * a.ny + j) * a.nx + i;
-#pragma unroll
-        for (int l = 0; l < R; ++l) {
+        UNROLLED for (int l = 0; l < R; ++l) {
             if (j + l >= a.ny) continue;
             *reinterpret_cast<Values<WIDE>*>(place + l * a.nx) = out[l];
-#pragma unroll
-            for (int v = 0; v < WIDE; ++v) dot = fma(double(out[l].at[v]), double(own[l].at[v]), dot);
+            UNROLLED for (int v = 0; v < WIDE; ++v) dot = fma(double(out[l].at[v]), double(own[l].at[v]), dot);
         }
     }
 };
@@ -163,7 +161,7 @@ template <int R> struct Threads {
 
 // y = A x, and each warp's part of x . y in each part of the grid where there is room for it.
 template <typename Sums, int R>
-__device__ __forceinline__ void spmv(
+DEVICE void spmv(
     const Stencil& a, const Cut& cut, const TensorMap& lines, const TensorMap& ends, real* y, unsigned* ticket, double* partials
 ) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

@@ -43,10 +43,9 @@ struct Vector {
 constexpr int LOW = 2, HIGH = 3;   // layers below and above
 
 // The value at a point of the grid that is of the chunk or of the layers; what is beyond them is not needed.
-__device__ __forceinline__ real value_at(const Vector& v, int i, int j, int k) {
+DEVICE real value_at(const Vector& v, int i, int j, int k) {
     int at[3] = {i, j, k}, extent[3], direction = 0;
-#pragma unroll
-    for (int axis = 2; axis >= 0; --axis) {
+    UNROLLED for (int axis = 2; axis >= 0; --axis) {
         const int points = v.n[axis], whole = v.grid[axis];
         at[axis] -= v.lo[axis];
         if ((v.wraps >> axis & 1) && points < whole)
@@ -70,12 +69,12 @@ __device__ __noinline__ Pair pair_beside(const Vector& v, int i, int j, int k) {
 template <bool BESIDE> struct Part {
     const Vector& v;
 
-    __device__ __forceinline__ int first(int axis) const { return BESIDE ? v.lo[axis] : 0; }
-    __device__ __forceinline__ int size(int axis) const { return BESIDE ? v.n[axis] : v.grid[axis]; }
-    __device__ __forceinline__ int last(int axis) const { return first(axis) + size(axis); }
+    DEVICE int first(int axis) const { return BESIDE ? v.lo[axis] : 0; }
+    DEVICE int size(int axis) const { return BESIDE ? v.n[axis] : v.grid[axis]; }
+    DEVICE int last(int axis) const { return first(axis) + size(axis); }
 
     // Whether some of the places from `begin` to `end` are those of a neighbor.
-    __device__ __forceinline__ bool leaves(int axis, int begin, int end) const {
+    DEVICE bool leaves(int axis, int begin, int end) const {
         if (!BESIDE || size(axis) == v.grid[axis]) return false;
         const bool around = v.wraps >> axis & 1;
         return (begin < first(axis) && (around || first(axis) > 0)) ||
@@ -83,7 +82,7 @@ template <bool BESIDE> struct Part {
     }
 
     // A point of the chunk.
-    __device__ __forceinline__ const real* own(int i, int j, int k) const {
+    DEVICE const real* own(int i, int j, int k) const {
         return v.values + (static_cast<long long>(k - first(2)) * size(1) + j - first(1)) * size(0) + i - first(0);
     }
 };
@@ -99,9 +98,7 @@ template <bool BESIDE> struct Tile {
     int y[PER_THREAD];         // its lines, or -1
     bool leaves;               // whether lines or pairs of the tile are a neighbor's
 
-    __device__ __forceinline__ Tile(
-        const Stencil& stencil, const Vector& vector, real* memory, int left, int pairs, int below, int lines
-    )
+    DEVICE Tile(const Stencil& stencil, const Vector& vector, real* memory, int left, int pairs, int below, int lines)
         : a(stencil), r{vector}, ring(memory) {
         p = threadIdx.x % LANES;
         t0 = threadIdx.x / LANES * PER_THREAD;
@@ -109,26 +106,25 @@ template <bool BESIDE> struct Tile {
         j0 = static_cast<int>(blockIdx.y) * lines + t0 - below + r.first(1);
         leaves = r.leaves(0, 2 * (q - p), 2 * (q - p + LANES)) || r.leaves(1, j0 - t0, j0 - t0 + LINES);
         x = inside(2 * q, a.nx, a.wraps & 1);
-#pragma unroll
-        for (int l = 0; l < PER_THREAD; ++l) y[l] = inside(j0 + l, a.ny, a.wraps & 2);
+        UNROLLED for (int l = 0; l < PER_THREAD; ++l) y[l] = inside(j0 + l, a.ny, a.wraps & 2);
     }
 
     // Values of a color (0 red, 1 black) of plane k in the tile's line t and pair p.
-    __device__ __forceinline__ real& at(int k, int color, int t, int pair) const {
+    DEVICE real& at(int k, int color, int t, int pair) const {
         const int slot = (k + PLANES) % PLANES;
         const int line = min(max(t, 0), LINES - 1), column = min(max(pair, 0), LANES - 1);   // beyond is never used
         return ring[((slot * 2 + color) * LINES + line) * LANES + column];
     }
 
     // Which point of a pair is red.
-    __device__ __forceinline__ int red(int l, int k) const { return (j0 + l + k + a.odd) & 1; }
+    DEVICE int red(int l, int k) const { return (j0 + l + k + a.odd) & 1; }
 
     // Whether a point of a pair is in the domain.
-    __device__ __forceinline__ bool holds(int l, int which, int z) const {
+    DEVICE bool holds(int l, int which, int z) const {
         return x >= 0 && x + which < a.nx && y[l] >= 0 && z >= 0;
     }
 
-    __device__ __forceinline__ Pair load(int l, int z) const {
+    DEVICE Pair load(int l, int z) const {
         if (x < 0 || y[l] < 0 || z < 0) return {0, 0};
         if (BESIDE && (leaves || z < r.first(2) || z >= r.last(2))) return pair_beside(r.v, x, y[l], z);
         const real* from = r.own(x, y[l], z);
@@ -140,14 +136,13 @@ template <bool BESIDE> struct Tile {
     }
 
     // The thread's pairs of a plane.
-    __device__ __forceinline__ void load_plane(int k, Pair (&pairs)[PER_THREAD]) const {
+    DEVICE void load_plane(int k, Pair (&pairs)[PER_THREAD]) const {
         const int z = inside(k, a.nz, a.wraps & 4);
-#pragma unroll
-        for (int l = 0; l < PER_THREAD; ++l) pairs[l] = load(l, z);
+        UNROLLED for (int l = 0; l < PER_THREAD; ++l) pairs[l] = load(l, z);
     }
 
     // The sum of the entries off the diagonal times the values of the other color, around point `which` of a pair.
-    __device__ __forceinline__ real around(int l, int k, int which, int other) const {
+    DEVICE real around(int l, int k, int which, int other) const {
         const int t = t0 + l, left = which == 0 ? p - 1 : p;   // of the other color's pairs: one is this one
         real sum = a.weights[4] * at(k - 1, other, t, p);
         sum = fma(a.weights[10], at(k, other, t - 1, p), sum);
@@ -158,10 +153,9 @@ template <bool BESIDE> struct Tile {
     }
 
     // Solves for the black points of plane k from the red ones around them; zero outside.
-    __device__ __forceinline__ void sweep_black(int k) const {
+    DEVICE void sweep_black(int k) const {
         const int z = inside(k, a.nz, a.wraps & 4);
-#pragma unroll
-        for (int l = 0; l < PER_THREAD; ++l) {
+        UNROLLED for (int l = 0; l < PER_THREAD; ++l) {
             const int which = 1 - red(l, k);
             real& own = at(k, 1, t0 + l, p);
             own = holds(l, which, z) ? (own - around(l, k, which, 0)) * inverse_at(a, x + which, y[l], z) : real(0);
@@ -170,11 +164,11 @@ template <bool BESIDE> struct Tile {
 };
 
 // What a point is along an axis: at the lower face (0), inside (1), at the upper face (2), or even and before that (3).
-__device__ __forceinline__ int kind(int i, int n, bool wraps) {
+DEVICE int kind(int i, int n, bool wraps) {
     return wraps ? 1 : i == 0 ? 0 : i == n - 1 ? 2 : i == n - 2 && n % 2 == 0 ? 3 : 1;
 }
 
-__device__ __forceinline__ real corner_weight(const Stencil& a, const real* table, int axis, int corner, int i, int j, int k) {
+DEVICE real corner_weight(const Stencil& a, const real* table, int axis, int corner, int i, int j, int k) {
     const int number = kind(i, a.nx, a.wraps & 1) + 4 * kind(j, a.ny, a.wraps & 2) + 16 * kind(k, a.nz, a.wraps & 4);
     return __ldg(table + number * OF_CLASS + axis * 4 + corner);
 }

@@ -6,9 +6,7 @@
 
 // One coarse point's share of plane k of the red residual; `upper`: it is the upper corner of points between along z.
 template <bool BESIDE>
-__device__ __forceinline__ real restricted(
-    const Tile<BESIDE>& tile, const Corners& c, const real* table, bool plain, int k, int upper
-) {
+DEVICE real restricted(const Tile<BESIDE>& tile, const Corners& c, const real* table, bool plain, int k, int upper) {
     const Stencil& a = tile.a;
     const int t = tile.t0, p = tile.p, i = 2 * tile.q + 1, j = tile.j0 + 1;
     if (k & 1) {   // the coarse point's own plane
@@ -32,7 +30,7 @@ __device__ __forceinline__ real restricted(
 
 // rc = R (r - A x) with x = (D + L)^-1 r: 8 bytes a row, and 8 + 4 a coarse row.
 template <bool BESIDE>
-__device__ __forceinline__ void down(
+DEVICE void down(
     const Stencil& a, const Corners& c, const real* table, const Vector& vector, const int* position, real* rc, int planes
 ) {
     extern __shared__ __align__(16) char memory[];
@@ -52,8 +50,7 @@ __device__ __forceinline__ void down(
     // Red values times the inverse diagonal, which is x there; black ones as they are.
     const auto place = [&](int k) {
         const int z = inside(k, a.nz, a.wraps & 4);
-#pragma unroll
-        for (int l = 0; l < PER_THREAD; ++l) {
+        UNROLLED for (int l = 0; l < PER_THREAD; ++l) {
             const int which = tile.red(l, k);
             const real value = which ? next[l].at[1] : next[l].at[0];
             const bool there = tile.holds(l, which, z);
@@ -73,8 +70,7 @@ __device__ __forceinline__ void down(
         const int k = t - 2;
         if (k >= first && k <= last) {   // the residual at red points; at black ones it is zero
             const int z = inside(k, a.nz, a.wraps & 4);
-#pragma unroll
-            for (int l = 0; l < PER_THREAD; ++l) {
+            UNROLLED for (int l = 0; l < PER_THREAD; ++l) {
                 const int which = tile.red(l, k);
                 tile.at(k, 0, tile.t0 + l, tile.p) = tile.holds(l, which, z) ? -tile.around(l, k, which, 1) : real(0);
             }

@@ -5,9 +5,7 @@
 #include "stencil/star.cuh"
 
 // The interpolation of xc at a red point: of a coarse point itself, or of four around it. Beyond what there is are zeros.
-__device__ __forceinline__ real interpolated(
-    const Stencil& a, const Corners& c, const real* table, const real* xc, int i, int j, int k
-) {
+DEVICE real interpolated(const Stencil& a, const Corners& c, const real* table, const real* xc, int i, int j, int k) {
     const auto value = [&](int I, int J, int K) {
         const int x = inside(I - c.lo[0], c.n[0], c.closed & 1), y = inside(J - c.lo[1], c.n[1], c.closed & 2);
         const int z = inside(K - c.lo[2], c.n[2], c.closed & 4);
@@ -17,8 +15,7 @@ __device__ __forceinline__ real interpolated(
     if (i & j & k & 1) return value(I, J, K);
     const int axis = i & 1 ? 0 : j & 1 ? 1 : 2;
     real corner[4];
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {
+    UNROLLED for (int n = 0; n < 4; ++n) {
         const int low = 1 - (n & 1), high = 1 - (n >> 1);   // how far below the upper corner
         corner[n] = axis == 0 ? value(I, J - low, K - high) : axis == 1 ? value(I - low, J, K - high)
                                                                          : value(I - low, J - high, K);
@@ -27,14 +24,13 @@ __device__ __forceinline__ real interpolated(
                        kind(k, a.nz, a.wraps & 4) == 1;
     if (plain) return c.inside[axis] * ((corner[0] + corner[1]) + (corner[2] + corner[3]));
     real sum = 0;
-#pragma unroll
-    for (int n = 0; n < 4; ++n) sum = fma(corner_weight(a, table, axis, n, i, j, k), corner[n], sum);
+    UNROLLED for (int n = 0; n < 4; ++n) sum = fma(corner_weight(a, table, axis, n, i, j, k), corner[n], sum);
     return sum;
 }
 
 // A backward sweep from x = (D + L)^-1 r + P xc: 16 bytes a row, and 8 a coarse row.
 template <bool BESIDE>
-__device__ __forceinline__ void up(
+DEVICE void up(
     const Stencil& a, const Corners& c, const real* table, const Vector& vector, const real* xc, real* x, int planes
 ) {
     extern __shared__ __align__(16) char memory[];
@@ -47,8 +43,7 @@ __device__ __forceinline__ void up(
     real red[PER_THREAD][KEPT];   // r at the red points of planes t - 2 .. t + 2
     const auto place = [&](int k) {
         const int z = inside(k, a.nz, a.wraps & 4);
-#pragma unroll
-        for (int l = 0; l < PER_THREAD; ++l) {
+        UNROLLED for (int l = 0; l < PER_THREAD; ++l) {
             const int which = tile.red(l, k);
             const real own = which ? next[l].at[1] : next[l].at[0];
             real start = 0;
@@ -59,8 +54,7 @@ __device__ __forceinline__ void up(
             }
             tile.at(k, 0, tile.t0 + l, tile.p) = start;
             tile.at(k, 1, tile.t0 + l, tile.p) = which ? next[l].at[0] : next[l].at[1];
-#pragma unroll
-            for (int n = 0; n + 1 < KEPT; ++n) red[l][n] = red[l][n + 1];
+            UNROLLED for (int n = 0; n + 1 < KEPT; ++n) red[l][n] = red[l][n + 1];
             red[l][KEPT - 1] = own;
         }
     };
@@ -74,8 +68,7 @@ __device__ __forceinline__ void up(
         if (t <= last) tile.sweep_black(t);
         const int k = t - 2;   // r of its red points is the second of those kept: the newest is of plane t + 1
         if (k >= first) {
-#pragma unroll
-            for (int l = 0; l < PER_THREAD; ++l) {
+            UNROLLED for (int l = 0; l < PER_THREAD; ++l) {
                 if (!owns || tile.j0 + l >= r.last(1)) continue;
                 const int which = tile.red(l, k), i = 2 * tile.q;
                 const real black = tile.at(k, 1, tile.t0 + l, tile.p);

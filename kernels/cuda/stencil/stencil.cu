@@ -29,7 +29,7 @@ template <int W, int R> struct Tile {
     int from[COPIES], ends[ENDS];   // what this thread copies of each plane, -1 for zeros
     real gain_x[W], gain_y[R];  // what the diagonal gains at the faces along x and y
 
-    __device__ __forceinline__ Tile(const Stencil& stencil, char* memory)
+    DEVICE Tile(const Stencil& stencil, char* memory)
         : a(stencil), ring(reinterpret_cast<Values<W>*>(memory)) {
         thread = threadIdx.x;
         column = thread % BX;
@@ -38,38 +38,34 @@ template <int W, int R> struct Tile {
         i = i0 + column * W;
         j = j0 + line;
         const int x = inside(i, a.nx, a.wraps & 1);
-#pragma unroll
-        for (int c = 0; c < COPIES; ++c) {
+        UNROLLED for (int c = 0; c < COPIES; ++c) {
             const int y = inside(j0 + thread / BX + c * BY - 1, a.ny, a.wraps & 2);
             from[c] = x < 0 || y < 0 ? -1 : y * a.nx + x;
         }
-#pragma unroll
-        for (int c = 0; c < ENDS; ++c) {
+        UNROLLED for (int c = 0; c < ENDS; ++c) {
             const int end = thread + c * THREADS;
             const int beyond = inside(i0 + (end & 1 ? BX : -1) * W, a.nx, a.wraps & 1);
             const int y = inside(j0 + end / 2 - 1, a.ny, a.wraps & 2);
             ends[c] = beyond < 0 || y < 0 ? -1 : y * a.nx + beyond;
         }
-#pragma unroll
-        for (int v = 0; v < W; ++v) gain_x[v] = (i + v == 0 ? a.faces[0] : 0) + (i + v == a.nx - 1 ? a.faces[1] : 0);
-#pragma unroll
-        for (int l = 0; l < R; ++l) gain_y[l] = (j + l == 0 ? a.faces[2] : 0) + (j + l == a.ny - 1 ? a.faces[3] : 0);
+        UNROLLED for (int v = 0; v < W; ++v)
+            gain_x[v] = (i + v == 0 ? a.faces[0] : 0) + (i + v == a.nx - 1 ? a.faces[1] : 0);
+        UNROLLED for (int l = 0; l < R; ++l)
+            gain_y[l] = (j + l == 0 ? a.faces[2] : 0) + (j + l == a.ny - 1 ? a.faces[3] : 0);
     }
 
     // Starts to copy plane k into a slot. Every call counts as one group of copies, even if it copies nothing.
-    __device__ __forceinline__ void fetch(const real* x, int k, int slot) const {
+    DEVICE void fetch(const real* x, int k, int slot) const {
         k = inside(k, a.nz, a.wraps & 4);
         const real* plane = x + static_cast<long long>(k < 0 ? 0 : k) * (a.ny * a.nx);
         Values<W>* const lines = ring + slot * VECTORS;
-#pragma unroll
-        for (int c = 0; c < COPIES; ++c) {
+        UNROLLED for (int c = 0; c < COPIES; ++c) {
             const int to = thread / BX + c * BY;
             const bool there = k >= 0 && from[c] >= 0;
             if (LINES % BY == 0 || to < LINES)
                 copy_ahead(lines + to * PITCH + column + 1, plane + (there ? from[c] : 0), there);
         }
-#pragma unroll
-        for (int c = 0; c < ENDS; ++c) {
+        UNROLLED for (int c = 0; c < ENDS; ++c) {
             const int end = thread + c * THREADS;
             const bool there = k >= 0 && ends[c] >= 0;
             if (end < 2 * LINES)
@@ -79,23 +75,23 @@ template <int W, int R> struct Tile {
     }
 
     // Vectors of a slot around this thread's own: dx vectors right, l lines from its first.
-    __device__ __forceinline__ const Values<W>& at(int slot, int l, int dx) const {
+    DEVICE const Values<W>& at(int slot, int l, int dx) const {
         return ring[slot * VECTORS + (line + l + 1) * PITCH + column + dx + 1];
     }
 
-    __device__ __forceinline__ const Values<W>& here(int slot, int l) const { return at(slot, l, 0); }
-    __device__ __forceinline__ real left(int slot, int l) const { return at(slot, l, -1).at[W - 1]; }
-    __device__ __forceinline__ real right(int slot, int l) const { return at(slot, l, 1).at[0]; }
+    DEVICE const Values<W>& here(int slot, int l) const { return at(slot, l, 0); }
+    DEVICE real left(int slot, int l) const { return at(slot, l, -1).at[W - 1]; }
+    DEVICE real right(int slot, int l) const { return at(slot, l, 1).at[0]; }
 
-    __device__ __forceinline__ bool holds(int l) const { return i < a.nx && j + l < a.ny; }
+    DEVICE bool holds(int l) const { return i < a.nx && j + l < a.ny; }
 
-    __device__ __forceinline__ long long place(int l, int k) const {
+    DEVICE long long place(int l, int k) const {
         return (static_cast<long long>(k) * a.ny + j + l) * a.nx + i;
     }
 };
 
 // The sum of a value over the block, for its first thread: a fixed tree.
-__device__ __forceinline__ double block_sum(double value) {
+DEVICE double block_sum(double value) {
     __shared__ double of_warp[SLICE];
     value = warp_sum(value);
     if (threadIdx.x % SLICE == 0) of_warp[threadIdx.x / SLICE] = value;
@@ -105,14 +101,13 @@ __device__ __forceinline__ double block_sum(double value) {
 
 // y = A x, and the block's part of x . y where there is room for it.
 template <typename Points, int W, int R>
-__device__ __forceinline__ void spmv(const Stencil& a, const real* x, real* y, int planes, double* partials) {
+DEVICE void spmv(const Stencil& a, const real* x, real* y, int planes, double* partials) {
     extern __shared__ __align__(16) char memory[];
     const Tile<W, R> tile(a, memory);
     Points points;
     const int first = blockIdx.z * planes, last = min(first + planes, a.nz);
     double dot = 0.0;
-#pragma unroll
-    for (int s = 0; s < SLOTS - 1; ++s) tile.fetch(x, first - 1 + s, s);
+    UNROLLED for (int s = 0; s < SLOTS - 1; ++s) tile.fetch(x, first - 1 + s, s);
     int slot = 0;
     for (int k = first - 1; k <= last; ++k) {
         await_groups<SLOTS - 2>();
@@ -122,12 +117,10 @@ __device__ __forceinline__ void spmv(const Stencil& a, const real* x, real* y, i
         Values<W> out[R], own[R];
         points.add(tile, k, slot, out, own);
         if (k > first) {
-#pragma unroll
-            for (int l = 0; l < R; ++l) {
+            UNROLLED for (int l = 0; l < R; ++l) {
                 if (!tile.holds(l)) continue;
                 *reinterpret_cast<Values<W>*>(y + tile.place(l, k - 1)) = out[l];
-#pragma unroll
-                for (int v = 0; v < W; ++v) dot = fma(double(out[l].at[v]), double(own[l].at[v]), dot);
+                UNROLLED for (int v = 0; v < W; ++v) dot = fma(double(out[l].at[v]), double(own[l].at[v]), dot);
             }
         }
         slot = slot == SLOTS - 1 ? 0 : slot + 1;
@@ -160,9 +153,7 @@ struct Part {
 // out = scale r - the sum of the kept entries times x, at the points of one color; divided by the diagonal if `solve`.
 // A thread a point, and a launch a color: x comes from the caches, of which a color's launch uses every second value.
 template <bool STAR>
-__device__ __forceinline__ void color(
-    const Stencil& a, const Part& part, real scale, int solve, const real* r, const real* x, real* out
-) {
+DEVICE void color(const Stencil& a, const Part& part, real scale, int solve, const real* r, const real* x, real* out) {
     const int parity = part.classes[blockIdx.z % part.count];
     const unsigned kept = part.kept[blockIdx.z % part.count];
     const int i = 2 * (blockIdx.x * blockDim.x + threadIdx.x) + (parity & 1);
@@ -171,8 +162,7 @@ __device__ __forceinline__ void color(
     if (i >= a.nx || j >= a.ny || k >= a.nz) return;
     const long long here = (static_cast<long long>(k) * a.ny + j) * a.nx + i;
     real sum = scale == real(0) ? real(0) : scale * r[here];
-#pragma unroll
-    for (int q = 0; q < 27; ++q) {
+    UNROLLED for (int q = 0; q < 27; ++q) {
         const int dx = q % 3 - 1, dy = q / 3 % 3 - 1, dz = q / 9 - 1;
         if (q == CENTER || (STAR && dx * dx + dy * dy + dz * dz > 1) || !(kept >> q & 1u)) continue;
         const int x0 = inside(i + dx, a.nx, a.wraps & 1), y0 = inside(j + dy, a.ny, a.wraps & 2);

@@ -20,22 +20,21 @@ struct Stencil {
 // 1 to 4 consecutive values, moved by one instruction.
 template <int W> struct alignas(W * sizeof(real)) Values { real at[W]; };
 
-template <int W> __device__ __forceinline__ Values<W> zeros() {
+template <int W> DEVICE Values<W> zeros() {
     Values<W> out;
-#pragma unroll
-    for (int v = 0; v < W; ++v) out.at[v] = 0;
+    UNROLLED for (int v = 0; v < W; ++v) out.at[v] = 0;
     return out;
 }
 
 // The index of a point of an axis that may lie outside: across a periodic axis, or -1.
-__device__ __forceinline__ int inside(int i, int n, bool wraps) {
+DEVICE int inside(int i, int n, bool wraps) {
     if (i >= 0 && i < n) return i;
     if (!wraps || i < -n || i >= 2 * n) return -1;
     return i < 0 ? i + n : i - n;
 }
 
 // What the diagonal gains at a point of the box, added face after face.
-__device__ __forceinline__ real at_faces(const Stencil& a, int i, int j, int k, real sum) {
+DEVICE real at_faces(const Stencil& a, int i, int j, int k, real sum) {
     if (i == 0) sum += a.faces[0];
     if (i == a.nx - 1) sum += a.faces[1];
     if (j == 0) sum += a.faces[2];
@@ -45,14 +44,14 @@ __device__ __forceinline__ real at_faces(const Stencil& a, int i, int j, int k, 
     return sum;
 }
 
-__device__ __forceinline__ real inverse_at(const Stencil& a, int i, int j, int k) {
+DEVICE real inverse_at(const Stencil& a, int i, int j, int k) {
     if (!a.changed) return a.inverse;
     const bool face = i == 0 || i == a.nx - 1 || j == 0 || j == a.ny - 1 || k == 0 || k == a.nz - 1;
     return face ? real(1) / at_faces(a, i, j, k, a.weights[CENTER]) : a.inverse;
 }
 
 // Asynchronous copies from global to shared memory, of a vector of 4, 8 or 16 bytes or of zeros.
-template <int W> __device__ __forceinline__ void copy_ahead(Values<W>* to, const real* from, bool there) {
+template <int W> DEVICE void copy_ahead(Values<W>* to, const real* from, bool there) {
     constexpr int BYTES = W * sizeof(real);
     const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
     const int size = there ? BYTES : 0;
@@ -63,10 +62,10 @@ template <int W> __device__ __forceinline__ void copy_ahead(Values<W>* to, const
                      : "memory");
 }
 
-__device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+DEVICE void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 // Waits until all but the last COUNT groups of this thread's copies have arrived.
-template <int COUNT> __device__ __forceinline__ void await_groups() {
+template <int COUNT> DEVICE void await_groups() {
     asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
 }
 

@@ -15,9 +15,7 @@ constexpr int ITEMS = 4;            // items of which a thread makes combination
 constexpr int OUTPUTS = 4;          // and how many of each
 
 // A line of a tile: an item of a column of s, or behind these of t.
-__device__ __forceinline__ double item_of(
-    In<real> s, In<real> t, int line, int rows, int lines, long long item, long long items
-) {
+DEVICE double item_of(In<real> s, In<real> t, int line, int rows, int lines, long long item, long long items) {
     if (line >= lines || item >= items) return 0.0;
     return static_cast<double>(__ldg(line < rows ? s + line * items + item : t + (line - rows) * items + item));
 }
@@ -42,34 +40,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) block_products(
     double sums[DOWN][ACROSS] = {}, next[REQUESTED];
     const long long stride = static_cast<long long>(gridDim.x) * TILE;
     long long item = static_cast<long long>(blockIdx.x) * TILE + lane;
-#pragma unroll
-    for (int a = 0; a < REQUESTED; ++a) next[a] = item_of(s, t, line + a * LINES, some_rows, lines, item, items);
+    UNROLLED for (int a = 0; a < REQUESTED; ++a)
+        next[a] = item_of(s, t, line + a * LINES, some_rows, lines, item, items);
     for (; item - lane < items; item += stride) {
         __syncthreads();
-#pragma unroll
-        for (int a = 0; a < REQUESTED; ++a) tile[line + a * LINES][lane] = next[a];
+        UNROLLED for (int a = 0; a < REQUESTED; ++a) tile[line + a * LINES][lane] = next[a];
         __syncthreads();
-#pragma unroll
-        for (int a = 0; a < REQUESTED; ++a) next[a] = item_of(s, t, line + a * LINES, some_rows, lines, item + stride, items);
+        UNROLLED for (int a = 0; a < REQUESTED; ++a)
+            next[a] = item_of(s, t, line + a * LINES, some_rows, lines, item + stride, items);
         if (team >= teams) continue;
         for (int k = team; k < TILE; k += teams) {
             double of_s[DOWN], of_t[ACROSS];
-#pragma unroll
-            for (int u = 0; u < DOWN; ++u) of_s[u] = tile[row + u * down][k];
-#pragma unroll
-            for (int v = 0; v < ACROSS; ++v) of_t[v] = tile[some_rows + column + v * across][k];
-#pragma unroll
-            for (int u = 0; u < DOWN; ++u)
-#pragma unroll
-                for (int v = 0; v < ACROSS; ++v) sums[u][v] = fma(of_s[u], of_t[v], sums[u][v]);
+            UNROLLED for (int u = 0; u < DOWN; ++u) of_s[u] = tile[row + u * down][k];
+            UNROLLED for (int v = 0; v < ACROSS; ++v) of_t[v] = tile[some_rows + column + v * across][k];
+            UNROLLED for (int u = 0; u < DOWN; ++u)
+                UNROLLED for (int v = 0; v < ACROSS; ++v) sums[u][v] = fma(of_s[u], of_t[v], sums[u][v]);
         }
     }
     double* of_teams = &tile[0][0];
     double* out = partials + static_cast<long long>(blockIdx.x) * rows * columns;
-#pragma unroll
-    for (int u = 0; u < DOWN; ++u)
-#pragma unroll
-        for (int v = 0; v < ACROSS; ++v) {
+    UNROLLED for (int u = 0; u < DOWN; ++u)
+        UNROLLED for (int v = 0; v < ACROSS; ++v) {
             const int i = row + u * down, j = column + v * across;
             if (u * down >= some_rows || v * across >= some_columns) continue;  // of all threads
             __syncthreads();
@@ -134,8 +125,7 @@ extern "C" __global__ void combine(
         __syncthreads();
         for (int k = group; k < count; k += groups) {
             const real* column = s + static_cast<long long>(__ldg(table + k)) * items + first;
-#pragma unroll
-            for (int m = 0; m < ITEMS; ++m) {
+            UNROLLED for (int m = 0; m < ITEMS; ++m) {
                 const int i = lane + m * lanes;
                 from_s[k * tile + i] = first + i < items ? static_cast<double>(column[i]) : 0.0;
             }
@@ -144,27 +134,21 @@ extern "C" __global__ void combine(
         for (int j = group * OUTPUTS; j < columns; j += groups * OUTPUTS) {
             double sums[ITEMS][OUTPUTS] = {};
             if (keep != 0.0)
-#pragma unroll
-                for (int m = 0; m < ITEMS; ++m)
-#pragma unroll
-                    for (int u = 0; u < OUTPUTS; ++u)
+                UNROLLED for (int m = 0; m < ITEMS; ++m)
+                    UNROLLED for (int u = 0; u < OUTPUTS; ++u)
                         if (first + lane + m * lanes < items && j + u < columns)
                             sums[m][u] = keep * t[(j + u) * items + first + lane + m * lanes];
             for (int k = 0; k < count; ++k) {
                 const double2* factors = reinterpret_cast<const double2*>(c + k * width + j);
                 const double2 low = __ldg(factors), high = __ldg(factors + 1);
                 const double factor[OUTPUTS] = {low.x, low.y, high.x, high.y};
-#pragma unroll
-                for (int m = 0; m < ITEMS; ++m) {
+                UNROLLED for (int m = 0; m < ITEMS; ++m) {
                     const double value = from_s[k * tile + lane + m * lanes];
-#pragma unroll
-                    for (int u = 0; u < OUTPUTS; ++u) sums[m][u] = fma(value, factor[u], sums[m][u]);
+                    UNROLLED for (int u = 0; u < OUTPUTS; ++u) sums[m][u] = fma(value, factor[u], sums[m][u]);
                 }
             }
-#pragma unroll
-            for (int m = 0; m < ITEMS; ++m)
-#pragma unroll
-                for (int u = 0; u < OUTPUTS; ++u)
+            UNROLLED for (int m = 0; m < ITEMS; ++m)
+                UNROLLED for (int u = 0; u < OUTPUTS; ++u)
                     if (first + lane + m * lanes < items && j + u < columns)
                         t[(j + u) * items + first + lane + m * lanes] = sums[m][u];
         }

@@ -7,7 +7,7 @@ constexpr int STEPS = 3, SPAN = FAN_IN * FAN_IN * FAN_IN, LANES = FAN_IN * FAN_I
 
 // Sums that earlier launches have left, of SPAN items each: those of group g begin at first_of(g). There is room between groups
 // for what is left of the last sum of each, so no list of begins is made: ceil(n / SPAN) <= floor((b + n) / SPAN) - floor(b / SPAN) + 1.
-__device__ __forceinline__ long long first_of(const long long* starts, int group, int launches) {
+DEVICE long long first_of(const long long* starts, int group, int launches) {
     long long first = starts[group];
     for (int n = 0; n < launches; ++n) first = first / SPAN + group;
     return first;
@@ -15,7 +15,7 @@ __device__ __forceinline__ long long first_of(const long long* starts, int group
 
 // The sum of up to FAN_IN numbers in order. One that is not full gets a zero, as where whole arrays are added.
 template <typename Number>
-__device__ __forceinline__ double ordered_sum(int count, Number number) {
+DEVICE double ordered_sum(int count, Number number) {
     double sum = number(0);
     for (int k = 1; k < count; ++k) sum = __dadd_rn(sum, number(k));
     return count < FAN_IN ? __dadd_rn(sum, 0.0) : sum;
@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(LANES) sum_groups(
     if (steps && lane == 0) out[blockIdx.x] = sums[steps - 1][0];
 }
 
-__device__ __forceinline__ void subtract_mean(
+DEVICE void subtract_mean(
     const int* places, const int* group, const double* totals, const double* sizes, const double* weights, int items, double* x
 ) {
     const int item = blockIdx.x * blockDim.x + threadIdx.x;

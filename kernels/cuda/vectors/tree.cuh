@@ -7,7 +7,7 @@
 // that matters.
 constexpr int FAN_IN = 8, TREE_LEVELS = 8;
 
-__device__ __forceinline__ double tree_sum(const double* parts, int count) {
+DEVICE double tree_sum(const double* parts, int count) {
     double sums[TREE_LEVELS];
     int filled[TREE_LEVELS] = {};
     for (int i = 0; i < count; ++i) {
@@ -29,7 +29,7 @@ __device__ __forceinline__ double tree_sum(const double* parts, int count) {
 }
 
 // Whether conjugate gradients can go on: positive and finite. False for NaN.
-__device__ __forceinline__ bool sound(double rz, double pap) {
+DEVICE bool sound(double rz, double pap) {
     return 0.0 < rz && 0.0 < pap && isfinite(rz) && isfinite(pap);
 }
 

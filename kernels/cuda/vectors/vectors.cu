@@ -30,15 +30,13 @@ __device__ double block_sum(double value) {
 
 // Calls use(i) for the items of this thread, UNROLL of them at a time.
 template <typename Load, typename Use>
-__device__ __forceinline__ void for_items(long long size, Load load, Use use) {
+DEVICE void for_items(long long size, Load load, Use use) {
     const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
     long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     for (; i + (UNROLL - 1) * stride < size; i += UNROLL * stride) {
         decltype(load(i)) loaded[UNROLL];
-#pragma unroll
-        for (int u = 0; u < UNROLL; ++u) loaded[u] = load(i + u * stride);
-#pragma unroll
-        for (int u = 0; u < UNROLL; ++u) use(i + u * stride, loaded[u]);
+        UNROLLED for (int u = 0; u < UNROLL; ++u) loaded[u] = load(i + u * stride);
+        UNROLLED for (int u = 0; u < UNROLL; ++u) use(i + u * stride, loaded[u]);
     }
     for (; i < size; i += stride) use(i, load(i));
 }
@@ -198,7 +196,7 @@ extern "C" __global__ void complex_step(
 }
 
 // (a + i ai) / (b + i bi) without an intermediate result out of range (Smith, Commun. ACM 5, 1962).
-__device__ __forceinline__ void divide(double a, double ai, double b, double bi, double& q, double& qi) {
+DEVICE void divide(double a, double ai, double b, double bi, double& q, double& qi) {
     if (fabs(b) >= fabs(bi)) {
         const double part = bi / b, whole = b + bi * part;
         q = (a + ai * part) / whole, qi = (ai - a * part) / whole;
@@ -265,7 +263,7 @@ extern "C" __global__ void half_step(
 }
 
 // c, s and r of the rotation that turns (a, b) into (r, 0).
-__device__ __forceinline__ void turned(double a, double b, double& c, double& s, double& r) {
+DEVICE void turned(double a, double b, double& c, double& s, double& r) {
     r = sqrt(a * a + b * b);
     c = r > 0.0 ? a / r : 1.0, s = r > 0.0 ? b / r : 0.0;
 }
@@ -359,7 +357,7 @@ UPDATE_P(update_p, real)
 UPDATE_P(update_p_narrowed, double)
 
 // A power of two near 1/sqrt(xx), or 1 where that is none: multiplying by it is exact.
-__device__ __forceinline__ double scale_of(double xx) {
+DEVICE double scale_of(double xx) {
     return xx > 0.0 && xx <= LARGEST ? scalbn(1.0, -(ilogb(xx) >> 1)) : 1.0;
 }
 

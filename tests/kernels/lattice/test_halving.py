@@ -40,7 +40,7 @@ TEXTS = [(FOLDER / "halving" / f"{part}.cu").read_text() for part in ("interpola
 HOST = (
     FIBERS
     + """
-#include "arguments.cuh"
+#include "device.cuh"
 #include "lattice/lattice.cuh"
 #include "lattice/halving/halving.cuh"
 #include "lattice/halving/cells.cuh"

@@ -4,7 +4,7 @@
 // its own node's rows that has some adds up those of all rows, in the order of the host's loop (kernels/cpu/amg/aggregation/nodes.py):
 // no table is needed, and rows may be of any length. In full blocks each row has them at the same place, which is tried first.
 
-#include "arguments.cuh"
+#include "device.cuh"
 #include "sparse/table.cuh"
 
 constexpr int THREADS = 256;
@@ -17,15 +17,15 @@ struct Rows {
     const double* values;
     const int* node;   // of every row of the window
 
-    __device__ __forceinline__ int at(long long k) const { return node[columns[k]]; }
+    DEVICE int at(long long k) const { return node[columns[k]]; }
 
     // Whether an entry is the first one of its node j in a row that begins at `first`.
-    __device__ __forceinline__ bool leads(long long k, long long first, int j) const {
+    DEVICE bool leads(long long k, long long first, int j) const {
         return k == first || at(k - 1) != j;
     }
 
     // The first entry of a row in columns of node j or behind them, which may be at a place that is tried first.
-    __device__ __forceinline__ long long find(int row, int j, long long offset) const {
+    DEVICE long long find(int row, int j, long long offset) const {
         const long long first = start[row], end = start[row + 1];
         if (first + offset < end && at(first + offset) == j && leads(first + offset, first, j)) return first + offset;
         long long low = first, high = end;
@@ -37,7 +37,7 @@ struct Rows {
         return low;
     }
 
-    __device__ __forceinline__ bool has(int row, int j, long long offset) const {
+    DEVICE bool has(int row, int j, long long offset) const {
         const long long k = find(row, j, offset);
         return k < start[row + 1] && at(k) == j;
     }
@@ -46,7 +46,7 @@ struct Rows {
 // Strong couplings of each node: how many (FILL false), or their columns and values. flags[0] becomes 1 where some stand behind
 // larger ones. 12 bytes an entry, 4 and 8 of its column, in each of both passes.
 template <int G, bool FILL>
-__device__ __forceinline__ void strong(
+DEVICE void strong(
     const Rows& rows, int nodes, int below, int size, const double* scale, double least, long long* lengths, u64* flags,
     const long long* out_start, int* out_columns, double* out_values
 ) {
@@ -104,7 +104,7 @@ constexpr int OF_LANE = 9;   // squares of a lane in shared memory
 // of a node in the order of the host's loop. flags[0] becomes 1 where rows are not so; then nothing of all this is right.
 // 12 bytes an entry, 12 more of its column, and 12 a coupling.
 template <int G>
-__device__ __forceinline__ void strong_full(
+DEVICE void strong_full(
     const Rows& rows, int nodes, int below, int size, const double* scale, double least, long long* lengths, u64* flags,
     int* room_columns, double* room_values
 ) {

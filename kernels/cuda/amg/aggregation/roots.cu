@@ -1,7 +1,7 @@
 // Roots of aggregates among nodes (dsolver/kernels/cuda/amg/aggregation/roots.py), some lanes a node.
 // dsolver.kernels.cpu.amg.aggregation.roots is the text.
 
-#include "arguments.cuh"
+#include "device.cuh"
 #include "sparse/table.cuh"
 
 constexpr int THREADS = 256;
@@ -13,11 +13,10 @@ constexpr unsigned ALL = 0xffffffffu;
 using u64 = unsigned long long;
 
 // A permutation of the numbers below 2^52, from 1 on.
-__device__ __forceinline__ double word(long long origin, u64 salt) {
+DEVICE double word(long long origin, u64 salt) {
     constexpr u64 low = (1ull << BITS) - 1, factors[3] = {0x9E3779B97F4A7ull, 0xBF58476D1CE4Full, 0x4D049BB133113ull};
     u64 z = (static_cast<u64>(origin) ^ salt) & low;
-#pragma unroll
-    for (int k = 0; k < 3; ++k) {
+    UNROLLED for (int k = 0; k < 3; ++k) {
         z = z * factors[k] & low;
         z ^= z >> (BITS / 2);
     }
@@ -40,22 +39,20 @@ struct Node {
     bool there;
     long long first, end;
 
-    __device__ __forceinline__ Node(const long long* start, int nodes) {
+    DEVICE Node(const long long* start, int nodes) {
         i = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / G);
         there = i < nodes;
         first = there ? start[i] : 0;
         end = there ? start[i + 1] : 0;
     }
 
-    __device__ __forceinline__ double most(double value) const {
+    DEVICE double most(double value) const {
         for (int step = G / 2; step > 0; step /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, step, G));
         return value;
     }
 
     // The largest value around the node, 0 if it is not open: 4 bytes an entry, and 8 of its column.
-    __device__ __forceinline__ double largest(
-        const int* columns, const double* values, int below, const unsigned char* open
-    ) const {
+    DEVICE double largest(const int* columns, const double* values, int below, const unsigned char* open) const {
         const bool mine = there && open[i];
         double found = mine && group.lane == 0 ? values[below + i] : 0.0;
         if (mine)
@@ -66,7 +63,7 @@ struct Node {
 
 // Words of nodes without an aggregate that have enough such neighbors, and which nodes have none.
 template <int G>
-__device__ __forceinline__ void second(
+DEVICE void second(
     const long long* start, const int* columns, int nodes, int below, const double* found, const long long* origin,
     u64 salt, double* own, unsigned char* open
 ) {
@@ -83,10 +80,10 @@ __device__ __forceinline__ void second(
 }
 
 // A round is over where the one before it left no node undecided.
-__device__ __forceinline__ bool over(const u64* left, int round) { return round > 0 && left[round - 1] == 0; }
+DEVICE bool over(const u64* left, int round) { return round > 0 && left[round - 1] == 0; }
 
 template <int G>
-__device__ __forceinline__ void around(
+DEVICE void around(
     const long long* start, const int* columns, int nodes, int below, const double* values, const unsigned char* open,
     const u64* left, int round, double* out
 ) {
@@ -98,7 +95,7 @@ __device__ __forceinline__ void around(
 
 // The states of nodes after a round, which may be written in place, and how many are undecided.
 template <int G>
-__device__ __forceinline__ void decide(
+DEVICE void decide(
     const long long* start, const int* columns, int nodes, int below, const double* near, const unsigned char* open,
     u64* left, int round, const double* own, double* out
 ) {
@@ -119,7 +116,7 @@ __device__ __forceinline__ void decide(
 
 // The root that each node is, or has for a neighbor, or had before.
 template <int G>
-__device__ __forceinline__ void join(
+DEVICE void join(
     const long long* start, const int* columns, int nodes, int below, const double* states, const long long* numbers,
     const unsigned char* open, const double* before, double* out
 ) {
@@ -140,7 +137,7 @@ __device__ __forceinline__ void join(
 
 // The leader of each node: its own, or that of the neighbor that it is coupled to most, the first one of several.
 template <int G>
-__device__ __forceinline__ void stray(
+DEVICE void stray(
     const long long* start, const int* columns, const double* values, int nodes, int below, const double* found,
     long long* out
 ) {

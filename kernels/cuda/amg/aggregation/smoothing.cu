@@ -1,6 +1,6 @@
 // Smoother of a tentative prolongation (dsolver/kernels/cuda/amg/aggregation/smoothing.py).
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 constexpr int THREADS = 256;
 
@@ -8,16 +8,14 @@ constexpr int THREADS = 256;
 #define FOR_ROW const int i = blockIdx.x * THREADS + threadIdx.x; if (i >= rows) return
 
 // An entry of I - w D^-1 A_F; weak: what is added to the diagonal's part, over it.
-__device__ __forceinline__ double entry(bool own, double value, double center, double damping, double weak) {
+DEVICE double entry(bool own, double value, double center, double damping, double weak) {
     if (own) return __dadd_rn(1.0, -__dmul_rn(damping, __dadd_rn(1.0, weak)));
     return __dmul_rn(-damping, __ddiv_rn(value, center));
 }
 
 // Values of I - w D^-1 A, G lanes a row: 20 bytes an entry.
 template <int G>
-__device__ __forceinline__ void smooth_all(
-    CSR, int rows, int below, In<double> damping, In<double> diagonal, Out<double> out
-) {
+DEVICE void smooth_all(CSR, int rows, int below, In<double> damping, In<double> diagonal, Out<double> out) {
     const int i = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / G);
     if (i >= rows) return;
     const double factor = damping[i], center = diagonal[i];

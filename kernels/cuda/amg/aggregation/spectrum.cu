@@ -1,6 +1,6 @@
 // Steps of the power method (dsolver/kernels/cuda/amg/aggregation/spectrum.py).
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 constexpr int THREADS = 256;
 constexpr int WARP = 32;
@@ -12,7 +12,7 @@ constexpr unsigned ALL = 0xffffffffu;
 using u64 = unsigned long long;
 
 // Keeps the largest value of all blocks' threads, as bits, which ascend as values from zero on do.
-__device__ __forceinline__ void keep_largest(double value, u64* largest) {
+DEVICE void keep_largest(double value, u64* largest) {
     u64 bits = static_cast<u64>(__double_as_longlong(value));
     for (int step = WARP / 2; step > 0; step /= 2) bits = max(bits, __shfl_xor_sync(ALL, bits, step));
     if (threadIdx.x % WARP == 0 && bits) atomicMax(largest, bits);
@@ -26,7 +26,7 @@ struct Finish {
     u64* largest;
 
     // All threads call it, those without a row too.
-    __device__ __forceinline__ void operator()(bool mine, int i, double total) const {
+    DEVICE void operator()(bool mine, int i, double total) const {
         const double center = mine ? diagonal[i] : 1.0, y = __ddiv_rn(total, center);
         if (terms == nullptr) {
             if (mine) out[i] = y;
@@ -43,7 +43,7 @@ struct Finish {
     }
 };
 
-__device__ __forceinline__ double added_up(double total) {
+DEVICE double added_up(double total) {
     for (int step = LANES / 2; step > 0; step /= 2) total = __dadd_rn(total, __shfl_xor_sync(ALL, total, step));
     return total;
 }
@@ -60,16 +60,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) multiply(
     for (long long base = there ? start[i] + threadIdx.x % LANES : 0; base < end; base += BATCH * LANES) {
         int column[BATCH];
         double value[BATCH];
-#pragma unroll
-        for (int q = 0; q < BATCH; ++q) {
+        UNROLLED for (int q = 0; q < BATCH; ++q) {
             const bool used = base + q * LANES < end;
             column[q] = used ? columns[base + q * LANES] : -1;
             value[q] = used ? values[base + q * LANES] : 0.0;
         }
-#pragma unroll
-        for (int q = 0; q < BATCH; ++q) value[q] = column[q] >= 0 ? __dmul_rn(value[q], x[column[q]]) : 0.0;
-#pragma unroll
-        for (int q = 0; q < BATCH; ++q)
+        UNROLLED for (int q = 0; q < BATCH; ++q) value[q] = column[q] >= 0 ? __dmul_rn(value[q], x[column[q]]) : 0.0;
+        UNROLLED for (int q = 0; q < BATCH; ++q)
             if (column[q] >= 0) total = __dadd_rn(total, value[q]);
     }
     Finish{rows, below, diagonal, x, out, terms, largest}(mine, i, added_up(total));
@@ -91,24 +88,20 @@ extern "C" __global__ void __launch_bounds__(THREADS) multiply_blocks(
     for (int o = lane; o < length; o += TOGETHER * LANES) {
         int column[TOGETHER];
         double value[TOGETHER][SIZE];
-#pragma unroll
-        for (int q = 0; q < TOGETHER; ++q) {
+        UNROLLED for (int q = 0; q < TOGETHER; ++q) {
             const int at = o + q * LANES;
             column[q] = at < length ? SIZE * columns[first + at / SIZE] + at % SIZE : -1;
-#pragma unroll
-            for (int r = 0; r < SIZE; ++r) value[q][r] = at < length ? mine[static_cast<long long>(r) * length + at] : 0.0;
+            UNROLLED for (int r = 0; r < SIZE; ++r)
+                value[q][r] = at < length ? mine[static_cast<long long>(r) * length + at] : 0.0;
         }
-#pragma unroll
-        for (int q = 0; q < TOGETHER; ++q) {
+        UNROLLED for (int q = 0; q < TOGETHER; ++q) {
             const double of_column = column[q] >= 0 ? x[column[q]] : 0.0;
-#pragma unroll
-            for (int r = 0; r < SIZE; ++r)
+            UNROLLED for (int r = 0; r < SIZE; ++r)
                 if (column[q] >= 0) sum[r] = __dadd_rn(sum[r], __dmul_rn(value[q][r], of_column));
         }
     }
     double own = 0.0;
-#pragma unroll
-    for (int r = 0; r < SIZE; ++r) {
+    UNROLLED for (int r = 0; r < SIZE; ++r) {
         const double total = added_up(sum[r]);
         if (lane == r) own = total;
     }

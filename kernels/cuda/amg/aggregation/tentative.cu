@@ -3,7 +3,7 @@
 // Sums have the order of the rows, as on the host (kernels/cpu/amg/aggregation/tentative.py): lanes make 32 terms together, and each of
 // them adds these up one after the other. Rows are in shared memory, column after column, or where they are many in q itself.
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 constexpr int THREADS = 128;   // of a block, at most
 constexpr int WARP = 32;
@@ -14,7 +14,7 @@ struct Near {
     double* base;
     int rows;
 
-    __device__ __forceinline__ double& at(int row, int column) const { return base[column * rows + row]; }
+    DEVICE double& at(int row, int column) const { return base[column * rows + row]; }
 };
 
 // Rows of an aggregate where its nodes stand.
@@ -23,7 +23,7 @@ struct Far {
     const int* order;   // its nodes
     int size, vectors;
 
-    __device__ __forceinline__ double& at(int row, int column) const {
+    DEVICE double& at(int row, int column) const {
         const long long node = order[row / size];
         return q[(node * size + row % size) * vectors + column];
     }
@@ -31,15 +31,14 @@ struct Far {
 
 // Sum of the terms of all rows, in their order, for all lanes.
 template <typename Term>
-__device__ __forceinline__ double sum(int rows, double* scratch, const Term& term) {
+DEVICE double sum(int rows, double* scratch, const Term& term) {
     const int lane = threadIdx.x % WARP;
     double total = 0.0;
     for (int base = 0; base < rows; base += WARP) {
         if (base + lane < rows) scratch[lane] = term(base + lane);
         __syncwarp();
         if (rows - base >= WARP) {
-#pragma unroll
-            for (int l = 0; l < WARP; ++l) total = __dadd_rn(total, scratch[l]);
+            UNROLLED for (int l = 0; l < WARP; ++l) total = __dadd_rn(total, scratch[l]);
         } else {
             for (int l = 0; l < rows - base; ++l) total = __dadd_rn(total, scratch[l]);
         }
@@ -50,7 +49,7 @@ __device__ __forceinline__ double sum(int rows, double* scratch, const Term& ter
 
 // The length of a column; no square overflows or underflows.
 template <typename Block>
-__device__ __forceinline__ double length_of(const Block& block, int rows, int column, double* scratch) {
+DEVICE double length_of(const Block& block, int rows, int column, double* scratch) {
     double most = 0.0;
     for (int t = threadIdx.x % WARP; t < rows; t += WARP) most = fmax(most, fabs(block.at(t, column)));
     for (int step = WARP / 2; step > 0; step /= 2) most = fmax(most, __shfl_xor_sync(ALL, most, step));
@@ -64,9 +63,7 @@ __device__ __forceinline__ double length_of(const Block& block, int rows, int co
 
 // Modified Gram-Schmidt done twice. A lane has its own rows alone; r is zero before.
 template <typename Block>
-__device__ __forceinline__ void orthonormalize(
-    const Block& block, int rows, int vectors, double dependent, double* r, double* scratch
-) {
+DEVICE void orthonormalize(const Block& block, int rows, int vectors, double dependent, double* r, double* scratch) {
     const int lane = threadIdx.x % WARP;
     for (int j = 0; j < vectors; ++j) {
         const double size = length_of(block, rows, j, scratch);

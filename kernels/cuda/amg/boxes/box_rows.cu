@@ -1,6 +1,6 @@
 // Rows of a box of a lattice from weights offset after offset (dsolver/kernels/cuda/amg/boxes/box_rows.py), a thread a row.
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 constexpr int CAPACITY = 2048;   // entries of a block's rows at most
 constexpr int BATCH = 8;         // weights that a thread requests at a time
@@ -24,21 +24,19 @@ struct Point {
     bool around;  // whether columns wrap: they do not ascend then
 };
 
-__device__ __forceinline__ Point point_of(const Box& box, int i) {
+DEVICE Point point_of(const Box& box, int i) {
     const int nx = box.shape[0], ny = box.shape[1], line = i / nx;
     Point p{{box.lower[0] + i % nx, box.lower[1] + line % ny, box.lower[2] + line / ny}, 0, false};
     p.number = p.at[0] + box.grid[0] * (p.at[1] + box.grid[1] * p.at[2]);
-#pragma unroll
-    for (int a = 0; a < 3; ++a)
+    UNROLLED for (int a = 0; a < 3; ++a)
         p.around |= (box.wraps >> a & 1) && (p.at[a] + box.low[a] < 0 || p.at[a] + box.high[a] >= box.grid[a]);
     return p;
 }
 
 // The number of the point at an offset, -1 outside the grid.
-__device__ __forceinline__ int column_of(const Box& box, const Point& p, const Step& step) {
+DEVICE int column_of(const Box& box, const Point& p, const Step& step) {
     int found = 0;
-#pragma unroll
-    for (int a = 2; a >= 0; --a) {
+    UNROLLED for (int a = 2; a >= 0; --a) {
         const int n = box.grid[a];
         int there = p.at[a] + step.along[a];
         if (there < 0 || there >= n) {
@@ -52,18 +50,17 @@ __device__ __forceinline__ int column_of(const Box& box, const Point& p, const S
 }
 
 // The weights of BATCH offsets, all requested before the first is used.
-__device__ __forceinline__ void load(
+DEVICE void load(
     const Box& box, const Step* steps, const double* weights, long long rows, int i, int first, double (&weight)[BATCH]
 ) {
-#pragma unroll
-    for (int q = 0; q < BATCH; ++q) {
+    UNROLLED for (int q = 0; q < BATCH; ++q) {
         const int slot = first + q < box.offsets ? steps[first + q].slot : 0;
         weight[q] = box.constant ? weights[slot] : weights[slot * rows + i];
     }
 }
 
 // Puts an entry behind n others; where columns wrap, in front of those with larger columns.
-__device__ __forceinline__ void insert(int* columns, double* values, int n, int column, double value, bool around) {
+DEVICE void insert(int* columns, double* values, int n, int column, double value, bool around) {
     for (; around && n > 0 && columns[n - 1] > column; --n) {
         columns[n] = columns[n - 1];
         values[n] = values[n - 1];
@@ -73,7 +70,7 @@ __device__ __forceinline__ void insert(int* columns, double* values, int n, int 
 }
 
 // The column of an entry that is kept: it is not zero, or the diagonal. Else -1.
-__device__ __forceinline__ int kept_column(const Box& box, const Point& p, const Step& step, double weight) {
+DEVICE int kept_column(const Box& box, const Point& p, const Step& step, double weight) {
     const int column = column_of(box, p, step);
     return weight != 0.0 || column == p.number ? column : -1;
 }
@@ -101,8 +98,7 @@ extern "C" __global__ void count_entries(
     for (int base = 0; base < box.offsets; base += BATCH) {
         double weight[BATCH];
         load(box, steps, weights, rows, i, base, weight);
-#pragma unroll
-        for (int q = 0; q < BATCH; ++q)
+        UNROLLED for (int q = 0; q < BATCH; ++q)
             if (base + q < box.offsets) n += kept_column(box, p, steps[base + q], weight[q]) >= 0;
     }
     lengths[i] = n;
@@ -125,8 +121,7 @@ extern "C" __global__ void fill_entries(
         for (int first_of = 0; first_of < box.offsets; first_of += BATCH) {
             double weight[BATCH];
             load(box, steps, weights, rows, i, first_of, weight);
-#pragma unroll
-            for (int q = 0; q < BATCH; ++q) {
+            UNROLLED for (int q = 0; q < BATCH; ++q) {
                 if (first_of + q >= box.offsets) continue;
                 const int column = kept_column(box, p, steps[first_of + q], weight[q]);
                 if (column >= 0) insert(column_at + base, value_at + base, n++, column, weight[q], p.around);

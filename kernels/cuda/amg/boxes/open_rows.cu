@@ -1,6 +1,6 @@
 // Rows of the open cells of a box of a lattice (dsolver/kernels/cuda/amg/boxes/open_rows.py), a thread a row.
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 // As `dsolver.kernels.amg.OpenBox`: its cells along x and y, open ones, offsets, and which of these is (0, 0, 0); all cells, and the
 // position of those that are left out.
@@ -11,7 +11,7 @@ struct Open {
 constexpr int SLICE = 32;
 
 // The column of a cell by its number, -1 for none.
-__device__ __forceinline__ int column_of(const Open& open, const int* position, const int* beyond, int seen) {
+DEVICE int column_of(const Open& open, const int* position, const int* beyond, int seen) {
     if (seen < 0) return -1;
     if (seen >= open.cells) return beyond[seen - open.cells];
     const int place = position[seen];
@@ -21,7 +21,7 @@ __device__ __forceinline__ int column_of(const Open& open, const int* position, 
 // Calls use(column, weight) for the entries of a row, in the order of the offsets.
 // steps: how far each offset leads in `numbering`, and where its weights are.
 template <typename Use>
-__device__ __forceinline__ void for_entries(
+DEVICE void for_entries(
     const Open& open, const int* numbering, const int* position, const int* beyond, const int* cells, const int2* steps,
     const double* weights, int row, Use use
 ) {

@@ -4,7 +4,7 @@
 // entry of A, and of each strong fine neighbor 24 and 12 for each coarse point that it sees, on lattices from caches; it
 // writes 12 an entry that is kept.
 
-#include "arguments.cuh"
+#include "device.cuh"
 #include "sparse/table.cuh"
 #include "sparse/staged.cuh"
 #include "amg/interpolation/terms.cuh"
@@ -21,17 +21,15 @@ struct Wide {
     int* columns;
     double* values;
 
-    __device__ __forceinline__ int skipped(long long) const { return NONE; }
+    DEVICE int skipped(long long) const { return NONE; }
 
     template <typename Lanes>
-    __device__ __forceinline__ void keep_row(
-        const Lanes& group, long long p, const Room& room, int n, double scale
-    ) const {
+    DEVICE void keep_row(const Lanes& group, long long p, const Room& room, int n, double scale) const {
         const int kept = keep(group, room, n, scale, most, columns + p * most, values + p * most);
         if (group.lane == 0 && p != NO_ROW) lengths[p] = kept;
     }
 
-    __device__ __forceinline__ void keep_alone_row(long long p, int* found, double* weights, int n, double scale) const {
+    DEVICE void keep_alone_row(long long p, int* found, double* weights, int n, double scale) const {
         lengths[p] = keep_alone(found, weights, n, scale, most, columns + p * most, values + p * most);
     }
 };
@@ -50,11 +48,11 @@ struct Interpolation : Wide {
     const int* coarse;
     double negligible;
 
-    __device__ __forceinline__ long long point(long long p) const { return points ? __ldg(points + p) : p; }
-    __device__ __forceinline__ long long first(long long p) const { return __ldg(a_start + point(p)); }
-    __device__ __forceinline__ long long last(long long p) const { return __ldg(a_start + point(p) + 1); }
+    DEVICE long long point(long long p) const { return points ? __ldg(points + p) : p; }
+    DEVICE long long first(long long p) const { return __ldg(a_start + point(p)); }
+    DEVICE long long last(long long p) const { return __ldg(a_start + point(p) + 1); }
 
-    __device__ __forceinline__ bool done(int lane, long long p) const {
+    DEVICE bool done(int lane, long long p) const {
         const long long i = below + point(p);
         if (__ldg(state + i) != COARSE) return false;
         if (lane == 0) {
@@ -70,11 +68,11 @@ struct Interpolation : Wide {
         double value;
     };
 
-    __device__ __forceinline__ Entry entry(long long k) const {
+    DEVICE Entry entry(long long k) const {
         return {__ldg(a_columns + k), __ldg(bits + k), __ldg(a_values + k)};
     }
 
-    __device__ __forceinline__ Terms terms(const Entry& of) const {
+    DEVICE Terms terms(const Entry& of) const {
         const int j = of.column;
         const double value = of.value;
         Terms found;
@@ -96,21 +94,19 @@ struct Interpolation : Wide {
         return found;
     }
 
-    __device__ __forceinline__ int column(long long m, double value) const {
+    DEVICE int column(long long m, double value) const {
         const int found = __ldg(seen + m);   // requested together with the value
         return value == 0.0 ? NONE : found;
     }
-    __device__ __forceinline__ double product(double factor, long long m) const {
+    DEVICE double product(double factor, long long m) const {
         return __dmul_rn(factor, -fabs(__ldg(weights + m)));
     }
 
     template <typename Lanes>
-    __device__ __forceinline__ void finish(
-        const Lanes& group, long long p, const Room& room, int n, const Center& sums
-    ) const {
+    DEVICE void finish(const Lanes& group, long long p, const Room& room, int n, const Center& sums) const {
         keep_row(group, p, room, sums.center > negligible * sums.size ? n : 0, -1.0 / sums.center);
     }
-    __device__ __forceinline__ void finish_alone(long long p, int* found, double* sums, int n, const Center& of) const {
+    DEVICE void finish_alone(long long p, int* found, double* sums, int n, const Center& of) const {
         keep_alone_row(p, found, sums, of.center > negligible * of.size ? n : 0, -1.0 / of.center);
     }
 };
@@ -124,19 +120,19 @@ struct Product : Wide {
     const int* b_columns;
     const double* b_values;
 
-    __device__ __forceinline__ long long first(long long p) const { return __ldg(a_start + p); }
-    __device__ __forceinline__ long long last(long long p) const { return __ldg(a_start + p + 1); }
+    DEVICE long long first(long long p) const { return __ldg(a_start + p); }
+    DEVICE long long last(long long p) const { return __ldg(a_start + p + 1); }
 
-    __device__ __forceinline__ bool done(int, long long) const { return false; }
+    DEVICE bool done(int, long long) const { return false; }
 
     struct Entry {
         int column;
         double value;
     };
 
-    __device__ __forceinline__ Entry entry(long long k) const { return {__ldg(a_columns + k), __ldg(a_values + k)}; }
+    DEVICE Entry entry(long long k) const { return {__ldg(a_columns + k), __ldg(a_values + k)}; }
 
-    __device__ __forceinline__ Terms terms(const Entry& of) const {
+    DEVICE Terms terms(const Entry& of) const {
         Terms found;
         found.begin = __ldg(start + of.column);
         found.length = static_cast<int>(__ldg(start + of.column + 1) - found.begin);
@@ -144,18 +140,16 @@ struct Product : Wide {
         return found;
     }
 
-    __device__ __forceinline__ int column(long long m, double) const { return __ldg(b_columns + m); }
-    __device__ __forceinline__ double product(double factor, long long m) const {
+    DEVICE int column(long long m, double) const { return __ldg(b_columns + m); }
+    DEVICE double product(double factor, long long m) const {
         return __dmul_rn(factor, __ldg(b_values + m));
     }
 
     template <typename Lanes>
-    __device__ __forceinline__ void finish(
-        const Lanes& group, long long p, const Room& room, int n, const Center&
-    ) const {
+    DEVICE void finish(const Lanes& group, long long p, const Room& room, int n, const Center&) const {
         keep_row(group, p, room, n, 1.0);
     }
-    __device__ __forceinline__ void finish_alone(long long p, int* found, double* sums, int n, const Center&) const {
+    DEVICE void finish_alone(long long p, int* found, double* sums, int n, const Center&) const {
         keep_alone_row(p, found, sums, n, 1.0);
     }
 };

@@ -5,19 +5,19 @@
 constexpr double MOST_SCALING = 10.0;   // as in extended_interpolation.py
 
 // Whether a weight is kept rather than another one: it is larger, or as large in a smaller column.
-__device__ __forceinline__ bool before(double value, int column, double other, int others) {
+DEVICE bool before(double value, int column, double other, int others) {
     return fabs(value) > fabs(other) || (fabs(value) == fabs(other) && column < others);
 }
 
 // What restores the sum of all weights where some of them are kept.
-__device__ __forceinline__ double scaling(double total, double kept) {
+DEVICE double scaling(double total, double kept) {
     const double factor = kept != 0.0 ? total / kept : 1.0;
     return 0.0 < factor && factor <= MOST_SCALING ? factor : 1.0;
 }
 
 // The next weight that is kept after (value, column), of n. Zero if there is none.
 template <typename Lanes>
-__device__ __forceinline__ void next(const Lanes& group, const Room& room, int n, double& value, int& column) {
+DEVICE void next(const Lanes& group, const Room& room, int n, double& value, int& column) {
     double best = 0.0;
     int at = 0x7fffffff;
     for (int m = group.lane; m < n; m += Lanes::LANES) {
@@ -28,8 +28,7 @@ __device__ __forceinline__ void next(const Lanes& group, const Room& room, int n
             at = where;
         }
     }
-#pragma unroll
-    for (int step = Lanes::LANES / 2; step > 0; step /= 2) {
+    UNROLLED for (int step = Lanes::LANES / 2; step > 0; step /= 2) {
         const double other = __shfl_xor_sync(group.mask, best, step, Lanes::LANES);
         const int where = __shfl_xor_sync(group.mask, at, step, Lanes::LANES);
         if (before(other, where, best, at)) {
@@ -44,9 +43,7 @@ __device__ __forceinline__ void next(const Lanes& group, const Room& room, int n
 // The largest of n weights, columns ascending, times scale and what restores their sum, which is made in the order in which
 // they were found; returns how many there are.
 template <typename Lanes>
-__device__ __forceinline__ int keep(
-    const Lanes& group, const Room& room, int n, double scale, int most, int* columns, double* values
-) {
+DEVICE int keep(const Lanes& group, const Room& room, int n, double scale, int most, int* columns, double* values) {
     constexpr int G = Lanes::LANES;
     double total = 0.0, found = 0.0;
     for (int m = 0; m < n; ++m) total = __dadd_rn(total, room.sums[m]);
@@ -78,9 +75,7 @@ __device__ __forceinline__ int keep(
 }
 
 // The same by one thread, whose columns and weights stand THREADS places from each other.
-__device__ __forceinline__ int keep_alone(
-    int* found, double* weights, int n, double scale, int most, int* columns, double* values
-) {
+DEVICE int keep_alone(int* found, double* weights, int n, double scale, int most, int* columns, double* values) {
     double total = 0.0, sum = 0.0, smallest = 0.0;
     int kept = 0, least = 0, at_least = 0;   // the one to be replaced
     for (int m = 0; m < n; ++m) {

@@ -1,6 +1,6 @@
 // Couplings of coarse points by at least so many paths of strong couplings: `paths` in kernels/cpu/amg/couplings.py.
 
-#include "arguments.cuh"
+#include "device.cuh"
 #include "sparse/table.cuh"
 #include "sparse/staged.cuh"
 #include "amg/interpolation/terms.cuh"
@@ -8,10 +8,10 @@
 
 constexpr double LEADING = 67108864.0;   // 2^26: a sum counts paths of the one direction, and this times those of the other
 
-__device__ __forceinline__ double one_path(int bits) { return (bits & 1) + LEADING * (bits >> 1); }
+DEVICE double one_path(int bits) { return (bits & 1) + LEADING * (bits >> 1); }
 
 // The bits of a coupling that its value tells, as in kernels/cpu/amg/couplings.py.
-__device__ __forceinline__ int bits_of(double value) { return (value != 0.0) + 2 * (value <= 0.0); }
+DEVICE int bits_of(double value) { return (value != 0.0) + 2 * (value <= 0.0); }
 
 // Rows are counted where there are no columns to write to. Those of a thread are kept until then: columns times four, plus bits.
 struct Paths {
@@ -31,20 +31,20 @@ struct Paths {
     const double* seen_values;
     int least;
 
-    __device__ __forceinline__ long long first(long long p) const { return __ldg(a_start + __ldg(points + p)); }
-    __device__ __forceinline__ long long last(long long p) const { return __ldg(a_start + __ldg(points + p) + 1); }
+    DEVICE long long first(long long p) const { return __ldg(a_start + __ldg(points + p)); }
+    DEVICE long long last(long long p) const { return __ldg(a_start + __ldg(points + p) + 1); }
 
-    __device__ __forceinline__ bool done(int, long long) const { return false; }
+    DEVICE bool done(int, long long) const { return false; }
 
-    __device__ __forceinline__ int skipped(long long p) const { return __ldg(coarse + below + __ldg(points + p)); }
+    DEVICE int skipped(long long p) const { return __ldg(coarse + below + __ldg(points + p)); }
 
     struct Entry {
         int column, bit;
     };
 
-    __device__ __forceinline__ Entry entry(long long k) const { return {__ldg(a_columns + k), __ldg(bits + k)}; }
+    DEVICE Entry entry(long long k) const { return {__ldg(a_columns + k), __ldg(bits + k)}; }
 
-    __device__ __forceinline__ Terms terms(const Entry& of) const {
+    DEVICE Terms terms(const Entry& of) const {
         const int bit = of.bit, j = of.column;
         Terms found;
         if (bit == 0) return found;
@@ -56,21 +56,21 @@ struct Paths {
         return found;
     }
 
-    __device__ __forceinline__ double product(double factor, long long m) const {
+    DEVICE double product(double factor, long long m) const {
         return one_path(static_cast<int>(factor) & bits_of(__ldg(seen_values + m)));
     }
-    __device__ __forceinline__ int column(long long m, double value) const {
+    DEVICE int column(long long m, double value) const {
         const int found = __ldg(seen + m);   // requested together with the value
         return value == 0.0 ? NONE : found;
     }
 
     // The directions with paths enough.
-    __device__ __forceinline__ int enough(double sum) const {
+    DEVICE int enough(double sum) const {
         const double leading = floor(sum / LEADING);
         return (sum - leading * LEADING >= least) + 2 * (leading >= least);
     }
 
-    __device__ __forceinline__ void finish_alone(long long p, int* found, double* sums, int n, const Center&) const {
+    DEVICE void finish_alone(long long p, int* found, double* sums, int n, const Center&) const {
         int kept = 0;
         for (int m = 0; m < n; ++m) {
             const int directions = enough(sums[m * THREADS]);
@@ -86,9 +86,7 @@ struct Paths {
     }
 
     template <typename Lanes>
-    __device__ __forceinline__ void finish(
-        const Lanes& group, long long p, const Room& room, int n, const Center&
-    ) const {
+    DEVICE void finish(const Lanes& group, long long p, const Room& room, int n, const Center&) const {
         constexpr int G = Lanes::LANES;
         const int own = p == NO_ROW ? NONE : skipped(p);
         const int turns = group.most((n + G - 1) / G);

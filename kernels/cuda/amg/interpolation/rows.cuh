@@ -23,7 +23,7 @@ struct Waiting {
     unsigned long long* counters;   // of waiting short and long rows, of those without room, and the most terms of these
     long long rows;
 
-    __device__ __forceinline__ void add(long long p, bool is_long) const {
+    DEVICE void add(long long p, bool is_long) const {
         const long long at = static_cast<long long>(atomicAdd(counters + is_long, 1ull));
         list[is_long ? rows - 1 - at : at] = static_cast<int>(p);
     }
@@ -31,7 +31,7 @@ struct Waiting {
 
 // All rows, with a thread each. Where a thread finds too many columns the row waits. STAGED: where rows have many entries.
 template <bool STAGED, typename Task>
-__device__ __forceinline__ void make_alone(const Task& task, const Waiting& others) {
+DEVICE void make_alone(const Task& task, const Waiting& others) {
     extern __shared__ double memory[];
     double* const sums = memory + threadIdx.x;
     int* const columns = reinterpret_cast<int*>(memory + ALONE * THREADS) + threadIdx.x;
@@ -53,14 +53,12 @@ __device__ __forceinline__ void make_alone(const Task& task, const Waiting& othe
         if constexpr (STAGED) {
             staged.read(k, more ? last : k, [&](long long from) { return task.entry(from); });
         }
-#pragma unroll
-        for (int q = 0; q < AT_ONCE; ++q)
+        UNROLLED for (int q = 0; q < AT_ONCE; ++q)
             if (k + q < (STAGED && !more ? k : last)) entries[q] = STAGED ? staged.at(threadIdx.x % WARP, q) : task.entry(k + q);
         const long long end = min(last, k + AT_ONCE);
         for (int turn = 0; k < end && n < ALONE; ++turn, ++k) {
             Entry entry = entries[0];
-#pragma unroll
-            for (int q = 1; q < AT_ONCE; ++q)
+            UNROLLED for (int q = 1; q < AT_ONCE; ++q)
                 if (turn == q) entry = entries[q];
             const Terms terms = task.terms(entry);
             count = min(count + terms.count(), LONG);
@@ -91,9 +89,7 @@ __device__ __forceinline__ void make_alone(const Task& task, const Waiting& othe
 // Rows of at most CAP terms, with G lanes each. waiting: of the short rows that wait, else of all, of which others are made
 // to wait unless they do already (`again`). stride: bytes of a group's memory.
 template <int G, int CAP, typename Task>
-__device__ __forceinline__ void make_listed(
-    const Task& task, const Waiting& others, bool waiting, bool again, int most_kept, int stride
-) {
+DEVICE void make_listed(const Task& task, const Waiting& others, bool waiting, bool again, int most_kept, int stride) {
     extern __shared__ double memory[];
     constexpr int GROUPS = THREADS / G;
     const Group<G> group;
@@ -118,9 +114,7 @@ __device__ __forceinline__ void make_listed(
 
 // Rows with a warp each: the long rows that wait, or all. Those without room are counted, and have the length -1.
 template <typename Task>
-__device__ __forceinline__ void make_tabled(
-    const Task& task, const Waiting& others, bool waiting, bool again, int most_kept, int stride
-) {
+DEVICE void make_tabled(const Task& task, const Waiting& others, bool waiting, bool again, int most_kept, int stride) {
     extern __shared__ double memory[];
     const Group<WARP> group;
     const Room room(reinterpret_cast<char*>(memory) + threadIdx.x / WARP * stride, WARP_ROOM, most_kept);
@@ -152,7 +146,7 @@ __device__ __forceinline__ void make_tabled(
 // Rows of a list with a warp each, whose memory is in global memory: room for `most` columns, 1 << bits slots, which are
 // enough for any of these rows.
 template <typename Task>
-__device__ __forceinline__ void make_far(
+DEVICE void make_far(
     const Task& task, const long long* list, int count, char* memory, long long stride, int most, int bits, int most_kept
 ) {
     const Group<WARP> group;

@@ -15,7 +15,7 @@ struct Terms {
     double factor = 0.0;
     double size = 0.0, center = 0.0;     // of a task that adds them up
 
-    __device__ __forceinline__ int count() const { return length + (own != NONE); }
+    DEVICE int count() const { return length + (own != NONE); }
 };
 
 // Sums over the entries of a row of the left matrix.
@@ -28,7 +28,7 @@ struct Room {
     double *sums, *kept;
     int *columns, *kept_columns, *after;   // after: behind all of them
 
-    __device__ __forceinline__ Room(char* memory, int most, int most_kept) {
+    DEVICE Room(char* memory, int most, int most_kept) {
         sums = reinterpret_cast<double*>(memory);
         kept = sums + most;
         columns = reinterpret_cast<int*>(kept + most_kept);
@@ -38,9 +38,8 @@ struct Room {
 };
 
 template <typename Lanes>
-__device__ __forceinline__ void add_in_order(const Lanes& group, const Terms& terms, Center& sums) {
-#pragma unroll
-    for (int l = 0; l < Lanes::LANES; ++l) {   // lanes without an entry have zeros
+DEVICE void add_in_order(const Lanes& group, const Terms& terms, Center& sums) {
+    UNROLLED for (int l = 0; l < Lanes::LANES; ++l) {   // lanes without an entry have zeros
         sums.size = __dadd_rn(sums.size, group.from(terms.size, l));
         sums.center = __dadd_rn(sums.center, group.from(terms.center, l));
     }
@@ -48,7 +47,7 @@ __device__ __forceinline__ void add_in_order(const Lanes& group, const Terms& te
 
 // Writes the terms of a row one after the other; returns their number. If there are more than CAP, the list is of no use.
 template <int CAP, typename Lanes, typename Task>
-__device__ __forceinline__ int list_terms(
+DEVICE int list_terms(
     const Lanes& group, const Task& task, long long first, long long last, const Room& room, Center& sums
 ) {
     constexpr int G = Lanes::LANES;
@@ -78,7 +77,7 @@ __device__ __forceinline__ int list_terms(
 
 // Adds up the terms of each column of a list of n; returns how many columns are found. They stand in their order then.
 template <typename Lanes>
-__device__ __forceinline__ int add_list(const Lanes& group, const Room& room, int n) {
+DEVICE int add_list(const Lanes& group, const Room& room, int n) {
     constexpr int G = Lanes::LANES;
     unsigned firsts = 0;   // of this lane's terms, turn by turn, which are the first ones of their columns
     for (int m = group.lane, turn = 0; m < n; m += G, ++turn) {
@@ -114,7 +113,7 @@ __device__ __forceinline__ int add_list(const Lanes& group, const Room& room, in
 
 // Columns and sums of a row by a table; false if more columns are found than there is room for.
 template <typename Task>
-__device__ __forceinline__ bool add_terms(
+DEVICE bool add_terms(
     const Group<WARP>& group, const Task& task, long long first, long long last, const Room& room, int most,
     const Table& table, int& found, Center& sums
 ) {
@@ -150,14 +149,13 @@ __device__ __forceinline__ bool add_terms(
 }
 
 // Adds to the sum of a column, of n that a thread has found: they stand THREADS places from each other.
-__device__ __forceinline__ void add_alone(int* columns, double* sums, int& n, int column, double value) {
+DEVICE void add_alone(int* columns, double* sums, int& n, int column, double value) {
     columns[n * THREADS] = column;   // so that it is found
     int m = 0;
     unsigned equal;
     while (true) {
         equal = 0;
-#pragma unroll
-        for (int u = 0; u < 4; ++u) equal |= static_cast<unsigned>(columns[(m + u) * THREADS] == column) << u;
+        UNROLLED for (int u = 0; u < 4; ++u) equal |= static_cast<unsigned>(columns[(m + u) * THREADS] == column) << u;
         if (equal) break;
         m += 4;
     }

@@ -2,6 +2,8 @@
 // a row. 20 bytes an entry, whose neighbors in L1 are those of the threads beside; what is searched lies in L2 where rows are in a
 // banded order. Products are not contracted, so that bits are those of the host, but for the last ones of magnitudes.
 
+#include "device.cuh"
+
 constexpr int THREADS = 256;
 
 using u64 = unsigned long long;
@@ -12,11 +14,11 @@ struct Rows {
     const double2* values;
     long long rows;
 
-    __device__ __forceinline__ long long row() const { return static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; }
+    DEVICE long long row() const { return static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; }
 
     // The entry of row i in column j, or -1. On a lattice as many entries stand behind a mirror image as before the entry itself:
     // that place is looked at before the search.
-    __device__ __forceinline__ long long find(int i, long long j, long long behind) const {
+    DEVICE long long find(int i, long long j, long long behind) const {
         long long low = start[i];
         const long long end = start[i + 1], likely = end - 1 - behind;
         if (likely >= low && columns[likely] == j) return likely;
@@ -28,7 +30,7 @@ struct Rows {
         return low < end && columns[low] == j ? low : -1;
     }
     // The mirror image of entry k of a row; zero where there is none.
-    __device__ __forceinline__ double2 mirror(long long row, long long k) const {
+    DEVICE double2 mirror(long long row, long long k) const {
         const long long at = find(columns[k], row, k - start[row]);
         return at < 0 ? double2{0.0, 0.0} : values[at];
     }
@@ -42,7 +44,7 @@ struct Rows {
     const long long first = start[row], last = start[row + 1]
 
 // The larger one of two numbers of a thread's and of all, as bits of doubles that are not negative, which ascend with them.
-__device__ __forceinline__ void raise(u64& most, double found) {
+DEVICE void raise(u64& most, double found) {
     const u64 bits = static_cast<u64>(__double_as_longlong(found));
     if (bits > static_cast<volatile u64&>(most)) atomicMax(&most, bits);
 }
@@ -90,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) row_sums(ROWS, long long* 
 }
 
 // A part of an entry, turned where the diagonals of both rows are negative together.
-__device__ __forceinline__ double turned_part(double part, double here, double there) {
+DEVICE double turned_part(double part, double here, double there) {
     return here + there < 0.0 ? -part : part;
 }
 
@@ -122,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) row_parts(
 // -- phases ------------------------------------------------------------------------------------------------------------
 
 // a b + sign c d, each product rounded.
-__device__ __forceinline__ double products(double a, double b, double sign, double c, double d) {
+DEVICE double products(double a, double b, double sign, double c, double d) {
     return __dadd_rn(__dmul_rn(a, b), sign * __dmul_rn(c, d));
 }
 

@@ -9,17 +9,17 @@ constexpr unsigned ALL_LANES = 0xffffffffu;
 struct Sum {
     double high, low;   // what rounding took is in `low`
 
-    __device__ __forceinline__ void add(double value) {
+    DEVICE void add(double value) {
         const double total = high + value, part = total - high;
         low += (high - (total - part)) + (value - part);
         high = total;
     }
-    __device__ __forceinline__ void add(Sum other) {
+    DEVICE void add(Sum other) {
         add(other.high);
         low += other.low;
     }
-    __device__ __forceinline__ double value() const { return high + low; }
-    __device__ __forceinline__ Sum of_lane(int distance) const {
+    DEVICE double value() const { return high + low; }
+    DEVICE Sum of_lane(int distance) const {
         return {__shfl_xor_sync(ALL_LANES, high, distance), __shfl_xor_sync(ALL_LANES, low, distance)};
     }
 };
@@ -29,20 +29,20 @@ struct RowSums {
     Sum total, size;
     double diagonal;
 
-    __device__ __forceinline__ void add(double value, bool on_diagonal) {
+    DEVICE void add(double value, bool on_diagonal) {
         total.add(value);
         size.add(fabs(value));
         if (on_diagonal) diagonal += value;
     }
-    __device__ __forceinline__ void add(const RowSums& other) {
+    DEVICE void add(const RowSums& other) {
         total.add(other.total);
         size.add(other.size);
         diagonal += other.diagonal;
     }
-    __device__ __forceinline__ RowSums of_lane(int distance) const {
+    DEVICE RowSums of_lane(int distance) const {
         return {total.of_lane(distance), size.of_lane(distance), __shfl_xor_sync(ALL_LANES, diagonal, distance)};
     }
-    __device__ __forceinline__ bool cancel(double canceled) const {
+    DEVICE bool cancel(double canceled) const {
         return fabs(total.value()) <= canceled * size.value();
     }
 };
@@ -53,22 +53,22 @@ struct SignedSums {
     Sum total, positive;
     double diagonal;
 
-    __device__ __forceinline__ void add(double value, bool on_diagonal) {
+    DEVICE void add(double value, bool on_diagonal) {
         total.add(value);
         if (__builtin_expect(value > 0.0, 0)) {
             positive.add(value);
             if (on_diagonal) diagonal = value;
         }
     }
-    __device__ __forceinline__ void add(const SignedSums& other) {
+    DEVICE void add(const SignedSums& other) {
         total.add(other.total);
         positive.add(other.positive);
         diagonal += other.diagonal;
     }
-    __device__ __forceinline__ SignedSums of_lane(int distance) const {
+    DEVICE SignedSums of_lane(int distance) const {
         return {total.of_lane(distance), positive.of_lane(distance), __shfl_xor_sync(ALL_LANES, diagonal, distance)};
     }
-    __device__ __forceinline__ RowSums of_row() const {
+    DEVICE RowSums of_row() const {
         RowSums sums = {total, {2.0 * positive.high, 2.0 * positive.low}, diagonal};
         sums.size.add(Sum{-total.high, -total.low});
         return sums;
@@ -80,7 +80,7 @@ struct Firsts {
     unsigned long long outside, infinite, empty, hollow;
 };
 
-__device__ __forceinline__ void note(unsigned long long& first, unsigned long long here) {
+DEVICE void note(unsigned long long& first, unsigned long long here) {
     if (here < static_cast<volatile unsigned long long&>(first)) atomicMin(&first, here);
 }
 
@@ -89,14 +89,14 @@ struct Mixed {
     unsigned long long one, other;
 
     // A number in two words times an odd factor, and the upper word upon the lower one: bijections.
-    static __device__ __forceinline__ void turn(unsigned& low, unsigned& high, unsigned factor) {
+    static DEVICE void turn(unsigned& low, unsigned& high, unsigned factor) {
         const unsigned long long product = static_cast<unsigned long long>(low) * factor;
         high = high * factor + static_cast<unsigned>(product >> 32);
         low = static_cast<unsigned>(product) ^ high;
     }
     // After four turns each bit has turned each bit of the result in half of all cases; after three it has not. The complement
     // where `below` has all bits.
-    static __device__ __forceinline__ unsigned long long mixed(
+    static DEVICE unsigned long long mixed(
         unsigned low, unsigned high, unsigned a, unsigned b, unsigned c, unsigned d, unsigned below
     ) {
         turn(low, high, a);
@@ -108,7 +108,7 @@ struct Mixed {
 
     // An entry in row and column, of which `below` says whether it is below the diagonal, by all bits; -0 is 0. Of one that is
     // below the complement is added: with the one that `settle` adds it has been taken away. All factors are odd, at random.
-    __device__ __forceinline__ void add(unsigned row, unsigned column, double value, unsigned below) {
+    DEVICE void add(unsigned row, unsigned column, double value, unsigned below) {
         const unsigned near = min(row, column), far = max(row, column);
         const unsigned long long bits = __double_as_longlong(value + 0.0);
         const unsigned low = static_cast<unsigned>(bits), high = static_cast<unsigned>(bits >> 32);
@@ -118,11 +118,11 @@ struct Mixed {
         other += mixed(c, d, 0xcc9e2d51u, 0x1b873593u, 0xd6e8feb9u, 0x9fb21c65u, below);
     }
     // After so many entries below the diagonal.
-    __device__ __forceinline__ void settle(unsigned count) {
+    DEVICE void settle(unsigned count) {
         one += count;
         other += count;
     }
-    __device__ __forceinline__ void add(const Mixed& more) {
+    DEVICE void add(const Mixed& more) {
         one += more.one;
         other += more.other;
     }
@@ -135,7 +135,7 @@ struct Found {
     Mixed mixed;
     int pointers, outside, descending, repeated, infinite, empty, hollow, negative, opened, unmatched, upper, lower;
 
-    __device__ __forceinline__ void merge(const Found& other) {
+    DEVICE void merge(const Found& other) {
         largest = fmax(largest, other.largest);
         difference = fmax(difference, other.difference);
         skewness = fmax(skewness, other.skewness);

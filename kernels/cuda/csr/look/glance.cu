@@ -1,12 +1,13 @@
 // A look at a matrix that searches nothing.
 
+#include "device.cuh"
 #include "csr/look/found.cuh"
 #include "csr/look/look.cuh"
 
 // Everything, where the sums of mixed entries tell of mirror images. Instructions take the time, so an entry has few: what few
 // matrices have in their rows is only noticed, and if a block has noticed anything it goes through its rows once more.
 template <int T>
-__device__ __forceinline__ void glance(Rows a, double canceled, Firsts& firsts, int* out) {
+DEVICE void glance(Rows a, double canceled, Firsts& firsts, int* out) {
     constexpr int FLIGHT = 4, PARTS = T == 1 ? 2 : 1;   // of a row's two shares, that a thread adds up
     Mixed mixed = {};
     Sum shares[PARTS] = {};
@@ -36,8 +37,7 @@ __device__ __forceinline__ void glance(Rows a, double canceled, Firsts& firsts, 
             odd |= !(sums.diagonal > 0.0);
             if (sums.diagonal > 0.0) least = fmin(least, sums.diagonal);
             opened += lane == 0 && !sums.cancel(canceled);
-#pragma unroll
-            for (int n = 0; n < PARTS; ++n) shares[n].add(share(sums, PARTS == 1 ? lane : n));
+            UNROLLED for (int n = 0; n < PARTS; ++n) shares[n].add(share(sums, PARTS == 1 ? lane : n));
         },
         [&](long long) { odd = true; });
     odd |= largest >= INFINITE || last_column >= a.rows || least_step < 1;

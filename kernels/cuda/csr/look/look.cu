@@ -1,10 +1,11 @@
 // Looks at a matrix that searches mirror images, and what few matrices need.
 
+#include "device.cuh"
 #include "csr/look/found.cuh"
 #include "csr/look/look.cuh"
 
 // A column that is in the matrix and on no diagonal.
-__device__ __forceinline__ void look_for_mirror(Found& found, const Rows& a, const Entry& entry) {
+DEVICE void look_for_mirror(Found& found, const Rows& a, const Entry& entry) {
     found.lower += entry.column < entry.row;
     if (entry.column < entry.row) return;
     const long long at = a.mirror(entry.column, entry.row, entry.offset);
@@ -18,7 +19,7 @@ __device__ __forceinline__ void look_for_mirror(Found& found, const Rows& a, con
 
 // Everything, with mirror images that are searched.
 template <int T>
-__device__ __forceinline__ void look(Rows a, double canceled, Firsts& firsts, int* out) {
+DEVICE void look(Rows a, double canceled, Firsts& firsts, int* out) {
     Found found = {};
     found.least = LARGEST;
     if (blockIdx.x == 0 && threadIdx.x == 0 && a.start[0] != 0) ++found.pointers;

@@ -23,11 +23,11 @@ struct Rows {
     const double* values;
     long long rows, entries;
 
-    __device__ __forceinline__ bool sound(long long first, long long last) const {
+    DEVICE bool sound(long long first, long long last) const {
         return 0 <= first && first <= last && last <= entries;
     }
     // The entry of row j in column i, or -1.
-    __device__ __forceinline__ long long find(int j, long long i) const {
+    DEVICE long long find(int j, long long i) const {
         long long low = start[j];
         const long long end = start[j + 1];
         if (!sound(low, end)) return -1;
@@ -40,7 +40,7 @@ struct Rows {
     }
     // The mirror image of the entry of row i in column j that so many others of its row stand before: on a lattice as many
     // stand behind it in row j, so that place is looked at before the search.
-    __device__ __forceinline__ long long mirror(int j, long long i, long long before) const {
+    DEVICE long long mirror(int j, long long i, long long before) const {
         const long long likely = start[j + 1] - 1 - before;
         return likely >= max(start[j], 0ll) && likely < entries && columns[likely] == i ? likely : find(j, i);
     }
@@ -53,7 +53,7 @@ struct Entry {
     int offset, before, column;
     double value;
 
-    __device__ __forceinline__ long long place() const { return first + offset; }
+    DEVICE long long place() const { return first + offset; }
 };
 constexpr int NONE_BEFORE = -0x7fffffff - 1;
 
@@ -61,7 +61,7 @@ constexpr int NONE_BEFORE = -0x7fffffff - 1;
 // done(row, first, last, sums, lane) is called by all threads of the row, whose first two have the same numbers whether it is long
 // or not, if T is not 1. broken(row): its pointers lead astray. FLIGHT: entries of a thread that are asked for together.
 template <int T, int FLIGHT, typename Sums, typename Visit, typename Done, typename Broken>
-__device__ __forceinline__ void for_rows(const Rows& a, Visit visit, Done done, Broken broken) {
+DEVICE void for_rows(const Rows& a, Visit visit, Done done, Broken broken) {
     __shared__ Sums sums_of[THREADS];
     __shared__ bool some_long;
     if (threadIdx.x == 0) some_long = false;
@@ -91,15 +91,11 @@ __device__ __forceinline__ void for_rows(const Rows& a, Visit visit, Done done, 
         for (int k = lane; k < length; k += FLIGHT * T, columns += FLIGHT * T, values += FLIGHT * T) {
             int before[FLIGHT], column[FLIGHT];
             double value[FLIGHT];
-#pragma unroll
-            for (int q = 0; q < FLIGHT; ++q) column[q] = k + q * T < length ? columns[q * T] : 0;
-#pragma unroll
-            for (int q = 0; q < FLIGHT; ++q) value[q] = k + q * T < length ? values[q * T] : 0.0;
-#pragma unroll
-            for (int q = 0; q < FLIGHT; ++q)
+            UNROLLED for (int q = 0; q < FLIGHT; ++q) column[q] = k + q * T < length ? columns[q * T] : 0;
+            UNROLLED for (int q = 0; q < FLIGHT; ++q) value[q] = k + q * T < length ? values[q * T] : 0.0;
+            UNROLLED for (int q = 0; q < FLIGHT; ++q)
                 before[q] = k + q * T < length && (q || k) ? columns[q * T - 1] : NONE_BEFORE;
-#pragma unroll
-            for (int q = 0; q < FLIGHT; ++q)
+            UNROLLED for (int q = 0; q < FLIGHT; ++q)
                 if (k + q * T < length) visit(sums, Entry{row, first, k + q * T, before[q], column[q], value[q]});
         }
         for (int distance = T / 2; distance > 0; distance /= 2) sums.add(sums.of_lane(distance));
@@ -131,7 +127,7 @@ __device__ __forceinline__ void for_rows(const Rows& a, Visit visit, Done done, 
 }
 
 // What a row's diagonal tells.
-__device__ __forceinline__ void look_at_diagonal(
+DEVICE void look_at_diagonal(
     Found& found, Firsts& firsts, long long row, long long first, long long last, double diagonal
 ) {
     found.negative += diagonal <= 0.0;
@@ -148,7 +144,7 @@ __device__ __forceinline__ void look_at_diagonal(
 }
 
 // What a row adds to `positive` (part 0) or to `dominance` (part 1).
-__device__ __forceinline__ double share(const RowSums& sums, int part) {
+DEVICE double share(const RowSums& sums, int part) {
     const double total = sums.total.value(), size = sums.size.value(), diagonal = sums.diagonal;
     const double around = size - fabs(diagonal);
     if (!(around > 0.0 && diagonal > 0.0)) return part;
@@ -157,7 +153,7 @@ __device__ __forceinline__ double share(const RowSums& sums, int part) {
 }
 
 // What an entry is by itself; whether its column is one of the matrix.
-__device__ __forceinline__ bool look_at_entry(Found& found, Firsts& firsts, const Rows& a, const Entry& entry) {
+DEVICE bool look_at_entry(Found& found, Firsts& firsts, const Rows& a, const Entry& entry) {
     if (!(fabs(entry.value) <= LARGEST)) {
         ++found.infinite;
         note(firsts.infinite, entry.place());

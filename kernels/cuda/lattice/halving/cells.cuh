@@ -18,7 +18,7 @@ __device__ constexpr int begin_of(int x, int y, int z) {
     return x ? (y ? FACES_XY : z ? FACES_XZ : 0) : y ? (z ? FACES_YZ : EDGES_Y) : EDGES_Z;
 }
 // Where p of a point is kept. The corners that count are those along the kind's axes.
-__device__ __forceinline__ int kept_at(int x, int y, int z, int i, int j, int k, int corner) {
+DEVICE int kept_at(int x, int y, int z, int i, int j, int k, int corner) {
     const int number = (x ? corner & 1 : 0) + (y ? (corner >> 1 & 1) << x : 0) + (z ? corner >> 2 << (x + y) : 0);
     return begin_of(x, y, z) + number * count_of(x, y, z) + i + along_x(x) * (j + along_y(y) * k);
 }
@@ -39,19 +39,16 @@ constexpr int SPOTS_Y = 2 * CELLS_X + 1, SPOTS_Z = SPOTS_Y + 2 * CELLS_Y + 1, SP
 
 // value = p of point (i, j, k) of a kind.
 template <unsigned KIND, int X, int Y, int Z>
-__device__ __forceinline__ void solve(const Cells& cells, int i, int j, int k, double (&value)[CORNERS]) {
+DEVICE void solve(const Cells& cells, int i, int j, int k, double (&value)[CORNERS]) {
     const int x = 2 * i + X, y = 2 * j + Y, z = 2 * k + Z;
     const int along = cells.spots[x], across = cells.spots[SPOTS_Y + y], up = cells.spots[SPOTS_Z + z];
-#pragma unroll
-    for (int corner = 0; corner < CORNERS; ++corner) value[corner] = 0.0;
+    UNROLLED for (int corner = 0; corner < CORNERS; ++corner) value[corner] = 0.0;
     if (!(along & across & up & INSIDE) || (X && !(along & AMID)) || (Y && !(across & AMID)) || (Z && !(up & AMID))) return;
     const double* const row = cells.weights
         + cells.weight_step * (cells.at.x + x - cells.bare + cells.nx * (cells.at.y + y - cells.bare) + cells.plane * (cells.at.z + z - cells.bare));
     double collapsed[POINTS], size = 0.0;
-#pragma unroll
-    for (int o = 0; o < POINTS; ++o) collapsed[o] = 0.0;
-#pragma unroll
-    for (int o = 0; o < POINTS; ++o) {
+    UNROLLED for (int o = 0; o < POINTS; ++o) collapsed[o] = 0.0;
+    UNROLLED for (int o = 0; o < POINTS; ++o) {
         if (!has<KIND>(o)) continue;
         const int dx = step_of(o, 1), dy = step_of(o, 3), dz = step_of(o, 9);
         const bool left = leaves(dx, along) || leaves(dy, across) || leaves(dz, up);
@@ -61,15 +58,13 @@ __device__ __forceinline__ void solve(const Cells& cells, int i, int j, int k, d
     }
     const double center = collapsed[CENTER];
     if (!(center > NEGLIGIBLE * size)) return;
-#pragma unroll
-    for (int o = 0; o < POINTS; ++o) {
+    UNROLLED for (int o = 0; o < POINTS; ++o) {
         const int dx = step_of(o, 1), dy = step_of(o, 3), dz = step_of(o, 9);
         if (o == CENTER || (!X && dx) || (!Y && dy) || (!Z && dz) || !has<KIND>(o)) continue;
         const double part = -collapsed[o] / center;
         // The neighbor's kind; only the corners along its axes are free.
         const int in_x = X && dx == 0, in_y = Y && dy == 0, in_z = Z && dz == 0, free = in_x + 2 * in_y + 4 * in_z;
-#pragma unroll
-        for (int corner = 0; corner < CORNERS; ++corner) {
+        UNROLLED for (int corner = 0; corner < CORNERS; ++corner) {
             if (corner & ~free) continue;
             const int target = corner + (dx > 0 ? 1 : 0) + (dy > 0 ? 2 : 0) + (dz > 0 ? 4 : 0);
             const int from = kept_at(in_x, in_y, in_z, i + (dx > 0), j + (dy > 0), k + (dz > 0), corner);
@@ -80,20 +75,19 @@ __device__ __forceinline__ void solve(const Cells& cells, int i, int j, int k, d
 
 // p of 32 points of a kind.
 template <unsigned KIND, int X, int Y, int Z>
-__device__ __forceinline__ void solve_points(const Cells& cells, int first) {
+DEVICE void solve_points(const Cells& cells, int first) {
     const int n = first + threadIdx.x % 32;
     if (n >= count_of(X, Y, Z)) return;
     const int i = n % along_x(X), j = n / along_x(X) % along_y(Y), k = n / (along_x(X) * along_y(Y));
     double value[CORNERS];
     solve<KIND, X, Y, Z>(cells, i, j, k, value);
-#pragma unroll
-    for (int corner = 0; corner < CORNERS; ++corner)
+    UNROLLED for (int corner = 0; corner < CORNERS; ++corner)
         if (!(corner & ~(X + 2 * Y + 4 * Z))) cells.kept[kept_at(X, Y, Z, i, j, k, corner)] = value[corner];
 }
 
 // p of one kind, then another, then a third: the block's warps take 32 points at a time, all of them of a kind.
 template <unsigned KIND, int X, int Y, int Z, int U, int V, int W, int R, int S, int T>
-__device__ __forceinline__ void solve_kinds(const Cells& cells) {
+DEVICE void solve_kinds(const Cells& cells) {
     constexpr int ONE = (count_of(X, Y, Z) + 31) / 32, TWO = ONE + (count_of(U, V, W) + 31) / 32, ALL = TWO + (count_of(R, S, T) + 31) / 32;
     for (int n = threadIdx.x / 32; n < ALL; n += CELLS / 32) {
         if (n < ONE) solve_points<KIND, X, Y, Z>(cells, 32 * n);
@@ -105,12 +99,11 @@ __device__ __forceinline__ void solve_kinds(const Cells& cells) {
 
 // p of two neighbors along x: a point between coarse ones there, and a coarse one. They lie between coarse ones along y and z, or not.
 template <int Y, int Z>
-__device__ __forceinline__ void put(
+DEVICE void put(
     const Cells& cells, const double (&middle)[CORNERS], int i, int j, int k, bool first, bool second, bool both, bool inside,
     long long points, double* to
 ) {
-#pragma unroll
-    for (int corner = 0; corner < CORNERS; ++corner) {
+    UNROLLED for (int corner = 0; corner < CORNERS; ++corner) {
         const bool there = !(corner & ~(1 + 2 * Y + 4 * Z));   // whether the first point has it
         const double one = !there ? 0.0 : Y && Z ? middle[corner] : cells.kept[kept_at(1, Y, Z, i, j + !Y, k + !Z, corner)];
         const double other = !there || corner & 1 ? 0.0
@@ -127,7 +120,7 @@ __device__ __forceinline__ void put(
 
 // p of all points. A cell's thread writes its middle and upper places. s: middle of cell 0.
 template <unsigned KIND>
-__device__ __forceinline__ void interpolate(HALVED, In<Place> places, int sx, int sy, int sz, Out<double> p) {
+DEVICE void interpolate(HALVED, In<Place> places, int sx, int sy, int sz, Out<double> p) {
     __shared__ double kept[KEPT];
     __shared__ int spots[SPOTS];
     const int3 tile = tile_of<CELLS_X, CELLS_Y, CELLS_Z>((nx - sx + 1) / 2, (ny - sy + 1) / 2);

@@ -25,7 +25,7 @@ __device__ constexpr int slot_of(int o) { return count(KIND & ((1u << o) - 1u));
 
 // The first of a block's X x Y x Z items of nx x ny x ... ones. A grid's blocks are counted along x alone, where there may be more of them.
 template <int X, int Y, int Z>
-__device__ __forceinline__ int3 tile_of(int nx, int ny) {
+DEVICE int3 tile_of(int nx, int ny) {
     const unsigned along = (nx + X - 1) / X, lines = (ny + Y - 1) / Y, block = blockIdx.x;
     return make_int3(block % along * X, block / along % lines * Y, block / along / lines * Z);
 }

@@ -1,6 +1,6 @@
 // Interpolation where every axis is halved, from rows below stars that were made coarser along one axis.
 
-#include "arguments.cuh"
+#include "device.cuh"
 #include "lattice/lattice.cuh"
 #include "lattice/halving/halving.cuh"
 #include "lattice/halving/cells.cuh"

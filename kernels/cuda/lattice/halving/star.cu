@@ -1,7 +1,7 @@
 // Galerkin operators where every axis is halved, of rows of 7 entries that are stored.
 // One thread a coarse row, everything unrolled: 725 products, 27 sums in registers.
 
-#include "arguments.cuh"
+#include "device.cuh"
 #include "lattice/lattice.cuh"
 #include "lattice/halving/halving.cuh"
 
@@ -14,7 +14,7 @@ struct Strides {
 // What fine point S of a coarse row's 27 adds to its sums. weights, p: at the coarse point. ends: the axes, as bits, along which no
 // weights are stored of the next point.
 template <int S>
-__device__ __forceinline__ void add_from(
+DEVICE void add_from(
     const Strides& stride, const double* weights, const double* p, int ends, double (&sum)[POINTS], double& scale
 ) {
     if constexpr (S < POINTS) {
@@ -22,16 +22,14 @@ __device__ __forceinline__ void add_from(
         const long long line = SY * stride.y + SZ * stride.z, of_weights = SY * stride.line + SZ * stride.plane;
         const bool stored = !(ends & ((SX > 0) + 2 * (SY > 0) + 4 * (SZ > 0)));
         const double restricted = __ldg(p + ((SX < 0) + 2 * (SY < 0) + 4 * (SZ < 0)) * stride.corner + line + SX);
-#pragma unroll
-        for (int o = 0; o < POINTS; ++o) {
+        UNROLLED for (int o = 0; o < POINTS; ++o) {
             if (!has<STAR>(o)) continue;
             const int tx = SX + step_of(o, 1), ty = SY + step_of(o, 3), tz = SZ + step_of(o, 9);
             const double weight = restricted * (stored ? __ldg(weights + slot_of<STAR>(o) * stride.weight + of_weights + SX) : 0.0);
             scale += fabs(weight);
             const double* const from = p + (ty * stride.y + tz * stride.z) + tx;
             const int both = (tx & 1) + 2 * (ty & 1) + 4 * (tz & 1);  // axes along which it lies between two coarse points
-#pragma unroll
-            for (int corner = 0; corner < CORNERS; ++corner) {
+            UNROLLED for (int corner = 0; corner < CORNERS; ++corner) {
                 if (corner & ~both) continue;
                 // Coarse points from this one on: half the step, downwards.
                 const int cx = (tx + 2) / 2 - 1 + (corner & 1), cy = (ty + 2) / 2 - 1 + (corner >> 1 & 1), cz = (tz + 2) / 2 - 1 + (corner >> 2);
@@ -55,12 +53,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) galerkin_star(
     const Strides stride = {nx, plane, points, weight_stride, width, layer};
     const int ends = (x + 1 >= nx - bare) + 2 * (y + 1 >= ny - bare) + 4 * (z + 1 >= nz - bare);
     double sum[POINTS], scale = 0.0;
-#pragma unroll
-    for (int j = 0; j < POINTS; ++j) sum[j] = 0.0;
+    UNROLLED for (int j = 0; j < POINTS; ++j) sum[j] = 0.0;
     add_from<0>(stride, weights + (x - bare + width * (y - bare) + layer * (z - bare)), p + here, ends, sum, scale);
     if (sum[CENTER] <= NEGLIGIBLE * scale) sum[CENTER] = scale > 0.0 ? scale : 1.0;
     const long long rows = static_cast<long long>(cx) * cy * cz;
     double* const to = out + ix + static_cast<long long>(cx) * (iy + static_cast<long long>(cy) * iz);
-#pragma unroll
-    for (int j = 0; j < POINTS; ++j) to[j * rows] = sum[j];
+    UNROLLED for (int j = 0; j < POINTS; ++j) to[j * rows] = sum[j];
 }

@@ -4,7 +4,7 @@
 // that step, and visit no product that leads elsewhere. p of all that they reach stands in shared memory, and the rows of A of
 // one fine line after the other.
 
-#include "arguments.cuh"
+#include "device.cuh"
 #include "lattice/lattice.cuh"
 #include "lattice/halving/halving.cuh"
 
@@ -16,13 +16,11 @@ constexpr int LINES_Y = 3 * ROWS_Y + 4, LINES_Z = 7;
 constexpr int FINE = 2 * ROWS_X + 1, EVEN_FINE = ROWS_X + 1;  // fine points of a line, and those on the sides of coarse ones
 
 // The lattice line and the corner of line m of p, from the first coarse point on.
-__device__ __forceinline__ int place_of(int m) { return m % 3 ? 2 * (m / 3) - 1 : 2 * (m / 3) - 2; }
-__device__ __forceinline__ int corner_of(int m) { return m % 3 == 2; }
+DEVICE int place_of(int m) { return m % 3 ? 2 * (m / 3) - 1 : 2 * (m / 3) - 2; }
+DEVICE int corner_of(int m) { return m % 3 == 2; }
 
 template <unsigned KIND>
-__device__ __forceinline__ void galerkin_tile(
-    HALVED, int fx, int fy, int fz, int cx, int cy, int cz, In<double> p, Out<double> out
-) {
+DEVICE void galerkin_tile(HALVED, int fx, int fy, int fz, int cx, int cy, int cz, In<double> p, Out<double> out) {
     constexpr int ENTRIES = count(KIND), EACH = (ROWS_Y * ENTRIES + PARTS - 1) / PARTS;  // lines of weights that a warp brings
     __shared__ double near[LINES_Z * LINES_Y * LINE_P], row[ROWS_Y * ENTRIES * FINE];
     const int3 at = tile_of<ROWS_X, ROWS_Y, 1>(cx, cy);
@@ -50,8 +48,7 @@ __device__ __forceinline__ void galerkin_tile(
         return there ? __ldg(weights + n % ENTRIES * weight_stride + weight_step * point) : 0.0;
     };
     const auto bring_all = [&](int step) {
-#pragma unroll
-        for (int l = 0; l < EACH; ++l) ahead[l] = bring(step, warp * EACH + l, lane);
+        UNROLLED for (int l = 0; l < EACH; ++l) ahead[l] = bring(step, warp * EACH + l, lane);
         ahead[EACH] = lane < EACH ? bring(step, warp * EACH + lane, WARP) : 0.0;
     };
     const auto keep = [&](int n, int r, double value) {
@@ -63,8 +60,7 @@ __device__ __forceinline__ void galerkin_tile(
     for (int step = 0; step < PARTS; ++step) {
         const int sy = step % 3 - 1, sz = step / 3 - 1;
         __syncthreads();  // the last step's rows have been read
-#pragma unroll
-        for (int l = 0; l < EACH; ++l) keep(warp * EACH + l, lane, ahead[l]);
+        UNROLLED for (int l = 0; l < EACH; ++l) keep(warp * EACH + l, lane, ahead[l]);
         if (lane < EACH) keep(warp * EACH + lane, WARP, ahead[EACH]);
         __syncthreads();
         if (step + 1 < PARTS) bring_all(step + 1);
@@ -72,22 +68,18 @@ __device__ __forceinline__ void galerkin_tile(
         const double* const own = near + ((sz + 3) * LINES_Y + 3 * j + sy + 3) * LINE_P + i;
         const double* const reached = near + ((sz + dz + 3) * LINES_Y + 3 * j + sy + dy + 3) * LINE_P + i;
         const double* const line = row + j * ENTRIES * FINE + i;
-#pragma unroll
-        for (int sx = -1; sx <= 1; ++sx) {
+        UNROLLED for (int sx = -1; sx <= 1; ++sx) {
             const double restricted = own[sx < 0 ? LEFT_P : sx > 0 ? RIGHT_P + 1 : 1];
-#pragma unroll
-            for (int oz = -1; oz <= 1; ++oz) {
+            UNROLLED for (int oz = -1; oz <= 1; ++oz) {
                 const int off_z = sz + oz - 2 * dz;
                 const bool in_z = off_z >= -1 && off_z <= 1;
                 if (!in_z && !middle) continue;
-#pragma unroll
-                for (int oy = -1; oy <= 1; ++oy) {
+                UNROLLED for (int oy = -1; oy <= 1; ++oy) {
                     const int off_y = sy + oy - 2 * dy;
                     const bool in = in_z && off_y >= -1 && off_y <= 1;
                     if (!in && !middle) continue;
                     const double* const from = reached + (oz * LINES_Y + oy) * LINE_P;
-#pragma unroll
-                    for (int ox = -1; ox <= 1; ++ox) {
+                    UNROLLED for (int ox = -1; ox <= 1; ++ox) {
                         if (!has<KIND>(CENTER + ox + 3 * oy + 9 * oz)) continue;
                         const double* const of = line + slot_of<KIND>(CENTER + ox + 3 * oy + 9 * oz) * FINE;
                         const double weight = restricted * of[sx < 0 ? 0 : sx > 0 ? 1 : EVEN_FINE];
@@ -110,8 +102,7 @@ __device__ __forceinline__ void galerkin_tile(
     if (ix >= cx || iy >= cy) return;
     const long long rows = static_cast<long long>(cx) * cy * cz;
     double* const to = out + ix + static_cast<long long>(cx) * (iy + static_cast<long long>(cy) * at.z);
-#pragma unroll
-    for (int dx = 0; dx < 3; ++dx) to[(dx + 3 * warp) * rows] = sum[dx];
+    UNROLLED for (int dx = 0; dx < 3; ++dx) to[(dx + 3 * warp) * rows] = sum[dx];
 }
 
 #define TILE(name, KIND)                                                                                                    \

@@ -42,11 +42,11 @@ struct Source {
     long long weight_stride;
     int weight_step;
 
-    __device__ __forceinline__ long long place(int row) const {
+    DEVICE long long place(int row) const {
         const int number = row / nx;
         return first + row % nx + line * (number % ny + static_cast<long long>(lines) * (number / ny));
     }
-    __device__ __forceinline__ double weight(int k, int row) const {
+    DEVICE double weight(int k, int row) const {
         return weights[k * weight_stride + static_cast<long long>(weight_step) * row];
     }
 };
@@ -58,7 +58,7 @@ struct Columns {
     const int* position;
 
     // Where a column lies in that vector, or in the halo.
-    __device__ __forceinline__ int target(int column) const {
+    DEVICE int target(int column) const {
         return column < count ? __ldg(position + column) : column - count + SLICE;
     }
 };
@@ -69,7 +69,7 @@ struct Square {
     static constexpr int SECTIONS = 2;
     static constexpr bool HAS_DIAGONAL = true;
 
-    __device__ __forceinline__ int section(const Columns& columns, int row, int own_color, int column) const {
+    DEVICE int section(const Columns& columns, int row, int own_color, int column) const {
         if (column < 0 || column >= columns.count || column == row) return NONE;
         return __ldg(columns.color + column) < own_color ? LOWER : UPPER;
     }
@@ -79,7 +79,7 @@ struct Halo {
     static constexpr int SECTIONS = 1;
     static constexpr bool HAS_DIAGONAL = false;
 
-    __device__ __forceinline__ int section(const Columns& columns, int, int, int column) const {
+    DEVICE int section(const Columns& columns, int, int, int column) const {
         return column >= columns.count ? LOWER : NONE;
     }
 };
@@ -88,7 +88,7 @@ struct Rectangle {
     static constexpr int SECTIONS = 1;
     static constexpr bool HAS_DIAGONAL = false;
 
-    __device__ __forceinline__ int section(const Columns& columns, int, int, int column) const {
+    DEVICE int section(const Columns& columns, int, int, int column) const {
         return column >= 0 && column < columns.count ? LOWER : NONE;
     }
 };
@@ -100,16 +100,13 @@ template <typename Wanted>
 struct Candidates {
     int column[TOGETHER], section[TOGETHER], target[TOGETHER];
 
-    __device__ __forceinline__ Candidates(
+    DEVICE Candidates(
         const Wanted& want, const Source& source, const Columns& columns, int row, long long place, int own_color, int first
     ) {
-#pragma unroll
-        for (int a = 0; a < TOGETHER; ++a)
+        UNROLLED for (int a = 0; a < TOGETHER; ++a)
             column[a] = row < 0 || first + a >= source.count ? -1 : __ldg(source.numbering + place + source.steps[first + a]);
-#pragma unroll
-        for (int a = 0; a < TOGETHER; ++a) section[a] = want.section(columns, row, own_color, column[a]);
-#pragma unroll
-        for (int a = 0; a < TOGETHER; ++a) target[a] = section[a] == NONE ? 0 : columns.target(column[a]);
+        UNROLLED for (int a = 0; a < TOGETHER; ++a) section[a] = want.section(columns, row, own_color, column[a]);
+        UNROLLED for (int a = 0; a < TOGETHER; ++a) target[a] = section[a] == NONE ? 0 : columns.target(column[a]);
     }
 };
 
@@ -122,7 +119,7 @@ struct Found {
 
 // The slice of this warp: in the order that is given, if any. In that of their rows, slices of several colors that lie between each
 // other share what they read.
-__device__ __forceinline__ int visited(const long long* order, int slices) {
+DEVICE int visited(const long long* order, int slices) {
     const int number = warp_number();
     return order && number < slices ? static_cast<int>(__ldg(order + number)) : number;
 }
@@ -130,7 +127,7 @@ __device__ __forceinline__ int visited(const long long* order, int slices) {
 // ends (slices, SECTIONS), where sections end, and runs (slices): the shape of each slice. Without runs_wanted, no slice is a run.
 // Of a square matrix also: the diagonal, and whether one is zero, in `found`, which was zero.
 template <typename Wanted>
-__device__ __forceinline__ void measure(
+DEVICE void measure(
     const Wanted& want, const Source& source, const Columns& columns, const int* wanted, int slices, int* ends,
     unsigned char* runs, int runs_wanted, real* diagonal, Found* found, const long long* order = nullptr
 ) {
@@ -145,12 +142,10 @@ __device__ __forceinline__ void measure(
     double own = 0.0;
     for (int first = 0; first < source.count; first += TOGETHER) {
         const Candidates<Wanted> seen(want, source, columns, row, place, own_color, first);
-#pragma unroll
-        for (int a = 0; a < TOGETHER; ++a) {
+        UNROLLED for (int a = 0; a < TOGETHER; ++a) {
             const int section = seen.section[a], here = seen.target[a] - lane;
             if (Wanted::HAS_DIAGONAL && row >= 0 && seen.column[a] == row) own = source.weight(first + a, row);
-#pragma unroll
-            for (int part = 0; part < SECTIONS; ++part) {
+            UNROLLED for (int part = 0; part < SECTIONS; ++part) {
                 const unsigned members = __ballot_sync(ALL_LANES, section == part);
                 if (members == 0) continue;
                 const int base = __shfl_sync(ALL_LANES, here, __ffs(members) - 1);
@@ -161,8 +156,7 @@ __device__ __forceinline__ void measure(
         }
     }
     int explicit_width = 0, width_of_run = 0;
-#pragma unroll
-    for (int part = 0; part < SECTIONS; ++part) {
+    UNROLLED for (int part = 0; part < SECTIONS; ++part) {
         count[part] = __reduce_max_sync(ALL_LANES, count[part]);
         explicit_width += count[part];
         width_of_run += run_width[part];
@@ -171,8 +165,8 @@ __device__ __forceinline__ void measure(
     run &= width_of_run * RUN_BYTES <= explicit_width * EXPLICIT_BYTES;
     if (lane == 0) {
         runs[s] = run;
-#pragma unroll
-        for (int part = 0, end = 0; part < SECTIONS; ++part) ends[s * SECTIONS + part] = end += run ? run_width[part] : count[part];
+        UNROLLED for (int part = 0, end = 0; part < SECTIONS; ++part)
+            ends[s * SECTIONS + part] = end += run ? run_width[part] : count[part];
     }
     if (Wanted::HAS_DIAGONAL && row >= 0) {
         const int p = (s + 1) * SLICE + lane;
@@ -183,7 +177,7 @@ __device__ __forceinline__ void measure(
 
 // Writes the entries of each slice, holes included (value 0; column 0 in explicit slices): memory need not be zero.
 template <typename Wanted>
-__device__ __forceinline__ void fill(
+DEVICE void fill(
     const Wanted& want, const Source& source, const Columns& own, const int* wanted, int slices, PLACES,
     const long long* order = nullptr
 ) {
@@ -197,22 +191,18 @@ __device__ __forceinline__ void fill(
     real* const out = values + start[s] + lane;
     int* const out_columns = columns + column_start[s];
     int next[SECTIONS], end[SECTIONS];
-#pragma unroll
-    for (int part = 0; part < SECTIONS; ++part) {
+    UNROLLED for (int part = 0; part < SECTIONS; ++part) {
         next[part] = part == 0 ? 0 : end[part - 1];
         end[part] = ends[s * SECTIONS + part];
     }
     for (int first = 0; first < source.count; first += TOGETHER) {
         const Candidates<Wanted> found(want, source, own, row, place, own_color, first);
         real ahead[TOGETHER];
-#pragma unroll
-        for (int a = 0; a < TOGETHER; ++a)   // narrowed here, if at all
+        UNROLLED for (int a = 0; a < TOGETHER; ++a)   // narrowed here, if at all
             ahead[a] = found.section[a] == NONE ? 0.0 : source.weight(first + a, row);
-#pragma unroll
-        for (int a = 0; a < TOGETHER; ++a) {
+        UNROLLED for (int a = 0; a < TOGETHER; ++a) {
             const int section = found.section[a], target = found.target[a];
-#pragma unroll
-            for (int part = 0; part < SECTIONS; ++part) {
+            UNROLLED for (int part = 0; part < SECTIONS; ++part) {
                 const unsigned members = __ballot_sync(ALL_LANES, section == part);
                 if (members == 0) continue;
                 const int base = __shfl_sync(ALL_LANES, target - lane, __ffs(members) - 1);
@@ -229,8 +219,7 @@ __device__ __forceinline__ void fill(
         }
     }
     if (run) return;
-#pragma unroll
-    for (int part = 0; part < SECTIONS; ++part) {
+    UNROLLED for (int part = 0; part < SECTIONS; ++part) {
         for (; next[part] < end[part]; ++next[part]) {
             out[next[part] * SLICE] = 0;
             out_columns[next[part] * SLICE + lane] = 0;
@@ -239,7 +228,7 @@ __device__ __forceinline__ void fill(
 }
 
 // `measure` and `fill` of a square matrix whose slices are known: by `headers`, and their columns.
-__device__ __forceinline__ void refill(
+DEVICE void refill(
     const Source& source, const Columns& own, const int* wanted, int slices, const Header* headers, real* values,
     real* diagonal, Found* found
 ) {
@@ -258,16 +247,13 @@ __device__ __forceinline__ void refill(
     for (int first = 0; first < source.count; first += TOGETHER) {
         const Candidates<Square> seen(Square(), source, own, row, place, own_color, first);
         double ahead[TOGETHER];
-#pragma unroll
-        for (int a = 0; a < TOGETHER; ++a) {
+        UNROLLED for (int a = 0; a < TOGETHER; ++a) {
             const bool center = row >= 0 && seen.column[a] == row;
             ahead[a] = seen.section[a] == NONE && !center ? 0.0 : source.weight(first + a, row);
             if (center) on_diagonal = ahead[a];
         }
-#pragma unroll
-        for (int a = 0; a < TOGETHER; ++a) {
-#pragma unroll
-            for (int part = 0; part < SECTIONS; ++part) {
+        UNROLLED for (int a = 0; a < TOGETHER; ++a) {
+            UNROLLED for (int part = 0; part < SECTIONS; ++part) {
                 const bool member = seen.section[a] == part;
                 if (run ? __any_sync(ALL_LANES, member) : member) {
                     out[next[part] * SLICE] = member ? static_cast<real>(ahead[a]) : real(0);
@@ -276,8 +262,7 @@ __device__ __forceinline__ void refill(
             }
         }
     }
-#pragma unroll
-    for (int part = 0; part < SECTIONS; ++part)
+    UNROLLED for (int part = 0; part < SECTIONS; ++part)
         for (; next[part] < end[part]; ++next[part]) out[next[part] * SLICE] = 0;
     if (row < 0) return;
     const int p = (s + 1) * SLICE + lane;

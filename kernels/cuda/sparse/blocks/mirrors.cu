@@ -1,6 +1,6 @@
 // Transposes, and mirror images of entries above the diagonal, of matrices of full blocks: kernels/cpu/amg/products.py.
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 constexpr int WARP = 32;
 

@@ -4,7 +4,7 @@
 // of it, and adds INNER products to each of R WIDE sums, in the order of the rows of A: scalar rows of A and B would give the
 // same order. Sums stand in shared memory as they do in the result, whose nodes are known; a hash table tells the place of
 // each. There is one look at the table for R INNER WIDE products.
-#include "arguments.cuh"
+#include "device.cuh"
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
 
@@ -21,23 +21,23 @@ struct Blocks {
 template <int WIDE>
 struct Numbers {
     double of[1];
-    __device__ __forceinline__ void load(const double* from) { of[0] = *from; }
-    __device__ __forceinline__ void store(double* to) const { *to = of[0]; }
+    DEVICE void load(const double* from) { of[0] = *from; }
+    DEVICE void store(double* to) const { *to = of[0]; }
 };
 
 template <>
 struct Numbers<2> {
     double of[2];
-    __device__ __forceinline__ void load(const double* from) {
+    DEVICE void load(const double* from) {
         const double2 both = *reinterpret_cast<const double2*>(from);
         of[0] = both.x;
         of[1] = both.y;
     }
-    __device__ __forceinline__ void store(double* to) const { *reinterpret_cast<double2*>(to) = double2{of[0], of[1]}; }
+    DEVICE void store(double* to) const { *reinterpret_cast<double2*>(to) = double2{of[0], of[1]}; }
 };
 
 // A / b for a < 2^32 / b, where b is at least two and `inverse` 2^32 / b, rounded up.
-__device__ __forceinline__ int divided(int a, unsigned inverse) {
+DEVICE int divided(int a, unsigned inverse) {
     return static_cast<int>(static_cast<unsigned long long>(a) * inverse >> 32);
 }
 
@@ -46,18 +46,18 @@ struct Places {
     int2* slots;   // a node, or NONE, and its place
     int bits;      // 1 << bits slots, more than there are nodes
 
-    __device__ __forceinline__ unsigned first(int node) const {
+    DEVICE unsigned first(int node) const {
         return static_cast<unsigned>(node) * 2654435769u >> (WARP - bits);   // 2^32 over the golden ratio (Knuth)
     }
 
-    __device__ __forceinline__ void enter(int node, int place) const {
+    DEVICE void enter(int node, int place) const {
         unsigned slot = first(node);
         while (atomicCAS(&slots[slot].x, NONE, node) != NONE) slot = (slot + 1) & ((1u << bits) - 1u);
         slots[slot].y = place;
     }
 
     // The place of a node that is there.
-    __device__ __forceinline__ int of(int node) const {
+    DEVICE int of(int node) const {
         for (unsigned slot = first(node);; slot = (slot + 1) & ((1u << bits) - 1u)) {
             const int2 found = slots[slot];
             if (found.x == node) return found.y;
@@ -68,7 +68,7 @@ struct Places {
 // Blocks of A have parts R rows and INNER columns; those of B `width` columns. Tables have 1 << bits slots, for `most` nodes;
 // longer rows are passed on. WIDE divides `width`.
 template <int G, int R, int INNER, int WIDE>
-__device__ __forceinline__ void add_blocks(
+DEVICE void add_blocks(
     const Stage& stage, int parts, int width, unsigned inverse, const Blocks& a, const Blocks& b, int bits, int most,
     In<long long> start, In<int> columns, Out<double> values
 ) {
@@ -121,26 +121,20 @@ __device__ __forceinline__ void add_blocks(
                 const int span_of_b = static_cast<int>(packed >> LENGTH_SHIFT) * width;
                 double factor[R][INNER];
                 if (span_of_b) {
-#pragma unroll
-                    for (int i = 0; i < R; ++i)
-#pragma unroll
-                        for (int u = 0; u < INNER; ++u) factor[i][u] = factors[i * span_of_a + q * INNER + u];
+                    UNROLLED for (int i = 0; i < R; ++i)
+                        UNROLLED for (int u = 0; u < INNER; ++u) factor[i][u] = factors[i * span_of_a + q * INNER + u];
                 }
                 const double* const right = b.values + from * (INNER * width);
                 for (int m = WIDE * group.lane; m < span_of_b; m += WIDE * G) {
                     const int block = divided(m, inverse);
                     Numbers<WIDE> value[INNER];
-#pragma unroll
-                    for (int u = 0; u < INNER; ++u) value[u].load(right + u * span_of_b + m);
+                    UNROLLED for (int u = 0; u < INNER; ++u) value[u].load(right + u * span_of_b + m);
                     double* const sum = sums + (places.of(b.columns[from + block]) - block) * width + m;
-#pragma unroll
-                    for (int i = 0; i < R; ++i) {
+                    UNROLLED for (int i = 0; i < R; ++i) {
                         Numbers<WIDE> total;
                         total.load(sum + i * span);
-#pragma unroll
-                        for (int u = 0; u < INNER; ++u)
-#pragma unroll
-                            for (int n = 0; n < WIDE; ++n)
+                        UNROLLED for (int u = 0; u < INNER; ++u)
+                            UNROLLED for (int n = 0; n < WIDE; ++n)
                                 total.of[n] = __dadd_rn(total.of[n], __dmul_rn(factor[i][u], value[u].of[n]));
                         total.store(sum + i * span);
                     }

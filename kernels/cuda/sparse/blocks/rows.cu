@@ -1,6 +1,6 @@
 // Rows of full blocks: a graph of nodes from compressed rows, and these from a graph.
 
-#include "arguments.cuh"
+#include "device.cuh"
 
 constexpr int LANES = 8;   // of a row of blocks, in `graph`
 constexpr int WARP = 32;

@@ -4,7 +4,7 @@
 // two. Then no thread reads columns or searches (add_*): a product is a value of B, a factor, a place and a sum in shared memory.
 // A group of G lanes makes a row, in step with the others of its warp. It takes the products with one row of B at a time, whose
 // columns are distinct, so lanes never meet in a sum, and every sum has the order of the row of A.
-#include "arguments.cuh"
+#include "device.cuh"
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
 
@@ -23,7 +23,7 @@ struct Row {
 // Go through the rows of B of a row of A, entries begin .. end, AT_ONCE at a time, of which the last ones may have no entries.
 // All lanes of the warp call visit(rows).
 template <int G, bool VALUES, typename Visit>
-__device__ __forceinline__ void walk(
+DEVICE void walk(
     const Group<G>& group, long long begin, long long end, In<int> a_columns, In<double> a_values,
     In<long long> b_start, Visit visit
 ) {
@@ -45,8 +45,7 @@ __device__ __forceinline__ void walk(
         const int upto = group.scan(length);
         for (int q = 0; q < most; q += AT_ONCE) {
             Row rows[AT_ONCE];
-#pragma unroll
-            for (int u = 0; u < AT_ONCE; ++u) {
+            UNROLLED for (int u = 0; u < AT_ONCE; ++u) {
                 const unsigned long long row = group.from(packed, q + u);
                 rows[u].from = row & (1ull << LENGTH_SHIFT) - 1ull;
                 rows[u].length = static_cast<int>(row >> LENGTH_SHIFT);
@@ -77,7 +76,7 @@ extern "C" __global__ void count_products(
 // Places of the products of a row i, from first[i] on. Tables have 1 << bits slots, for `most` columns; rows with more, and rows
 // of A that are longer than `longest`, are passed on.
 template <int G, typename Place>
-__device__ __forceinline__ void place_rows(
+DEVICE void place_rows(
     const Stage& stage, In<long long> a_start, In<int> a_columns, In<long long> b_start, In<int> b_columns, int bits,
     int most, long long longest, In<long long> start, In<int> columns, In<long long> first, Out<Place> places
 ) {
@@ -130,7 +129,7 @@ __device__ __forceinline__ void place_rows(
 // are no longer than `longest`. Sums stand in shared memory as they do in the result. They begin at -0, which leaves every first
 // term as it is.
 template <int G, typename Place>
-__device__ __forceinline__ void add_rows(
+DEVICE void add_rows(
     In<int> list, int count, In<long long> a_start, In<int> a_columns, In<double> a_values, In<long long> b_start,
     In<double> b_values, int most, long long longest, In<long long> start, In<long long> first, In<Place> places,
     Out<double> values
@@ -157,8 +156,7 @@ __device__ __forceinline__ void add_rows(
     walk<G, true>(group, begin, end, a_columns, a_values, b_start, [&](const Row (&rows)[AT_ONCE]) {
         double products[AT_ONCE];
         int into[AT_ONCE];
-#pragma unroll
-        for (int u = 0; u < AT_ONCE; ++u) {
+        UNROLLED for (int u = 0; u < AT_ONCE; ++u) {
             into[u] = 0;
             products[u] = 0.0;
             if (group.lane < rows[u].length) {
@@ -166,8 +164,7 @@ __device__ __forceinline__ void add_rows(
                 into[u] = own[rows[u].before + group.lane];
             }
         }
-#pragma unroll
-        for (int u = 0; u < AT_ONCE; ++u) {
+        UNROLLED for (int u = 0; u < AT_ONCE; ++u) {
             if (group.lane < rows[u].length) {
                 const double product = __dmul_rn(rows[u].factor, products[u]);
                 sums[into[u]] = __dadd_rn(sums[into[u]], product);

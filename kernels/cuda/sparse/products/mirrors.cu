@@ -1,6 +1,6 @@
 // Table of kernels: transposes, rows in other orders, and mirror images of entries above the diagonal, with the bits of the host's:
 // kernels/cpu/amg/products.py.
-#include "arguments.cuh"
+#include "device.cuh"
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
 #include "sparse/stages/rooms.cuh"
@@ -17,7 +17,7 @@ extern "C" __global__ void rank_entries(In<int> columns, long long entries, Out<
 
 // Calls visit(row, entry) for all entries, with `width` threads a row, and with a block's all of them where a row is long.
 template <typename Visit>
-__device__ __forceinline__ void for_entries(In<long long> start, int rows, int width, Visit visit) {
+DEVICE void for_entries(In<long long> start, int rows, int width, Visit visit) {
     __shared__ int long_rows[MOST_THREADS], found;
     if (threadIdx.x == 0) found = 0;
     __syncthreads();
@@ -40,7 +40,7 @@ __device__ __forceinline__ void for_entries(In<long long> start, int rows, int w
 
 // Calls put(place, row, entry) for all entries of A, with the place of each in the transpose.
 template <typename Put>
-__device__ __forceinline__ void for_places(
+DEVICE void for_places(
     int rows, int width, In<long long> a_start, In<int> a_columns, In<int> ranks, In<long long> start, Put put
 ) {
     for_entries(a_start, rows, width, [&](int i, long long k) { put(start[a_columns[k]] + ranks[k], i, k); });
@@ -86,14 +86,14 @@ struct Found {
     long long from;
 
     // Go to row i, which is to begin there; its length, or 0 where it found no room.
-    __device__ __forceinline__ long long find(int i, long long begin) {
+    DEVICE long long find(int i, long long begin) {
         const long long size = start[i + 1] - begin;
         if (rooms.room && size > max(rooms.room, rooms.larger)) return 0;
         from = rooms.room ? rooms.begin(i, size, columns) : begin;
         return size;
     }
-    __device__ __forceinline__ int column(int n) const { return columns[from + n]; }
-    __device__ __forceinline__ double value(int n) const { return values[from + n]; }
+    DEVICE int column(int n) const { return columns[from + n]; }
+    DEVICE double value(int n) const { return values[from + n]; }
 };
 
 // An entry that was made in the row of its mirror image.
@@ -114,7 +114,7 @@ struct Halves {
     long long from;
     int below;
 
-    __device__ __forceinline__ long long find(int i, long long) {
+    DEVICE long long find(int i, long long) {
         long long length;
         RightRows{lengths, columns, rooms}.find(i, from, length);
         own = images + first[i];
@@ -122,17 +122,15 @@ struct Halves {
         from -= below;
         return below + length;
     }
-    __device__ __forceinline__ int column(int n) const { return n < below ? own[n].column : columns[from + n]; }
-    __device__ __forceinline__ double value(int n) const { return n < below ? own[n].value : values[from + n]; }
+    DEVICE int column(int n) const { return n < below ? own[n].column : columns[from + n]; }
+    DEVICE double value(int n) const { return n < below ? own[n].value : values[from + n]; }
 };
 
 // Rows to their places, with columns ascending: compressed rows may have them in other orders before. A row is held in shared
 // memory, of up to `most` entries (a multiple of four), 12 bytes each; an entry finds its place by counting the smaller
 // columns. 24 bytes an entry.
 template <int G, typename Source>
-__device__ __forceinline__ void sort_rows(
-    const Stage& stage, int most, Source source, In<long long> start, int* columns, double* values
-) {
+DEVICE void sort_rows(const Stage& stage, int most, Source source, In<long long> start, int* columns, double* values) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
     double* held = reinterpret_cast<double*>(memory) + threadIdx.x / G * most;
@@ -325,8 +323,7 @@ extern "C" __global__ void fill_lost(
         const long long k = first + group.lane;
         double part = 0.0;   // zeros change no sum that begins with +0
         if (k < last) part = __dmul_rn(__dmul_rn(r_values[k], r_values[k]), diagonal[r_columns[k]]);
-#pragma unroll
-        for (int lane = 0; lane < G; ++lane) size = __dadd_rn(size, group.from(part, lane));
+        UNROLLED for (int lane = 0; lane < G; ++lane) size = __dadd_rn(size, group.from(part, lane));
     }
     long long found = -1;   // the diagonal's entry, in the lane that has seen it
     for (long long k = begin + group.lane; k < end; k += G)

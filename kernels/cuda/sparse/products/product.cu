@@ -6,7 +6,7 @@
 // second one adds up.
 //
 // Passes are made of stages (stage.cuh) with larger and larger tables. What the last stage leaves is for wide_rows.cu.
-#include "arguments.cuh"
+#include "device.cuh"
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
 #include "sparse/stages/rooms.cuh"
@@ -23,22 +23,22 @@ struct Group<BLOCK> {
     int lane;
     mutable int turn;
 
-    __device__ __forceinline__ Group() : lane(threadIdx.x), turn(0) {}
-    __device__ __forceinline__ void sync() const { __syncthreads(); }
-    __device__ __forceinline__ bool any(bool flag) const { return flag; }   // no other thread is in step
-    __device__ __forceinline__ int most(int value) const { return value; }
+    DEVICE Group() : lane(threadIdx.x), turn(0) {}
+    DEVICE void sync() const { __syncthreads(); }
+    DEVICE bool any(bool flag) const { return flag; }   // no other thread is in step
+    DEVICE int most(int value) const { return value; }
 };
 
 // How many lanes before this one have a flag. All that have one are added to `total`.
 template <int G>
-__device__ __forceinline__ int ranked(const Group<G>& group, bool flag, int& total) {
+DEVICE int ranked(const Group<G>& group, bool flag, int& total) {
     const unsigned all = group.ballot(flag);
     total += __popc(all);
     return __popc(all & group.before());
 }
 
 template <>
-__device__ __forceinline__ int ranked<BLOCK>(const Group<BLOCK>& group, bool flag, int& total) {
+DEVICE int ranked<BLOCK>(const Group<BLOCK>& group, bool flag, int& total) {
     __shared__ int counts[2][BLOCK / WARP];   // in turns: lanes that are late still read those of the call before
     const unsigned all = __ballot_sync(FULL, flag);
     const int warp = group.lane / WARP, lane = group.lane % WARP;
@@ -60,11 +60,11 @@ struct Taken {
     unsigned long long row;
     double factor;
 
-    __device__ __forceinline__ Taken(const Group<G>& of, unsigned long long packed, double scale)
+    DEVICE Taken(const Group<G>& of, unsigned long long packed, double scale)
         : group(of), row(packed), factor(scale) {}
-    __device__ __forceinline__ unsigned long long row_of(int lane) const { return group.from(row, lane); }
-    __device__ __forceinline__ double factor_of(int lane) const { return group.from(factor, lane); }
-    __device__ __forceinline__ void stop() { row = 0; }
+    DEVICE unsigned long long row_of(int lane) const { return group.from(row, lane); }
+    DEVICE double factor_of(int lane) const { return group.from(factor, lane); }
+    DEVICE void stop() { row = 0; }
 };
 
 template <>
@@ -72,7 +72,7 @@ struct Taken<BLOCK> {
     unsigned long long* rows;
     double* factors;
 
-    __device__ __forceinline__ Taken(const Group<BLOCK>& group, unsigned long long packed, double scale) {
+    DEVICE Taken(const Group<BLOCK>& group, unsigned long long packed, double scale) {
         __shared__ unsigned long long all_rows[BLOCK];
         __shared__ double all_factors[BLOCK];
         rows = all_rows;
@@ -82,14 +82,14 @@ struct Taken<BLOCK> {
         factors[group.lane] = scale;
         __syncthreads();
     }
-    __device__ __forceinline__ unsigned long long row_of(int lane) const { return rows[lane]; }
-    __device__ __forceinline__ double factor_of(int lane) const { return factors[lane]; }
-    __device__ __forceinline__ void stop() {}
+    DEVICE unsigned long long row_of(int lane) const { return rows[lane]; }
+    DEVICE double factor_of(int lane) const { return factors[lane]; }
+    DEVICE void stop() {}
 };
 
 // Forget all columns. The keys begin at a multiple of 16 bytes.
 template <int G>
-__device__ __forceinline__ void clear(const Group<G>& group, int* keys, int bits) {
+DEVICE void clear(const Group<G>& group, int* keys, int bits) {
     int4* quads = reinterpret_cast<int4*>(keys);
     for (int quad = group.lane; quad < 1 << (bits - 2); quad += G) quads[quad] = make_int4(NONE, NONE, NONE, NONE);
     group.sync();
@@ -100,7 +100,7 @@ __device__ __forceinline__ void clear(const Group<G>& group, int* keys, int bits
 // then. It says whether the row goes on. Values are made only where they are wanted. Groups are in step: those that are
 // done wait until the last one of the warp is.
 template <int G, bool VALUES, typename Visit>
-__device__ __forceinline__ void walk(
+DEVICE void walk(
     const Group<G>& group, long long begin, long long end, In<int> a_columns, In<double> a_values, const RightRows& b,
     In<double> b_values, Visit visit
 ) {
@@ -140,7 +140,7 @@ __device__ __forceinline__ void walk(
 // Columns of a row of A B from `least` on, or more than `most` where there are so many, or where the row of A is longer than
 // `longest`.
 template <int G>
-__device__ __forceinline__ int columns_of(
+DEVICE int columns_of(
     const Group<G>& group, const Table& table, int i, In<long long> a_start, In<int> a_columns, const RightRows& b,
     int most, long long longest, int least
 ) {
@@ -167,7 +167,7 @@ __device__ __forceinline__ int columns_of(
 
 // counts[i] of rows of A B. Tables have 1 << bits slots, for `most` columns; longer rows are passed on.
 template <int G>
-__device__ __forceinline__ void count_rows(
+DEVICE void count_rows(
     const Stage& stage, In<long long> a_start, In<int> a_columns, const RightRows& b, int bits, int most,
     long long longest, Out<long long> counts
 ) {
@@ -190,7 +190,7 @@ __device__ __forceinline__ void count_rows(
 
 // Row number `sample` of so many that are spread over all: one of each of equal stretches, at a place that differs from stretch
 // to stretch (by the golden ratio). On a lattice, equal steps may hit the same side of it in each plane.
-__device__ __forceinline__ int sampled_row(int sample, int samples, int rows) {
+DEVICE int sampled_row(int sample, int samples, int rows) {
     const long long first = static_cast<long long>(sample) * rows / samples;
     const long long stretch = static_cast<long long>(sample + 1) * rows / samples - first;
     const unsigned turn = static_cast<unsigned>(sample) * 2654435769u;
@@ -224,7 +224,7 @@ extern "C" __global__ void lengths_of_some(int rows, In<long long> start, Out<in
 // to rooms, and their numbers to `counts`: those of the first stage, of `most` entries at most, to their own ones, later ones
 // to larger ones if they need them. Of row i of these the columns from `diagonal` + i on.
 template <int G, bool KNOWN>
-__device__ __forceinline__ void fill_rows(
+DEVICE void fill_rows(
     const Stage& stage, In<long long> a_start, In<int> a_columns, In<double> a_values, const RightRows& b,
     In<double> b_values, int bits, int most, long long longest, bool ascending, In<long long> start, const Rooms& rooms,
     int diagonal, Out<long long> counts, Out<int> columns, Out<double> values

@@ -8,7 +8,7 @@
 // Which columns a row has is found in any order. Sums are added up entry by entry of the row of A: the columns of a row of B are
 // distinct, so that no floating-point number is added by an atomic operation. They stand in shared memory where it has room
 // for the row. AHEAD rows of B are requested at a time, because waiting for memory is what takes the time.
-#include "arguments.cuh"
+#include "device.cuh"
 #include "sparse/table.cuh"
 
 constexpr int THREADS = 256;
@@ -28,26 +28,26 @@ struct Range {
     int* before;
     int from, range;
 
-    __device__ __forceinline__ unsigned at(int column) const { return static_cast<unsigned>(column - from); }
-    __device__ __forceinline__ bool has(int column) const { return column != NONE && at(column) < static_cast<unsigned>(range); }
+    DEVICE unsigned at(int column) const { return static_cast<unsigned>(column - from); }
+    DEVICE bool has(int column) const { return column != NONE && at(column) < static_cast<unsigned>(range); }
 
-    __device__ __forceinline__ void clear() const {
+    DEVICE void clear() const {
         for (int w = threadIdx.x; w < range / WARP; w += THREADS) bits[w] = 0u;
     }
 
-    __device__ __forceinline__ void set(int column) const {
+    DEVICE void set(int column) const {
         const unsigned bit = 1u << at(column) % WARP;
         unsigned* const word = bits + at(column) / WARP;
         if (!(*static_cast<volatile unsigned*>(word) & bit)) atomicOr(word, bit);   // most columns are there
     }
 
-    __device__ __forceinline__ int count(int group) const {
+    DEVICE int count(int group) const {
         const uint4 four = reinterpret_cast<const uint4*>(bits)[group];
         return __popc(four.x) + __popc(four.y) + __popc(four.z) + __popc(four.w);
     }
 
     // The place of a column that is there among all of the row.
-    __device__ __forceinline__ int place(int column) const {
+    DEVICE int place(int column) const {
         const unsigned c = at(column), k = c / WARP % 4;
         const uint4 four = reinterpret_cast<const uint4*>(bits)[c / GROUP];
         const unsigned word = k == 0 ? four.x : k == 1 ? four.y : k == 2 ? four.z : four.w;
@@ -58,7 +58,7 @@ struct Range {
 
 // Visits all products of a row of A, entries first .. last - 1, in any order.
 template <typename Visit>
-__device__ __forceinline__ void each_column(const Matrix a, const Matrix b, long long first, long long last, Visit visit) {
+DEVICE void each_column(const Matrix a, const Matrix b, long long first, long long last, Visit visit) {
     for (long long k = first + threadIdx.x / LANES; k < last; k += THREADS / LANES) {
         const int j = a.columns[k];
         const long long end = b.start[j + 1];
@@ -68,7 +68,7 @@ __device__ __forceinline__ void each_column(const Matrix a, const Matrix b, long
 
 // The first and the last column of a row, for all threads; of one without columns, 0 and -1. Rows of ranges that have all
 // columns are not looked at.
-__device__ __forceinline__ int2 limits(const Matrix a, const Matrix b, long long first, long long last, int columns, int range) {
+DEVICE int2 limits(const Matrix a, const Matrix b, long long first, long long last, int columns, int range) {
     __shared__ int low, high;
     if (columns <= range) return make_int2(0, columns - 1);
     __syncthreads();   // threads that are late still read those of the row before
@@ -84,7 +84,7 @@ __device__ __forceinline__ int2 limits(const Matrix a, const Matrix b, long long
 }
 
 // The sum over the threads before this one, and over all of them.
-__device__ __forceinline__ int2 sums_of_block(int value) {
+DEVICE int2 sums_of_block(int value) {
     __shared__ int of_warp[THREADS / WARP];
     const Group<WARP> group;
     const int until = group.scan(value), warp = threadIdx.x / WARP;
@@ -100,7 +100,7 @@ __device__ __forceinline__ int2 sums_of_block(int value) {
 }
 
 // The bits of a range of a row.
-__device__ __forceinline__ void find(const Range& there, const Matrix a, const Matrix b, long long first, long long last) {
+DEVICE void find(const Range& there, const Matrix a, const Matrix b, long long first, long long last) {
     __syncthreads();
     there.clear();
     __syncthreads();
@@ -192,15 +192,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) fill_wide(
             for (int q = 0; q < count; q += AHEAD) {
                 int column[AHEAD];
                 double term[AHEAD];
-#pragma unroll
-                for (int n = 0; n < AHEAD; ++n) {
+                UNROLLED for (int n = 0; n < AHEAD; ++n) {
                     const bool has = q + n < count && static_cast<int>(threadIdx.x) < size_of[q + n];
                     const long long m = has ? row_of[q + n] + threadIdx.x : 0;
                     column[n] = has ? b_columns[m] : NONE;
                     term[n] = has ? __dmul_rn(factor_of[q + n], b_values[m]) : 0.0;
                 }
-#pragma unroll
-                for (int n = 0; n < AHEAD; ++n) {
+                UNROLLED for (int n = 0; n < AHEAD; ++n) {
                     if (q + n >= count) break;
                     add(column[n], term[n]);
                     turn += THREADS;

@@ -9,7 +9,7 @@ struct Rooms {
     long long behind, count;
 
     // The first place of a row of so many entries.
-    __device__ __forceinline__ long long begin(long long i, long long length, const int* columns) const {
+    DEVICE long long begin(long long i, long long length, const int* columns) const {
         const long long own = i * room;
         return length > room ? behind + static_cast<long long>(columns[own]) * larger : own;
     }
@@ -21,7 +21,7 @@ struct RightRows {
     In<int> columns;
     Rooms rooms;   // none of any size if rows are compressed
 
-    __device__ __forceinline__ void find(int j, long long& from, long long& length) const {
+    DEVICE void find(int j, long long& from, long long& length) const {
         from = start[j];
         if (rooms.room == 0) {
             length = start[j + 1] - from;

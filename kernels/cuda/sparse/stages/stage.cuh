@@ -10,13 +10,13 @@ struct Stage {
     int* passed;
     int rows, number;
 
-    __device__ __forceinline__ int count() const { return number ? passed[number - 1] : rows; }
+    DEVICE int count() const { return number ? passed[number - 1] : rows; }
 
-    __device__ __forceinline__ int row(int place) const {
+    DEVICE int row(int place) const {
         return number ? lists[static_cast<long long>((number - 1) % 3) * rows + place] : place;
     }
 
-    __device__ __forceinline__ void pass_on(int row) const {
+    DEVICE void pass_on(int row) const {
         lists[static_cast<long long>(number % 3) * rows + atomicAdd(passed + number, 1)] = row;
     }
 };
@@ -29,22 +29,22 @@ class Turns {
     int count;
 
 public:
-    __device__ __forceinline__ explicit Turns(const Stage& given) : stage(given), count(given.count()) {
+    DEVICE explicit Turns(const Stage& given) : stage(given), count(given.count()) {
         step = static_cast<long long>(gridDim.x) * blockDim.x / G;
         place = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) / G - step;
     }
 
     // Whether any group of this warp has a row.
-    __device__ __forceinline__ bool next() {
+    DEVICE bool next() {
         place += step;
         return place - threadIdx.x % WARP / G < count;
     }
 
     // The place of this turn's row in its list.
-    __device__ __forceinline__ long long at() const { return place; }
+    DEVICE long long at() const { return place; }
 
     // The row of this turn, -1 for none.
-    __device__ __forceinline__ int row() const { return place < count ? stage.row(static_cast<int>(place)) : -1; }
+    DEVICE int row() const { return place < count ? stage.row(static_cast<int>(place)) : -1; }
 };
 
 #define STAGE int *lists, int *passed, int rows, int number

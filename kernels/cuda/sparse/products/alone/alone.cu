@@ -3,7 +3,7 @@
 // For rows of few columns. A thread keeps sums and columns in the order in which they are found, and a table of bytes that says
 // at which place a column is. Most slots are empty, so a column is found after 1.1 looks. What lane l of a warp has stands
 // 32 places apart, so no two lanes meet in a bank of shared memory, wherever they look.
-#include "arguments.cuh"
+#include "device.cuh"
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
 #include "sparse/staged.cuh"
@@ -23,25 +23,21 @@ struct Batch {
     int column[BATCH];
     double value[BATCH];
 
-    __device__ __forceinline__ void ask(long long first, long long last, In<int> columns, In<double> values) {
-#pragma unroll
-        for (int u = 0; u < BATCH; ++u) {
+    DEVICE void ask(long long first, long long last, In<int> columns, In<double> values) {
+        UNROLLED for (int u = 0; u < BATCH; ++u) {
             column[u] = first + u < last ? columns[first + u] : NONE;
             value[u] = first + u < last ? values[first + u] : 0.0;
         }
     }
 
-    __device__ __forceinline__ void add(Sums& sums, double factor) const {
-#pragma unroll
-        for (int u = 0; u < BATCH; ++u)
+    DEVICE void add(Sums& sums, double factor) const {
+        UNROLLED for (int u = 0; u < BATCH; ++u)
             if (column[u] != NONE) sums.add(column[u], __dmul_rn(factor, value[u]));
     }
 };
 
 // Adds the products of an entry of A with the row first .. last - 1 of B.
-__device__ __forceinline__ void add_row(
-    Sums& sums, double factor, long long first, long long last, In<int> columns, In<double> values
-) {
+DEVICE void add_row(Sums& sums, double factor, long long first, long long last, In<int> columns, In<double> values) {
     for (long long m = first; m < last && sums.count <= sums.most; m += BATCH) {
         Batch batch;
         batch.ask(m, last, columns, values);
@@ -55,7 +51,7 @@ __device__ __forceinline__ void add_row(
 
 // The sums of a row of A B, of which no more than most + 1 are counted. STAGED: where rows of A have many entries.
 template <bool STAGED>
-__device__ __forceinline__ void add_rows(Sums& sums, const Staged<Entry>& staged, long long i, int rows, FACTORS) {
+DEVICE void add_rows(Sums& sums, const Staged<Entry>& staged, long long i, int rows, FACTORS) {
     long long k = i < rows ? a_start[i] : 0;
     const long long end = i < rows ? a_start[i + 1] : 0;
     if constexpr (!STAGED) {
@@ -68,8 +64,7 @@ __device__ __forceinline__ void add_rows(Sums& sums, const Staged<Entry>& staged
             staged.read(k, end, [=](long long from) { return Entry{a_values[from], a_columns[from]}; });
             double factor[AT_ONCE] = {};
             long long first[AT_ONCE], last[AT_ONCE];
-#pragma unroll
-            for (int q = 0; q < AT_ONCE; ++q) {
+            UNROLLED for (int q = 0; q < AT_ONCE; ++q) {
                 first[q] = last[q] = 0;
                 if (k + q >= end) continue;
                 const Entry entry = staged.at(threadIdx.x % WARP, q);
@@ -77,8 +72,7 @@ __device__ __forceinline__ void add_rows(Sums& sums, const Staged<Entry>& staged
                 first[q] = b_start[entry.column];
                 last[q] = b_start[entry.column + 1];
             }
-#pragma unroll
-            for (int q = 0; q < AT_ONCE; q += 2) {   // two rows of B are on their way together
+            UNROLLED for (int q = 0; q < AT_ONCE; q += 2) {   // two rows of B are on their way together
                 Batch one, other;
                 one.ask(first[q], last[q], b_columns, b_values);
                 other.ask(first[q + 1], last[q + 1], b_columns, b_values);
@@ -95,7 +89,7 @@ __device__ __forceinline__ void add_rows(Sums& sums, const Staged<Entry>& staged
 // Rows of A B to rooms of `most` entries each, a multiple of four, and their lengths; longer ones are passed on. Tables have
 // 1 << bits slots, more than `most`.
 template <bool STAGED>
-__device__ __forceinline__ void make(
+DEVICE void make(
     const Stage& stage, FACTORS, int bits, int most, Out<long long> counts, Out<int> columns, Out<double> values
 ) {
     extern __shared__ __align__(16) char memory[];

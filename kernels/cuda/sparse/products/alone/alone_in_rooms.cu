@@ -1,7 +1,7 @@
 // Products A B of sparse matrices with a thread for each row, with the bits of the host's loops: kernels/cpu/amg/products.py. Rows of B
 // are in rooms of equal size (rooms.cuh), so a thread asks for all of one at once, before its length is known, and for the
 // next one while it adds up: threads are few, since each has a table, but there are registers enough.
-#include "arguments.cuh"
+#include "device.cuh"
 #include "sparse/table.cuh"
 #include "sparse/stages/stage.cuh"
 #include "sparse/stages/rooms.cuh"
@@ -16,26 +16,25 @@ struct Held {
     int length;
 
     // Ask for row j. What is behind its last entry may be anything.
-    __device__ __forceinline__ void ask(const RightRows& b, In<double> b_values, int j, double scale) {
+    DEVICE void ask(const RightRows& b, In<double> b_values, int j, double scale) {
         const long long from = static_cast<long long>(j) * ROOM;
         factor = scale;
         length = static_cast<int>(b.start[j]);
-#pragma unroll
-        for (int n = 0; n < ROOM / 4; ++n) columns[n] = __ldg(reinterpret_cast<const int4*>(b.columns + from) + n);
-#pragma unroll
-        for (int n = 0; n < ROOM / 2; ++n) values[n] = __ldg(reinterpret_cast<const double2*>(b_values + from) + n);
+        UNROLLED for (int n = 0; n < ROOM / 4; ++n)
+            columns[n] = __ldg(reinterpret_cast<const int4*>(b.columns + from) + n);
+        UNROLLED for (int n = 0; n < ROOM / 2; ++n)
+            values[n] = __ldg(reinterpret_cast<const double2*>(b_values + from) + n);
     }
 
     // Add the products in columns from `least` on.
-    __device__ __forceinline__ void add(Sums& sums, const RightRows& b, In<double> b_values, int least) const {
+    DEVICE void add(Sums& sums, const RightRows& b, In<double> b_values, int least) const {
         if (length > ROOM) {   // it has a larger room
             const long long from = b.rooms.behind + static_cast<long long>(columns[0].x) * b.rooms.larger;
             for (int n = 0; n < length; ++n)
                 if (b.columns[from + n] >= least) sums.add(b.columns[from + n], __dmul_rn(factor, b_values[from + n]));
             return;
         }
-#pragma unroll
-        for (int n = 0; n < ROOM; ++n) {
+        UNROLLED for (int n = 0; n < ROOM; ++n) {
             const int4 four = columns[n / 4];
             const double2 two = values[n / 2];
             const int column = n % 4 == 0 ? four.x : n % 4 == 1 ? four.y : n % 4 == 2 ? four.z : four.w;
@@ -47,7 +46,7 @@ struct Held {
 // Rows of A B to rooms of `most` entries each, a multiple of four, and their lengths; longer ones are passed on. Of row i the
 // columns from `diagonal` + i on. Tables have 1 << bits slots, more than `most`.
 template <int ROOM>
-__device__ __forceinline__ void make(
+DEVICE void make(
     const Stage& stage, In<long long> a_start, In<int> a_columns, In<double> a_values, const RightRows& b,
     In<double> b_values, int bits, int most, int diagonal, Out<long long> counts, Out<int> columns, Out<double> values
 ) {

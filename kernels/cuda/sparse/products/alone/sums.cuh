@@ -17,7 +17,7 @@ struct Sums {
     double* values;
     int bits, most, count;  // slots by their power of two; places; how many are taken, or most + 1 if there are too few
 
-    __device__ __forceinline__ Sums(char* memory, int table_bits, int most_columns)
+    DEVICE Sums(char* memory, int table_bits, int most_columns)
         : bits(table_bits), most(most_columns), count(0) {
         const int lane = threadIdx.x % WARP;
         values = reinterpret_cast<double*>(memory) + lane;
@@ -30,7 +30,7 @@ struct Sums {
     }
 
     // Add to the sum of a column, or begin it if there is a place.
-    __device__ __forceinline__ void add(int column, double value) {
+    DEVICE void add(int column, double value) {
         unsigned s = static_cast<unsigned>(column) * 2654435769u >> (WARP - bits);   // 2^32 over the golden ratio (Knuth)
         while (true) {
             unsigned char* const slot = slots + (s >> 2) * (4 * WARP) + (s & 3u);
@@ -53,7 +53,7 @@ struct Sums {
     }
 
     // All of them to their places in a room, whose size is a multiple of four. What is behind the last one is not used.
-    __device__ __forceinline__ void store(int* to_columns, double* to_values) const {
+    DEVICE void store(int* to_columns, double* to_values) const {
         for (int n = 0; n < count; n += 4) {
             const int* const c = columns + n * WARP;
             const double* const v = values + n * WARP;
@@ -65,6 +65,6 @@ struct Sums {
 };
 
 // Bytes of a warp's sums.
-__device__ __forceinline__ int bytes_of_sums(int bits, int most) { return WARP * (BYTES_OF_SUM * most + (1 << bits)); }
+DEVICE int bytes_of_sums(int bits, int most) { return WARP * (BYTES_OF_SUM * most + (1 << bits)); }
 
 #endif

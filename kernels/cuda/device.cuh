@@ -1,6 +1,9 @@
-// Arrays that kernels are given.
-#ifndef DSOLVER_ARGUMENTS_CUH
-#define DSOLVER_ARGUMENTS_CUH
+// Words that all sources share.
+#ifndef DSOLVER_DEVICE_CUH
+#define DSOLVER_DEVICE_CUH
+
+#define DEVICE __device__ __forceinline__
+#define UNROLLED _Pragma("unroll")
 
 // Read alone, and written by nothing while the kernel runs: its loads may pass the wait for the launch before (slices.cuh).
 template <typename T>
