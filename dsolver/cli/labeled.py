@@ -11,8 +11,8 @@ import numpy as np
 from dsolver.errors import InputError, installing
 
 ENDINGS: Final = (".nc", ".h5")
-FILE: Final = re.compile(r"(?P<file>.+\.(?:nc|h5))(?::(?P<variable>[^:]+))?")
-"""A file's name, with the name of a variable behind a colon where it holds several."""
+FILE: Final = re.compile(r"(?P<file>.+?\.(?:nc|h5))(?::(?:(?P<group>[^:]+)/)?(?P<variable>[^:/]+))?")
+"""A file's name, with that of a variable behind a colon where it holds several, which may be in a group: group/name."""
 AXES: Final = ("x", "y", "z")
 COLUMNS: Final = "column"  # name of the axis that counts several solutions
 SOLUTION: Final = "solution"  # name of the variable that is written; x would be that of an axis
@@ -20,19 +20,20 @@ SOLUTION: Final = "solution"  # name of the variable that is written; x would be
 
 def is_labeled(path: Path) -> bool:
     """Whether the name is that of such a file."""
-    return FILE.fullmatch(path.name) is not None
+    return FILE.fullmatch(str(path)) is not None
 
 
 def read(path: Path) -> Any:
     """A variable as a DataArray, in memory; axes x, y, z come in this order, to the front. InputError: unreadable."""
-    xarray, found = library(), FILE.fullmatch(path.name)
+    xarray, found = library(), FILE.fullmatch(str(path))
     assert found is not None
-    file = path.with_name(found["file"])
+    file = Path(found["file"])
     if not file.is_file():
         raise InputError(f"cannot read {file}: there is no such file")
     try:
         # Axes without names get some: HDF5 files of other programs have none.
-        with xarray.open_dataset(file, engine="h5netcdf", phony_dims="sort", decode_times=False) as data:
+        options = {"engine": "h5netcdf", "phony_dims": "sort", "decode_times": False, "group": found["group"]}
+        with xarray.open_dataset(file, **options) as data:
             array = _variable(file, data, found["variable"]).load()
     except InputError:
         raise
@@ -75,5 +76,7 @@ def _variable(file: Path, data: Any, name: str | None) -> Any:
     if name in names:
         return data[name]
     if not names:
-        raise InputError(f"cannot read {file}: it holds no variable")
+        raise InputError(
+            f"cannot read {file}: it holds no variable here: name one in a group as {file.name}:GROUP/NAME"
+        )
     raise InputError(f"{file} holds the variables {', '.join(names)}: name one of them, as in {file.name}:{names[0]}")

@@ -1,6 +1,7 @@
 """Outputs of a command beside its result, and the options for them."""
 
 import logging
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,7 @@ def set_volume(*, quiet: bool, verbose: bool) -> None:
     ours = logging.getLogger("dsolver")
     ours.handlers = [handler]
     ours.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     for name in ("asyncio", "distributed.batched"):
         logging.getLogger(name).addFilter(worth_telling)
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -417,6 +418,12 @@ def test_that_kernels_are_compiled_is_no_warning(log: str, line: str, capsys: py
     set_volume(quiet=False, verbose=False)
     logging.getLogger(log).warning("compiling, %d by now ...", 3)
     assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_a_warning_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    set_volume(quiet=True, verbose=False)
+    assert warnings.formatwarning("b does not balance", UserWarning, "core.py", 3) == "warning: b does not balance\n"
 
 
 def test_a_scheduler_that_dies_ends_the_command_with_one_line_and_exit_status_3(tmp_path: Path) -> None:

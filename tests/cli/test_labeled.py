@@ -93,6 +93,18 @@ def test_hdf5_of_other_programs_has_no_names() -> None:
     np.testing.assert_array_equal(np.load("x.npy"), expected())
 
 
+def test_a_variable_may_be_in_a_group() -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File("b.h5", "w") as file:
+        file["scan/of/b"], file["scan/of/kappa"] = right().values, np.abs(right().values) + 1.0
+    assert "name one in a group as b.h5:GROUP/NAME" in call("solve", *GRID, "--rhs", "b.h5").stderr
+    assert "group not found" in call("solve", *GRID, "--rhs", "b.h5:away/b").stderr
+    solved("b.h5:scan/of/b", "x.npy")
+    np.testing.assert_array_equal(np.load("x.npy"), expected())
+    made = call("solve", "--kappa", "b.h5:scan/of/kappa", "--source", "b.h5:scan/of/b", "--out", "u.npy", "-q")
+    assert made.exit_code == 0, made.output
+
+
 def test_one_of_several_variables_is_named() -> None:
     xarray.Dataset({"other": right() * 2.0, "source": right()}).to_netcdf("b.nc", engine="h5netcdf")
     asked = call("solve", *GRID, "--rhs", "b.nc", "--out", "x.npy")

@@ -52,7 +52,7 @@ def opened(value: Value, *, small: bool = False) -> Any:
     """A number, or a file's array: NumPy's, xarray's, or Dask's of .zarr, whose blocks workers read; or InputError."""
     if isinstance(value, float):
         return value
-    if not value.suffix and not value.exists():
+    if not (value.suffix or labeled.is_labeled(value) or value.exists()):
         raise InputError(f"{value} is neither a number nor a file")
     if labeled.is_labeled(value) and not small:
         return labeled.read(value)
