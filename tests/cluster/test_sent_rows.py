@@ -26,7 +26,6 @@ from dsolver.kernels import Backend
 from dsolver.matrices import checked
 from dsolver.matrices.chunks.cut import CutMatrix
 from dsolver.matrices.chunks.row_block import CutRows
-from dsolver.session import arguments
 from tests.support.clusters import breakable, cluster
 from tests.support.waiting import eventually
 
@@ -242,16 +241,16 @@ def test_an_owner_that_is_lost_while_its_rows_travel(monkeypatch: pytest.MonkeyP
     for module in ("dsolver.kernels.lending.arrays.WORTH", "dsolver.cluster.rows.sent_rows.WORTH"):
         monkeypatch.setattr(module, 1)
     monkeypatch.setattr(sent_rows, "AHEAD", 1)
-    b, look = np.random.default_rng(0).standard_normal(576), arguments.matrix
+    b = np.random.default_rng(0).standard_normal(576)
     known = dsolver.solve(dsolver.matrix(mesh(), chunks=1), b, client=False, device="cpu", M="jacobi")
     with breakable(2) as client:
         pid = next(iter(client.run(os.getpid).values()))
 
         def look_while_it_ends(*given: Any, **options: Any) -> Any:
             os.kill(pid, signal.SIGKILL)
-            return look(*given, **options)
+            return dsolver.matrix(*given, **options)
 
-        monkeypatch.setattr(arguments, "matrix", look_while_it_ends)
+        monkeypatch.setattr("dsolver.session.arguments.matrix", look_while_it_ends)
         found = dsolver.solve(mesh(), b, client=client, device="cpu", M="jacobi")
     assert found.converged
     assert np.allclose(found.x, known.x, rtol=1e-6)
