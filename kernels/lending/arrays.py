@@ -18,7 +18,7 @@ from dsolver.kernels.lending.memory import Lender, LendingError, here, run
 
 WORTH: Final = 1 << 18  # bytes from which on an array is lent: fewer travel as well in a message
 RUN: Final = 512  # bytes without a gap that an array is made of at least: its owner puts shorter ones together first
-PIECE: Final = 1 << 22  # bytes that a thread reads at a time
+PIECE: Final = 1 << 22  # bytes that a thread reads at a time: eight read 39, 46 and 26 GB/s in pieces of 1, 4 and 16 MB
 
 Cut = tuple[slice, ...]
 
