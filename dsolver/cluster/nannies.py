@@ -30,6 +30,8 @@ def set_timeout() -> None:
     """Set the time in Dask's configuration, unless it has a value that was no default of Dask's or ours."""
     import dask
 
+    if dask.config.get(NAME, None) == LOST_WORKER_TIMEOUT:
+        return
     defaults = [dask.config.get(NAME, None, config=dict(offered)) for offered in dask.config.defaults]
     dask.config.update_defaults({"distributed": {"deploy": {"lost-worker-timeout": LOST_WORKER_TIMEOUT}}})
     if dask.config.get(NAME, None) in defaults:  # an older one comes back where a `with dask.config.set(...)` ends

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, final
+from weakref import WeakSet
 
 from dsolver.errors import InputError, check_path, in_a_line
 from dsolver.monitor.events import SolveEvents
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_OPENED: WeakSet[Any] = (
+    WeakSet()
+)  # clients that have brought the plugin, or have tried to: a thread takes 1 ms to start
 MEASURE_AFTER: Final = 0.5
 """Seconds of a solve before it is measured by itself. On a GPU that needs a second graph, which takes 4 ms to make."""
 MEASURE_EVERY: Final = 0.25
@@ -143,7 +147,8 @@ class Watch:
 
 def open_page(client: Client | None) -> None:
     """Bring the plugin of the dashboard to the cluster of a client, beside the set-up that begins; None for none."""
-    if client is not None:
+    if client is not None and client not in _OPENED:
+        _OPENED.add(client)
         threading.Thread(target=_attach, args=(client,), name="dsolver-watch", daemon=True).start()
 
 

@@ -180,8 +180,10 @@ class Session:
             self._end()
 
     def _end(self) -> None:
-        self.feed.close()
-        self.system.end()
+        try:
+            self.system.end()
+        finally:
+            self.feed.close()  # waits for messages, which are there by now
 
     def __enter__(self) -> Self:
         return self

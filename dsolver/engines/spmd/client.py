@@ -264,7 +264,7 @@ class SpmdProgram(RunningProgram[P_co]):
             self._lent.close()
 
     async def _close_all(self, reason: str | None) -> None:
-        present = await self._calls.present(GRACE)
+        present = self._workers if reason is None else await self._calls.present(GRACE)
         there = [worker for worker in self._workers if worker in present]
         closing = asyncio.ensure_future(tell_each(self._client, there, ranks.close_rank, self._name, reason))
         _, late = await asyncio.wait([closing], timeout=GRACE)
