@@ -31,7 +31,7 @@ STEPS = (
     ("runtime.py", "connect", "connect"),
     ("sent_rows.py", "told", "send and cut"),
     ("runtime.py", "launch", "start ranks"),
-    ("client.py", "load", "load"),
+    ("client.py", "bring", "bring"),
     ("client.py", "call", "calls"),
     ("client.py", "exchange", "b, solve, x"),
     ("blocks.py", "gather_blocks", "gather x"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -17,8 +18,9 @@ from distributed import Client
 import dsolver
 from dsolver import kernels
 from dsolver.cluster.rows import sent_rows
-from dsolver.cluster.rows.placed_rows import GivenRows, cut_given, cut_piece, placed
+from dsolver.cluster.rows.placed_rows import GivenRows, cut_piece, placed
 from dsolver.cluster.rows.sent_rows import SentMatrix
+from dsolver.cluster.rows.taken_rows import cut_given
 from dsolver.cluster.runtime import connect
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
@@ -115,7 +117,7 @@ def test_counts_and_rows_are_those_of_a_cut_in_this_process(client: Client) -> N
             assert found.known == block.known
             assert str(found.plan) == str(block.plan)
         del futures
-    assert sent._sent == []
+    assert sent._sent is None
     eventually(lambda: not client.who_has())
 
 
@@ -159,7 +161,7 @@ def test_rows_that_are_sent_before_the_look_are_those_that_are_solved_with_or_ar
     given: dict[str, Any] = {"M": "amg", "device": "cpu"}
     with dsolver.Solver(a, client=ahead, **given) as solver:
         assert len(sent) == {"plain": 0, "an object's": 0, "nearly symmetric": 1}.get(name, 1)
-        eventually(lambda: not any("cut_given" in key for key in ahead.who_has()))
+        eventually(lambda: not any("dsolver-rows" in key for key in ahead.who_has()))
         found = solver.solve(b, maxiter=30)
     known = dsolver.solve(dsolver.matrix(a, chunks=2), b, client=False, maxiter=30, **given)
     assert found.residuals == known.residuals
@@ -317,9 +319,9 @@ def test_an_owner_refuses_rows_that_lead_out_of_their_arrays(spoil: Any, kernels
     if spoil is not None:
         spoil(part)
     rows = GivenRows((first, last), part.indptr, part.indices, part.data, None)
-    found = cut_given(rows, size=a.shape[0], formats=None, blocks=(1,), kernels=kernels)
-    assert (found is None) == (spoil is not None)
-    assert found is None or len(found.block.columns) == end - begin
+    with nullcontext() if spoil is None else pytest.raises(dsolver.InputError, match="lead out of their arrays"):
+        block, _ = cut_given(rows, a.shape[0], {"formats": None, "blocks": (1,), "kernels": kernels})
+        assert len(block.columns) == end - begin
 
 
 def test_an_owner_has_one_thread_for_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,5 +336,5 @@ def test_an_owner_has_one_thread_for_its_rows(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(kernels, "_loaded", loaded)
     half = a.indptr[a.shape[0] // 2]
     rows = GivenRows((0, a.shape[0] // 2), a.indptr[: a.shape[0] // 2 + 1], a.indices[:half], a.data[:half], None)
-    cut_given(rows, size=a.shape[0], formats=None, blocks=(1,), kernels="cpu")
+    cut_given(rows, a.shape[1], {"formats": None, "blocks": (1,), "kernels": "cpu"})
     assert asked == {1}

@@ -1,9 +1,9 @@
-"""Rows of a matrix on the devices of their chunks' owners: brought there, numbered and counted by tasks."""
+"""Rows of a matrix on the devices of their chunks' owners: brought there, numbered and counted."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,7 @@ from dsolver.engines.out_of_memory import is_out_of_memory, out_of_memory_error
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels import load
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.reductions import some
-from dsolver.matrices.chunks.row_block import ChunkCounts, RowBlock, counts_of, row_block
-
-UNKNOWN: Final = -1  # in place of the number of a chunk that ghosts belong to
+from dsolver.matrices.chunks.row_block import RowBlock, counts_of, row_block
 
 
 @final
@@ -62,41 +59,6 @@ def placed(given: GivenRows, kernels: str) -> PlacedPiece:
         near = given.near if given.near is None else backend.asarray(given.near)
         ghosts = backend.to_host(backend.amg.ghosts([columns], *given.span)[0])
     return PlacedPiece(rows=rows, ghosts=ghosts, span=given.span, near=near)
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class CutPiece:
-    """Rows of a chunk on its owner, without a plan that says who reads them; ghosts: as of `PlacedPiece`."""
-
-    block: RowBlock
-    ghosts: npt.NDArray[np.int64]
-
-
-def cut_given(given: GivenRows, *, size: int, **options: Any) -> CutPiece | None:
-    """Rows of a chunk as `cut_piece` makes them, which asks a plan for no more than the number of ghosts.
-
-    `size`: columns of the matrix. None for rows that lead out of their arrays, or to no column: a matrix comes before
-    it was looked at.
-    """
-    piece = placed(given, options["kernels"])
-    start, entries, ghosts = piece.rows.start, len(piece.rows.columns), piece.ghosts
-    if some((start[1:] < start[:-1]) | (start[1:] > entries)):
-        return None
-    if len(ghosts) and (ghosts[0] < 0 or ghosts[-1] >= size):
-        return None
-    plan = HaloPlan(sends=(), receives=((UNKNOWN, len(ghosts)),))
-    return CutPiece(block=cut_piece(piece, plan, **options), ghosts=ghosts)
-
-
-def told(piece: CutPiece | None) -> tuple[npt.NDArray[np.int64], ChunkCounts | None] | None:
-    """Ghosts and counts of a chunk, from which the plan of all chunks and forecasts follow."""
-    return None if piece is None else (piece.ghosts, piece.block.counts)
-
-
-def with_plan(piece: CutPiece, plan: HaloPlan) -> RowBlock:
-    """Rows of a chunk, and their exchange."""
-    return replace(piece.block, plan=plan)
 
 
 def cut_piece(

@@ -7,6 +7,8 @@ the exchange, and has no part in the rest: a matrix of 28 million entries took i
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -16,13 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
-from dsolver.cluster.rows.placed_rows import CutPiece, GivenRows, cut_given, told, with_plan
-from dsolver.cluster.rows.row_blocks import results_of
+from dsolver.cluster.rows.placed_rows import GivenRows
+from dsolver.cluster.rows.taken_rows import TakenRows, take_plans, take_rows
 from dsolver.cluster.runtime import Runtime
-from dsolver.engines.dask.blocks import scatter
-from dsolver.engines.dask.connection import answering
+from dsolver.engines.dask.blocks import register, scatter
+from dsolver.engines.dask.connection import ANSWER, answering, begun, wait_for
 from dsolver.engines.dask.lending import Loans, reach_of
-from dsolver.errors import InputError
+from dsolver.engines.spmd.calls import RankCalls, answered
+from dsolver.engines.spmd.relay import Call, packed
 from dsolver.grid.cut import owners_of
 from dsolver.grid.halo import HaloPlan
 from dsolver.grid.partition import Partition
@@ -33,12 +36,9 @@ from dsolver.matrices.chunks.plan import block_sizes
 from dsolver.matrices.chunks.row_block import ChunkCounts, CutRows, RowBlock
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from distributed import Client, Future
 
 
-ANYHOW: Final = {"allow_other_workers": True, "pure": False}
-"""Options of tasks that run again elsewhere where their worker is lost."""
 AHEAD: Final = 1 << 20
 """Entries from which on a matrix is sent before this process has looked at it, which takes 4 ns of a core for each."""
 
@@ -59,43 +59,69 @@ class CutWishes:
 class Sending:
     """Rows of a matrix on their way to the owners of its chunks, who cut and count them.
 
-    An owner reads what it is lent for as long as its task runs, whether or not its rows are still wanted.
+    An owner reads what it is lent for as long as that takes, whether or not its rows are still wanted.
     """
 
     def __init__(self, client: Client, matrix: Any, near: Any, cut: CutWishes, readers: Collection[str]) -> None:
         self._client, self._of, self._cut_as = client, _places(matrix, near), cut
-        self.pieces: list[Future[CutPiece | None]] = []
-        self._told: list[Future[Any]] = []
-        how = {"size": matrix.shape[1], "formats": cut.formats, "blocks": cut.blocks, "kernels": cut.kernels}
-        for span, owner in zip(pairwise(cut.bounds), cut.owners, strict=True):
-            loans = Loans() if owner in readers else None
-            rows = self._given(_rows_of(matrix, near, span), owner, loans)
-            lent = ExitStack()
-            if loans is not None:
-                lent.enter_context(loans.open())
-            self.pieces.append(client.submit(cut_given, rows, **how, **ANYHOW, workers=[owner]))
-            self._told.append(client.submit(told, self.pieces[-1], pure=False))
-            self._told[-1].add_done_callback(partial(_close, lent))
+        self._names = [f"dsolver-rows-{uuid.uuid4().hex}" for _ in cut.owners]
+        self._calls = RankCalls(client, tuple(dict.fromkeys(cut.owners)), "rows of a matrix")
+        loans = Loans()
+        each = zip(pairwise(cut.bounds), cut.owners, strict=True)
+        given = [self._given(_rows_of(matrix, near, span), at, loans if at in readers else None) for span, at in each]
+        self._sent = [rows for rows in given if not isinstance(rows, GivenRows)]  # futures
+        lent = ExitStack()
+        lent.enter_context(loans.open())
+        options = {"formats": cut.formats, "blocks": cut.blocks, "kernels": cut.kernels}
+        keys = [rows if isinstance(rows, GivenRows) else rows.key for rows in given]
+        taking = self._calls.gather(packed((take_rows, (matrix.shape[1], options))), self._to_owners(keys))
+        self._taken: Any = begun(client, taking)
+        self._taken.add_done_callback(partial(_close, lent))
+        self._rows: Any = begun(client, self._registered(self._taken))
 
     def is_of(self, matrix: Any, near: Any, cut: CutWishes) -> bool:
         """Whether these are the rows of such a matrix, cut like this, which have not been dropped."""
-        return bool(self.pieces) and (self._of, self._cut_as) == (_places(matrix, near), cut)
+        return self._rows is not None and (self._of, self._cut_as) == (_places(matrix, near), cut)
 
-    def told(self) -> list[tuple[npt.NDArray[np.int64], ChunkCounts]]:
-        """Ghosts and counts of each chunk, which this waits for. Raises as `results_of`, or that rows were changed."""
-        found = results_of(self._client, self._told)
-        if any(one is None for one in found):
-            raise InputError("A was changed while it was read: its rows lead out of their arrays")
-        return found
+    def told(self) -> list[TakenRows]:
+        """Findings about each chunk's rows, which this waits for. InputError: rows were changed meanwhile."""
+        by_name = {name: taken for reply in self._taken.result() for name, taken in reply.items()}
+        return [by_name[name] for name in self._names]
+
+    def planned(self, plans: Sequence[HaloPlan]) -> Any:
+        """Future of the futures of each chunk's rows, whose owners are told their exchange meanwhile."""
+        return begun(self._client, self._planned(plans, self._rows))
+
+    async def _planned(self, plans: Sequence[HaloPlan], rows: Any) -> dict[int, Future[RowBlock]]:
+        if any(plan.sends for plan in plans):  # those that exchange nothing have it
+            await self._calls.gather(packed((take_plans, ())), self._to_owners(plans))
+        futures = await asyncio.wrap_future(rows)
+        return {number: futures[name] for number, name in enumerate(self._names)}
 
     def drop(self) -> None:
         """Let go of the rows there, unless they were taken."""
-        self.pieces, self._told = [], []
+        self._taken = self._rows = None
+
+    def _to_owners(self, each: Sequence[Any]) -> list[Call]:
+        """Calls that bring each owner something of its chunks, by their names."""
+        found: dict[str, dict[str, Any]] = {owner: {} for owner in self._calls.workers}
+        for name, owner, mine in zip(self._names, self._cut_as.owners, each, strict=True):
+            found[owner][name] = mine
+        return [Call(rank, owner, ((mine,),)) for rank, (owner, mine) in enumerate(found.items())]
+
+    async def _registered(self, taken: Any) -> dict[str, Future[RowBlock]]:
+        """Futures of rows by name, once they are there."""
+        replies = await asyncio.wrap_future(taken)
+        sizes = {name: found.size for reply in replies for name, found in reply.items()}
+        where = dict(zip(self._names, self._cut_as.owners, strict=True))
+        return await wait_for(self._client, register(self._client, where, sizes), ANSWER)
 
     def _given(self, given: GivenRows, owner: str, loans: Loans | None) -> Any:
-        """Rows of a chunk for its owner: what it reads by itself, or a future of copies."""
+        """Rows of a chunk for its owner: what it reads by itself, few that travel at once, or a future of copies."""
+        arrays = given.start, given.columns, given.values, given.near
+        if sum(array.nbytes for array in arrays if array is not None) < WORTH:
+            return given
         if loans is not None:
-            arrays = given.start, given.columns, given.values, given.near
             lent = [array if array is None or array.nbytes < WORTH else loans.of(array) for array in arrays]
             if all(found is not None for found, array in zip(lent, arrays, strict=True) if array is not None):
                 return GivenRows(given.span, *lent)
@@ -175,8 +201,7 @@ class SentMatrix(CutRows):
         self._client, self._matrix, self._partition, self._near = runtime.client, matrix, partition, near
         self._plans: tuple[HaloPlan, ...] = ()
         self._cut_as = cut_of(runtime, partition, formats, blocks)
-        self._cut: list[Future[CutPiece | None]] = []
-        self._sent: list[Future[RowBlock]] = []
+        self._sent: Any = None
         there = ahead is not None and ahead.is_of(matrix, near, self._cut_as)
         self._counts = self._take(ahead if there and ahead is not None else self._send())
 
@@ -193,12 +218,20 @@ class SentMatrix(CutRows):
     def blocks(self, partition: Partition, *, host: bool, owners: Sequence[str]) -> Mapping[int, Any]:  # noqa: ARG002
         """Futures of the rows of every chunk, by number, which this keeps no longer: another call sends rows again."""
         assert partition.sizes == self._partition.sizes
-        there = tuple(owners) == self._cut_as.owners and all(piece.status == "finished" for piece in self._cut)
-        if not there or not self._sent:
+        found: Mapping[int, Any] = {}
+        if tuple(owners) == self._cut_as.owners and self._sent is not None:
+            found = self._given_away()
+        if not found or any(rows.status != "finished" for rows in found.values()):
             self._cut_as = replace(self._cut_as, owners=tuple(owners))
             self._take(self._send())
-        sent, self._sent, self._cut = self._sent, [], []
-        return dict(enumerate(sent))
+            found = self._given_away()
+        return found
+
+    def _given_away(self) -> Mapping[int, Any]:
+        sent, self._sent = self._sent, None
+        with answered():
+            found: Mapping[int, Any] = sent.result()
+        return found
 
     def _send(self) -> Sending:
         """Have every owner take its rows and cut them."""
@@ -209,11 +242,6 @@ class SentMatrix(CutRows):
     def _take(self, sending: Sending) -> tuple[ChunkCounts, ...]:
         """Take the rows that were sent, with the plan of their exchange; counts of each chunk."""
         found = sending.told()
-        self._plans = self._plans or self._partition.halo_plans([ghosts for ghosts, _ in found])
-        self._cut = sending.pieces
-        each = zip(self._cut, self._plans, self._cut_as.owners, strict=True)
-        self._sent = [
-            self._client.submit(with_plan, piece, plan, **ANYHOW, workers=[owner]) for piece, plan, owner in each
-        ]
-        sending.drop()
-        return tuple(counts for _, counts in found)
+        self._plans = self._plans or self._partition.halo_plans([each.ghosts for each in found])
+        self._sent = sending.planned(self._plans)
+        return tuple(each.counts for each in found)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from dsolver.errors import ClusterError
 
@@ -68,6 +69,12 @@ async def wait_for(client: Client, request: Awaitable[T], seconds: float) -> T:
         return asked.result()
     finally:
         asked.cancel()  # does nothing to what is done
+
+
+def begun(client: Client, work: Coroutine[Any, Any, T]) -> Future[T]:
+    """Future of work that begins in the client's event loop, while this thread goes on."""
+    loop: Any = client.loop
+    return asyncio.run_coroutine_threadsafe(work, loop.asyncio_loop)
 
 
 @contextmanager

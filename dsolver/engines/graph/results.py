@@ -1,6 +1,5 @@
 """Results of the `graph` engine on the cluster: submits tasks, waits for them, releases them. Every wait ends."""
 
-from asyncio import run_coroutine_threadsafe
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
@@ -14,7 +13,7 @@ from distributed import CancelledError, Client, Future
 from distributed.client import _wait
 
 from dsolver.engines.dask.blocks import register, scatter, wait_for_blocks
-from dsolver.engines.dask.connection import ANSWER, secede_if_task, wait_for
+from dsolver.engines.dask.connection import ANSWER, begun, secede_if_task, wait_for
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat
 from dsolver.engines.graph.handles import Key
 from dsolver.engines.graph.task_span import GRACE, SPAN, forget_groups
@@ -218,8 +217,7 @@ class Results:
     def _ask_workers(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """The answer of owners to a request that takes no computing. One that hangs meanwhile is lost."""
         self._check_client()
-        loop: Any = self._client.loop
-        asked = run_coroutine_threadsafe(function(*arguments, **named), loop.asyncio_loop)
+        asked = begun(self._client, function(*arguments, **named))
         try:
             while not wait([asked], POLL).done:
                 self._check_owners()

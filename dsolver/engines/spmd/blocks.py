@@ -11,7 +11,7 @@ import numpy as np
 from distributed import Future
 
 from dsolver.engines.dask.blocks import register, scatter_to_owners, wait_for_blocks
-from dsolver.engines.dask.connection import ANSWER, wait_for
+from dsolver.engines.dask.connection import ANSWER, begun, wait_for
 from dsolver.engines.dask.lending import Loans, reach_of
 from dsolver.engines.redistribution import BlocksInBoxes, OtherCut
 from dsolver.engines.running_program import Blocks, PartsOfArray
@@ -44,8 +44,7 @@ class RankBlocks:
         self._client, self._partition, self._owners, self._calls = client, partition, tuple(owners), calls
         self._moves = kernels in MOVED_BY
         self._telling: asyncio.Future[Any] | None = None  # held, as the loop does not hold it
-        loop: Any = client.loop
-        self._reach = asyncio.run_coroutine_threadsafe(reach_of(client, calls.workers), loop.asyncio_loop)
+        self._reach = begun(client, reach_of(client, calls.workers))
 
     @property
     def all_lend(self) -> bool:

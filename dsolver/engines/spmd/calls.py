@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 from distributed import Future
 
-from dsolver.engines.dask.connection import ANSWER, answering, wait_for
+from dsolver.engines.dask.connection import ANSWER, answering, begun, wait_for
 from dsolver.engines.dask.direct import reached, reaches
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat
 from dsolver.engines.spmd.rank_spec import Busy, Failure
@@ -70,10 +70,9 @@ class RankCalls:
 
     def __init__(self, client: Client, workers: Sequence[str], name: str) -> None:
         self._client, self.workers, self._name = client, tuple(workers), name
-        loop: Any = client.loop
         called = [part[0] for part in branches(self.workers)]
         self._near = reached(client, called)
-        self.directly = asyncio.run_coroutine_threadsafe(reaches(client, called), loop.asyncio_loop)
+        self.directly = begun(client, reaches(client, called))
         self._ahead: list[StepAhead] = []
         self._before: list[tuple[Any, ...]] = []
         self._warned = False  # that another program has a worker

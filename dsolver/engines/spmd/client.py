@@ -15,7 +15,7 @@ from distributed.protocol import pickle
 
 from dsolver.engines.base import Engine
 from dsolver.engines.dask.blocks import register
-from dsolver.engines.dask.connection import ANSWER, unanswered, wait_for
+from dsolver.engines.dask.connection import ANSWER, begun, unanswered, wait_for
 from dsolver.engines.dask.direct import tell_each
 from dsolver.engines.dask.lending import Loans
 from dsolver.engines.redistribution import OtherCut, Redistributed
@@ -83,8 +83,7 @@ class SpmdProgram(RunningProgram[P_co]):
             token=secrets.token_bytes(TOKEN_BYTES),
             timeout=TIMEOUT,
         )
-        loop: Any = client.loop
-        self._lease: Any = asyncio.run_coroutine_threadsafe(self._leased(shared.lease), loop.asyncio_loop)
+        self._lease: Any = begun(client, self._leased(shared.lease))
         if shared.size == 1:
             self._calls.ahead(ranks.open_rank, shared, made, each={0: (0,)})
             return
