@@ -37,10 +37,11 @@ FirstGuess = Container | Literal["fmg"] | None  # first guess of a solve: values
 
 def problem_for(A: Any, setup: Setup, b: Any = None) -> Any:
     """`problem_of` for a set-up."""
-    client = client_of(setup)
+    m, client = setup.M, client_of(setup)
+    there = m is None or isinstance(m, str) or (isinstance(m, Preconditioner) and m.can.everywhere)
     where: Any = {"engine": setup.engine, "device": setup.device, "kernels": setup.kernels}
-    here, connected = on_gpu_here(setup), partial(connect, client, **where)
-    return problem_of(A, gpu=here, near=setup.M_from, b=b, client=client, connected=connected)
+    connected = partial(connect, client, **where) if client_of(setup, everywhere=there) else None
+    return problem_of(A, gpu=on_gpu_here(setup), near=setup.M_from, b=b, client=client, connected=connected)
 
 
 def problem_of(

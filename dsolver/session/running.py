@@ -105,16 +105,11 @@ class RunningSystem:
     @contextmanager
     def _cutter(self, problem: Problem) -> Iterator[partial[SentMatrix] | None]:
         """Maker of rows on a cluster, while it is used; rows that were sent ahead for nothing are dropped then."""
-        if self.runtime.client is None:
-            if problem.places:
-                raise InputError(
-                    "this matrix lies on a cluster: solve with its client, client=..., not in this process"
-                )
-            yield None
-            return
         ahead = problem.ahead if isinstance(problem, MatrixProblem) else None
+        if self.runtime.client is None and problem.places:
+            raise InputError("this matrix lies on a cluster: solve with its client, client=..., not in this process")
         try:
-            yield partial(SentMatrix, self.runtime, ahead)
+            yield None if self.runtime.client is None else partial(SentMatrix, self.runtime, ahead)
         finally:
             if ahead is not None:
                 ahead.drop()

@@ -9,6 +9,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from distributed import Client
 
 import dsolver
@@ -50,6 +51,13 @@ def test_blocks_of_dask_stay_on_the_cluster(client: Client) -> None:
     keys = {key for keys in client.has_what().values() for key in keys}
     assert {name for block in x.dask.values() if (name := getattr(block, "key", None))} <= keys
     assert isinstance(x, da.Array)
+
+
+@pytest.mark.usefixtures("client")
+def test_a_matrix_is_sent_to_no_worker_where_it_is_solved_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.session.arguments.sent_ahead", None)
+    a = sp.diags_array([2.0, 3.0, 4.0]).tocsr()
+    assert np.allclose(dsolver.solve(a, np.ones(3), M=lambda r: r).x, [1 / 2, 1 / 3, 1 / 4])
 
 
 @pytest.mark.usefixtures("client")
