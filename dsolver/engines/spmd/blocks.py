@@ -121,7 +121,7 @@ class RankBlocks:
             told.exception()
 
     def room(self) -> HostRoom | None:
-        """Memory of this process for blocks that ranks will lend, made ready while they work."""
+        """Memory of this process for what ranks will have made, which becomes ready while they work."""
         return HostRoom.worthwhile(self._partition.grid, np.dtype(np.float64))
 
     def brought(self, replies: Iterable[Mapping[int, Any]], room: HostRoom | None = None) -> Blocks:
@@ -138,15 +138,14 @@ class RankBlocks:
                 made[number][...] = block
         return made
 
-    async def exchanged(
-        self, name: str | None, room: HostRoom | None, what: bytes, calls: Sequence[Call]
-    ) -> tuple[list[Any], Blocks | None]:
+    async def exchanged(self, name: str | None, what: bytes, calls: Sequence[Call]) -> tuple[list[Any], Blocks | None]:
         """Replies of ranks to `exchange_rank`, and the blocks that they have made: futures, or arrays without a name.
 
         The scheduler is told of the blocks while ranks make them: none is asked for before its future is returned.
         """
         if name is None:
-            replies = await self._calls.gather(what, calls)
+            # Calls are on their way first: threads that touch pages hold the interpreter as well.
+            replies, room = await asyncio.gather(self._calls.gather(what, calls), asyncio.to_thread(self.room))
             made = [blocks for _, blocks in replies if blocks is not None]
             return replies, await asyncio.to_thread(self.brought, made, room) if made else None
         sizes = {number: ITEM * self._partition[number].box.points for number in range(len(self._owners))}

@@ -159,11 +159,10 @@ class SpmdProgram(RunningProgram[P_co]):
         call = _packed_call(command, args, named, cut)
         lend = here and self._blocks.all_lend
         here = here and (lend or len(self._workers) <= FAN)  # of more ranks they would travel by way of others
-        made_as, room = None if here else _new_name(), self._blocks.room() if lend else None
-        exchanged = partial(self._blocks.exchanged, made_as, room)
+        made_as = None if here else _new_name()
         with self._or_end(), loans.open():
             replies, made = self._calls.with_blocks(
-                ranks.exchange_rank, held, name, call, made_as, lend, gather=exchanged
+                ranks.exchange_rank, held, name, call, made_as, lend, gather=partial(self._blocks.exchanged, made_as)
             )
             result: R = self._result([reply for reply, _ in replies])
             return result, made
@@ -178,17 +177,17 @@ class SpmdProgram(RunningProgram[P_co]):
     def fetch(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
         if not self._blocks.all_lend:
             return self.unload(command, *args, **named)
-        call, room = _packed_call(command, args, named), self._blocks.room()
+        call = _packed_call(command, args, named)
         with self._or_end():
-            return self._blocks.brought(self._calls.all(ranks.unload_rank, call, None), room)
+            return self._blocks.brought(self._calls.all(ranks.unload_rank, call, None))
 
     def fetch_each(self, command: Callable[..., Blocks], options: Sequence[Mapping[str, Any]]) -> list[Blocks]:
         if not self._blocks.all_lend:
             return super().fetch_each(command, options)
-        call, rooms = _packed_call(made_by_each, (command, options), {}), [self._blocks.room() for _ in options]
+        call = _packed_call(made_by_each, (command, options), {})
         with self._or_end():
             replies = self._calls.all(ranks.unload_rank, call, None)
-            return [self._blocks.brought(blocks_of(number, replies), room) for number, room in enumerate(rooms)]
+            return [self._blocks.brought(blocks_of(number, replies)) for number in range(len(options))]
 
     def close(self) -> None:
         self._end(None)
