@@ -1,6 +1,5 @@
 // Words that all sources share.
-#ifndef DSOLVER_DEVICE_CUH
-#define DSOLVER_DEVICE_CUH
+#pragma once
 
 #define DEVICE __device__ __forceinline__
 #define UNROLLED _Pragma("unroll")
@@ -12,5 +11,3 @@ using In = const T* __restrict__;
 // Written, or read and written; no other argument overlaps it.
 template <typename T>
 using Out = T* __restrict__;
-
-#endif

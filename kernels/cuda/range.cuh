@@ -1,6 +1,5 @@
 // Values in a smaller type.
-#ifndef DSOLVER_RANGE_CUH
-#define DSOLVER_RANGE_CUH
+#pragma once
 
 // A diagonal of type `real`, NaN where it leaves that type's range: it is divided by, and the result must tell.
 DEVICE real in_range(double value) {
@@ -8,5 +7,3 @@ DEVICE real in_range(double value) {
     const bool inside = sizeof(real) == sizeof(double) || (fabs(value) >= LEAST && fabs(value) <= MOST);
     return inside ? value : nan("");
 }
-
-#endif

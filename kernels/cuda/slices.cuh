@@ -1,6 +1,5 @@
 // Products with the entries of one slice (see dsolver/kernels/formats/sell.py): one warp a slice, one thread a row.
-#ifndef DSOLVER_SLICES_CUH
-#define DSOLVER_SLICES_CUH
+#pragma once
 
 #include "device.cuh"
 
@@ -170,5 +169,3 @@ DEVICE double warp_sum(double value) {
         value += __shfl_xor_sync(ALL_LANES, value, distance);
     return value;
 }
-
-#endif

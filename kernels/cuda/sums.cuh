@@ -1,7 +1,6 @@
 // Sums over a grid that repeat to the last bit: each block leaves its part, and the block that comes last adds the parts.
 // Comes after slices.cuh.
-#ifndef DSOLVER_SUMS_CUH
-#define DSOLVER_SUMS_CUH
+#pragma once
 
 // The sum over the block's threads, in thread 0, by a fixed tree.
 DEVICE double sum_of_block(double value) {
@@ -47,5 +46,3 @@ DEVICE void grid_sum(double value, double* partials, unsigned* ticket, double* o
     const double total = sum_of_parts<of_block>(partials);
     if (threadIdx.x == 0) *out = total;
 }
-
-#endif

@@ -1,6 +1,5 @@
 // Slices of 32 rows of B x B blocks (see dsolver/kernels/formats/block_slices.py). Comes after slices.cuh.
-#ifndef DSOLVER_BLOCK_SLICES_CUH
-#define DSOLVER_BLOCK_SLICES_CUH
+#pragma once
 
 // How a slice's columns are stored: as they are, as 16-bit offsets from the slice's base, or as one base an entry column
 // where lane l has column base + l.
@@ -18,5 +17,3 @@ struct __align__(16) BlockSlice {
 DEVICE long long units_of(int width, int kind) {
     return kind == RUN ? (width + 15) / 16 : static_cast<long long>(width) * (kind == NEAR ? 1 : 2);
 }
-
-#endif

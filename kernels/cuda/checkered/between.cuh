@@ -6,8 +6,7 @@
 //
 // Functions are cut, and take references, so that the compiler sees loads and tests in the order of passes that are written out:
 // larger ones, or numbers in place of references, made kernels with other registers.
-#ifndef DSOLVER_BETWEEN_CUH
-#define DSOLVER_BETWEEN_CUH
+#pragma once
 
 // The coarse point below (bit 0) or above (bit 1) point i that lies between two of n, or -1 for none.
 DEVICE int corner(int i, int bit, int n, bool wraps) {
@@ -99,5 +98,3 @@ DEVICE real sum_of(const real (&w)[COUNT], const real (&values)[COUNT]) {
     UNROLLED for (int c = 0; c < COUNT; ++c) sum = fma(w[c], values[c], sum);
     return sum;
 }
-
-#endif

@@ -1,6 +1,5 @@
 // Kernels of every kind for compressed rows, by the `multiply` of a file, for its VECTORS, which are OF_VECTORS as an argument.
-#ifndef DSOLVER_CSR_KINDS_CUH
-#define DSOLVER_CSR_KINDS_CUH
+#pragma once
 
 #define CSR In<long long> start, In<int> columns, In<real> values
 
@@ -22,5 +21,3 @@
     FINISHED_BY(T, first, FIRST)                                                                                      \
     WITH_DOT(T, spmv_dot, PRODUCT)                                                                                    \
     WITH_DOT(T, sweep_dot, SWEEP)
-
-#endif

@@ -8,8 +8,7 @@
 //
 // Products are added in the order of a row's offsets (below along z, y, x, above along x, y, z), as slices have them, so that
 // the bits are theirs: what is not there has entry 0.
-#ifndef DSOLVER_FACES_CUH
-#define DSOLVER_FACES_CUH
+#pragma once
 
 #define BOARD int half, int ny, int nz, int red, int black, int odd, int wraps
 #define BOARD_OF_ARGUMENTS Board{half, ny, nz, {red, black}, odd, wraps}
@@ -76,5 +75,3 @@ struct Row {
 
 // A block's threads: a warp along x and LINES lines; every thread walks along z.
 constexpr int LINES = 8, THREADS = LINES * SLICE;
-
-#endif

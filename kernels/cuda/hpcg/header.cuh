@@ -1,6 +1,5 @@
 // The header of a slice whose upper entries end with those at coarse points (formats/hpcg.py). Comes after slices.cuh.
-#ifndef DSOLVER_HPCG_HEADER_CUH
-#define DSOLVER_HPCG_HEADER_CUH
+#pragma once
 
 // As `Header`, for the kernels that read these entries by themselves: 16 bytes, too, for rows of at most 1023 entries.
 struct __align__(16) SmoothedHeader {
@@ -15,5 +14,3 @@ struct __align__(16) SmoothedHeader {
 };
 
 #define SMOOTHED_MATRIX In<SmoothedHeader> headers, In<real> values, In<int> columns
-
-#endif

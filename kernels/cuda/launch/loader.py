@@ -50,12 +50,21 @@ def all_sources() -> tuple[str, ...]:
 
 @cache
 def source(name: str) -> str:
-    """The text of a source file with its headers pasted in.
+    """The text of a source file with its headers pasted in, each of them once.
 
     CuPy's cache on disk is keyed by the text that it gets: with headers read by the compiler, it would not notice
     that one of them has changed.
     """
-    return _INCLUDE.sub(lambda match: source(match[1]), (FOLDER / name).read_text(encoding="utf-8"))
+    pasted: set[str] = set()
+
+    def text_with(name: str) -> str:
+        if name in pasted:
+            return ""
+        pasted.add(name)
+        text = (FOLDER / name).read_text(encoding="utf-8").replace("#pragma once\n", "")
+        return _INCLUDE.sub(lambda match: text_with(match[1]), text)
+
+    return text_with(name)
 
 
 def text_of(file: str, dtype: str, width: int | None = None, names: Sequence[str] = ()) -> str:

@@ -5,8 +5,7 @@
 // and gave small ones 3 us. Of floats all columns, 16 bytes a lane and past the registers into shared memory: what the
 // registers can hold of floats in flight is half the bytes, and too few (a pre-smoother of 256^3 0.79 ms, so 0.72).
 // Needs slices.cuh.
-#ifndef DSOLVER_AHEAD_CUH
-#define DSOLVER_AHEAD_CUH
+#pragma once
 
 constexpr int AHEAD = IN_FLIGHT;
 constexpr int X_IN_FLIGHT = 16;  // items of x that a thread requests at a time; 8 were 2 % slower
@@ -127,5 +126,3 @@ DEVICE real products(const Slice& slice, const Ahead& ahead, int first, int last
         base = lane < last - k ? __ldg(slice.columns + k + lane) : 0;
     }
 }
-
-#endif

@@ -5,8 +5,7 @@
 //
 // No vector that is read is `const __restrict__` in such kernels: of those the compiler makes loads that the assembler may
 // move in front of `wait_for_last_launch` (slices.cuh).
-#ifndef DSOLVER_BATCHED_CUH
-#define DSOLVER_BATCHED_CUH
+#pragma once
 
 #ifndef WIDTH
 #define WIDTH 8
@@ -76,5 +75,3 @@ DEVICE Sums zeros() {
 }
 
 #define EACH_COLUMN UNROLLED for (int w = 0; w < WIDTH; ++w)
-
-#endif

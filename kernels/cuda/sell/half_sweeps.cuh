@@ -1,7 +1,6 @@
 // Parts of half sweeps, color after color: those of M="mg" (sweeps.cu) and of HPCG (hpcg/smoother.cu). Comes after
 // passes.cuh.
-#ifndef DSOLVER_HALF_SWEEPS_CUH
-#define DSOLVER_HALF_SWEEPS_CUH
+#pragma once
 
 // What a half sweep requests of its entries before it waits, and their product after it. Of floats, all entries
 // (slices.cuh). Of doubles the bases alone, and FLIGHT entry columns at a time, in each kernel as many as were best: with
@@ -23,5 +22,3 @@ DEVICE void half_product(
         finish(run_in_flights<FLIGHT>(0, slice.values + first * SLICE, ahead.base, 0, last - first, x, lane));
     else finish(add_products(0, slice, first, last, x, lane));
 }
-
-#endif

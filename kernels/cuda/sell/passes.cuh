@@ -1,6 +1,5 @@
 // What passes over a stored matrix have in common, for one vector and for several. Comes after slices.cuh.
-#ifndef DSOLVER_PASSES_CUH
-#define DSOLVER_PASSES_CUH
+#pragma once
 
 #define MATRIX In<Header> headers, In<real> values, In<int> columns
 
@@ -40,5 +39,3 @@
     next_may_start();                                            \
     const int i = blockIdx.x * blockDim.x + threadIdx.x;         \
     const int p = i < count ? __ldg(boundary + i) : -1;
-
-#endif

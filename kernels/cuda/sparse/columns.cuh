@@ -1,6 +1,5 @@
 // What becomes of the sums of WIDTH vectors at once: finish.cuh, column by column. Comes after slices.cuh and finish.cuh.
-#ifndef DSOLVER_COLUMNS_CUH
-#define DSOLVER_COLUMNS_CUH
+#pragma once
 
 #ifndef WIDTH
 #define WIDTH 8
@@ -85,5 +84,3 @@ struct ComplexFinishes {
 
 #define COLUMNS FINISH, long long from, long long to
 #define ALL_COLUMNS Finishes{FINISHED, from, to}
-
-#endif

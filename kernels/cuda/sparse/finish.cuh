@@ -1,7 +1,6 @@
 // What becomes of a row's sum A x: the row of y = A x, or of a residual or a sweep of Jacobi (see the contract). Comes after
 // slices.cuh.
-#ifndef DSOLVER_FINISH_CUH
-#define DSOLVER_FINISH_CUH
+#pragma once
 
 // y = A x; y = r + A x; y = r - A x; y = x + w (r - A x); with x = w r, which goes to `kept`, y = r - A x.
 constexpr int PRODUCT = 0, SUM = 1, RESIDUAL = 2, SWEEP = 3, FIRST = 4;
@@ -56,5 +55,3 @@ struct Finish {
 
 #define FINISH const real* x, const real* r, const real* w, real* y, real* kept
 #define FINISHED Finish{x, r, w, y, kept}
-
-#endif

@@ -1,6 +1,5 @@
 // Entries of the rows of a warp, read by lanes together. Needs sparse/table.cuh.
-#ifndef DSOLVER_STAGED_CUH
-#define DSOLVER_STAGED_CUH
+#pragma once
 
 constexpr int AT_ONCE = 4;   // entries of a row that are read together: a power of two
 
@@ -27,5 +26,3 @@ struct Staged {
         __syncwarp();
     }
 };
-
-#endif

@@ -20,8 +20,7 @@
 //
 // To count columns only, in any order: each lane by itself calls `table.enter(column)` and adds up how often it is told
 // that the column was new. No places are needed then (Table{keys, nullptr, bits}).
-#ifndef DSOLVER_TABLE_CUH
-#define DSOLVER_TABLE_CUH
+#pragma once
 
 constexpr int NONE = -1;   // no column
 constexpr int WARP = 32;
@@ -147,5 +146,3 @@ DEVICE void add_mixed(
         group.sync();
     }
 }
-
-#endif

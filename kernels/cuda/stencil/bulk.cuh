@@ -1,7 +1,6 @@
 // Copies of boxes from global to shared memory that one thread asks for and a barrier in shared memory counts: devices of 9.0
 // and later.
-#ifndef DSOLVER_BULK_CUH
-#define DSOLVER_BULK_CUH
+#pragma once
 
 DEVICE unsigned shared_address(const void* where) {
     return static_cast<unsigned>(__cvta_generic_to_shared(where));
@@ -57,5 +56,3 @@ DEVICE void copy_box(void* to, const TensorMap& map, int x, int y, int z, Barrie
 
 // What a thread has read from shared memory was read before a copy that starts after this.
 DEVICE void reads_before_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-#endif

@@ -7,8 +7,7 @@
 //     t.here(slot, l)      W values of a thread's line l, -1 .. R, of the plane in a slot
 //     t.left(slot, l)      the value before them, t.right(slot, l) the one after
 //     t.gain_x, t.gain_y   what the diagonal gains at the faces along x and y
-#ifndef DSOLVER_PRODUCTS_CUH
-#define DSOLVER_PRODUCTS_CUH
+#pragma once
 
 // What the diagonal gains at the faces along z.
 DEVICE real gain_z(const Stencil& a, int k) {
@@ -91,5 +90,3 @@ template <int W, int R> struct Box {
         }
     }
 };
-
-#endif

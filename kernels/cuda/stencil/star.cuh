@@ -13,8 +13,7 @@
 // A chunk with neighbors reads their values in the layers around it from halo vectors, and works out there what they work out
 // as well, bit for bit: so no sweep has to tell another chunk anything. Places are those of the whole grid.
 // Needs slices.cuh and stencil/stencil.cuh.
-#ifndef DSOLVER_STAR_CUH
-#define DSOLVER_STAR_CUH
+#pragma once
 
 #define FOLLOW_LAST() next_may_start(); wait_for_last_launch();
 
@@ -172,5 +171,3 @@ DEVICE real corner_weight(const Stencil& a, const real* table, int axis, int cor
     const int number = kind(i, a.nx, a.wraps & 1) + 4 * kind(j, a.ny, a.wraps & 2) + 16 * kind(k, a.nz, a.wraps & 4);
     return __ldg(table + number * OF_CLASS + axis * 4 + corner);
 }
-
-#endif

@@ -1,6 +1,5 @@
 // Constant stencils of a box of points, x fastest: what a thread knows of its place and how it reads planes.
-#ifndef DSOLVER_STENCIL_CUH
-#define DSOLVER_STENCIL_CUH
+#pragma once
 
 
 
@@ -68,5 +67,3 @@ DEVICE void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int COUNT> DEVICE void await_groups() {
     asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
 }
-
-#endif

@@ -1,6 +1,5 @@
 // The fixed tree of the contract's kernel `total`, and whether conjugate gradients can go on.
-#ifndef DSOLVER_TREE_CUH
-#define DSOLVER_TREE_CUH
+#pragma once
 
 // Groups of FAN_IN parts in order, then groups of their sums. sums[l] is the open group of tree level l; a full group
 // moves up by one, and at the end the open ones move up in order. For one thread: a few numbers, whose order is all
@@ -32,5 +31,3 @@ DEVICE double tree_sum(const double* parts, int count) {
 DEVICE bool sound(double rz, double pap) {
     return 0.0 < rz && 0.0 < pap && isfinite(rz) && isfinite(pap);
 }
-
-#endif

@@ -1,6 +1,5 @@
 // Which weights of a row are kept, and what restores their sum: kernels/cpu/amg/extended_interpolation.py. Needs rows.cuh beside it.
-#ifndef DSOLVER_KEPT_CUH
-#define DSOLVER_KEPT_CUH
+#pragma once
 
 constexpr double MOST_SCALING = 10.0;   // as in extended_interpolation.py
 
@@ -118,5 +117,3 @@ DEVICE int keep_alone(int* found, double* weights, int n, double scale, int most
     }
     return kept;
 }
-
-#endif

@@ -7,8 +7,7 @@
 // Rows in which few columns are found are made by a thread each (`finish_alone`), others by 8 lanes and a list of their terms,
 // or by a warp and a hash table. Rows that are too long for a kernel wait for a later one: in an array with short ones in
 // front and long ones at the end. How many there are only the device knows: the host launches all kernels and reads nothing.
-#ifndef DSOLVER_ROWS_CUH
-#define DSOLVER_ROWS_CUH
+#pragma once
 
 constexpr int ALONE = 16;           // a thread finds fewer columns; a multiple of 4
 constexpr int ALONE_BLOCKS = 8;     // on a multiprocessor: nine would have room, but threads too few registers
@@ -190,5 +189,3 @@ DEVICE void make_far(
     ) {                                                                                                               \
         make_far(TASK, list, count, memory, stride, room, slots, kept);                                               \
     }
-
-#endif

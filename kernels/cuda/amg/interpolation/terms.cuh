@@ -1,7 +1,6 @@
 // Terms of the sums of a row, and how lanes add them up in the host's order: by a list, by a table, or each by itself.
 // Needs sparse/table.cuh.
-#ifndef DSOLVER_TERMS_CUH
-#define DSOLVER_TERMS_CUH
+#pragma once
 
 constexpr int THREADS = 128;        // of a block
 constexpr int LONG = 1 << 24;       // as good as any number of terms beyond
@@ -167,5 +166,3 @@ DEVICE void add_alone(int* columns, double* sums, int& n, int column, double val
         sums[m * THREADS] = __dadd_rn(sums[m * THREADS], value);
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 // What a look at a matrix finds, and its sums: of a thread, a warp, a block.
-#ifndef DSOLVER_FOUND_CUH
-#define DSOLVER_FOUND_CUH
+#pragma once
 
 constexpr int THREADS = 256, WARP = 32, WARPS = THREADS / WARP;
 constexpr double LARGEST = 1.7976931348623157e308;
@@ -185,5 +184,3 @@ __device__ void report(Found mine, int* out) {
     words.found = mine;
     for (int w = 0; w < WORDS; ++w) out[w] = words.word[w];
 }
-
-#endif

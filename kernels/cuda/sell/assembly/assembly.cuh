@@ -3,8 +3,7 @@
 // Every candidate belongs to a section of its slice, or to none. `measure` finds each slice's shape, `fill` writes it: one
 // warp a slice both times, one thread a row. Candidates come straight from `numbering` in both passes (4 bytes each, mostly
 // from L2): no array of (candidates, rows) exists, unless the rows are a table.
-#ifndef DSOLVER_ASSEMBLY_CUH
-#define DSOLVER_ASSEMBLY_CUH
+#pragma once
 
 constexpr int NONE = -1, LOWER = 0, UPPER = 1;   // sections
 constexpr int RUN_BYTES = SLICE * 8 + 4, EXPLICIT_BYTES = SLICE * 12;   // of one entry column
@@ -269,5 +268,3 @@ DEVICE void refill(
     diagonal[p] = in_range(on_diagonal);
     if (on_diagonal == 0.0) atomicMax(&found->from_end, (slices + 2) * SLICE - p);
 }
-
-#endif

@@ -1,6 +1,5 @@
 // Rows of a product in rooms of equal size, before it is known where compressed ones would begin.
-#ifndef DSOLVER_ROOMS_CUH
-#define DSOLVER_ROOMS_CUH
+#pragma once
 
 // Row i has the places i * room and on. If it is longer than that, it is in one of `count` larger rooms, which are behind the
 // others, and the first column of its own room tells in which.
@@ -40,5 +39,3 @@ struct RightRows {
     {                                                                                                                    \
         b_start, b_columns, { b_room, b_larger, b_behind, 0 }                                                            \
     }
-
-#endif

@@ -1,6 +1,5 @@
 // The rows of one stage of a pass, and those that it passes on to the next one. Needs sparse/table.cuh.
-#ifndef DSOLVER_STAGE_CUH
-#define DSOLVER_STAGE_CUH
+#pragma once
 
 // The first stage of a pass gets all rows. A row that a stage has no room for goes on to the next one's list, which is done
 // by as many blocks as the device runs at once: the host need not know how long a list is.
@@ -50,5 +49,3 @@ public:
 #define STAGE int *lists, int *passed, int rows, int number
 #define THIS_STAGE                                                                                                       \
     Stage { lists, passed, rows, number }
-
-#endif

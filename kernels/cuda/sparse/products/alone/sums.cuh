@@ -3,8 +3,7 @@
 // A thread keeps sums and columns in the order in which they are found, and a table of bytes that says at which place a column
 // is. Most slots are empty, so a column is found after 1.1 looks. What lane l of a warp has stands 32 places apart, so no two
 // lanes meet in a bank of shared memory, wherever they look.
-#ifndef DSOLVER_SUMS_CUH
-#define DSOLVER_SUMS_CUH
+#pragma once
 
 constexpr int EMPTY = 255;        // a slot without a column; rows have less
 constexpr int BYTES_OF_SUM = 12;  // its column included
@@ -66,5 +65,3 @@ struct Sums {
 
 // Bytes of a warp's sums.
 DEVICE int bytes_of_sums(int bits, int most) { return WARP * (BYTES_OF_SUM * most + (1 << bits)); }
-
-#endif
