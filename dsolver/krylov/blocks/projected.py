@@ -1,8 +1,16 @@
 """Projected eigenvalue problems: small dense ones, solved with numbers."""
 
+from functools import partial
 from typing import Final
 
 import numpy as np
+
+try:  # of 36 rows NumPy's LAPACK takes all cores for 3 to 11 ms, which then wait for each other; SciPy's one for 0.12
+    from scipy.linalg import eigh as _eigh
+except ImportError:
+    eigh = np.linalg.eigh
+else:
+    eigh = partial(_eigh, driver="evd")  # as NumPy's
 
 from dsolver.errors import InputError
 from dsolver.krylov.blocks.rounds import F64
@@ -32,7 +40,7 @@ def orthonormal(square: F64, along: F64) -> tuple[F64, float]:
     beyond = scale[:, None] * ((square + square.T) / 2.0 - along.T @ along) * scale
     if not len(squares):
         return np.zeros((0, 0)), 1.0
-    parts, turned = np.linalg.eigh(beyond)
+    parts, turned = eigh(beyond)
     if (squares < 0.0).any() or parts[0] < NEGATIVE:
         raise InputError("B is not positive definite: there is an x with xᵀBx < 0")
     kept = parts > max(ROUNDING, ROUNDING * parts[-1])
@@ -47,7 +55,7 @@ def ritz(whole: F64, size: int) -> tuple[F64, F64, F64, F64, F64]:
         The lowest values, ascending, the coefficients of their vectors, those of the directions P, A projected on both,
         and the largest magnitude of all values.
     """
-    values, c = np.linalg.eigh(whole)
+    values, c = eigh(whole)
     rest = c[:, size:]
     q = np.linalg.qr(rest[:size].T)[0] if rest.shape[1] else np.zeros((0, 0))
     projected = np.zeros((size + q.shape[1],) * 2)
