@@ -128,6 +128,42 @@ extern "C" __global__ void border(
         out_start[i] = at < 0 ? i : at < rows ? before + start[at] : before + entries + at - rows;
 }
 
+// Pieces of as many rows: ends[2 n] becomes the largest of the columns that piece n has, and ends[2 n + 1] the largest of
+// MOST - column, both from 0. Blocks of a piece lie along y.
+constexpr int MOST = 0x7fffffff;
+extern "C" __global__ void ends_of_pieces(
+    const i64* __restrict__ start, const int* __restrict__ columns, i64 rows, int* __restrict__ ends
+) {
+    const i64 n = blockIdx.y, pieces = gridDim.y, last = start[rows * (n + 1) / pieces];
+    int high = 0, low = 0;
+    const i64 step = gridDim.x * static_cast<i64>(blockDim.x);
+    for (i64 k = start[rows * n / pieces] + blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; k < last; k += step) {
+        high = max(high, columns[k]);
+        low = max(low, MOST - columns[k]);
+    }
+    const Group<WARP> group;
+    high = group.most(high);
+    low = group.most(low);
+    if (group.lane == 0) {
+        atomicMax(ends + 2 * n, high);
+        atomicMax(ends + 2 * n + 1, low);
+    }
+}
+
+// Six numbers of each piece: its first entry and the one behind its last, the same of the rows of another matrix that its columns
+// range over, and between these four such rows' numbers; of a piece without entries no rows.
+extern "C" __global__ void windows_of_pieces(
+    const i64* __restrict__ start, i64 rows, const i64* __restrict__ others, const int* __restrict__ ends, int pieces,
+    i64* __restrict__ out
+) {
+    const i64 n = threadIdx.x;
+    if (n >= pieces) return;
+    const i64 begin = start[rows * n / pieces], end = start[rows * (n + 1) / pieces];
+    const i64 first = begin < end ? MOST - ends[2 * n + 1] : 0, last = begin < end ? ends[2 * n] + 1 : 0;
+    const i64 found[] = {begin, end, first, last, others[first], others[last]};
+    for (int i = 0; i < 6; ++i) out[6 * n + i] = found[i];
+}
+
 // 1 for rows that have entries.
 extern "C" __global__ void mark_nonempty(In<i64> start, int rows, Out<int> marks) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -10,8 +10,9 @@ import numpy as np
 
 from dsolver.kernels.amg import EVERY
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.loader import for_each, type_of
-from dsolver.kernels.cuda.launch.readback import Asked
+from dsolver.kernels.cuda.launch.loader import THREADS, for_each, kernel, type_of
+from dsolver.kernels.cuda.launch.readback import Asked, Sent
+from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.sparse.starts import running_sums, starts_of, unfilled
 from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.formats.csr import Csr
@@ -20,6 +21,7 @@ from dsolver.kernels.general.rows import SplitRows, whole
 
 FILE: Final = "sparse/selection.cu"
 LANES: Final = 8  # lanes that share a row, as in selection.cu
+BLOCKS: Final = 4  # blocks of a piece for each multiprocessor
 
 
 def selected(a: Csr, rows: Array | None = None, columns: tuple[int, int] = EVERY) -> Csr:
@@ -54,6 +56,24 @@ def bordered(a: Csr, width: int, before: int, after: int) -> Csr:
     sizes = np.int64(len(a.columns)), *map(np.int32, (a.size, width, before, after))
     for_each(FILE, "border", max(rows + 1, entries), *a, *sizes, *out, dtype=type_of(a.values))
     return out
+
+
+def windows_of_pieces(rows: Csr, others: Array, pieces: int) -> Sent:
+    """Where as many rows each begin and end, and the rows that their columns range over, on their way to the host.
+
+    Args:
+        others: int64, begins of the rows that columns are numbers of.
+
+    Returns:
+        int64 (pieces, 6): of each piece its first entry and the one behind its last, the first of the other rows and
+        the one behind the last, and of these rows the same entries.
+    """
+    ends, out = counters(pieces).view(np.int32), cupy.empty((pieces, 6), dtype=np.int64)
+    grid = BLOCKS * device_property("multiProcessorCount"), pieces
+    kernel(FILE, "ends_of_pieces", "float64")(grid, (THREADS,), (*rows[:2], np.int64(rows.size), ends))
+    where = rows.start, np.int64(rows.size), others, ends, np.int32(pieces), out
+    kernel(FILE, "windows_of_pieces", "float64")((1,), (THREADS,), where)
+    return Sent(out)
 
 
 def begun_nonempty(start: Array) -> Deferred[tuple[Array, Array]]:

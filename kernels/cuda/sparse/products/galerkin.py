@@ -19,7 +19,7 @@ import numpy as np
 
 from dsolver.kernels.amg import Cut
 from dsolver.kernels.cuda.launch.counters import counters
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import Asked, read_back
 from dsolver.kernels.cuda.sparse.products.expected_columns import EVERY, Expected, expecting
 from dsolver.kernels.cuda.sparse.products.halves import SIZES, CudaHalves
 from dsolver.kernels.cuda.sparse.products.mirrors import (
@@ -30,7 +30,7 @@ from dsolver.kernels.cuda.sparse.products.mirrors import (
     transposed,
 )
 from dsolver.kernels.cuda.sparse.products.product import in_rooms, move, pieces_of, product
-from dsolver.kernels.cuda.sparse.selection import begun_selection, bordered
+from dsolver.kernels.cuda.sparse.selection import begun_selection, bordered, windows_of_pieces
 from dsolver.kernels.cuda.sparse.stages.stages import COUNTERS, Rooms, Stages
 from dsolver.kernels.cuda.sparse.starts import starts_of, unfilled
 from dsolver.kernels.deferred import Deferred
@@ -112,11 +112,8 @@ def _in_rooms(a: Csr, p: Csr, cut: Cut, diagonal: Any, *, symmetric: bool) -> tu
         begun()
     first = of_first()  # it was there before R, which is not waited for
     if (pieces := pieces_of(a, Rooms(*p), p.mean, first)) > 1:
-        r, finish = begun()
-        finish()
-        sorted_ = pieces <= MOST_PIECES and not read_back(of_r)[stages.last]
-        made = _in_pieces(a, p, r, cut, diagonal, first, pieces, symmetric=symmetric) if sorted_ else None
-        return None if made is None else (r, made)
+        left, made = Asked(of_r), _in_pieces(a, p, begun, cut, diagonal, first, pieces, symmetric=symmetric)
+        return None if made is None or left()[stages.last] else (begun()[0], made)
     begin = cut.below if symmetric else EVERY
     rooms = _piece(a, p, begun, first, of_products, begin)
     if rooms is None:
@@ -154,29 +151,39 @@ class _Moved:
 
 
 def _in_pieces(
-    a: Csr, p: Csr, r: Csr, cut: Cut, diagonal: Any, expected: Expected, pieces: int, *, symmetric: bool
+    a: Csr,
+    p: Csr,
+    transpose: Callable[[], tuple[Csr, Deferred[None]]],
+    cut: Cut,
+    diagonal: Any,
+    expected: Expected,
+    pieces: int,
+    *,
+    symmetric: bool,
 ) -> Csr | CudaHalves | None:
     """R A P, piece after piece of its rows, each with the rows of A P that it reads: rooms of a piece, not of all rows.
 
     None where pieces read too many rows, or rows found no room. Where rows of R are beside each other and read rows of
     A P that are, as on lattices and in banded order, few of these are made twice.
+
+    transpose: as of `_piece`.
     """
-    edges = [r.size * n // pieces for n in range(pieces + 1)]
-    rows, entries = list(pairwise(edges)), list(pairwise(_at(r.start, edges)))
-    read = [r.columns[begin:end] for begin, end in entries]
-    if not all(map(len, read)):
+    if pieces > MOST_PIECES:
         return None
-    found = read_back(cupy.stack([end(columns) for columns in read for end in (cupy.min, cupy.max)])).tolist()
-    windows = [(first, last + 1) for first, last in zip(found[::2], found[1::2], strict=True)]
-    if sum(last - first for first, last in windows) > MOST_READ * a.size:
+    r, finish = transpose()
+    sent, rows = windows_of_pieces(r, a.start, pieces), list(pairwise(r.size * n // pieces for n in range(pieces + 1)))
+    finish()
+    windows = sent().tolist()
+    if sum(last - first for _, _, first, last, *_ in windows) > MOST_READ * a.size:
         return None
-    of_a = _at(a.start, [end for window in windows for end in window])
     known = counters(SIZES + 2 * pieces * PASSED)
     passed = known[SIZES:].view(np.int32).reshape(pieces, 2, COUNTERS)
     made = []
-    for n, window in enumerate(windows):
-        fine, coarse = _part(a, window, of_a[2 * n : 2 * n + 2]), _part(r, rows[n], entries[n])
-        shifted = coarse._replace(columns=coarse.columns - np.int32(window[0]))
+    for n, (*entries, first, last, of_a, to_a) in enumerate(windows):
+        if first == last:
+            return None
+        fine, coarse = _part(a, (first, last), (of_a, to_a)), _part(r, rows[n], entries)
+        shifted = coarse._replace(columns=coarse.columns - np.int32(first))
         begin = cut.below + rows[n][0]
         one = _piece(fine, p, partial(_sorted, shifted), expected, passed[n], begin if symmetric else EVERY)
         if one is None:
@@ -220,11 +227,6 @@ def _piece(
 def _sorted(rows: Csr) -> tuple[Csr, Deferred[None]]:
     """Rows as of `begun_transpose`, of which nothing is left to do."""
     return rows, Deferred(lambda: None)
-
-
-def _at(start: Array, rows: Sequence[int]) -> list[int]:
-    """Begins of some rows, on the host."""
-    return read_back(start[cupy.asarray(rows)]).tolist()
 
 
 def _part(matrix: Csr, rows: Sequence[int], entries: Sequence[int]) -> Csr:

@@ -1,0 +1,51 @@
+"""Work of the host while it waits for numbers of a GPU: one brief thing a wait, and all of it where that lasts."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(autouse=True)
+def _emulated(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--emulated") is None:
+        pytest.skip("a real GPU may be done before the host asks")
+
+
+def test_a_wait_does_one_brief_thing_and_a_long_one_all_others_in_their_order() -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.launch import readback
+
+    done: list[str] = []
+    with readback.deferring():
+        for name, brief in (("store", False), ("ask", True), ("look", True), ("smooth", False)):
+            readback.defer(partial(done.append, name), brief=brief)
+        for wanted in (["ask"], ["ask", "look"], ["ask", "look"]):
+            assert readback.read_back(cupy.arange(3)).tolist() == [0, 1, 2]
+            assert done == wanted
+        readback.read_back(cupy.arange(3), long_wait=True)
+        assert done == ["ask", "look", "store", "smooth"]
+
+
+def test_kernels_of_what_is_done_meanwhile_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.launch import readback
+
+    waits: list[Any] = []
+
+    def counted(stream: Any) -> None:
+        waits.append(stream)
+
+    with readback.deferring(), monkeypatch.context() as patch:
+        readback.defer(lambda: None)
+        patch.setattr(cupy.cuda.Stream, "synchronize", counted)
+        assert readback.read_back(cupy.arange(2), long_wait=True).tolist() == [0, 1]
+        assert not waits
+        readback.read_back(cupy.arange(2), long_wait=True)  # nothing is left to do
+        assert len(waits) == 1
