@@ -1,5 +1,6 @@
 """A level that is to be coarsened, as its set-up knows it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -21,3 +22,5 @@ class FineLevel:
     bounds: Bounds
     depth: int
     measures: PerChunk
+    # what is done once the host has launched the search for coarse points, for which a device works long enough.
+    beside: Callable[[], object] = lambda: None

@@ -103,7 +103,7 @@ class CoarsePoints(Method):
         """The values at coarse points."""
         engine, rows, exchange, most = level.engine, level.rows, level.exchange, self.max_elements
         graph = strong_graph(engine, rows, level.measures, exchange, self.theta)
-        numbers, bounds = coarse_numbers(engine, rows, graph, exchange, level.depth)
+        numbers, bounds = coarse_numbers(engine, rows, graph, exchange, level.depth, beside=level.beside)
         if not _worth(bounds, level.bounds):
             return None
         reach = reach_of(level.reach, level.reach)

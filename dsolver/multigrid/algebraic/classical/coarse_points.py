@@ -1,5 +1,6 @@
 """Coarse points of a level that is cut into chunks, by PMIS: the same ones however it is cut."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -42,7 +43,14 @@ class PointCounts:
 
 
 def coarse_numbers(
-    engine: Engine, rows: PerChunk, graph: PerChunk, exchange: GhostExchange, salt: int, *, lone: int = FINE
+    engine: Engine,
+    rows: PerChunk,
+    graph: PerChunk,
+    exchange: GhostExchange,
+    salt: int,
+    *,
+    lone: int = FINE,
+    beside: Callable[[], object] = lambda: None,
 ) -> tuple[PerChunk, tuple[int, ...]]:
     """Numbers of coarse points in the order of their rows.
 
@@ -51,6 +59,7 @@ def coarse_numbers(
 
     Args:
         lone: the state of points that no other depends on.
+        beside: as of `FineLevel`.
 
     Returns:
         of every chunk int64, the number of every point of its window, -1 for fine ones; the first of each chunk, and
@@ -59,6 +68,7 @@ def coarse_numbers(
     counts = exchange.in_window(graph.at("counts"))
     origin = exchange.in_window(rows.at("origin"))
     made = engine.per_chunk(partial(_begun, salt=salt, lone=lone), rows, graph, counts, origin)
+    beside()
     turns, left = TURNS.get(engine.kernels, 1) if engine.coupled else 0, True
     while left:
         for _ in range(turns):

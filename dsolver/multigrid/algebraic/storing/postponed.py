@@ -28,14 +28,13 @@ class Postponed:
         engine: Engine | None,
         *,
         first: bool = False,
-        exchanges: bool = False,
         brief: bool = False,
     ) -> Deferred[T]:
-        """Put work off; first: before all others; exchanges, brief: as of `Engine.defer`."""
+        """Put work off; first: before all others; brief: as of `Engine.defer`."""
         work = Deferred(make)
         (self._later.appendleft if first else self._later.append)(work)
         if engine is not None:
-            engine.defer(work, exchanges=exchanges, brief=brief)
+            engine.defer(work, exchanges=False, brief=brief)
         return work
 
     def put_off_last(self, engine: Engine | None) -> None:
