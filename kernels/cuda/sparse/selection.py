@@ -59,7 +59,7 @@ def bordered(a: Csr, width: int, before: int, after: int) -> Csr:
 
 
 def windows_of_pieces(rows: Csr, others: Array, pieces: int) -> Sent:
-    """Where as many rows each begin and end, and the rows that their columns range over, on their way to the host.
+    """Ends of pieces of as many rows each, and of the rows that their columns range over, on their way to the host.
 
     Args:
         others: int64, begins of the rows that columns are numbers of.
