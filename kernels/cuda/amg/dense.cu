@@ -41,9 +41,7 @@ extern "C" __global__ void keep(In<double> a, In<unsigned char> kept, int symmet
 }
 
 // Where the inverse of the diagonal block is that begins at `first`: that of the next one is made while it is read.
-__device__ double* inverse_of(double* inverses, int first) {
-    return inverses + (first / BLOCK % 2) * (BLOCK * BLOCK);
-}
+__device__ double* inverse_of(double* inverses, int first) { return inverses + (first / BLOCK % 2) * (BLOCK * BLOCK); }
 
 // The inverse of a diagonal block that begins at `first`, zero in rows and columns whose pivot vanishes against what `matrix`
 // has on its diagonal; kept tells which are left. own: the block's items, zeros behind the last row and column. By all threads

@@ -44,9 +44,7 @@ struct Merge {
     }
 };
 
-DEVICE int own_row(const int* order, int place, int rows) {
-    return order ? order[place] : place < rows ? place : -1;
-}
+DEVICE int own_row(const int* order, int place, int rows) { return order ? order[place] : place < rows ? place : -1; }
 
 // The first row of a row of blocks: all that is read of the columns where it is full.
 struct FirstRow {
@@ -97,9 +95,7 @@ DEVICE bool all_full(const long long* start, const int* columns, int block_row, 
 }
 
 // Item `number` of samples that are `stretch` items each and begin `stride` items apart.
-DEVICE int sampled(int number, int stretch, int stride) {
-    return number / stretch * stride + number % stretch;
-}
+DEVICE int sampled(int number, int stretch, int stride) { return number / stretch * stride + number % stretch; }
 
 // Blocks of each of `count` rows of blocks.
 template <int B>

@@ -85,9 +85,7 @@ DEVICE void add_slice(real* sum, const uint4 packed, const unsigned short* indic
     }
 }
 
-DEVICE uint4 packed_slice(const BlockSlice* slice) {
-    return __ldg(reinterpret_cast<const uint4*>(slice));
-}
+DEVICE uint4 packed_slice(const BlockSlice* slice) { return __ldg(reinterpret_cast<const uint4*>(slice)); }
 
 template <int B, bool WIDE, int KIND, bool WITH_DOT>
 DEVICE void multiply(

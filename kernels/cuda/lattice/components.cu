@@ -39,9 +39,7 @@ DEVICE void join(int* root, int a, int b) {
 }
 
 // Whether a cell hangs together with the one before it along x: neither is left out.
-DEVICE bool follows(int nx, In<bool> solid, int here) {
-    return here % nx > 0 && !solid[here] && !solid[here - 1];
-}
+DEVICE bool follows(int nx, In<bool> solid, int here) { return here % nx > 0 && !solid[here] && !solid[here - 1]; }
 
 // Roots to begin with: of cells that a warp has, and that follow each other, the first one.
 extern "C" __global__ void first_roots(int nx, int cells, In<bool> solid, Out<int> root) {

@@ -13,9 +13,7 @@ struct __align__(16) Place {
 // Which step of an axis is numbered how: -1, 0, 1 along x, y, z as 0 .. 26.
 __device__ constexpr int step_of(int number, int stride) { return number / stride % 3 - 1; }
 
-DEVICE bool leaves(int step, int open) {
-    return (step < 0 && !(open & LOWER)) || (step > 0 && !(open & UPPER));
-}
+DEVICE bool leaves(int step, int open) { return (step < 0 && !(open & LOWER)) || (step > 0 && !(open & UPPER)); }
 
 struct Lattice {
     int nx, ny, nz;

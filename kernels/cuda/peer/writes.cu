@@ -30,9 +30,7 @@ struct __align__(16) Copy {
     int chunk;                // to send: whose vector holds the rows
 };                            // a flag has no rows, and is copied nowhere
 
-DEVICE unsigned current(const unsigned* number) {
-    return *reinterpret_cast<const volatile unsigned*>(number);
-}
+DEVICE unsigned current(const unsigned* number) { return *reinterpret_cast<const volatile unsigned*>(number); }
 
 DEVICE void put(uint4* where, unsigned long long item, unsigned n) {
     asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %2};" ::"l"(where), "r"(static_cast<unsigned>(item)),
@@ -59,9 +57,7 @@ DEVICE uint2 look(const uint2* where) {
 DEVICE bool is(uint4 w, unsigned n) { return w.y == n && w.w == n; }
 DEVICE bool is(uint2 w, unsigned n) { return w.y == n; }
 
-DEVICE unsigned long long item_of(uint4 w) {
-    return static_cast<unsigned long long>(w.z) << 32 | w.x;
-}
+DEVICE unsigned long long item_of(uint4 w) { return static_cast<unsigned long long>(w.z) << 32 | w.x; }
 DEVICE unsigned item_of(uint2 w) { return w.x; }
 
 template <typename Word>

@@ -30,9 +30,7 @@ struct Finish {
 
     // What the row's result is multiplied by in a dot product: x . A x, and r . z after a sweep to z.
     template <int KIND>
-    DEVICE double beside(long long row) const {
-        return KIND == SWEEP ? r[row] : x[row];
-    }
+    DEVICE double beside(long long row) const { return KIND == SWEEP ? r[row] : x[row]; }
 
     // Writes the row, and returns it.
     template <int KIND>

@@ -50,9 +50,7 @@ struct Group {
 
     // The value of one of the lanes.
     template <typename T>
-    DEVICE T from(T value, int other) const {
-        return __shfl_sync(mask, value, other, G);
-    }
+    DEVICE T from(T value, int other) const { return __shfl_sync(mask, value, other, G); }
 
     // The sum over the lanes up to this one, of integers.
     DEVICE int scan(int value) const {

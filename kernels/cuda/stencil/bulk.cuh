@@ -2,9 +2,7 @@
 // and later.
 #pragma once
 
-DEVICE unsigned shared_address(const void* where) {
-    return static_cast<unsigned>(__cvta_generic_to_shared(where));
-}
+DEVICE unsigned shared_address(const void* where) { return static_cast<unsigned>(__cvta_generic_to_shared(where)); }
 
 // A barrier's phase is over when `arrivals` threads have arrived and the bytes that they announced are there. Phases have
 // parities 0, 1, 0, ...; waiting for parity 1 of a new barrier does not wait.
@@ -35,9 +33,7 @@ struct Barrier {
 };
 
 // What one thread does after `begin`, before a __syncthreads that lets others use the barriers.
-DEVICE void barriers_begun() {
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
+DEVICE void barriers_begun() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 // An array in global memory and the box that a copy takes of it, as the driver has encoded them
 // (kernels/cuda/launch/tma.py).

@@ -10,17 +10,13 @@
 #pragma once
 
 // What the diagonal gains at the faces along z.
-DEVICE real gain_z(const Stencil& a, int k) {
-    return (k == 0 ? a.faces[4] : 0) + (k == a.nz - 1 ? a.faces[5] : 0);
-}
+DEVICE real gain_z(const Stencil& a, int k) { return (k == 0 ? a.faces[4] : 0) + (k == a.nz - 1 ? a.faces[5] : 0); }
 
 // 7 points. Of a plane: the sums of the plane before are finished, its own begun.
 template <int W, int R> struct Star {
     Values<W> sums[R], last[R];   // of the plane read last; its values
 
-    DEVICE Star() {
-        UNROLLED for (int l = 0; l < R; ++l) sums[l] = last[l] = zeros<W>();
-    }
+    DEVICE Star() { UNROLLED for (int l = 0; l < R; ++l) sums[l] = last[l] = zeros<W>(); }
 
     // Adds plane k and gives in `out` A x on plane k - 1, in `own` x there.
     template <typename Tile>
@@ -51,9 +47,7 @@ template <int W, int R> struct Star {
 template <int W, int R> struct Box {
     Values<W> sums[2][R], last[R];   // of the planes before and at the one read last; its values
 
-    DEVICE Box() {
-        UNROLLED for (int l = 0; l < R; ++l) sums[0][l] = sums[1][l] = last[l] = zeros<W>();
-    }
+    DEVICE Box() { UNROLLED for (int l = 0; l < R; ++l) sums[0][l] = sums[1][l] = last[l] = zeros<W>(); }
 
     template <typename Tile>
     DEVICE void add(const Tile& t, int k, int slot, Values<W>* out, Values<W>* own) {

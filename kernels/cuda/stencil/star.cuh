@@ -119,9 +119,7 @@ template <bool BESIDE> struct Tile {
     DEVICE int red(int l, int k) const { return (j0 + l + k + a.odd) & 1; }
 
     // Whether a point of a pair is in the domain.
-    DEVICE bool holds(int l, int which, int z) const {
-        return x >= 0 && x + which < a.nx && y[l] >= 0 && z >= 0;
-    }
+    DEVICE bool holds(int l, int which, int z) const { return x >= 0 && x + which < a.nx && y[l] >= 0 && z >= 0; }
 
     DEVICE Pair load(int l, int z) const {
         if (x < 0 || y[l] < 0 || z < 0) return {0, 0};

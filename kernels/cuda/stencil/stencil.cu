@@ -85,9 +85,7 @@ template <int W, int R> struct Tile {
 
     DEVICE bool holds(int l) const { return i < a.nx && j + l < a.ny; }
 
-    DEVICE long long place(int l, int k) const {
-        return (static_cast<long long>(k) * a.ny + j + l) * a.nx + i;
-    }
+    DEVICE long long place(int l, int k) const { return (static_cast<long long>(k) * a.ny + j + l) * a.nx + i; }
 };
 
 // The sum of a value over the block, for its first thread: a fixed tree.

@@ -28,6 +28,4 @@ DEVICE double tree_sum(const double* parts, int count) {
 }
 
 // Whether conjugate gradients can go on: positive and finite. False for NaN.
-DEVICE bool sound(double rz, double pap) {
-    return 0.0 < rz && 0.0 < pap && isfinite(rz) && isfinite(pap);
-}
+DEVICE bool sound(double rz, double pap) { return 0.0 < rz && 0.0 < pap && isfinite(rz) && isfinite(pap); }

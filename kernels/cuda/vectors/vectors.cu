@@ -357,9 +357,7 @@ UPDATE_P(update_p, real)
 UPDATE_P(update_p_narrowed, double)
 
 // A power of two near 1/sqrt(xx), or 1 where that is none: multiplying by it is exact.
-DEVICE double scale_of(double xx) {
-    return xx > 0.0 && xx <= LARGEST ? scalbn(1.0, -(ilogb(xx) >> 1)) : 1.0;
-}
+DEVICE double scale_of(double xx) { return xx > 0.0 && xx <= LARGEST ? scalbn(1.0, -(ilogb(xx) >> 1)) : 1.0; }
 
 // y = scale x: double to real, 16 bytes.
 extern "C" __global__ void narrow(In<double> x, const double* xx, Out<real> y, long long size) {

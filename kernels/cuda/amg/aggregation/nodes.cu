@@ -20,9 +20,7 @@ struct Rows {
     DEVICE int at(long long k) const { return node[columns[k]]; }
 
     // Whether an entry is the first one of its node j in a row that begins at `first`.
-    DEVICE bool leads(long long k, long long first, int j) const {
-        return k == first || at(k - 1) != j;
-    }
+    DEVICE bool leads(long long k, long long first, int j) const { return k == first || at(k - 1) != j; }
 
     // The first entry of a row in columns of node j or behind them, which may be at a place that is tried first.
     DEVICE long long find(int row, int j, long long offset) const {

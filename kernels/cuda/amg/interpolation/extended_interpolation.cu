@@ -98,9 +98,7 @@ struct Interpolation : Wide {
         const int found = __ldg(seen + m);   // requested together with the value
         return value == 0.0 ? NONE : found;
     }
-    DEVICE double product(double factor, long long m) const {
-        return __dmul_rn(factor, -fabs(__ldg(weights + m)));
-    }
+    DEVICE double product(double factor, long long m) const { return __dmul_rn(factor, -fabs(__ldg(weights + m))); }
 
     template <typename Lanes>
     DEVICE void finish(const Lanes& group, long long p, const Room& room, int n, const Center& sums) const {
@@ -141,9 +139,7 @@ struct Product : Wide {
     }
 
     DEVICE int column(long long m, double) const { return __ldg(b_columns + m); }
-    DEVICE double product(double factor, long long m) const {
-        return __dmul_rn(factor, __ldg(b_values + m));
-    }
+    DEVICE double product(double factor, long long m) const { return __dmul_rn(factor, __ldg(b_values + m)); }
 
     template <typename Lanes>
     DEVICE void finish(const Lanes& group, long long p, const Room& room, int n, const Center&) const {

@@ -92,9 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) row_sums(ROWS, long long* 
 }
 
 // A part of an entry, turned where the diagonals of both rows are negative together.
-DEVICE double turned_part(double part, double here, double there) {
-    return here + there < 0.0 ? -part : part;
-}
+DEVICE double turned_part(double part, double here, double there) { return here + there < 0.0 ? -part : part; }
 
 extern "C" __global__ void __launch_bounds__(THREADS) row_parts(
     ROWS, const double2* own, double* out, double* sums, double* around, bool* mixed

@@ -41,9 +41,7 @@ struct RowSums {
     DEVICE RowSums of_lane(int distance) const {
         return {total.of_lane(distance), size.of_lane(distance), __shfl_xor_sync(ALL_LANES, diagonal, distance)};
     }
-    DEVICE bool cancel(double canceled) const {
-        return fabs(total.value()) <= canceled * size.value();
-    }
+    DEVICE bool cancel(double canceled) const { return fabs(total.value()) <= canceled * size.value(); }
 };
 
 // Sums over a row's entries and over its positive ones: magnitudes follow, and few entries meet both sums where most are negative.

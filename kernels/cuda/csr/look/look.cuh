@@ -23,9 +23,7 @@ struct Rows {
     const double* values;
     long long rows, entries;
 
-    DEVICE bool sound(long long first, long long last) const {
-        return 0 <= first && first <= last && last <= entries;
-    }
+    DEVICE bool sound(long long first, long long last) const { return 0 <= first && first <= last && last <= entries; }
     // The entry of row j in column i, or -1.
     DEVICE long long find(int j, long long i) const {
         long long low = start[j];

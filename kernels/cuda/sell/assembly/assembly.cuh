@@ -57,9 +57,7 @@ struct Columns {
     const int* position;
 
     // Where a column lies in that vector, or in the halo.
-    DEVICE int target(int column) const {
-        return column < count ? __ldg(position + column) : column - count + SLICE;
-    }
+    DEVICE int target(int column) const { return column < count ? __ldg(position + column) : column - count + SLICE; }
 };
 
 // Which entries are wanted: those of a square matrix off its diagonal in own columns, those in columns of the halo, or those

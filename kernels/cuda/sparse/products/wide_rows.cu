@@ -31,9 +31,7 @@ struct Range {
     DEVICE unsigned at(int column) const { return static_cast<unsigned>(column - from); }
     DEVICE bool has(int column) const { return column != NONE && at(column) < static_cast<unsigned>(range); }
 
-    DEVICE void clear() const {
-        for (int w = threadIdx.x; w < range / WARP; w += THREADS) bits[w] = 0u;
-    }
+    DEVICE void clear() const { for (int w = threadIdx.x; w < range / WARP; w += THREADS) bits[w] = 0u; }
 
     DEVICE void set(int column) const {
         const unsigned bit = 1u << at(column) % WARP;
