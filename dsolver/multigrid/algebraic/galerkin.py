@@ -234,7 +234,7 @@ def _half(
         stacked=(lambda own: amg.stacked(before, own, after, old, window)) if before or after else None,
     )
     r, half = amg.half_galerkin(ap.made, cut, diagonal)
-    return r, HalfRows.of(amg, half, window.ghosts[below:], window.first, origin, near)
+    return r, HalfRows.of(half, window.ghosts[below:], window.first, origin, near)
 
 
 def _whole(

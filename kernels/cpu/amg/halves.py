@@ -30,6 +30,7 @@ class Halves:
     """
 
     def __init__(self, upper: Csr, columns: int, team: Team) -> None:
+        # rows from the diagonal on, own columns from 0; in any order.
         self.upper, self._columns, self._team = upper, columns, team
 
     @property

@@ -204,18 +204,6 @@ class AmgKernels:
         """The half of a matrix of which entries from the diagonal on are there, as of `half_galerkin`."""
         return halves.Halves(upper, upper.size, self.team)
 
-    def tight(self, half: Any) -> tuple[Any, Any]:
-        """A half without columns behind own rows that have no entries; and which of these have some, int64."""
-        return half, half.tight()
-
-    def behind(self, half: Any) -> Csr:
-        """Entries of a half in columns behind own rows: a row for each of these, whose columns are own rows."""
-        return half.behind
-
-    def upper(self, half: Any) -> Csr:
-        """The rows of a half, from the diagonal on, own columns from 0; in any order."""
-        return half.upper
-
     completed = of_team(halves.completed)
     transposed = of_team(transposes.transposed)
     fill_lost = of_team(products.fill_lost)

@@ -35,22 +35,20 @@ class HalfRows:
     """A chunk's rows of a level, from the diagonal on."""
 
     window: Window  # own numbers, and those of columns behind them
-    half: Any  # what `dsolver.kernels.cpu.amg.setup.AmgKernels.completed` makes rows of
+    half: Any  # a `dsolver.kernels.cpu.amg.halves.Halves`, or a device's
     origin: I64
     near: F64
 
     @classmethod
-    def of(cls, amg: AmgKernels, half: Any, columns: I64, first: int, origin: I64, near: F64) -> HalfRows:
+    def of(cls, half: Any, columns: I64, first: int, origin: I64, near: F64) -> HalfRows:
         """The rows that a half has; columns: int64, numbers behind own rows; those without entries are left out."""
-        half, used = amg.tight(half)
-        window = Window(first=first, rows=len(origin), ghosts=columns[used], lower=0)
+        window = Window(first=first, rows=len(origin), ghosts=columns[half.tight()], lower=0)
         return cls(window=window, half=half, origin=origin, near=near)
 
-    def rows_to_send(self, amg: AmgKernels) -> Rows:
+    def rows_to_send(self, _: AmgKernels) -> Rows:
         """The rows with global columns."""
-        upper = amg.upper(self.half)
         own = np.arange(self.window.first, self.window.first + self.window.rows, like=self.window.ghosts)
-        return Rows.of(upper, np.concatenate([own, self.window.ghosts]))
+        return Rows.of(self.half.upper, np.concatenate([own, self.window.ghosts]))
 
 
 @final
@@ -80,7 +78,7 @@ def _entries_before(rows: Csr, numbers: Sequence[int]) -> list[int]:
 
 
 def _behind(backend: Backend, _: int, half: HalfRows, *, bounds: Bounds) -> RowsBehind:
-    amg, window, found = backend.amg, half.window, backend.amg.behind(half.half)
+    amg, window, found = backend.amg, half.window, half.half.behind
     ghosts = window.ghosts_before(bounds)
     parts = {c: slice(*of) for c, of in enumerate(pairwise(_entries_before(found, ghosts))) if of[0] < of[1]}
     read = [(to, amg.named(found.columns[of], 0, window.rows)) for to, of in parts.items()]

@@ -323,7 +323,7 @@ class Chunk:
         )
         begun = amg.begun_galerkin(there(self.a.selected(self._fine)), there(self.p), columns)
         r, half = amg.half_galerkin(begun, cut, array(self.diagonal[rows]))
-        half, used = amg.tight(half)
+        used = half.tight()
         assert 0 < len(used) < columns - last
         whole = host.galerkin(self.a, self.p, columns, self.diagonal, symmetric=True)[1].selected(
             np.arange(first, last)
@@ -335,7 +335,7 @@ class Chunk:
             array(np.searchsorted(names, whole.columns[before])),
             array(whole.values[before]),
         )
-        return [r, amg.behind(half), amg.upper(half), amg.completed(half, images, len(names))]
+        return [r, half.behind, half.upper, amg.completed(half, images, len(names))]
 
 
 def in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool) -> Any:
