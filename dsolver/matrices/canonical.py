@@ -14,18 +14,6 @@ from dsolver.units import counted
 MANY: Final = 1 << 26  # rows from which on the memory for their pointers is asked for first
 
 
-def canonical(name: str, matrix: Any, *, complex_too: bool = False) -> Any:
-    """A SciPy matrix of any format as a CSR array with float64 values, sorted columns and no duplicates.
-
-    The matrix that is given stays as it is; one that is in this form already is returned without a copy.
-
-    `complex_too`: whether values may be complex, and are complex128 then. InputError: it is not square, not
-    two-dimensional, empty, not real, or has values that are NaN or infinite; or this process has not the memory for it.
-    """
-    check_form(name, matrix, complex_too=complex_too)
-    return compressed(name, matrix, complex_too=complex_too)
-
-
 def check_form(name: str, matrix: Any, *, complex_too: bool = False) -> None:
     """Refuse a matrix that is not square, not two-dimensional, empty or not real; raises InputError."""
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
@@ -39,10 +27,12 @@ def check_form(name: str, matrix: Any, *, complex_too: bool = False) -> None:
 
 
 def compressed(name: str, matrix: Any, first: int = 0, *, complex_too: bool = False) -> Any:
-    """Rows of a SciPy matrix of any format and shape, in the form of `canonical`.
+    """Rows of a SciPy matrix of any format and shape as a CSR array: float64 values, sorted columns, no duplicates.
 
-    `first`: the number of the first one. InputError: they are not real, have values that are NaN or infinite, or
-    indices of rows or columns that are none; or this process has not the memory.
+    The matrix stays as it is; one that is in this form already is returned without a copy. `first`: the number of the
+    first row. `complex_too`: whether values may be complex, and are complex128 then. InputError: they are not real,
+    have values that are NaN or infinite, or indices of rows or columns that are none; or this process has not the
+    memory.
     """
     _check_real(name, matrix, complex_too=complex_too)
     values = np.complex128 if np.dtype(matrix.dtype).kind == "c" else np.float64

@@ -64,7 +64,7 @@ def checked(name: str, A: Any, *, gpu: bool = False) -> tuple[Any, Look]:
         a CSR array of SciPy, or `RowsOnGpu`.
 
     Raises:
-        InputError: as of `canonical`.
+        InputError: as of `check_form`.
     """
     check_form(name, A)
     package = type(A).__module__.partition(".")[0]

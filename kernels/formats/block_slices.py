@@ -48,11 +48,6 @@ class BlockSlices(Format):
         return sum(int(array.nbytes) for array in arrays)
 
 
-def units_of(width: int, kind: int) -> int:
-    """Number of units that the columns of so many entry columns take."""
-    return -(-width // (UNIT // 2)) if kind == RUN else width * (1 if kind == NEAR else 2)
-
-
 def require(shape: tuple[int, int], block: int, window: int) -> None:
     """Refuse a block size or a window that has no kernels, or does not divide the shape; raises ValueError."""
     if block not in BLOCKS or any(n % block for n in shape):

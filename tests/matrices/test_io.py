@@ -16,7 +16,7 @@ import scipy.sparse
 
 import dsolver
 from dsolver.errors import InputError
-from dsolver.matrices.canonical import canonical
+from dsolver.matrices.canonical import check_form, compressed
 from dsolver.matrices.files import market
 from dsolver.matrices.files.lines import Kind, checked_lines
 from dsolver.matrices.io import read_matrix, read_vectors
@@ -46,6 +46,11 @@ def matrix() -> scipy.sparse.csr_array:
     found = scipy.sparse.random_array((40, 40), density=0.1, format="csr", rng=np.random.default_rng(0))
     found.sum_duplicates()
     return found
+
+
+def canonical(name: str, given: Any) -> Any:
+    check_form(name, given)
+    return compressed(name, given)
 
 
 def same(a: scipy.sparse.csr_array, b: scipy.sparse.csr_array) -> bool:

@@ -17,7 +17,6 @@ from dsolver.kernels.formats.block_slices import (
     BlockSlices,
     require,
     sorted_rows,
-    units_of,
 )
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE
@@ -49,6 +48,11 @@ class TextbookBlockSlices(Dotted, BlockSlices):
             own = lanes if self.row is None else self.row[lanes]
             kept = (own >= 0) & (own < size)
             y.reshape(-1, b)[own[kept]] = sums[kept]
+
+
+def units_of(width: int, kind: int) -> int:
+    """Number of units that the columns of so many entry columns take."""
+    return -(-width // (UNIT // 2)) if kind == RUN else width * (1 if kind == NEAR else 2)
 
 
 def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> TextbookBlockSlices:
