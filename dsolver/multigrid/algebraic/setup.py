@@ -115,13 +115,16 @@ class HierarchySetup:
             add = partial(self._add, NextLevel.smoothed, smoothing, measures.at("share"), options.smoother)
         else:
             add = partial(self._add, NextLevel.swept_in_turns, split.coarse)
-        # Where chunks exchange halos in it, it has one place on all ranks: a wait has not.
-        adding = self._later.put_off(add, None) if engine.coupled else self._put_off(add)
+        adding = self._later.put_off(add, None if engine.coupled else self._waiting)
+        if (
+            engine.coupled and not late
+        ):  # chunks exchange halos in it: it has one place on all ranks, which a wait has not
+            level = replace(level, beside=adding)
         self._later.put_off_last(self._waiting)
         if kept:
             self._catch_up()
             return self._descend_again(kept, measures.at("diagonal"))
-        space = options.method.coarse_space(replace(level, beside=adding) if engine.coupled else level, smoothing)
+        space = options.method.coarse_space(level, smoothing)
         if space is None:
             return False
         diagonal = measures.at("diagonal")
