@@ -178,6 +178,11 @@ def test_another_matrix_is_sent_before_the_look_as_well(ahead: Client, monkeypat
     assert np.allclose(again.x, 0.5 * first.x)
 
 
+def rows_held(dask_worker: Any) -> list[str]:
+    """Rows of matrices in the memory of a worker, which a scheduler may know or not."""
+    return [key for key in dask_worker.data if "dsolver-rows" in str(key)]
+
+
 def processing(client: Client) -> bool:
     """Whether workers have tasks to do."""
     return any(client.processing().values())
@@ -213,6 +218,7 @@ def test_a_matrix_with_faults_that_was_sent_is_refused_and_harms_no_owner(
     with pytest.raises(dsolver.InputError):
         dsolver.Solver(a, client=ahead, device="cpu", M="jacobi")
     eventually(lambda: not ahead.who_has() and not processing(ahead))
+    eventually(lambda: not any(ahead.run(rows_held).values()))
     assert ahead.run(os.getpid) == owners
     assert not any("Failed" in line for lines in ahead.get_worker_logs().values() for _, line in lines)
 

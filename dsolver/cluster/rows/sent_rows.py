@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 
 from dsolver.cluster.rows.placed_rows import GivenRows
-from dsolver.cluster.rows.taken_rows import TakenRows, take_plans, take_rows
+from dsolver.cluster.rows.taken_rows import TakenRows, forget_rows, take_plans, take_rows
 from dsolver.cluster.runtime import Runtime
 from dsolver.engines.dask.blocks import register, scatter
 from dsolver.engines.dask.connection import ANSWER, answering, begun, wait_for
@@ -110,11 +110,16 @@ class Sending:
         return [Call(rank, owner, ((mine,),)) for rank, (owner, mine) in enumerate(found.items())]
 
     async def _registered(self, taken: Any) -> dict[str, Future[RowBlock]]:
-        """Futures of rows by name, once they are there."""
-        replies = await asyncio.wrap_future(taken)
-        sizes = {name: found.size for reply in replies for name, found in reply.items()}
+        """Futures of rows by name, once all are there; owners forget theirs where one has failed."""
         where = dict(zip(self._names, self._cut_as.owners, strict=True))
-        return await wait_for(self._client, register(self._client, where, sizes), ANSWER)
+        try:
+            replies = await asyncio.wrap_future(taken)
+            sizes = {name: found.size for reply in replies for name, found in reply.items()}
+            return await wait_for(self._client, register(self._client, where, sizes), ANSWER)
+        except BaseException:
+            with suppress(Exception):  # of an owner that is lost
+                await self._calls.gather(packed((forget_rows, ())), self._to_owners([None] * len(where)))
+            raise
 
     def _given(self, given: GivenRows, owner: str, loans: Loans | None) -> Any:
         """Rows of a chunk for its owner: what it reads by itself, few that travel at once, or a future of copies."""

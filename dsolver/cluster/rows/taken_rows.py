@@ -24,6 +24,7 @@ from dsolver.matrices.chunks.row_block import ChunkCounts, RowBlock
 if TYPE_CHECKING:
     from distributed import Worker
 
+_unwanted: Final = set[str]()  # names of rows that are to be forgotten once they are cut
 UNKNOWN: Final = -1  # in place of the number of a chunk that ghosts belong to
 
 
@@ -52,8 +53,20 @@ async def take_rows(
         return Failure(error=error)
     except Exception as error:  # whatever stands in the way of one worker
         return Failure(error=RankError(f"worker {dask_worker.address} cannot take rows of the matrix: {error!r}"))
-    dask_worker.update_data(data={name: block for name, (block, _) in cut.items()})
+    wanted: dict[Any, object] = {name: block for name, (block, _) in cut.items() if name not in _unwanted}
+    _unwanted.difference_update(cut)
+    dask_worker.update_data(data=wanted)
     return {name: taken for name, (_, taken) in cut.items()}
+
+
+async def forget_rows(names: Mapping[str, None], *, dask_worker: Worker) -> None:
+    """Let go of rows that the scheduler was not told of, as another owner has failed; of those that are being cut, too.
+
+    Otherwise they would stay for as long as the worker.
+    """
+    there = [name for name in names if name in dask_worker.data]
+    _unwanted.update(set(names).difference(there))
+    dask_worker.stream_handlers["free-keys"](keys=there, stimulus_id="dsolver-rows")  # as the scheduler would
 
 
 async def take_plans(plans: Mapping[str, HaloPlan], *, dask_worker: Worker) -> None:
