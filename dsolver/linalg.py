@@ -161,6 +161,7 @@ def bicgstab(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments
     return _solved("bicgstab", A, b, x0, Linalg(**arguments))
 
 
+@refusing(shift="give A - shift I as A")
 @spelled_out(Linalg)
 def minres(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> tuple[Any, int]:
     """MINRES, for symmetric matrices that may be indefinite, in the place of `scipy.sparse.linalg.minres`.

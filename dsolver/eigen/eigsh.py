@@ -15,13 +15,14 @@ import numpy as np
 from dsolver.cluster.runtime import DeviceName, EngineName
 from dsolver.eigen.pairs import Eigenpairs
 from dsolver.eigen.pencil import GivenPencil, given_pencil
-from dsolver.eigen.search import Wanted, search
+from dsolver.eigen.search import SpectrumEnd, Wanted, search
 from dsolver.eigen.shift_invert import shift_inverted
 from dsolver.errors import InputError, check_tolerance, in_a_line
 from dsolver.kernels.cpu.loops.copying import copying_team
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.auto import Auto, coarsens
-from dsolver.preconditioners.registry import AUTO, check_matrix
+from dsolver.preconditioners.direct.choice import cost_little, may_be_last
+from dsolver.preconditioners.registry import check_matrix
 from dsolver.problems import Problem
 from dsolver.program.eigen import EigenProgram
 from dsolver.session.arguments import client_of, likely_device, on_gpu_here
@@ -40,12 +41,14 @@ Which = Literal["SM", "SA", "LA", "LM"]
 MAXITER: Final = 1000
 FAR: Final = 2.0**20
 """Distance of sigma, over the size of A, from which on the values nearest to it are sought as those of an end."""
+SEEN: Final = 1e-4  # part of the largest value found from which on rounding is no detail
 PROBED: Final = 10  # iterations in which negative values show, if there are any of the magnitude of the highest ones
 
 
 @refusing(
     checkpoint="save vectors of a search that maxiter= has ended, as numpy.save does, and give them as v0= to go on",
     resume="give the vectors of a search that maxiter= has ended as v0=",
+    return_eigenvectors="values alone are dsolver.eigsh(...).values",
 )
 def eigsh(
     A: Any,
@@ -164,8 +167,16 @@ class _Seeker:
         return shift_inverted(pencil, self.setup, terms, shift, self.guesses, self.like, self.began)
 
     def _found(self, pencil: GivenPencil, ends: Sequence[Wanted]) -> Eigenpairs:
-        problem = replace(pencil.problem, notes=())  # they tell of solves
-        setup = replace(self.setup, M=_usual(self.setup.M, problem))
+        """Values by the first preconditioner that leads to an end, or by the one that has come nearest to it."""
+        problem, every = replace(pencil.problem, notes=()), []  # they tell of solves
+        for m in _usual(self.setup, problem):
+            every.append(self._found_by(m, pencil, problem, ends))
+            if every[-1].status is not Status.STAGNATED and every[-1].iterations < MAXITER:
+                return every[-1]
+        return min(every, key=lambda found: float((found.residuals / found.limits).max()))
+
+    def _found_by(self, m: Any, pencil: GivenPencil, problem: Problem, ends: Sequence[Wanted]) -> Eigenpairs:
+        setup = replace(self.setup, M=m)
         ends = [replace(end, offset=pencil.offset / pencil.factor) for end in ends]
         wishes = setup.wishes(problem, likely_device(setup))
         check_matrix(wishes.m, problem)
@@ -199,7 +210,7 @@ class _Seeker:
                 },
                 engine=session.system.described,
                 solved_by=f"lobpcg with {m}",
-                notes=notes_of(session),
+                notes=notes_of(session) + _rounded(made, abs(pencil.factor)),
             )
 
 
@@ -209,17 +220,28 @@ def _is_far(pencil: GivenPencil, shift: float) -> bool:
     return beyond is not None and abs(shift) > FAR * abs(beyond)
 
 
-def _usual(M: Any, problem: Problem) -> Any:
-    """M; for "auto" multigrid where that serves, on matrices too; None where the diagonal tells A indefinite."""
-    if not (isinstance(M, str) and M == AUTO) or problem.operator is not None:
-        return M
+def _rounded(ends: Sequence[SpectrumEnd], factor: float) -> tuple[str, ...]:
+    """A note where rounding is not small beside the largest value that was found."""
+    most, largest = (max(sizes) for sizes in zip(*((e.rounding, abs(e.values).max()) for e in ends), strict=True))
+    told = f"A is so much larger than these values that rounding may have changed them by {factor * most:.1g}"
+    return (told,) if most > SEEN * largest else ()
+
+
+def _usual(setup: Setup, problem: Problem) -> list[Any]:
+    """M; for "auto" multigrid where that serves, and factors, first where they cost little; None where A is indefinite.
+
+    Factors tell nothing of unknown null vectors, and multigrid little of rotations.
+    """
+    if not setup.free or problem.operator is not None:
+        return [setup.M]
     if problem.lattice:
-        return Auto(jacobi=False)
+        return [Auto(jacobi=False)]
     if problem.indefinite or problem.hollow:
-        return None
-    if isinstance(problem, MatrixProblem) and problem.dominated:
-        return "chebyshev"
-    return "amg" if coarsens(problem) else M
+        return [None]
+    dominated = isinstance(problem, MatrixProblem) and problem.dominated
+    usual = "chebyshev" if dominated else "amg" if coarsens(problem) else setup.M
+    tried = ["direct", usual] if isinstance(problem, MatrixProblem) and cost_little(problem) else [usual, "direct"]
+    return tried if may_be_last(problem) else [usual]
 
 
 def _together(vectors: list[Any], like: Any) -> Any:

@@ -52,6 +52,7 @@ class SpectrumEnd:
     vectors: list[Any]  # the arrays of their vectors
     residuals: Any  # float64 (count,)
     limits: Any  # float64 (count,), of each residual
+    rounding: float  # what it may add to a value
     iterations: int
     status: Status
 
@@ -145,6 +146,7 @@ def _end(session: Session, found: Found, known: int, count: int, kind: Container
         vectors=_vectors(session, kind, [(number, null) for *_, null, number in every]),
         residuals=numbers[:, 1],
         limits=numbers[:, 2],
+        rounding=max(found.rounding[:count], default=0.0),
         iterations=found.iterations,
         status=status,
     )

@@ -21,7 +21,6 @@ from dsolver.eigen.pencil import GivenPencil
 from dsolver.eigen.search import Wanted
 from dsolver.errors import InputError
 from dsolver.matrices.matrix import matrix
-from dsolver.preconditioners.registry import AUTO
 from dsolver.session.arguments import prepared
 from dsolver.session.facts import chosen
 from dsolver.session.notes import notes_of
@@ -77,8 +76,7 @@ def _nearest(
 ) -> Eigenpairs:
     n = a.shape[0]
     moved = a - shift * b if b is not None else a - shift * scipy.sparse.eye_array(n)
-    m = "direct" if isinstance(setup.M, str) and setup.M == AUTO else setup.M
-    setup = replace(setup, M=m, method=None)
+    setup = replace(setup, M="direct" if setup.free else setup.M, method=None)
     problem = replace(matrix(moved * scale), notes=())
     first = _on_host(guesses[0]) if guesses else np.random.default_rng(0).standard_normal(n)
     with Session(problem, setup, prepared(problem, RightHandSides.of(problem, first, None), setup)) as session:

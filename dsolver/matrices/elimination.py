@@ -40,7 +40,7 @@ class Elimination:
         if self._found is None and self._rows.shape[0] <= SMALL:
             self._found = full
         if self._found is None and self.entries <= most.entries and self._least.within(most):
-            bound = Fill(entries=min(most.entries, NARROW, FULL * full.entries), products=most.products)
+            bound = Fill(entries=min(most.entries, NARROW, FULL / 2 * full.entries), products=most.products)
             if (narrow := self.narrow(bound)) is not None:
                 return narrow
             near = most.within(LAST) and most.products >= NEARLY * LAST.products

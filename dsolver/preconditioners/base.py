@@ -12,6 +12,7 @@ from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.grid.partition import Partition
 from dsolver.krylov.cg import ConjugateGradient
+from dsolver.krylov.control.norms import LEAST_DECREASE
 from dsolver.krylov.method import ApproximateInverse, KrylovMethod
 from dsolver.krylov.mixed_precision import Lowered
 from dsolver.preconditioners.builder import Builder
@@ -41,6 +42,7 @@ class Capabilities:
     any_sign: bool = False  # it need be neither definite nor symmetric where A is not
     # iterations without progress after which it will make none; None for the usual number.
     stagnation: int | None = None
+    decrease: float = LEAST_DECREASE  # part of the residual by which it has to fall meanwhile, for that to be progress
     # iterations without progress after which its smaller value type may be the reason; None for no such number. With
     # one, the smaller type is taken on GPUs where none was asked for.
     fallback: int | None = None

@@ -63,6 +63,7 @@ class Found:
     values: tuple[float, ...]  # wanted and other ones, in the order of their vectors
     residuals: tuple[float, ...]  # ‖A x - λ B x‖₂ of each, with xᵀBx = 1
     limits: tuple[float, ...]  # what each should become
+    rounding: tuple[float, ...]  # what it may add to each value
     iterations: int
     status: Status | None  # how the search has ended; None where it goes on
 
@@ -140,7 +141,7 @@ class EigenProgram(Solve):
     def found(self) -> Found:
         """Values and residuals as they are now."""
         modes = self.modes
-        arrays = {name: tuple(getattr(modes, name).tolist()) for name in ("values", "residuals", "limits")}
+        arrays = {name: tuple(getattr(modes, name).tolist()) for name in ("values", "residuals", "limits", "rounding")}
         return Found(**arrays, iterations=modes.iterations, status=self._status)
 
     def vector(self, column: int, *, known: bool = False, host: bool = False) -> Blocks:

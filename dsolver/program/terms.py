@@ -59,6 +59,7 @@ class Terms:
             maxiter=self.maxiter,
             at_zero=begun.x_norm == 0.0,
             stagnation=can.stagnation or max(STAGNATION, sum(spec.problem.grid)),
+            decrease=can.decrease,
             fallback=can.fallback if spec.lowered else None,
             patience=self.patience if other is None else other.further,
             interruptible=self.interruptible,

@@ -141,6 +141,11 @@ class Setup:
         Order.parse(self.order)
         check_dtype(None, self.precond_dtype)
 
+    @property
+    def free(self) -> bool:
+        """Whether M is not asked for."""
+        return isinstance(self.M, str) and self.M == AUTO
+
     def wishes(self, problem: Problem, device: str) -> Wishes:
         """Wishes about a system, with the preconditioner that M stands for.
 
@@ -158,7 +163,7 @@ class Setup:
         check_dtype(m, self.precond_dtype)
         return Wishes(
             m=m,
-            free=isinstance(self.M, str) and self.M == AUTO,
+            free=self.free,
             method=self.method,
             restart=self.restart,
             order=self.order,

@@ -14,6 +14,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 import dsolver
 from dsolver import problems
+from tests.support.beams import clamped_beam
 
 HERE: dict[str, Any] = {"client": False, "device": "cpu"}
 
@@ -510,6 +511,7 @@ def test_nearly_all_values_of_a_small_matrix() -> None:
         ({"sigma": 1j}, "sigma must be"),
         ({"tol": -1.0}, "tol must be"),
         ({"maxiter": -1}, "maxiter must be"),
+        ({"return_eigenvectors": False}, "values alone are"),
         ({"A": sp.eye_array(10, dtype=complex).tocsr()}, "A is complex"),
         ({"A": sp.csr_array(np.triu(np.ones((10, 10))))}, "A is not symmetric"),
         ({"A": np.eye(10)}, "not a ndarray: scipy.sparse.csr_array.A. makes a sparse matrix of an array"),
@@ -551,3 +553,24 @@ def test_vectors_of_a_search_that_was_ended_continue_it() -> None:
     rest = dsolver.eigsh(a, 4, M="jacobi", v0=half.vectors, **HERE)
     assert rest.converged
     assert rest.iterations < 0.8 * whole.iterations
+
+
+@pytest.mark.parametrize(("elements", "rtol"), [(100, 1e-6), (1000, 1e-3), (3000, 0.05)])
+def test_slender_beams_vibrate_as_beams_do(elements: int, rtol: float) -> None:
+    beam, mass = clamped_beam(elements)
+    found = dsolver.eigsh(beam, 3, B=mass, **HERE)
+    assert found.converged
+    roots = np.array([1.875104, 4.694091, 7.854757])  # of cos r cosh r = -1
+    np.testing.assert_allclose(found.values, roots**4, rtol=rtol)
+    assert any("rounding may have" in note for note in found.notes) == (elements > 100)
+
+
+def test_factors_follow_where_multigrid_finds_no_values() -> None:
+    """A beam beside a square, whose factors are too many to be made at once."""
+    beam, mass = clamped_beam(500)
+    line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(150, 150))
+    square = sp.kron(line, sp.eye_array(150)) + sp.kron(sp.eye_array(150), line)
+    both = sp.csr_array(sp.block_diag([beam, 1e9 * square]))
+    found = dsolver.eigsh(both, 2, B=sp.csr_array(sp.block_diag([mass, sp.eye_array(150**2)])), **HERE)
+    assert found.converged
+    np.testing.assert_allclose(found.values, np.array([1.875104, 4.694091]) ** 4, rtol=1e-4)

@@ -32,6 +32,7 @@ from dsolver.session import running
 from dsolver.session.follower import ATTAINED
 from tests.matrices.test_matrix import lattice
 from tests.support import hard_systems
+from tests.support.beams import clamped_beam
 from tests.support.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
@@ -593,3 +594,30 @@ def test_a_matrix_of_unclear_rank_has_no_worse_an_answer_than_least_squares_leav
     assert residual(a, found.x, b) <= least
     assert residual(a, again.x, b) <= least
     assert preconditioner.FINE in found.notes
+
+
+@pytest.mark.parametrize("elements", [1000, 4000])
+def test_the_bending_of_a_slender_beam_is_not_left_out_of_x(elements: int) -> None:
+    """Rounding makes 1e-6 to 1e-2 of ‖b‖ there, of any x that is right, and an x of nearly zero leaves as little."""
+    beam, _ = clamped_beam(elements)
+    load = np.zeros(2 * elements)
+    load[-2] = 3.0
+    found = dsolver.solve(beam, load, device="cpu")
+    assert found.x[-2] == pytest.approx(1.0, abs=0.1)
+    assert found.iterations < 40
+    assert ATTAINED in found.notes
+    assert "'amg'" not in found.advice
+
+
+def test_an_envelope_that_is_half_full_tells_nothing_of_factors_that_are_nearly_full() -> None:
+    """A network of pipes: flows and heads, with next to no entries in a row, in no order."""
+    rng = np.random.default_rng(1)
+    nodes, count = 1200, 1700
+    more = rng.integers(0, nodes, (2, count + 1 - nodes))
+    ends = np.concatenate([[np.arange(nodes - 1), np.arange(1, nodes)], more], axis=1)
+    pipes = np.arange(count)
+    incidence = sp.csr_array((np.repeat([1.0, -1.0], count), (np.tile(pipes, 2), ends.ravel())), shape=(count, nodes))
+    incidence = incidence[:, 1:]
+    a = sp.block_array([[sp.diags_array(rng.uniform(0.1, 1.0, count)), -incidence], [incidence.T, None]]).tocsr()
+    problem = dsolver.matrix(a)
+    assert choice.fill_of(problem) < fill.FULL * a.shape[0] ** 2

@@ -7,7 +7,7 @@ from typing import final
 from dsolver.krylov.control.best_iterate import BestIterate
 from dsolver.krylov.control.drift import DRIFT_INTERVAL, Drift, has_parted
 from dsolver.krylov.control.giving_up import STAGNATION, GivingUp
-from dsolver.krylov.control.norms import ResidualNorms
+from dsolver.krylov.control.norms import LEAST_DECREASE, ResidualNorms
 from dsolver.krylov.control.requests import Advance, ColumnIterations, End, Pause, Sample, Start, Steps, asked
 from dsolver.krylov.control.rounding import ATTAINABLE, Balancing, beats_zero, is_rounding
 from dsolver.krylov.control.row_scales import RowScales
@@ -40,6 +40,7 @@ class Control:
         maxiter: int,
         at_zero: bool = False,  # whether x is zero at first
         stagnation: int = STAGNATION,  # iterations without a new smallest residual after which it is given up
+        decrease: float = LEAST_DECREASE,  # part of the smallest one by which a new one has to be smaller
         # the same until it is resumed, if that is sooner: where there is another preconditioner to go on with, for
         # which a residual that grows in the first iteration is a reason as well.
         fallback: int | None = None,
@@ -65,7 +66,7 @@ class Control:
         self._at_zero, self._interruptible = at_zero, interruptible
         self._may_resume = fallback is not None
         self._replaces, self._checked, self._projects = replaces, checked, projects
-        self._norms = ResidualNorms(max(limit, ATTAINABLE * b_norm))
+        self._norms = ResidualNorms(max(limit, ATTAINABLE * b_norm), decrease)
         self._supersteps = Supersteps(pace or Pace(), single=interruptible)
         self._giving_up = GivingUp(
             maxiter=maxiter,

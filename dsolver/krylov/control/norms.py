@@ -23,8 +23,8 @@ class ResidualNorms:
     then that counts.
     """
 
-    def __init__(self, target: float) -> None:
-        self.target = target
+    def __init__(self, target: float, decrease: float = LEAST_DECREASE) -> None:
+        self.target, self._least = target, 1.0 - decrease
         self.history: list[float] = []
         self.begun, self.begun_at = math.inf, 0
         self.best, self.best_at = math.inf, 0
@@ -53,7 +53,7 @@ class ResidualNorms:
 
     def compare(self) -> None:
         """Take the last one for the smallest if it is clearly so."""
-        if self.newest < (1.0 - LEAST_DECREASE) * self.best:
+        if self.newest < self._least * self.best:
             self.best, self.best_at = self.newest, self.done
 
     def expected(self) -> float:

@@ -12,12 +12,11 @@ ATTAINABLE: Final = 2.0**-53
 below what rounding leaves it tells nothing about the truth, and its squares would end at zero."""
 ALIKE: Final = 2.0
 """Times what rounding makes of b - A x that a residual may be for it to be that: it is 0.8 to 1.4 times as much."""
-ROUNDED: Final = 1e-5  # part of ‖b‖ that it may be
 
 
 def is_rounding(residual: float, b_norm: float, column: ColumnIterations) -> bool:
     """Whether rounding makes the residual that is left. An x that has grown makes a larger one, which does not."""
-    return residual <= ROUNDED * b_norm and residual <= ALIKE * column.rounding()
+    return residual <= min(CLEAR * b_norm, ALIKE * column.rounding())
 
 
 def beats_zero(residual: float, b_norm: float, column: ColumnIterations) -> bool:

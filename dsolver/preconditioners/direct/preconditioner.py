@@ -68,7 +68,7 @@ class Direct(Preconditioner):
     """
 
     can: ClassVar[Capabilities] = Capabilities(
-        lowered=True, recorded=False, multilevel=True, complex=True, any_sign=True, stagnation=30
+        lowered=True, recorded=False, multilevel=True, complex=True, any_sign=True, stagnation=30, decrease=0.1
     )
     basis: ClassVar[int | None] = 10
     library: str | None = None

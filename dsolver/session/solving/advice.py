@@ -9,6 +9,7 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.registry import NAMED
 from dsolver.problems import Problem
+from dsolver.session.solving.last_attempts import SINGULAR
 from dsolver.status import Status
 
 SEEN: Final = (Status.MAX_ITERATIONS, Status.STAGNATED, Status.DIVERGED, Status.BREAKDOWN)
@@ -62,9 +63,10 @@ def advice_on(case: Case) -> str:
     if case.attained:
         return (
             f"The residual is {case.part:.1e} of ‖b‖, which is all that rounding leaves to reach: loosen rtol, or "
-            f"raise atol."
+            f"raise atol. {'' if case.part <= SINGULAR else _null_vectors(case)}".rstrip()
         )
-    sentences = [_seen(case), _other_preconditioners(case), _other_bases(case), _modes(case), _null_vectors(case)]
+    others = () if case.has_used("direct") else (_other_preconditioners(case), _modes(case))
+    sentences = [_seen(case), *others, _other_bases(case), _null_vectors(case)]
     return " ".join(sentence for sentence in sentences if sentence)
 
 

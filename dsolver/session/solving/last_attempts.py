@@ -24,12 +24,17 @@ LOST: Final = (*DOUBTFUL, Status.BREAKDOWN)
 the user has not said how many there may be."""
 
 REACHED: Final = 1e-12  # part of ‖b‖ to which b - A x has come where rounding alone is in the way
+SINGULAR: Final = 1e-5
+"""Part of ‖b‖ from which on what rounding makes of b - A x may be that of an x with a large part along null vectors."""
+CLEARLY: Final = 0.5
+"""Part of ‖b - A x‖ that factors for least squares may leave where rounding makes it: to leave out of x what A makes
+small, as the bending of a slender beam is, needs a reason."""
 
 
 def needs_factors(solution: Solution, options: Options) -> bool:
     """Whether a solve has ended so that factors of the matrix are left as the last attempt."""
     ran_out = solution.status is Status.MAX_ITERATIONS and options.maxiter is None
-    rounding = solution.true_residual <= REACHED * solution.b_norm or ATTAINED in solution.notes
+    rounding = solution.true_residual <= (SINGULAR if ATTAINED in solution.notes else REACHED) * solution.b_norm
     return (ran_out or solution.status in LOST) and not rounding
 
 
@@ -51,6 +56,11 @@ def take_factors(session: Session, why: str) -> bool:
 def needs_least_squares(solution: Solution, options: Options) -> bool:
     """Whether a solve has ended so that A may be singular, and no x reach b, which factors of A do not tell."""
     return NEARBY not in solution.notes and needs_factors(solution, options)
+
+
+def is_better(other: Solution, solution: Solution) -> bool:
+    """Whether x by factors for least squares is better than the one before."""
+    return other.true_residual < solution.true_residual * (CLEARLY if ATTAINED in solution.notes else 1.0)
 
 
 def is_of_unclear_rank(solution: Solution, options: Options) -> bool:

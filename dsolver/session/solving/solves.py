@@ -15,6 +15,7 @@ from dsolver.session.solving.attempt import attempt
 from dsolver.session.solving.batching import grouped
 from dsolver.session.solving.complex_sides import solved_in_parts
 from dsolver.session.solving.last_attempts import (
+    is_better,
     is_of_unclear_rank,
     needs_factors,
     needs_least_squares,
@@ -124,7 +125,7 @@ def _solved(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
         for number, solution in enumerate(found):
             if needed(solution, options) and take_least_squares(session, fine=fine):
                 for other in _together(session, [pairs[number]], options) or ():
-                    found[number] = min(solution, other, key=lambda each: each.true_residual)
+                    found[number] = other if is_better(other, solution) else solution
     return found
 
 
