@@ -65,7 +65,8 @@ def advice_on(case: Case) -> str:
             f"The residual is {case.part:.1e} of ‖b‖, which is all that rounding leaves to reach: loosen rtol, or "
             f"raise atol. {'' if case.part <= SINGULAR else _null_vectors(case)}".rstrip()
         )
-    others = () if case.has_used("direct") else (_other_preconditioners(case), _modes(case))
+    sure = case.has_used("direct") and case.status is Status.STAGNATED
+    others = () if sure else (_other_preconditioners(case), _modes(case))
     sentences = [_seen(case), *others, _other_bases(case), _null_vectors(case)]
     return " ".join(sentence for sentence in sentences if sentence)
 
