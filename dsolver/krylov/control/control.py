@@ -172,7 +172,8 @@ class Control:
                 status = Status.STAGNATED
             before = self.true_residual
             self.true_residual = yield from asked(End())
-            reached = self._reached()
+            gone_on = status is Status.SLOW and self._rows.rounds  # for rows of small scales, and so does the next M
+            reached = None if gone_on else self._reached()
             if reached and not self._goes_on(column, status):
                 self._supersteps.learn(self._norms)
                 return reached
