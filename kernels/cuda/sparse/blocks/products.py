@@ -4,6 +4,7 @@ Blocks that a row of the product has follow from the nodes' graphs, by the produ
 entries one table look serves 54 products of numbers. Only the values are made here.
 """
 
+import math
 from typing import Final
 
 import cupy
@@ -87,7 +88,7 @@ def values(a: BlockRows, b: BlockRows, columns: int, pattern: Csr, *, ascending:
     while _shared(rows, width, 2 * most) <= SHARED:
         most *= 2
     stages = Stages(a.nodes.size * parts)
-    usual = [room for room in (4 * int(np.ceil(times * mean / 4.0)) for times in ROOMS) if room < most]
+    usual = [room for room in (4 * math.ceil(times * mean / 4.0) for times in ROOMS) if room < most]
     for room in (*usual, most):
         sizes = np.int32(parts), np.int32(width), np.uint32(-(-(1 << 32) // width))
         arguments = (*sizes, *a.nodes, *b.nodes, np.int32(_bits(room)), np.int32(room), *nodes)
@@ -106,7 +107,7 @@ def values(a: BlockRows, b: BlockRows, columns: int, pattern: Csr, *, ascending:
 
 def _bits(nodes: int) -> int:
     """Bits of a table for so many nodes."""
-    return max(4, int(np.ceil(np.log2(1.5 * nodes))))
+    return max(4, math.ceil(math.log2(1.5 * nodes)))
 
 
 def _shared(rows: int, width: int, nodes: int) -> int:

@@ -4,6 +4,7 @@ A product is a value of B, a factor, and a place that takes a byte, or two where
 kernel reads columns, searches, or waits for a number. Places are found when values are first wanted.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -81,7 +82,7 @@ def _find(pattern: Csr, a: Csr, b: Csr) -> _Found:
     while lanes < WARP and mean > ROOM // 2 * lanes:
         lanes *= 2
     places, stages = cupy.empty(terms, dtype=number), Stages(a.size)
-    bits = min(max(int(np.ceil(np.log2(1.5 * max(mean, 1.0)))), LEAST_BITS), MOST_BITS)
+    bits = min(max(math.ceil(math.log2(1.5 * max(mean, 1.0))), LEAST_BITS), MOST_BITS)
     for width, size in ((lanes, bits), (WARP, MOST_BITS)):
         limits = np.int32(size), np.int32(3 << size >> 2), np.int64(LONGEST)
         arguments = (*a[:2], *b[:2], *limits, *pattern[:2], first, places)

@@ -1,5 +1,6 @@
 """Transposes and mirror images of entries on a GPU, with the bits of `dsolver.kernels.cpu.amg.products`."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -193,7 +194,7 @@ def _sort_short(a: Rooms, out: Csr, stages: Stages) -> None:
 def sort_stages(name: str, mean: float, source: tuple[Any, ...], out: Csr, stages: Stages) -> None:
     """Launch the stages of kernels that sort rows of so many entries in the mean; source: their first arguments."""
     # Groups of a warp read 16 bytes of their rows together: with rooms of 32 k + 4 integers they meet in no bank.
-    most = WARP * max(1, int(np.ceil((2.0 * mean - 3.0) / WARP))) + 4
+    most = WARP * max(1, math.ceil((2.0 * mean - 3.0) / WARP)) + 4
     lanes = _lanes(mean)
     for width, room in [(lanes, most)] * (most < MOST_SORTED) + [(WARP, MOST_SORTED)]:
         stages.launch(kernel(FILE, f"{name}_{width}", DTYPE), width, (np.int32(room), *source, *out[1:]), 12 * room)

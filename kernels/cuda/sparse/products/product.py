@@ -1,5 +1,6 @@
 """Products of sparse matrices on a GPU, with the bits of `dsolver.kernels.cpu.amg.products`."""
 
+import math
 from typing import Final, NamedTuple, Self, final
 
 import cupy
@@ -173,7 +174,7 @@ def _starts(lengths: Array, room: Array) -> tuple[Array, int, npt.NDArray[np.int
 def rooms_of(a: Csr, b: Csr, mean: float, expected: Expected, ascending: bool, stages: Stages, lengths: Array) -> Rooms:
     """Columns and values of rows of A B in rooms, and lengths, of those with room; mean: entries of a row of B."""
     tables = tables_of(expected.slots, mean)[0]
-    most = tables.most if expected.ample else min(max(4 * int(np.ceil(expected.most / 4.0)), 16), tables.most)
+    most = tables.most if expected.ample else min(max(4 * math.ceil(expected.most / 4.0), 16), tables.most)
     made = Rooms(*unfilled(lengths, a.size * most), most)
     _make(a, Rooms(*b), made, tables._replace(most=most), stages, ascending=ascending)
     return made
@@ -202,7 +203,7 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages, 
 def pieces_of(a: Csr, b: Rooms, mean: float, expected: Expected) -> int:
     """Number of pieces of A's rows, as large as each other, that `in_rooms` takes one by one; arguments as there."""
     entries = _shape(a, b, mean, expected).entries
-    return 1 if entries <= max(MOST_ROOM, len(a.columns)) else int(np.ceil(OVERLAP * entries / max(1, MOST_ROOM)))
+    return 1 if entries <= max(MOST_ROOM, len(a.columns)) else math.ceil(OVERLAP * entries / max(1, MOST_ROOM))
 
 
 class _Shape(NamedTuple):
@@ -220,7 +221,7 @@ def _shape(a: Csr, b: Rooms, mean: float, expected: Expected) -> _Shape:
     room = room_for(expected.usual)
     alone = suits(a, b, room)
     tables = tables_of(expected.slots, mean)[0]
-    room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
+    room = room if alone else 4 * min(math.ceil(expected.most / 4.0), tables.most // 4)
     second, larger = _larger(a.size, room)
     return _Shape(alone, room, tables, second, a.size * room + larger)
 
@@ -228,7 +229,7 @@ def _shape(a: Csr, b: Rooms, mean: float, expected: Expected) -> _Shape:
 def _larger(rows: int, room: int) -> tuple[Tables, int]:
     """Tables of the stage whose rows have larger rooms, and the entries of these; room: of each row's own."""
     for part, times in LARGER:
-        second = Tables.of(WARP, min(max(int(np.ceil(np.log2(times * room))), LEAST_BITS), MOST_BITS))
+        second = Tables.of(WARP, min(max(math.ceil(math.log2(times * room)), LEAST_BITS), MOST_BITS))
         entries = (rows if rows * second.most <= FEW else rows // part) * second.most
         if entries <= min(SPARE, SNUG - rows * room):
             break

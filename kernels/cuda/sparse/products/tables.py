@@ -1,5 +1,6 @@
 """Hash tables of the stages of a product: how many slots, and lanes of a row (product.cu)."""
 
+import math
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
@@ -38,7 +39,7 @@ def tables_of(slots: float, mean: float, number: int = 0) -> list[Tables]:
     A row of B is one batch of lanes as a rule, and tables leave room for 28 warps on a multiprocessor, since waiting
     is what takes the time: rows of 8 entries and 128 slots took 8.4 ms with 16 lanes on an H200, and 10.7 with 8.
     """
-    bits = min(max(int(np.ceil(np.log2(max(slots, 1.0)))), LEAST_BITS), MOST_BITS)
+    bits = min(max(math.ceil(math.log2(max(slots, 1.0))), LEAST_BITS), MOST_BITS)
     lanes = 4 if mean <= 4.5 else 8 if mean <= 6.5 else 16 if mean <= 16.0 else WARP
     bits = max(bits, lanes.bit_length() + 1)  # a batch of columns must find room behind those that are allowed
     while lanes < WARP and (SUMMED * WARP // lanes) << bits > OF_WARP:

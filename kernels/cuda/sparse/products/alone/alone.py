@@ -1,5 +1,6 @@
 """Rows of products of sparse matrices by a thread each: which products have such rows, and their launches."""
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -39,7 +40,7 @@ def suits(a: Csr, b: Rooms, room: int) -> bool:
 def launch_alone(a: Csr, b: Rooms, room: int, stages: Stages, out: tuple[Any, ...], diagonal: int = EVERY) -> None:
     """Launch the first stage, by a thread for each row."""
     if b.room:
-        bits = max(5, int(np.ceil(np.log2(SLOTS_OF_ROOMS * room))))
+        bits = max(5, math.ceil(math.log2(SLOTS_OF_ROOMS * room)))
         function = kernel(ALONE_IN_ROOMS, f"make_{b.room}", DTYPE)
         if function.preferred_shared_memory_carveout != OF_TABLES:
             function.preferred_shared_memory_carveout = OF_TABLES
@@ -47,7 +48,7 @@ def launch_alone(a: Csr, b: Rooms, room: int, stages: Stages, out: tuple[Any, ..
         stages.launch(function, 1, arguments, 12 * room + (1 << bits))
         return
     staged = len(a.columns) > SHORT * a.size
-    bits = max(5, int(np.ceil(np.log2(SLOTS * room))))
+    bits = max(5, math.ceil(math.log2(SLOTS * room)))
     function = kernel(ALONE, "make_staged" if staged else "make_alone", DTYPE)
     shared = 12 * room + (1 << bits) + (STAGED if staged else 0)
     stages.launch(function, 1, (*a, *b[:3], np.int32(bits), np.int32(room), *out), shared)
@@ -55,4 +56,4 @@ def launch_alone(a: Csr, b: Rooms, room: int, stages: Stages, out: tuple[Any, ..
 
 def room_for(columns: float) -> int:
     """Places for so many columns, a multiple of four."""
-    return 4 * int(np.ceil(max(columns, 1.0) / 4.0))
+    return 4 * math.ceil(max(columns, 1.0) / 4.0)
