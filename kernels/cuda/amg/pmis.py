@@ -61,6 +61,5 @@ def settled(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: A
 def counted(states: Array, opened: Array) -> tuple[int, int, Array]:
     """See `dsolver.kernels.cpu.amg.setup.AmgKernels.counted`. It waits."""
     before = coarse_before(states, opened)
-    coarse, *left = read_back(opened)
-    rounds = ROUNDS[len(states) > FEW]
-    return int(np.array(left).view(np.int32)[(rounds - 1) % SLOTS]), int(coarse), before
+    found, rounds = read_back(opened), ROUNDS[len(states) > FEW]
+    return int(found[1:].view(np.int32)[(rounds - 1) % SLOTS]), int(found[0]), before
