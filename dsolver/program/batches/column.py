@@ -92,13 +92,12 @@ class Column:
         return take_unreachable(engine, layout, self.method, lambda z: engine.per_chunk(rough, layout, z))
 
     def by_rows(self) -> float:
-        """‖D⁻¹r‖ / ‖D⁻¹b‖ of the true residual, with D = diag(A); NaN where another matrix is solved."""
-        method = self.method
-        if self.diagonal is None or method.given is not None:
+        """‖D⁻¹r‖ / ‖D⁻¹b‖ of the true residual, with D = diag(A); NaN where that is not known."""
+        if self.diagonal is None:
             return math.nan
-        z, parts = method.work[0], self.engine.partial_sums()
+        z, parts = self.method.work[0], self.engine.partial_sums()
         squares: list[float] = []
-        for field in (method.r, method.b):
+        for field in (self.method.r, self.method.b):
             self.diagonal.apply(field, z)
             squares += dots(self.engine, parts, (z, z))
         return math.sqrt(squares[0] / squares[1]) if squares[1] > 0.0 else math.nan
