@@ -26,6 +26,12 @@ class GivenRows:
     values: Any  # of these
     near: Any  # float64 (rows, k), the near-null space, or None
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of these arrays."""
+        arrays = self.start, self.columns, self.values, self.near
+        return sum(array.nbytes for array in arrays if array is not None)
+
 
 @final
 @dataclass(frozen=True, kw_only=True)

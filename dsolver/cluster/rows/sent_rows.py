@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -67,8 +66,9 @@ class Sending:
         self._names = [f"dsolver-rows-{uuid.uuid4().hex}" for _ in cut.owners]
         self._calls = RankCalls(client, tuple(dict.fromkeys(cut.owners)), "rows of a matrix")
         loans = Loans()
-        each = zip(pairwise(cut.bounds), cut.owners, strict=True)
-        given = [self._given(_rows_of(matrix, near, span), at, loans if at in readers else None) for span, at in each]
+        cut_out = [_rows_of(matrix, near, span) for span in pairwise(cut.bounds)]
+        each = zip(cut_out, cut.owners, strict=True)
+        given = [self._given(rows, owner, loans if owner in readers else None) for rows, owner in each]
         self._sent = [rows for rows in given if not isinstance(rows, GivenRows)]  # futures
         lent = ExitStack()
         lent.enter_context(loans.open())
@@ -76,8 +76,8 @@ class Sending:
         keys = [rows if isinstance(rows, GivenRows) else rows.key for rows in given]
         taking = self._calls.gather(packed((take_rows, (matrix.shape[1], options))), self._to_owners(keys))
         self._taken: Any = begun(client, taking)
-        self._taken.add_done_callback(partial(_close, lent))
-        self._rows: Any = begun(client, self._registered(self._taken))
+        self._rows: Any = begun(client, self._registered([rows.bytes for rows in cut_out]))
+        begun(client, self._ended(self._taken, self._rows, lent))
 
     def is_of(self, matrix: Any, near: Any, cut: CutWishes) -> bool:
         """Whether these are the rows of such a matrix, cut like this, which have not been dropped."""
@@ -109,33 +109,37 @@ class Sending:
             found[owner][name] = mine
         return [Call(rank, owner, ((mine,),)) for rank, (owner, mine) in enumerate(found.items())]
 
-    async def _registered(self, taken: Any) -> dict[str, Future[RowBlock]]:
-        """Futures of rows by name, once all are there; owners forget theirs where one has failed."""
+    async def _registered(self, sizes: Sequence[int]) -> dict[str, Future[RowBlock]]:
+        """Futures of rows by name, of which the scheduler is told while they are taken; sizes: their bytes, about."""
         where = dict(zip(self._names, self._cut_as.owners, strict=True))
+        bytes_of = dict(zip(self._names, sizes, strict=True))
+        return await wait_for(self._client, register(self._client, where, bytes_of), ANSWER)
+
+    async def _ended(self, taken: Any, rows: Any, lent: ExitStack) -> None:
+        """End the loan once rows are taken; owners forget theirs where one has failed.
+
+        rows: held until then, for a name that the scheduler has forgotten would stay with an owner that is late.
+        """
         try:
-            replies = await asyncio.wrap_future(taken)
-            sizes = {name: found.size for reply in replies for name, found in reply.items()}
-            return await wait_for(self._client, register(self._client, where, sizes), ANSWER)
-        except BaseException:
+            await asyncio.wrap_future(taken)
+        except Exception:  # which `told` raises
             with suppress(Exception):  # of an owner that is lost
-                await self._calls.gather(packed((forget_rows, ())), self._to_owners([None] * len(where)))
-            raise
+                await self._calls.gather(packed((forget_rows, ())), self._to_owners([None] * len(self._names)))
+        finally:
+            lent.close()
+            del rows
 
     def _given(self, given: GivenRows, owner: str, loans: Loans | None) -> Any:
         """Rows of a chunk for its owner: what it reads by itself, few that travel at once, or a future of copies."""
-        arrays = given.start, given.columns, given.values, given.near
-        if sum(array.nbytes for array in arrays if array is not None) < WORTH:
+        if given.bytes < WORTH:
             return given
         if loans is not None:
+            arrays = given.start, given.columns, given.values, given.near
             lent = [array if array is None or array.nbytes < WORTH else loans.of(array) for array in arrays]
             if all(found is not None for found, array in zip(lent, arrays, strict=True) if array is not None):
                 return GivenRows(given.span, *lent)
         with answering():
             return self._client.sync(scatter, self._client, given, [owner])
-
-
-def _close(lent: ExitStack, _: Any) -> None:
-    lent.close()
 
 
 def _places(matrix: Any, near: Any) -> tuple[Any, ...]:

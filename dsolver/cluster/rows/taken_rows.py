@@ -35,7 +35,6 @@ class TakenRows:
 
     ghosts: npt.NDArray[np.int64]  # as of `PlacedPiece`
     counts: ChunkCounts
-    size: int  # bytes of the rows, for the scheduler to know
 
 
 async def take_rows(
@@ -60,10 +59,7 @@ async def take_rows(
 
 
 async def forget_rows(names: Mapping[str, None], *, dask_worker: Worker) -> None:
-    """Let go of rows that the scheduler was not told of, as another owner has failed; of those that are being cut, too.
-
-    Otherwise they would stay for as long as the worker.
-    """
+    """Let go of rows, as another owner has failed; of those that are being cut, too, which would stay."""
     there = [name for name in names if name in dask_worker.data]
     _unwanted.update(set(names).difference(there))
     dask_worker.stream_handlers["free-keys"](keys=there, stimulus_id="dsolver-rows")  # as the scheduler would
@@ -94,4 +90,4 @@ def cut_given(given: GivenRows, size: int, options: Mapping[str, Any]) -> tuple[
     receives = ((UNKNOWN, len(ghosts)),) if len(ghosts) else ()
     block = cut_piece(piece, HaloPlan(sends=(), receives=receives), **options)
     assert block.counts is not None
-    return block, TakenRows(ghosts=ghosts, counts=block.counts, size=sum(part.nbytes for part in block.csr))
+    return block, TakenRows(ghosts=ghosts, counts=block.counts)
