@@ -483,8 +483,11 @@ class Linked:
 
 
 def launch(runtime: Runtime, program: Callable[[Any, SolveSpec], P]) -> RunningProgram[P]:
+    """A program that was started."""
     spec = SolveSpec.plan(dsolver.problems.hpcg(GRID), CHUNKS, m=Hpcg())
-    return runtime.launch(program, spec, spec.partition)
+    job = runtime.launch(program, spec, spec.partition)
+    job.settle()
+    return job
 
 
 def assert_works(client: Any) -> None:
