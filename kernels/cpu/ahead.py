@@ -91,10 +91,10 @@ def algebraic() -> Loops:
     interpolated = (ROWS, VECTOR, INDICES, INT, INT, REAL)
     return [
         (look._look_at_rows, (*RANGE, *entries, KEYS, REAL)),
-        (blocks.measure_rows, (*RANGE, INT, INT, STARTS, INDICES, INT, INT, INDICES, INT, COUNTS)),
+        (blocks.measure_rows, (*RANGE, INT, INT, STARTS, INDICES, INT, INT, INT, COUNTS)),
         (couplings._measure, (*RANGE, ROWS, INT, VECTOR, VECTOR, VECTOR)),
         (points._shares, (*RANGE, VECTOR, VECTOR, VECTOR)),
-        (blocks.fill_rows, (*RANGE, *entries, INT, INDICES, CHUNKS, WORDS, INDICES, MATRIX)),
+        (blocks.fill_rows, (*RANGE, *entries, INT, CHUNKS, WORDS, INDICES, MATRIX)),
         (csr.find_chunks, (STARTS, FLAG, CHUNKS)),
         (csr.fill_chunks, (*RANGE, STARTS, INDICES, CHUNKS, WORDS, WORDS)),
         (points._damped, (*RANGE, VECTOR, REAL, REAL, REAL, VECTOR)),
@@ -129,7 +129,7 @@ def algebraic() -> Loops:
         (octets._fill, (*RANGE, *entries, CHUNKS, BYTES, WORDS, INDICES, VECTOR)),
         (dense.eliminate, (MATRIX, REAL)),
         (vectors.jacobi, (*RANGE, VECTOR, VECTOR, REAL, VECTOR)),
-        (blocks.spmv, (*RANGE, CHUNKS, WORDS, INDICES, VECTOR, INDICES, INT, VECTOR, VECTOR)),
+        (blocks.spmv, (*RANGE, CHUNKS, WORDS, INDICES, VECTOR, INT, VECTOR, VECTOR)),
         (csr.transfer, (*RANGE, *entries, VECTOR, REAL, VECTOR, VECTOR)),
         (octets._spmv, (*RANGE, INT, CHUNKS, BYTES, WORDS, INDICES, VECTOR, VECTOR, VECTOR)),
         (csr.spmv, (*RANGE, CHUNKS, WORDS, WORDS, INDICES, VECTOR, VECTOR, VECTOR, VECTOR)),

@@ -27,11 +27,11 @@ def chosen(formats: str | None, known: Statistics, *, gpu: bool) -> Choice:
         raise ValueError("octets are a format for CPUs: slices are what suits a GPU")
     if formats == ("blocks" if rule.block > 1 else rule.name):
         return rule
-    return _named(formats, known)
+    return _named(formats, known, gpu=gpu)
 
 
-def _named(formats: str, known: Statistics) -> Choice:
-    """A format that is asked for and not the best one, with what suits it."""
+def _named(formats: str, known: Statistics, *, gpu: bool) -> Choice:
+    """A format that is asked for and not the best one, with what suits it: rows are sorted on GPUs alone."""
     if formats == "chunks":
         return Choice(name="chunks", why="asked for")
     if formats == "octets":
@@ -41,7 +41,7 @@ def _named(formats: str, known: Statistics) -> Choice:
         return Choice(name="rows", threads=fitting[-1], why="asked for")
     if formats == "slices":
         even = 1 not in known.stored or known.stored[1].runs >= LATTICE or known.stored[1].padding <= EVEN
-        return Choice(name="slices", window=1 if even else STRETCH, why="asked for")
+        return Choice(name="slices", window=STRETCH if gpu and not even else 1, why="asked for")
     fill = {b: s.fill for b, s in known.stored.items() if b > 1}
     most = max(fill.values(), default=0.0)
     if most < HALF:
@@ -60,6 +60,6 @@ def candidates(known: Statistics, *, gpu: bool) -> list[Choice]:
         found.append(Choice(name="octets", why=""))
     for block, stored in known.stored.items():
         if stored.padding <= TABLED and (block == 1 or (gpu and stored.fill >= HALF)):
-            windows = (1, STRETCH) if stored.padding > 1.0 else (1,)
+            windows = (1, STRETCH) if gpu and stored.padding > 1.0 else (1,)
             found += [Choice(name="slices", block=block, window=w, why="") for w in windows]
     return list({replace(choice, why=""): choice for choice in found}.values())

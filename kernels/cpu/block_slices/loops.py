@@ -45,23 +45,15 @@ def _other_columns(acc: Any, v: Any, place: Any, width: Any, columns: Any, value
 
 
 @njit(inline="always")
-def _write(acc: Any, s: Any, row: Any, rows: Any, y: Any) -> None:
-    """y of the slice's rows; an empty `row` says that they are in their own order."""
+def _write(acc: Any, s: Any, rows: Any, y: Any) -> None:
+    """y of the slice's rows."""
     p = s * SLICE
-    if len(row) == 0:
-        for lane in range(min(SLICE, uint64(rows) - p)):
-            y[p + lane] = acc[lane]
-    else:
-        for lane in range(SLICE):
-            q = row[p + lane]
-            if q >= 0:
-                y[q] = acc[lane]
+    for lane in range(min(SLICE, uint64(rows) - p)):
+        y[p + lane] = acc[lane]
 
 
 @compiled(fastmath={"contract"})
-def spmv(
-    first: Any, last: Any, slices: Any, words: Any, wide: Any, values: Any, row: Any, rows: Any, x: Any, y: Any
-) -> None:
+def spmv(first: Any, last: Any, slices: Any, words: Any, wide: Any, values: Any, rows: Any, x: Any, y: Any) -> None:
     """y = A x on slices [first, last) of single entries. `wide` are the same words as int32."""
     acc = scratch(_SLICE, values.dtype)
     for s in range(uint64(first), uint64(last)):
@@ -74,7 +66,7 @@ def spmv(
             _other_columns(acc, v, place, width, words, values, x[uint64(slices[s, 3]) :])
         else:
             _other_columns(acc, v, place // TWO, width, wide, values, x)
-        _write(acc, s, row, rows, y)
+        _write(acc, s, rows, y)
 
 
 @njit
@@ -96,11 +88,10 @@ def _pass(start: Any, columns: Any, block: Any, row: Any, at: Any, column: Any) 
 
 
 @njit
-def _begin(start: Any, block: Any, rows: Any, order: Any, s: Any, own: Any, at: Any) -> None:
+def _begin(start: Any, block: Any, rows: Any, s: Any, own: Any, at: Any) -> None:
     """The block row of each lane, -1 for none, and where its rows begin."""
     for lane in range(_SLICE):
-        place = s * _SLICE + lane
-        row = order[place] if len(order) else place
+        row = s * _SLICE + lane
         own[lane] = row if row < rows else -1
         for i in range(block):
             at[lane, i] = start[own[lane] * block + i] if own[lane] >= 0 else 0
@@ -144,10 +135,10 @@ def _distances(start: Any, columns: Any, block: Any, own: Any, at: Any, most: An
 @compiled()
 def measure(first: Any, last: Any, *given: Any) -> None:
     """Entry columns, how columns are stored, and the base of slices [first, last): found (slices, 3)."""
-    start, columns, block, rows, wide, order, length, block_bytes, found = given
+    start, columns, block, rows, wide, length, block_bytes, found = given
     own, at = scratch(_SLICE, np.int64), scratch((_SLICE, block), np.int64)
     for s in range(first, last):
-        _begin(start, block, rows, order, s, own, at)
+        _begin(start, block, rows, s, own, at)
         width, low, high = 0, NONE, -1
         for lane in range(_SLICE):
             row = own[lane]
@@ -159,7 +150,7 @@ def measure(first: Any, last: Any, *given: Any) -> None:
                         low, high = min(low, columns[begin] // block), max(high, columns[end - 1] // block)
         kind = _NEAR if width > 0 and high - low <= NEAR_REACH else WIDE
         base = low if width > 0 else 0
-        if len(order) == 0 and width > 0:
+        if width > 0:
             of_values = _SLICE * block_bytes
             most = width * (of_values + (64 if kind == _NEAR else 128)) // of_values
             count, lowest, highest = _distances(start, columns, block, own, at, most)
@@ -174,13 +165,13 @@ def measure_rows(first: Any, last: Any, *given: Any) -> None:
 
     Of slices in stretches of `together`, which begin `apart` from one another.
     """
-    together, apart, start, columns, rows, wide, order, entry_bytes, found = given
+    together, apart, start, columns, rows, wide, entry_bytes, found = given
     known = scratch(64, np.int64)
     for n in range(first, last):
         s = uint64(n // together * apart + n % together)
         width, low, high = 0, NONE, -1
         for lane in range(SLICE):
-            row = uint64(_row_of(s * SLICE + lane, rows, order))  # far behind the last one for none
+            row = s * SLICE + lane
             if row < uint64(rows) and start[row + ONE] > start[row]:
                 begin, end = uint64(start[row]), uint64(start[row + ONE])
                 length: Any = np.int64(end - begin)
@@ -188,7 +179,7 @@ def measure_rows(first: Any, last: Any, *given: Any) -> None:
                 low, high = min(low, columns[begin]), max(high, columns[end - ONE])
         kind = _NEAR if width > 0 and high - low <= NEAR_REACH else WIDE
         base = low if width > 0 else 0
-        if len(order) == 0 and width > 0:
+        if width > 0:
             of_values = _SLICE * entry_bytes
             most = width * (of_values + (64 if kind == _NEAR else 128)) // of_values
             if most > len(known):
@@ -205,7 +196,7 @@ def fill_rows(first: Any, last: Any, *given: Any) -> None:
 
     A row that has all of its slice's runs has them in their order, so none looks for the run of an entry.
     """
-    start, columns, entries, rows, order, slices, words, wide, values = given
+    start, columns, entries, rows, slices, words, wide, values = given
     known = scratch(64, np.int64)
     for s in range(uint64(first), uint64(last)):
         v, place = uint64(slices[s, 0]), uint64(slices[s, 1]) * UNIT
@@ -217,9 +208,9 @@ def fill_rows(first: Any, last: Any, *given: Any) -> None:
             for k in range(width):
                 wide[place // TWO + k] = known[k]
         for lane in range(SLICE):
-            row, begin, end = _row_of(s * SLICE + lane, rows, order), uint64(0), uint64(0)
-            if row >= 0:
-                begin, end = uint64(start[uint64(row)]), uint64(start[uint64(row) + ONE])
+            row, begin, end = s * SLICE + lane, uint64(0), uint64(0)
+            if row < uint64(rows):
+                begin, end = uint64(start[row]), uint64(start[row + ONE])
             if kind != _RUN or end - begin == width:
                 for k in range(end - begin):
                     values[v + k, lane] = entries[begin + k]
@@ -251,13 +242,6 @@ def _fill_columns(
             words[place + k * SLICE + lane] = held - base
         else:
             wide[place // TWO + k * SLICE + lane] = held
-
-
-@njit(inline="always")
-def _row_of(place: Any, rows: Any, order: Any) -> Any:
-    """The row of a lane, -1 for none."""
-    row = np.int64(order[place]) if len(order) else np.int64(place)
-    return row if row < rows else -1
 
 
 @njit

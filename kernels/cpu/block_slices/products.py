@@ -11,7 +11,7 @@ from dsolver.kernels.cpu.block_slices import loops
 from dsolver.kernels.cpu.loops.team import ENTRIES_WORTH_A_THREAD, SLICES_WORTH_A_THREAD, worth_of
 from dsolver.kernels.cpu.vectors import CpuVectors, Real
 from dsolver.kernels.formats.base import SeparateDot
-from dsolver.kernels.formats.block_slices import NEAR, RUN, UNIT, BlockSlices, require, sorted_rows
+from dsolver.kernels.formats.block_slices import NEAR, RUN, UNIT, BlockSlices
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE
 
@@ -39,8 +39,7 @@ class CpuBlockSlices(SeparateDot, BlockSlices):
     @cached_property
     def head(self) -> tuple[Any, ...]:
         """The first arguments of the loop after a range of slices."""
-        row = np.zeros(0, dtype=np.int32) if self.row is None else self.row
-        return self.slices, self.indices, self.indices.view(np.int32), self.values.reshape(-1), row, self.shape[0]
+        return self.slices, self.indices, self.indices.view(np.int32), self.values.reshape(-1), self.shape[0]
 
 
 @final
@@ -53,14 +52,11 @@ class SlicesColumns(SeparateDot, Columns):
         a.vectors.team.run_columns(loops.spmv, len(a.slices), a.head, zip(x, y, strict=True), **sizes)
 
 
-def made(matrix: Csr, columns: int, vectors: CpuVectors, *, window: int = 1) -> CpuBlockSlices:
-    """A matrix in slices; window: σ, 1 keeps the order of the rows. ValueError: see `require`."""
-    require((matrix.size, columns), 1, window)
+def made(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuBlockSlices:
+    """A matrix in slices of its rows in their own order."""
     rows, team = matrix.size, vectors.team
-    row = None if window == 1 else sorted_rows(np.diff(matrix.start), window).astype(np.int32)
-    order = np.zeros(0, dtype=np.int32) if row is None else row
-    found = np.empty((-(-rows // SLICE) if row is None else len(row) // SLICE, 3), dtype=np.int64)
-    shape, worth = (rows, columns, order, matrix.values.dtype.itemsize), SLICES_WORTH_A_THREAD
+    found = np.empty((-(-rows // SLICE), 3), dtype=np.int64)
+    shape, worth = (rows, columns, matrix.values.dtype.itemsize), SLICES_WORTH_A_THREAD
     team.run(loops.measure_rows, 0, len(found), 1, 1, *matrix[:2], *shape, found, worth=worth)
     width, kind, base = found.T
     units = np.where(kind == RUN, -(-width // (UNIT // 2)), width * np.where(kind == NEAR, 1, 2))
@@ -69,7 +65,7 @@ def made(matrix: Csr, columns: int, vectors: CpuVectors, *, window: int = 1) -> 
     indices = np.zeros(int(units.sum()) * UNIT, dtype=np.uint16)
     values = np.zeros((int(width.sum()), 1, SLICE), dtype=matrix.values.dtype)
     arrays = slices, indices, indices.view(np.int32), values[:, 0]
-    team.run(loops.fill_rows, 0, len(found), *matrix, rows, order, *arrays, worth=worth)
+    team.run(loops.fill_rows, 0, len(found), *matrix, rows, *arrays, worth=worth)
     return CpuBlockSlices(
-        shape=(rows, columns), block=1, slices=slices, indices=indices, values=values, row=row, vectors=vectors
+        shape=(rows, columns), block=1, slices=slices, indices=indices, values=values, row=None, vectors=vectors
     )

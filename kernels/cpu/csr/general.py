@@ -57,8 +57,8 @@ class CpuGeneral(GeneralSetup):
         if choice.name == "octets":
             return octets.made(rows, columns, self._vectors)
         if choice.name == "slices":
-            assert choice.block == 1, "blocks are for GPUs"
-            return block_slices.made(rows, columns, self._vectors, window=choice.window)
+            assert choice.block == choice.window == 1, "blocks and sorted rows are for GPUs"
+            return block_slices.made(rows, columns, self._vectors)
         return products.CpuRows(shape=(rows.size, columns), entries=rows, vectors=self._vectors)
 
     def diagonal(self, rows: Csr) -> Array:

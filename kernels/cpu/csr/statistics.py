@@ -41,12 +41,12 @@ def _stored(
     """Storage of sampled rows of blocks; lengths: of all rows."""
     rows, slices = matrix.size // block, samples.count * samples.slices
     length = lengths if block == 1 else np.zeros(rows, dtype=np.int64)
-    order, firsts = np.zeros(0, dtype=np.int32), samples.stride * np.arange(samples.count)
+    firsts = samples.stride * np.arange(samples.count)
     lines, entry_bytes = (matrix.start, matrix.columns), block * block * matrix.values.dtype.itemsize
     shapes = np.zeros((slices, 3), dtype=np.int64)
     if block == 1:
         each = samples.slices, samples.stride // SLICE
-        given = (*each, *lines, rows, columns, order, entry_bytes, shapes)
+        given = (*each, *lines, rows, columns, entry_bytes, shapes)
         team.run(loops.measure_rows, 0, slices, *given, worth=SAMPLES_WORTH_A_THREAD * samples.slices)
     else:
         found = np.zeros((-(-rows // SLICE), 3), dtype=np.int64)
@@ -55,7 +55,7 @@ def _stored(
             for first in firsts[sample:end].tolist():
                 of = first // SLICE, first // SLICE + samples.slices
                 loops.count_blocks(first, first + samples.stretch, *lines, block, length)
-                loops.measure(*of, *lines, block, rows, columns // block, order, length, entry_bytes, found)
+                loops.measure(*of, *lines, block, rows, columns // block, length, entry_bytes, found)
 
         team.run(take, 0, samples.count, worth=SAMPLES_WORTH_A_THREAD)
         shapes = found[firsts[:, None] // SLICE + np.arange(samples.slices)].reshape(-1, 3)

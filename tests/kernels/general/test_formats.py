@@ -150,8 +150,8 @@ def test_slices_of_blocks(name: str, block: int, dtype: str) -> None:
     for window in (1, 64, 1024):
         text = numpy_slices.made(rows, matrix.shape[1], block=block, window=window)
         check(text, matrix)
-        if block == 1:
-            made = cpu_slices.made(rows, matrix.shape[1], vectors(2, dtype), window=window)
+        if block == window == 1:
+            made = cpu_slices.made(rows, matrix.shape[1], vectors(2, dtype))
             check(made, matrix)
             same(made, text, "slices", "indices", "values", "row")
 
@@ -162,7 +162,7 @@ def test_rows_with_as_many_entries_elsewhere_are_no_run() -> None:
     columns = (lane + 40 * (lane % 2))[:, None] + np.arange(4)
     rows = Csr(4 * np.arange(65), columns.ravel().astype(np.int32), np.random.default_rng(0).standard_normal(256))
     matrix = sparse.csr_matrix((rows.values, rows.columns, rows.start), shape=(64, 128))
-    made = cpu_slices.made(rows, 128, vectors(1, "float64"), window=1)
+    made = cpu_slices.made(rows, 128, vectors(1, "float64"))
     check(made, matrix)
     same(made, numpy_slices.made(rows, 128, window=1), "slices", "indices", "values", "row")
 
@@ -253,7 +253,7 @@ def test_bits_do_not_depend_on_threads(name: str) -> None:
     for threads in (1, 2, 3):
         y = np.empty((3, matrix.shape[0]))
         cpu_rows.chunks(rows, matrix.shape[1], vectors(threads, "float64")).spmv(x, y[0])
-        cpu_slices.made(rows, matrix.shape[1], vectors(threads, "float64"), window=64).spmv(x, y[1])
+        cpu_slices.made(rows, matrix.shape[1], vectors(threads, "float64")).spmv(x, y[1])
         cpu_octets.made(rows, matrix.shape[1], vectors(threads, "float64")).spmv(x, y[2])
         found.append(y)
     assert (found[0] == found[1]).all()
