@@ -3,10 +3,15 @@
 X. S. Li, An overview of SuperLU, ACM Trans. Math. Software 31, 2005.
 """
 
+import ctypes
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any, Final, final
 
 import numpy as np
+from scipy.linalg import cython_blas
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
@@ -16,6 +21,37 @@ from dsolver.kernels.direct.libraries import Factors, Kind, SingularError, Value
 DIAGONAL: Final = 0.01
 """A diagonal pivot is taken down to this part of its column's largest entry, where entries have mirror images: with
 off-diagonal ones the fill is up to four times as much."""
+
+
+@final
+class OneThread:
+    """One thread of OpenBLAS, where SciPy brings it, while factors are made: a setting of the process.
+
+    SuperLU calls it for each supernode, and complex ones are shared among its threads however small they are: these
+    wait for each other for 20 times as long as one of them works.
+    """
+
+    def __init__(self) -> None:
+        self._set = getattr(ctypes.CDLL(cython_blas.__file__), "openblas_set_num_threads_local", lambda _: 1)
+        self._lock, self._users, self._before = Lock(), 0, 1
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """While this lasts; the number of threads is what it was after the last one."""
+        with self._lock:
+            if self._users == 0:
+                self._before = self._set(1)
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    self._set(self._before)
+
+
+ONE_THREAD: Final = OneThread()
 
 
 @final
@@ -41,6 +77,7 @@ def factors(a: Any, kind: Kind) -> SuperLU:
     if kind.mirrored and kind.positive and longest <= DENSE * math.sqrt(a.shape[0]):
         options |= {"permc_spec": "MMD_AT_PLUS_A", "options": {"SymmetricMode": True}}
     try:
-        return SuperLU(splu(transposed, **options), a.data.dtype.itemsize)
+        with ONE_THREAD.kept():
+            return SuperLU(splu(transposed, **options), a.data.dtype.itemsize)
     except RuntimeError as error:  # its own error for an exact zero
         raise SingularError(str(error)) from error

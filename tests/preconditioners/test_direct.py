@@ -19,7 +19,7 @@ import dsolver
 from dsolver import kernels, problems
 from dsolver.cost import room
 from dsolver.errors import InputError
-from dsolver.kernels.direct import factors, fill, lapack, libraries, scaling
+from dsolver.kernels.direct import factors, fill, lapack, libraries, scaling, superlu
 from dsolver.kernels.direct.fill import Fill, fill_of, full_fill
 from dsolver.kernels.direct.libraries import LIBRARIES, fits
 from dsolver.kernels.direct.transversal import of_largest
@@ -621,3 +621,28 @@ def test_an_envelope_that_is_half_full_tells_nothing_of_factors_that_are_nearly_
     a = sp.block_array([[sp.diags_array(rng.uniform(0.1, 1.0, count)), -incidence], [incidence.T, None]]).tocsr()
     problem = dsolver.matrix(a)
     assert choice.fill_of(problem) < fill.FULL * a.shape[0] ** 2
+
+
+def test_openblas_has_one_thread_while_factors_are_made_and_its_own_number_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    states = [5]
+
+    def number(count: int) -> int:
+        states.append(count)
+        return states[-2]
+
+    alone = superlu.OneThread()
+    monkeypatch.setattr(alone, "_set", number)
+    with pytest.raises(ZeroDivisionError), alone.kept(), alone.kept():
+        raise ZeroDivisionError
+    assert states == [5, 1, 5]
+    monkeypatch.setattr(superlu, "ONE_THREAD", alone)
+
+    def made(*given: Any, **options: Any) -> Any:
+        assert states[-1] == 1
+        return scipy.sparse.linalg.splu(*given, **options)
+
+    monkeypatch.setattr(superlu, "splu", made)
+    dsolver.solve(KINDS["indefinite"], X, M=Direct(library="superlu"), device="cpu")
+    assert states == [5, 1, 5, 1, 5]
