@@ -76,9 +76,9 @@ def solve(
     system, parameters = _system_of(problem, kappa, sigma)
     check_shape(b, system)
     how = DifferentiatedSolve(system=system, arguments=arguments, options={"rtol": rtol, "maxiter": maxiter})
-    right = system.right_hand_side(parameters, b)
-    if system.complex or any(jnp.iscomplexobj(values) for values in parameters):
-        right = right.astype(jnp.promote_types(right.dtype, jnp.complex64))
+    complex_too = system.complex or any(jnp.iscomplexobj(values) for values in parameters)
+    dtype = jnp.promote_types(b.dtype, jnp.complex64) if complex_too else b.dtype
+    right = system.right_hand_side(parameters, b).astype(dtype)
 
     def product(x: jax.Array) -> jax.Array:
         # Only its derivative in the parameters is used: terms without any may be missing, see `ParametricSystem.form`.

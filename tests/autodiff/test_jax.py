@@ -42,6 +42,12 @@ def test_a_plane() -> None:
     check(lambda f, k: dsolver.jax.solve(plane, f, kappa=k, **EXACT), array(3, 2), kappa)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_x_has_the_type_of_b(dtype: str) -> None:
+    problem = diffusion((8, 6), spacing=(0.1 * np.arange(1.0, 9.0), 0.1))
+    assert dsolver.jax.solve(problem, jax.numpy.ones((8, 6), dtype), rtol=1e-5).dtype == dtype
+
+
 def test_diffusion_in_source_kappa_and_sigma() -> None:
     bc = {"x-": Robin(2.0, 0.7), "x+": Dirichlet(lambda x, y, z: x + y + z), "y-": Neumann(0.4), "z": "periodic"}
     problem = diffusion(GRID, spacing=[0.5, np.array([0.4, 0.7, 0.5]), 1.3], bc=bc)

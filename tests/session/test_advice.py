@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver.preconditioners import Algebraic, Chebyshev, Direct, Jacobi
+from dsolver.preconditioners.registry import NAMED
 from dsolver.session.solving.advice import Case, advice_on
 from dsolver.status import Status
 
@@ -100,6 +101,12 @@ def test_a_solution_has_it() -> None:
     assert not short.converged
     assert "Leave restart=3 out" in short.advice
     assert dsolver.solve(a, b, device="cpu").advice == Status.CONVERGED.advice
+
+
+def test_it_needs_no_preconditioner_that_registers_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(NAMED, "hpcg", raising=False)
+    short = dsolver.solve(dsolver.problems.poisson5((16, 16)), np.ones((16, 16)), M=None, maxiter=1)
+    assert "M='auto'" in short.advice
 
 
 def test_a_breakdown_with_all_that_rounding_leaves_is_no_breakdown() -> None:

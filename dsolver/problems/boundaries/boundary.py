@@ -102,9 +102,10 @@ def other_values(space: Embedding, boundary: Boundary, bc: Any, cells: Cells) ->
     named = {face for face in FACES if not isinstance(bc, Mapping) or face in bc or face[0] in bc}
     for face, old, new in zip(FACES, boundary.conditions, given.conditions, strict=True):
         if face in named and not new.alike(old):
+            alpha = ", with another alpha" if type(new) is type(old) else ""
             raise InputError(
-                f"bc gives other values to conditions that stay: at face {face} it is {old}, not {new}: give update() "
-                f"a whole problem with the other condition, which is set up anew"
+                f"bc gives other values to conditions that stay: at face {face} it is {old}, not {new}{alpha}: give "
+                f"update() a whole problem with the other condition, which is set up anew"
             )
     pairs = zip(FACES, boundary.conditions, given.conditions, strict=True)
     return Boundary(tuple(new if face in named else old for face, old, new in pairs))

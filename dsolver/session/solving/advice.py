@@ -38,7 +38,7 @@ class Case:
 
     def has_used(self, *names: str) -> bool:
         """Whether a preconditioner with one of these names was in use."""
-        return any(type(m) is NAMED[name] for m in self.used for name in names)
+        return any(type(m) is NAMED.get(name) for m in self.used for name in names)
 
     @property
     def part(self) -> float:
