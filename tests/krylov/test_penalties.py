@@ -44,6 +44,19 @@ def test_cells_held_by_a_penalty_hold_the_others(M: Any, cut: Any, factor: Any) 
     assert "rows of very different scales" in found.notes[-1]
 
 
+def test_a_large_tolerance_leaves_a_digit_of_every_row() -> None:
+    """Ten thousand times the tolerance of float32 were let pass, and cells were off by 0.3."""
+    sigma = np.zeros((12, 12, 12))
+    sigma[4:6, 4:6, 4:6] = 1e8
+    problem = dsolver.problems.diffusion((12, 12, 12), 1.0, sigma)
+    expected = spsolve(problem.to_scipy().tocsc(), sigma.ravel()).reshape(sigma.shape)
+    options: list[dict[str, Any]] = [{"dtype": "float32"}, {"rtol": 1e-4}]
+    for more in options:
+        found = dsolver.solve(problem, sigma, device="cpu", **more)
+        assert found.converged
+        assert abs(found.x - expected).max() <= 0.01
+
+
 @pytest.mark.parametrize("method", ["cg", "minres"])
 def test_beside_rows_of_the_identity_as_well(method: Any) -> None:
     """Such boundary rows, whose columns stay, have another matrix solved; the rest was off by up to 3.9."""

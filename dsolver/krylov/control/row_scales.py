@@ -7,6 +7,7 @@ from dsolver.krylov.control.requests import ColumnIterations
 from dsolver.krylov.control.rounding import ATTAINABLE
 
 ROWS: Final = 1e4  # times the tolerance that ‖D⁻¹r‖ / ‖D⁻¹b‖ may be with D = diag(A)
+MOST: Final = 0.01  # what it may be at most, if that is more than the part that is wanted: beyond, no digit is right
 ROWS_WANTED: Final = 10.0  # times the tolerance at which such a solve aims when it goes on
 ROUNDS: Final = 4  # times that a solve goes on
 
@@ -28,7 +29,7 @@ class RowScales:
     def go_on(self, column: ColumnIterations, residual: float, limit: float, b_norm: float, *, may: bool) -> bool:
         """Whether the solve goes on, to a lower goal; may: whether it can."""
         part, tolerance = column.by_rows(), limit / b_norm if b_norm else math.inf
-        large = part > ROWS * tolerance
+        large = part > max(min(ROWS * tolerance, MOST), ROWS_WANTED * tolerance)
         self.part = part if large or self.rounds else None
         if not large or not may or self.rounds == ROUNDS:
             return False

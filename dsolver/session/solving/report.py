@@ -21,8 +21,7 @@ ASYMMETRY: Final = 1e-6
 """From where on a preconditioner is not symmetric, as a part of its size: more than rounding, or a solver inside that
 stops at a tolerance."""
 
-SOLVED: Final = 1e-3
-"""‖D⁻¹r‖ / ‖D⁻¹b‖ up to which small rows count as solved: a solve that goes on seldom leaves a tenth of it."""
+SOLVED: Final = 0.03  # ‖D⁻¹r‖ / ‖D⁻¹b‖ up to which small rows have a digit
 
 ROUNDING: Final = 2.0**-44  # part of ‖b‖² that cannot be told from nothing, where it is what another part leaves of 1
 
