@@ -115,7 +115,10 @@ def cells_of(
     if isinstance(problem.rule, Diffusion):
         if problem.rule.fixed or problem.rule.velocity or problem.rule.cross:
             what = "fixed cells" if problem.rule.fixed else "a flow" if problem.rule.velocity else "a full tensor"
-            raise InputError(f"{problem.name} has {what}, through which nothing is differentiated yet")
+            raise InputError(
+                f"{problem.name} has {what}, through which nothing is differentiated yet: its rows, "
+                f"problem.to_scipy(), are differentiated in b, and sparse matrices in their entries"
+            )
         kappas = [] if kappa is None else list(kappa) if isinstance(kappa, list | tuple) else [kappa]
         if len(kappas) not in (0, 1, len(KAPPA)):
             count = counted(len(kappas), "entry", "entries")
