@@ -133,9 +133,15 @@ def test_workers_of_a_cluster_make_the_rows_of_slabs() -> None:
     grid = (24, 10)
     problem = diffusion(grid, random_tensors(grid), 0.3, **about(grid))
     f = RANDOM.standard_normal(grid)
+    mask = np.arange(grid[0])[:, None] % 8 + 0 * f == 7  # two regions away from x-
+    walled = diffusion(grid, random_tensors(grid), mask=mask, bc={"x-": Dirichlet(1.0)})
     with cluster(2) as client:
         found = dsolver.solve(problem, f, client=client, M="amg", rtol=1e-10)
+        pockets = dsolver.solve(walled, np.zeros(grid), client=client)
     assert found.converged
+    assert pockets.closed_regions == 2
+    np.testing.assert_allclose(pockets.x[:7], 1.0, atol=1e-6)
+    assert not pockets.x[8:].any()
     assert found.solved_by.startswith("cg")
     alone = dsolver.solve(problem, f, client=False, device="cpu", M="amg", rtol=1e-10)
     np.testing.assert_allclose(found.x, alone.x, atol=1e-7)
