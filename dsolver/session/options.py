@@ -178,7 +178,7 @@ class Options:
     """Options of one solve.
 
     Attributes:
-        rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
+        rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol), unless large rows alone make it so, as of a penalty.
         atol: the same limit as an absolute number, in the units of b.
         maxiter: iterations at most; 1000 by default.
         callback: called with a `State` after each iteration; the solve stops when it returns True or raises

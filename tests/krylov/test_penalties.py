@@ -44,6 +44,17 @@ def test_cells_held_by_a_penalty_hold_the_others(M: Any, cut: Any, factor: Any) 
     assert "rows of very different scales" in found.notes[-1]
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("M", ["mg", "jacobi"])
+def test_cells_held_by_a_penalty_on_a_gpu(M: Any) -> None:
+    sigma = np.zeros((16, 14, 12))
+    sigma[:, :, :6] = 1e9
+    problem = dsolver.problems.diffusion((16, 14, 12), 1.0, sigma)
+    found, expected = (dsolver.solve(problem, sigma, M=M, device=name) for name in ("cuda", "cpu"))
+    assert "rows of very different scales" in found.notes[-1]
+    assert abs(found.x - expected.x).max() <= 1e-3
+
+
 def test_a_large_tolerance_leaves_a_digit_of_every_row() -> None:
     """Ten thousand times the tolerance of float32 were let pass, and cells were off by 0.3."""
     sigma = np.zeros((12, 12, 12))
