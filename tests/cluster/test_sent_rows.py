@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from concurrent.futures import Future
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,9 +22,10 @@ import dsolver
 from dsolver import kernels
 from dsolver.cluster.rows import sent_rows
 from dsolver.cluster.rows.placed_rows import GivenRows, cut_piece, placed
-from dsolver.cluster.rows.sent_rows import SentMatrix
+from dsolver.cluster.rows.sent_rows import Sending, SentMatrix
 from dsolver.cluster.rows.taken_rows import cut_given
 from dsolver.cluster.runtime import connect
+from dsolver.engines.out_of_memory import clear_frames
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.kernels import Backend
@@ -29,7 +33,7 @@ from dsolver.matrices import checked
 from dsolver.matrices.chunks.cut import CutMatrix
 from dsolver.matrices.chunks.row_block import CutRows
 from tests.support.clusters import breakable, cluster
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 
 def mesh(n: int = 24) -> Any:
@@ -221,6 +225,30 @@ def test_a_matrix_with_faults_that_was_sent_is_refused_and_harms_no_owner(
     eventually(lambda: not any(ahead.run(rows_held).values()))
     assert ahead.run(os.getpid) == owners
     assert not any("Failed" in line for lines in ahead.get_worker_logs().values() for _, line in lines)
+
+
+def test_owners_forget_rows_though_the_error_of_another_is_dealt_with_meanwhile() -> None:
+    """Its frames are cleared then, which ends coroutines that it has passed."""
+    told: list[bool] = []
+    sending: Any = object.__new__(Sending)
+    sending._names, sending._to_owners = ["rows"], lambda each: each
+
+    async def gather(*_: Any) -> None:
+        await asyncio.sleep(0.05)
+        told.append(True)
+
+    async def run() -> None:
+        taken, error = Future[Any](), dsolver.WorkerLostError("an owner is lost")
+        ending = asyncio.ensure_future(sending._ended(taken, None, ExitStack()))
+        await asyncio.sleep(0)
+        taken.set_exception(error)
+        await asyncio.sleep(0.01)
+        clear_frames(error)
+        await asyncio.wait_for(ending, PATIENCE)
+
+    sending._calls = SimpleNamespace(gather=gather)
+    asyncio.run(run())
+    assert told
 
 
 def test_an_update_sends_the_rows_of_the_other_matrix(client: Client) -> None:

@@ -120,14 +120,17 @@ class Sending:
 
         rows: held until then, for a name that the scheduler has forgotten would stay with an owner that is late.
         """
+        over = asyncio.wrap_future(taken)
         try:
-            await asyncio.wrap_future(taken)
-        except Exception:  # which `told` raises
-            with suppress(Exception):  # of an owner that is lost
-                await self._calls.gather(packed((forget_rows, ())), self._to_owners([None] * len(self._names)))
+            await asyncio.wait(
+                [over]
+            )  # its error does not pass here: who handles that clears its frames, and ends them
         finally:
             lent.close()
-            del rows
+        if not over.cancelled() and over.exception() is not None:
+            with suppress(Exception):  # of an owner that is lost
+                await self._calls.gather(packed((forget_rows, ())), self._to_owners([None] * len(self._names)))
+        del rows
 
     def _given(self, given: GivenRows, owner: str, loans: Loans | None) -> Any:
         """Rows of a chunk for its owner: what it reads by itself, few that travel at once, or a future of copies."""
