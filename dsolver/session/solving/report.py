@@ -8,6 +8,7 @@ from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
 from dsolver.errors import warn
 from dsolver.krylov.methods import serving_any
 from dsolver.matrices.problem import MatrixProblem
+from dsolver.preconditioners import Direct
 from dsolver.problems import Problem
 from dsolver.problems.finite_volumes import Diffusion
 from dsolver.session.follower import History
@@ -52,13 +53,17 @@ def sealed(excess: Inconsistency) -> tuple[str, ...]:
     return (note,)
 
 
-def uneven(history: History) -> tuple[str, ...]:
-    """A note where the residual was small in rows of a large scale alone; a warning, too, where it still is."""
+def uneven(session: Session, load: LoadedColumn, history: History) -> tuple[str, ...]:
+    """A note where the residual was small in rows of a large scale alone; a warning, too, where it still is.
+
+    Factors get no warning: they solve small rows as well as large ones, so it is columns that differ.
+    """
     if history.by_rows is None:
         return ()
     what = "A has rows of very different scales, and ‖b - Ax‖ was small in the large ones alone"
     note = f"{what}: with each row divided by its diagonal the residual is {history.by_rows:.1e} of b"
-    if history.by_rows > SOLVED:
+    factors = isinstance(load.begun.chosen, Direct) or isinstance(session.wishes.m, Direct)
+    if history.by_rows > SOLVED and not factors:
         note += (
             ", and unknowns of small rows may be wrong in all digits: scale rows and columns so that the diagonal is "
             "about 1, use M='direct', or hold unknowns without a penalty, as fixed= of a grid does"
