@@ -55,7 +55,7 @@ def block(
     Returns:
         A problem for `dsolver.solve`, `dsolver.Solver` and the methods. b and x have the fields one after the other.
         `dsolver.preconditioners.BlockDiagonal`, `BlockTriangular` and `Schur` are for it; ``M="auto"`` takes one, but
-        where the whole is symmetric and elliptic, which is solved as any such matrix.
+        where the whole is symmetric, definite and elliptic, which is solved as any such matrix.
         Where a block is complex, it is that of any complex matrix, without fields of its own.
 
     Raises:
@@ -88,7 +88,7 @@ def block(
     diagonal = tuple(
         each if isinstance(each := parts[i][i], MatrixProblem) and not each.reordered else None for i in range(count)
     )
-    elliptic = made.elliptic and not made.asymmetry
+    elliptic = made.elliptic and not (made.asymmetry or made.indefinite)  # few multipliers leave most rows elliptic
     made = replace(made, fields=sizes, diagonal=diagonal, block=1, elliptic=elliptic)
     if partition is not None:
         if chunks is not None:
