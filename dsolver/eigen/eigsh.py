@@ -170,9 +170,9 @@ class _Seeker:
         """Values by the first preconditioner that leads to an end, or by the one that has come nearest to it."""
         problem, every = replace(pencil.problem, notes=()), []  # they tell of solves
         for m in _usual(self.setup, problem):
-            every.append(self._found_by(m, pencil, problem, ends))
-            if every[-1].status is not Status.STAGNATED and every[-1].iterations < MAXITER:
-                return every[-1]
+            every.append(found := self._found_by(m, pencil, problem, ends))
+            if found.converged or (found.status is not Status.STAGNATED and found.iterations < MAXITER):
+                return found
         return min(every, key=lambda found: float((found.residuals / found.limits).max()))
 
     def _found_by(self, m: Any, pencil: GivenPencil, problem: Problem, ends: Sequence[Wanted]) -> Eigenpairs:

@@ -246,6 +246,8 @@ class EigenProgram(Solve):
         """Make an iteration, unless its first half tells that the search has ended."""
         try:
             self.modes.measure()
+            if self._terms.definite and self.modes.negative:  # or was larger before, and that is its rounding
+                self.modes.measure(anew=True)
         except NotFiniteError:
             self._status = Status.NOT_FINITE
             return
@@ -261,10 +263,9 @@ class EigenProgram(Solve):
         worst = float(np.max(modes.residuals[wanted] / limits, initial=0.0))
         if worst < FALLEN * self._best:
             self._best, self._since = worst, modes.iterations
-        negative = bool((modes.values < -modes.rounding).any())
-        if terms.definite and negative:
+        if terms.definite and modes.negative:
             return Status.INDEFINITE
-        if worst <= 1.0 or (terms.probed is not None and modes.iterations >= terms.probed and not negative):
+        if worst <= 1.0 or (terms.probed is not None and modes.iterations >= terms.probed and not modes.negative):
             return Status.CONVERGED
         if modes.iterations - self._since >= (STAGNATION if self.spec.preconditioner.can.multilevel else ONE_LEVEL):
             return Status.STAGNATED

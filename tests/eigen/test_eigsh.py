@@ -14,6 +14,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 import dsolver
 from dsolver import problems
+from dsolver.eigen.search import search
 from tests.support.beams import clamped_beam
 
 HERE: dict[str, Any] = {"client": False, "device": "cpu"}
@@ -574,3 +575,30 @@ def test_factors_follow_where_multigrid_finds_no_values() -> None:
     found = dsolver.eigsh(both, 2, B=sp.csr_array(sp.block_diag([mass, sp.eye_array(150**2)])), **HERE)
     assert found.converged
     np.testing.assert_allclose(found.values, np.array([1.875104, 4.694091]) ** 4, rtol=1e-4)
+
+
+def test_what_rounding_left_of_large_values_is_not_negative() -> None:
+    """Rows from 1e-12 to 1e13, definite: the first guesses have values that are 1e20 times those that are found."""
+    line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(40, 40))
+    square = sp.kron(line, sp.eye_array(40)) + sp.kron(sp.eye_array(40), line)
+    scales = sp.diags_array(np.exp(np.random.default_rng(1).normal(0.0, 4.0, 1600)))
+    found = dsolver.eigsh(sp.csr_array(scales @ square @ scales), 3, **HERE)
+    assert found.converged
+    inverse = np.linalg.inv(square.toarray()) / scales.diagonal() / scales.diagonal()[:, None]
+    np.testing.assert_allclose(found.values, 1.0 / np.linalg.eigvalsh(inverse)[:-4:-1], rtol=1e-6)
+
+
+def test_a_search_that_converges_late_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More iterations are the user's wish, and no reason to look for another preconditioner."""
+    searches: list[Any] = []
+
+    def counted(*given: Any) -> Any:
+        searches.append(given)
+        return search(*given)
+
+    monkeypatch.setattr("dsolver.eigen.eigsh.search", counted)
+    monkeypatch.setattr("dsolver.eigen.eigsh.MAXITER", 3)
+    found = dsolver.eigsh(problems.poisson7((8, 8, 8)).to_scipy(), 2, maxiter=100, **HERE)
+    assert found.converged
+    assert found.iterations > 3
+    assert len(searches) == 1

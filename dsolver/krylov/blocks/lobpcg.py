@@ -63,7 +63,7 @@ class Lobpcg:
         values: the Ritz values that belong to them, ascending; the highest first where those are wanted.
         residuals: ‖A x - λ B x‖₂ of each column, with xᵀBx = 1, when it was last measured.
         limits: what each should become.
-        rounding: what rounding may add to each value.
+        rounding: what rounding may add to each value, beside what earlier and larger ones have left in it.
         iterations: that were made.
     """
 
@@ -88,6 +88,11 @@ class Lobpcg:
         self._squares: list[Numbers] = []
         self.iterations = 0
 
+    @property
+    def negative(self) -> bool:
+        """Whether a value is below zero by more than rounding."""
+        return bool((self.values < -self.rounding).any())
+
     def start(self) -> None:
         """Begin from the X that is set: the best vectors in its span."""
         self._orthonormal([], self._y, self._y)
@@ -110,9 +115,9 @@ class Lobpcg:
         (parts,) = self._rounds.agreed(self._inverse_of_known() @ products)
         self.known.combine(-parts, r, keep=1.0)
 
-    def measure(self) -> None:
-        """The first half of an iteration: W, and how large the residuals of X are."""
-        if self.iterations and self.iterations % RENEWED == 0:
+    def measure(self, *, anew: bool = False) -> None:
+        """The first half of an iteration: W, and how large the residuals of X are; anew: by products with A alone."""
+        if anew or (self.iterations and self.iterations % RENEWED == 0):
             self._renew()
         try:
             self._widen()
