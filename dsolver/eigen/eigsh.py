@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final, Literal, final, get_args
@@ -17,7 +18,7 @@ from dsolver.eigen.pairs import Eigenpairs
 from dsolver.eigen.pencil import GivenPencil, given_pencil
 from dsolver.eigen.search import SpectrumEnd, Wanted, search
 from dsolver.eigen.shift_invert import shift_inverted
-from dsolver.errors import InputError, check_tolerance, in_a_line
+from dsolver.errors import DsolverError, InputError, check_tolerance, in_a_line
 from dsolver.kernels.cpu.loops.copying import copying_team
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.auto import Auto, coarsens
@@ -168,12 +169,14 @@ class _Seeker:
 
     def _found(self, pencil: GivenPencil, ends: Sequence[Wanted]) -> Eigenpairs:
         """Values by the first preconditioner that leads to an end, or by the one that has come nearest to it."""
-        problem, every = replace(pencil.problem, notes=()), []  # they tell of solves
+        problem, every = replace(pencil.problem, notes=()), list[Eigenpairs]()  # they tell of solves
         for m in _usual(self.setup, problem):
-            every.append(found := self._found_by(m, pencil, problem, ends))
+            with suppress(DsolverError) if every else nullcontext():  # of factors for which there is no memory
+                every.append(self._found_by(m, pencil, problem, ends))
+            found = every[-1]
             if found.converged or (found.status is not Status.STAGNATED and found.iterations < MAXITER):
                 return found
-        return min(every, key=lambda found: float((found.residuals / found.limits).max()))
+        return min(every, key=lambda found: found.distance)
 
     def _found_by(self, m: Any, pencil: GivenPencil, problem: Problem, ends: Sequence[Wanted]) -> Eigenpairs:
         setup = replace(self.setup, M=m)
@@ -183,12 +186,11 @@ class _Seeker:
         with Session(problem, setup, wishes, EigenProgram) as session:
             took, searching = session.took, time.perf_counter()
             made = [search(session, end, self.guesses, pencil.diagonal, self.like) for end in ends]
+            parts = [zip(end.values, end.residuals, end.limits, end.vectors, strict=True) for end in made]
             rows = [
                 (pencil.factor * float(value) + pencil.offset, float(residual), float(limit), vector)
-                for end in made
-                for value, residual, limit, vector in zip(
-                    end.values, end.residuals, end.limits, end.vectors, strict=True
-                )
+                for part in parts
+                for value, residual, limit, vector in part
             ]
             if len(made) > 1:
                 rows = sorted(rows, key=lambda row: -abs(row[0]))[: ends[0].count]

@@ -46,6 +46,12 @@ class Eigenpairs:
         """Whether all residuals are within their limits."""
         return self.status.converged
 
+    @property
+    def distance(self) -> float:
+        """The largest residual over its limit; known null vectors, of which both are 0, have none."""
+        there = self.limits > 0.0
+        return float((self.residuals[there] / self.limits[there]).max(initial=0.0))
+
     def moved(self, shift: float) -> Self:
         """Pairs of A + shift B, which has the same vectors."""
         return replace(self, values=self.values + shift)

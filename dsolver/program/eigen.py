@@ -21,7 +21,7 @@ from dsolver.krylov.blocks.block import WIDTH, groups_of, width_for
 from dsolver.krylov.blocks.lobpcg import Lobpcg, NotFiniteError
 from dsolver.krylov.blocks.pencil import BlockOperator, Pencil
 from dsolver.krylov.blocks.rounds import Numbers, Rounds
-from dsolver.krylov.method import Operator
+from dsolver.krylov.method import FEW, Operator
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import make
 from dsolver.preconditioners.relaxation.chebyshev import noise, noises
@@ -157,14 +157,14 @@ class EigenProgram(Solve):
 
     def _load(self, columns: Sequence[Field], first: int, *, whole: bool) -> None:
         """Fill the columns from `first` on with rough vectors, or with unit vectors."""
-        make = _units if whole else noises
-        for start, stop in groups_of(len(columns) - first, WIDTH):
-            numbers = range(first + start, first + stop)
-            seeds = numbers if whole else range(numbers.start + 1, numbers.stop + 1)
-            values = self.engine.per_chunk(partial(_made, make, self.engine.partition, seeds))
-            for place, number in enumerate(numbers):
-                self.engine.run(LOAD, self.layout, values.at(place), columns[number])
-                self.system.clear(columns[number])
+        make, partition = _units if whole else noises, self.engine.partition
+        at_once = WIDTH if math.prod(partition.grid) <= FEW * len(partition) else 1  # of more each takes memory
+        for start, stop in groups_of(len(columns) - first, at_once):
+            seeds = range(first + start + (not whole), first + stop + (not whole))
+            values = self.engine.per_chunk(partial(_made, make, partition, seeds))
+            for place, column in enumerate(columns[first + start : first + stop]):
+                self.engine.run(LOAD, self.layout, values.at(place), column)
+                self.system.clear(column)
 
     def _smooth(self, modes: Lobpcg, terms: EigenTerms, *, whole: bool) -> None:
         """Have M take from rough vectors what is far from the lowest ones, and set guesses in place of the first.

@@ -602,3 +602,26 @@ def test_a_search_that_converges_late_is_the_only_one(monkeypatch: pytest.Monkey
     assert found.converged
     assert found.iterations > 3
     assert len(searches) == 1
+
+
+def test_factors_that_cannot_be_made_leave_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a known null vector, whose residual and limit are 0."""
+
+    def without_memory(*_: Any) -> None:
+        raise dsolver.DeviceMemoryError("no room")
+
+    monkeypatch.setattr("dsolver.eigen.eigsh.MAXITER", 5)
+    monkeypatch.setattr("dsolver.eigen.eigsh._usual", lambda *_: ["jacobi", "direct"])
+    monkeypatch.setattr("dsolver.preconditioners.Direct.build", without_memory)
+    neumann = sp.csr_array(chain(200) - sp.diags_array([1.0, *np.zeros(198), 1.0]))
+    problem = dsolver.matrix(neumann, nullspace=np.ones(200))
+    found = dsolver.eigsh(problem, 3, maxiter=5, **HERE)
+    assert found.status is dsolver.Status.MAX_ITERATIONS
+    assert "Jacobi" in found.solved_by
+    assert found.values[0] == 0.0
+
+
+def test_rough_vectors_are_the_same_however_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = dsolver.eigsh(chain(400), 5, **HERE)
+    monkeypatch.setattr("dsolver.program.eigen.FEW", 100)
+    np.testing.assert_array_equal(dsolver.eigsh(chain(400), 5, **HERE).vectors, whole.vectors)

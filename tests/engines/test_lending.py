@@ -103,7 +103,7 @@ def test_x_is_read_from_its_owners(apart: Client, chunks: Any, monkeypatch: pyte
             assert np.array_equal(x, solver.solve(factor * b, maxiter=20).x)
         assert np.array_equal(z, solver.aspreconditioner() @ b.ravel())
     assert len(filled) == 4 * len(Partition(GRID, chunks))
-    assert all(np.shares_memory(x, room) for x, room in zip(solutions, rooms, strict=False))
+    assert all(np.shares_memory(x, room) for x, room in zip(solutions, rooms[:3], strict=True))
     assert set(filled) == set(apart.run(os.getpid).values())
 
 

@@ -69,7 +69,6 @@ class Sending:
         cut_out = [_rows_of(matrix, near, span) for span in pairwise(cut.bounds)]
         each = zip(cut_out, cut.owners, strict=True)
         given = [self._given(rows, owner, loans if owner in readers else None) for rows, owner in each]
-        self._sent = [rows for rows in given if not isinstance(rows, GivenRows)]  # futures
         lent = ExitStack()
         lent.enter_context(loans.open())
         options = {"formats": cut.formats, "blocks": cut.blocks, "kernels": cut.kernels}
@@ -77,7 +76,7 @@ class Sending:
         taking = self._calls.gather(packed((take_rows, (matrix.shape[1], options))), self._to_owners(keys))
         self._taken: Any = begun(client, taking)
         self._rows: Any = begun(client, self._registered([rows.bytes for rows in cut_out]))
-        begun(client, self._ended(self._taken, self._rows, lent))
+        begun(client, self._ended(self._taken, (self._rows, given), lent))
 
     def is_of(self, matrix: Any, near: Any, cut: CutWishes) -> bool:
         """Whether these are the rows of such a matrix, cut like this, which have not been dropped."""
@@ -115,22 +114,21 @@ class Sending:
         bytes_of = dict(zip(self._names, sizes, strict=True))
         return await wait_for(self._client, register(self._client, where, bytes_of), ANSWER)
 
-    async def _ended(self, taken: Any, rows: Any, lent: ExitStack) -> None:
+    async def _ended(self, taken: Any, held: Any, lent: ExitStack) -> None:
         """End the loan once rows are taken; owners forget theirs where one has failed.
 
-        rows: held until then, for a name that the scheduler has forgotten would stay with an owner that is late.
+        held: until then, what they are made of, and their futures: a name that the scheduler has forgotten would stay
+        with an owner that is late.
         """
         over = asyncio.wrap_future(taken)
-        try:
-            await asyncio.wait(
-                [over]
-            )  # its error does not pass here: who handles that clears its frames, and ends them
+        try:  # its error does not pass here: clearing its frames, as handlers of it do, would end this one
+            await asyncio.wait([over])
         finally:
             lent.close()
         if not over.cancelled() and over.exception() is not None:
             with suppress(Exception):  # of an owner that is lost
                 await self._calls.gather(packed((forget_rows, ())), self._to_owners([None] * len(self._names)))
-        del rows
+        del held
 
     def _given(self, given: GivenRows, owner: str, loans: Loans | None) -> Any:
         """Rows of a chunk for its owner: what it reads by itself, few that travel at once, or a future of copies."""

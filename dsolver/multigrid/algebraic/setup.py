@@ -116,9 +116,7 @@ class HierarchySetup:
         else:
             add = partial(self._add, NextLevel.swept_in_turns, split.coarse)
         adding = self._later.put_off(add, None if engine.coupled else self._waiting)
-        if (
-            engine.coupled and not late
-        ):  # chunks exchange halos in it: it has one place on all ranks, which a wait has not
+        if engine.coupled and not late:  # chunks exchange halos in it: at one place on all ranks, which a wait is not
             level = replace(level, beside=adding)
         self._later.put_off_last(self._waiting)
         if kept:
