@@ -162,7 +162,7 @@ class _Ended:
                 *self.before,
                 *self.of_columns.get(column, ()),
                 *history.notes,
-                *uneven(session, load, history),
+                *uneven(session, load, history, self.options),
                 *(() if end.converged else self.lopsided),
             ),
         )
