@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_OPENED: WeakSet[Any] = (
-    WeakSet()
-)  # clients that have brought the plugin, or have tried to: a thread takes 1 ms to start
+_OPENED: WeakSet[Any] = WeakSet()  # clients that have brought the plugin or tried to: a thread takes 1 ms to start
 MEASURE_AFTER: Final = 0.5
 """Seconds of a solve before it is measured by itself. On a GPU that needs a second graph, which takes 4 ms to make."""
 MEASURE_EVERY: Final = 0.25

@@ -14,9 +14,6 @@ Holes have value 0. In a run, a row without an entry at some distance has a hole
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
 from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.layout import SLICE, Array
 
@@ -54,17 +51,3 @@ def require(shape: tuple[int, int], block: int, window: int) -> None:
         raise ValueError(f"a matrix of {shape[0]} x {shape[1]} has no {block} x {block} blocks: sizes are {BLOCKS}")
     if window != 1 and (window & (window - 1) or not SLICE <= window <= WINDOW):
         raise ValueError(f"rows are sorted in windows of 32, 64, ... {WINDOW} rows of blocks, not {window}")
-
-
-def sorted_rows(lengths: npt.NDArray[np.int64], window: int) -> npt.NDArray[np.int64]:
-    """Rows in the order of slices, longest first within windows; -1 fills the last window, or slice."""
-    whole = max(window, SLICE)
-    count = -(-len(lengths) // whole) * whole
-    order = np.full(count, -1)
-    order[: len(lengths)] = np.arange(len(lengths))
-    if window > 1:
-        padded = np.full(count, -1)
-        padded[: len(lengths)] = lengths
-        within = np.argsort(-padded.reshape(-1, window), axis=1, kind="stable")
-        order = np.take_along_axis(order.reshape(-1, window), within, axis=1).reshape(-1)
-    return order

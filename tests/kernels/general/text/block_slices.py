@@ -8,16 +8,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.formats.block_slices import (
-    NEAR,
-    NEAR_REACH,
-    RUN,
-    UNIT,
-    WIDE,
-    BlockSlices,
-    require,
-    sorted_rows,
-)
+from dsolver.kernels.formats.block_slices import NEAR, NEAR_REACH, RUN, UNIT, WIDE, BlockSlices, require
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.reference.vectors import Dotted
@@ -53,6 +44,20 @@ class TextbookBlockSlices(Dotted, BlockSlices):
 def units_of(width: int, kind: int) -> int:
     """Number of units that the columns of so many entry columns take."""
     return -(-width // (UNIT // 2)) if kind == RUN else width * (1 if kind == NEAR else 2)
+
+
+def sorted_rows(lengths: npt.NDArray[np.int64], window: int) -> npt.NDArray[np.int64]:
+    """Rows in the order of slices, longest first within windows; -1 fills the last window, or slice."""
+    whole = max(window, SLICE)
+    count = -(-len(lengths) // whole) * whole
+    order = np.full(count, -1)
+    order[: len(lengths)] = np.arange(len(lengths))
+    if window > 1:
+        padded = np.full(count, -1)
+        padded[: len(lengths)] = lengths
+        within = np.argsort(-padded.reshape(-1, window), axis=1, kind="stable")
+        order = np.take_along_axis(order.reshape(-1, window), within, axis=1).reshape(-1)
+    return order
 
 
 def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> TextbookBlockSlices:
