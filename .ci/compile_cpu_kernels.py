@@ -25,7 +25,7 @@ METHODS = (
     Algebraic(coarse_rows=20, gathered_rows=40),
     Algebraic(coarsening="aggregation", coarse_rows=20, gathered_rows=40),
 )
-FORMATS: tuple[Any, ...] = ("slices", "blocks", "octets", "chunks", "rows")
+FORMATS: tuple[Any, ...] = ("slices", "octets", "chunks", "rows")
 DTYPES: tuple[PrecondDtype, ...] = ("float64", "float32")
 
 
