@@ -58,7 +58,7 @@ def attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) ->
         times = {"setup": setup, "load": loaded - began, "solve": time.perf_counter() - loaded}
         times |= {"lost": session.lost} if session.lost else {}
         ends = [
-            for_all_of_b(history.ended, load.begun.excess.part, load.begun.b_norm, options)
+            for_all_of_b(session, load, history.ended, options)
             for load, history in zip(loads, follower.histories, strict=True)
         ]
         slowest = follower.histories[follower.slowest]

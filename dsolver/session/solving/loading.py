@@ -121,7 +121,7 @@ def _looked_at(session: Session, given: GivenColumn, begun: Begun) -> LoadedColu
             if name == "b" and math.isinf(norm) and session.lift > -LARGEST:
                 raise OutOfRangeError(message, exponent_for(norm, session.spec.dtype))
             raise InputError(message)
-    _warn_inconsistent(begun.excess, session.given, max(CONSISTENT, right.rounding))
+    _warn_inconsistent(begun.excess, session.given, rounding_of(session, right))
     if begun.b_norm or (
         begun.excess.part == 0.0 and session.lift < LARGEST and (is_fed(session.problem) or not right.is_zero())
     ):
@@ -136,6 +136,11 @@ def is_fed(problem: Problem) -> bool:
     grid = problem.of_grid if isinstance(problem, MatrixProblem) else problem
     rule = grid and grid.rule
     return isinstance(rule, Diffusion) and (rule.held != 0.0 or any(each.feeds for each in rule.boundary.conditions))
+
+
+def rounding_of(session: Session, right: Container) -> float:
+    """Part of a right-hand side that rounding may leave out of A's reach: of its type, or of that of the solve."""
+    return max(CONSISTENT, right.rounding, float(np.finfo(session.spec.dtype).epsneg))
 
 
 def _warn_inconsistent(excess: Inconsistency, problem: Problem, rounding: float) -> None:

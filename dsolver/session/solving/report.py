@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
+from dsolver.distributed.nullspace import Inconsistency
 from dsolver.errors import warn
 from dsolver.krylov.methods import serving_any
 from dsolver.matrices.problem import MatrixProblem
@@ -15,7 +15,7 @@ from dsolver.session.follower import History
 from dsolver.session.options import Options
 from dsolver.session.session import Session
 from dsolver.session.solving.advice import Case
-from dsolver.session.solving.loading import LoadedColumn
+from dsolver.session.solving.loading import LoadedColumn, rounding_of
 from dsolver.status import Status
 
 ASYMMETRY: Final = 1e-6
@@ -110,9 +110,10 @@ def asymmetric(session: Session, ends: Sequence[Status]) -> tuple[str, ...]:
     return (note,)
 
 
-def for_all_of_b(status: Status, inconsistency: float, b_norm: float, options: Options) -> Status:
-    """Status of a solve for the b that was given: its part out of A's reach has `inconsistency` times the length."""
-    if inconsistency <= CONSISTENT:
+def for_all_of_b(session: Session, load: LoadedColumn, status: Status, options: Options) -> Status:
+    """Status of a solve for the b that was given, of which a part may be out of A's reach."""
+    inconsistency, b_norm = load.begun.excess.part, load.begun.b_norm
+    if inconsistency <= rounding_of(session, load.right):
         return status
     rest = 1.0 - inconsistency * inconsistency
     if rest <= ROUNDING:  # what is left of b is rounding, and so is what became of it
