@@ -67,7 +67,7 @@ def eigsh(
     device: DeviceName = "auto",
     precond_dtype: PrecondDtype = "auto",
 ) -> Eigenpairs:
-    """Some eigenvalues of A x = λ B x and their vectors, by LOBPCG with multigrid.
+    """Some eigenvalues of A x = λ B x and their vectors, by LOBPCG with multigrid or factors.
 
     ``w, v = dsolver.eigsh(A, 10)`` has the shapes of `scipy.sparse.linalg.eigsh`; here the lowest values are the usual
     ones, M is a preconditioner, and B is SciPy's M. Each iteration takes the vectors X with the least trace of XᵀA X,
