@@ -158,7 +158,7 @@ class EigenProgram(Solve):
     def _load(self, columns: Sequence[Field], first: int, *, whole: bool) -> None:
         """Fill the columns from `first` on with rough vectors, or with unit vectors."""
         make, partition = _units if whole else noises, self.engine.partition
-        at_once = WIDTH if math.prod(partition.grid) <= FEW * len(partition) else 1  # of more each takes memory
+        at_once = WIDTH if math.prod(partition.grid) <= FEW * len(partition) else 1  # eight take 100 bytes a row
         for start, stop in groups_of(len(columns) - first, at_once):
             seeds = range(first + start + (not whole), first + stop + (not whole))
             values = self.engine.per_chunk(partial(_made, make, partition, seeds))
