@@ -23,6 +23,9 @@ from dsolver.units import counted
 ROUNDING: Final = 2e-6
 """Difference of mirrored entries, as a part of √(a_ii a_jj), up to which it is taken for rounding: that of an assembly
 in float32 is 1e-7 to 1e-6."""
+COLUMNS: Final = 1e3
+"""Entry over its row's diagonal from which on columns differ in size: errors of small unknowns are so much larger than
+what the residual divided by the diagonal tells. Beside a penalty no entry is larger than the diagonal."""
 ALIKE: Final = 2.0**53  # largest entry over the least one on the diagonal up to which a sum of both has a digit of each
 FAR: Final = 300
 """Exponents of two beyond which, up or down, the largest entry is brought to about 1: r · A r has its third power."""
@@ -84,7 +87,7 @@ def of_sizes(rows: Any, look: Look, parts: tuple[Any, ...] = ()) -> tuple[str, .
         return ()
     found = [on_host(part) for part in parts or (rows,)]
     diagonal = sum(abs(part.diagonal()) for part in found)
-    if not any((abs(part.data) > ALIKE * np.repeat(diagonal, np.diff(part.indptr))).any() for part in found):
+    if not any((abs(part.data) > COLUMNS * np.repeat(diagonal, np.diff(part.indptr))).any() for part in found):
         return ()
     note = (
         f"the diagonal of A has {look.least:.1e}, and A entries of {look.largest:.1e}: a residual that is small beside "
