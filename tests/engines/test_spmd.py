@@ -559,6 +559,18 @@ def test_ranks_join_each_other_with_the_first_call(two: Client, messages: list[l
     assert_nothing_remains(two)
 
 
+def test_blocks_that_were_brought_for_a_call_that_lacks_others_stay_here(
+    two: Client, messages: list[list[object]]
+) -> None:
+    ones, lost = dict.fromkeys(range(8), np.ones((8, 8, 8))), two.submit(Solve, None, pure=False)
+    with connect(two, device="cpu").launch(Solve, spec_of(), spec_of().partition) as job:
+        job.bring("x0", ones, Solve.set_x)
+        with pytest.raises(TypeError):
+            job.load("b", {**ones, 7: lost}, Solve.set_b)
+        job.call(start)
+    assert messages == [[worker.open_rank], [worker.join_rank, worker.call_rank]]
+
+
 # -- GPUs run one job at a time ---------------------------------------------------------------------------------------
 
 

@@ -94,6 +94,10 @@ class RankCalls:
         own = each or dict.fromkeys(range(len(self.workers)), ())
         self._ahead.append(StepAhead(function=function, shared=shared, each=own, heard=heard, held=held))
 
+    def forget(self, function: Callable[..., Any]) -> None:
+        """Take back a function that was put ahead."""
+        self._ahead = [step for step in self._ahead if step.function is not function]
+
     def all(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """function(name of the program, *args) on every rank at once."""
         return self.each(function, dict.fromkeys(range(len(self.workers)), ()), self._name, *args)

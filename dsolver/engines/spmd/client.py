@@ -22,7 +22,7 @@ from dsolver.engines.redistribution import OtherCut, Redistributed
 from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
 from dsolver.engines.spmd import worker as ranks
 from dsolver.engines.spmd.blocks import RankBlocks, blocks_of, made_by_each
-from dsolver.engines.spmd.calls import GRACE, OccupiedError, RankCalls, answered
+from dsolver.engines.spmd.calls import GRACE, OccupiedError, OnRanks, RankCalls, answered
 from dsolver.engines.spmd.rank_spec import RankSpec
 from dsolver.engines.spmd.relay import FAN
 from dsolver.engines.transport.handshake import TOKEN_BYTES
@@ -124,9 +124,7 @@ class SpmdProgram(RunningProgram[P_co]):
         *args: Q.args,
         **named: Q.kwargs,
     ) -> None:
-        loans = Loans()
-        cut, held = self._blocks.taken(name, blocks, loans)
-        call = _packed_call(command, args, named, cut)
+        call, held, loans = self._taken(name, blocks, command, args, named)
         self._lent.enter_context(loans.open())
         each = self._calls.own(held)
         self._calls.ahead(ranks.load_rank, self._name, name, call, each=each, heard=self._result, held=held)
@@ -139,9 +137,7 @@ class SpmdProgram(RunningProgram[P_co]):
         *args: Q.args,
         **named: Q.kwargs,
     ) -> R:
-        loans = Loans()
-        cut, held = self._blocks.taken(name, blocks, loans)  # no rank knows of it: what goes wrong here ends none
-        call = _packed_call(command, args, named, cut)
+        call, held, loans = self._taken(name, blocks, command, args, named)
         with self._or_end(), loans.open():
             return self._result(self._calls.with_blocks(ranks.load_rank, held, name, call))
 
@@ -154,9 +150,7 @@ class SpmdProgram(RunningProgram[P_co]):
         *args: Q.args,
         **named: Q.kwargs,
     ) -> tuple[R, Blocks | None]:
-        loans = Loans()
-        cut, held = self._blocks.taken(name, blocks, loans)
-        call = _packed_call(command, args, named, cut)
+        call, held, loans = self._taken(name, blocks, command, args, named)
         lend = here and self._blocks.all_lend
         here = here and (lend or len(self._workers) <= FAN)  # of more ranks they would travel by way of others
         made_as = None if here else _new_name()
@@ -191,6 +185,17 @@ class SpmdProgram(RunningProgram[P_co]):
 
     def close(self) -> None:
         self._end(None)
+
+    def _taken(self, name: str, blocks: Blocks, command: Any, args: Any, named: Any) -> tuple[bytes, OnRanks, Loans]:
+        """A call, its blocks, and what is lent of them; errors end no rank, and take back what was brought for it."""
+        loans = Loans()
+        try:
+            cut, held = self._blocks.taken(name, blocks, loans)
+            return _packed_call(command, args, named, cut), held, loans
+        except BaseException:
+            self._calls.forget(ranks.load_rank)
+            self._lent.close()
+            raise
 
     def _started(self, hosts: set[str], links: Sequence[str]) -> None:
         """Take down what the ranks have told of their link."""
