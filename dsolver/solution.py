@@ -276,7 +276,7 @@ class _Several(Sequence[S]):
 
 @final
 class LeastSquaresSolutions(_Several[LeastSquaresSolution]):
-    """The results of `dsolver.lsmr` and `dsolver.cgls` for several right-hand sides, in their order: x is (n, k)."""
+    """The results of `dsolver.lsmr` and `dsolver.cgls` for several right-hand sides: x is (n, k), or a list."""
 
 
 @final
