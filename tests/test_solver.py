@@ -559,6 +559,8 @@ def test_gpus_that_this_thread_holds_are_not_waited_for(monkeypatch: pytest.Monk
     class Program:
         link = "nccl"
 
+        def settle(self) -> None: ...
+
         def close(self) -> None: ...
 
     monkeypatch.setattr("dsolver.session.session.connect", lambda *_, **__: on_gpus("tcp://a:1", "tcp://b:1"))
