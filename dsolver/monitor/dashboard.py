@@ -11,7 +11,6 @@ import json
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, final
-from weakref import WeakSet
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
@@ -28,21 +27,17 @@ logger = logging.getLogger(__name__)
 NAME: Final = "dsolver-dashboard"
 PATH: Final = "/dsolver"
 
-_ATTACHED: WeakSet[Any] = WeakSet()  # clients that have registered the plugin
-
 
 def attach(client: Client) -> bool:
     """Register the plugin with the client's scheduler, if it has none yet. Returns whether it has one then.
 
     A scheduler without this package goes without: a solve does not depend on it.
     """
-    if client not in _ATTACHED:
-        try:
-            client.register_plugin(Dashboard(), name=NAME)
-        except Exception as error:  # whatever the scheduler makes of a class that it cannot import
-            logger.info("the cluster goes without %s: %r", NAME, error)
-            return False
-        _ATTACHED.add(client)
+    try:
+        client.register_plugin(Dashboard(), name=NAME)
+    except Exception as error:  # whatever the scheduler makes of a class that it cannot import
+        logger.info("the cluster goes without %s: %r", NAME, error)
+        return False
     return True
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_OPENED: WeakSet[Any] = WeakSet()  # clients that have brought the plugin or tried to: a thread takes 1 ms to start
+_OPENED: WeakSet[Any] = WeakSet()  # clients that bring the plugin, or have: a thread takes 1 ms to start
 MEASURE_AFTER: Final = 0.5
 """Seconds of a solve before it is measured by itself. On a GPU that needs a second graph, which takes 4 ms to make."""
 MEASURE_EVERY: Final = 0.25
@@ -153,4 +153,5 @@ def open_page(client: Client | None) -> None:
 def _attach(client: Client) -> None:
     from dsolver.monitor.dashboard import attach
 
-    attach(client)
+    if not attach(client):
+        _OPENED.discard(client)  # the next set-up tries again

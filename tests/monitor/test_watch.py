@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -203,3 +204,21 @@ def test_the_plugin_comes_with_a_solve() -> None:
     with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
         dsolver.solve(poisson7(GRID), B, client=client, device="cpu")
         assert eventually(lambda: NAME in cluster.scheduler.plugins)
+
+
+def test_a_page_that_a_scheduler_refused_is_brought_again() -> None:
+    class Refusing:
+        asked = 0
+
+        def register_plugin(self, *_: Any, **__: Any) -> None:
+            self.asked += 1
+            if self.asked == 1:
+                raise ModuleNotFoundError("No module named 'dsolver'")
+
+    client: Any = Refusing()
+    for _ in range(3):
+        watch.open_page(client)
+        for thread in threading.enumerate():
+            if thread.name == "dsolver-watch":
+                thread.join()
+    assert client.asked == 2
