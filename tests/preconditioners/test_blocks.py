@@ -105,7 +105,7 @@ def test_fields_that_are_elliptic_together_are_solved_as_one() -> None:
 
 
 def test_few_multipliers_beside_elliptic_rows_are_a_field() -> None:
-    """Of the whole, nearly all of whose rows are elliptic, MINRES without M takes ten times as many iterations."""
+    """Few multipliers: nearly all rows are elliptic, and MINRES of the whole takes ten times the iterations."""
     first, means = problems.poisson7((40, 40, 40)).to_scipy(), np.zeros((5, 40**3))
     np.put_along_axis(means, np.random.default_rng(0).integers(0, 40**3, (5, 40)), 1.0, axis=1)
     means = sp.csr_array(means)

@@ -120,9 +120,10 @@ class RankBlocks:
         if not told.cancelled():
             told.exception()
 
-    def room(self) -> HostRoom | None:
-        """Memory of this process for what ranks will have made, which becomes ready while they work."""
-        return HostRoom.worthwhile(self._partition.grid, np.dtype(np.float64))
+    async def _room(self) -> HostRoom | None:
+        """Memory of this process for what ranks will have made, made ready while they work; None for little."""
+        whole = self._partition.grid, np.dtype(np.float64)
+        return await asyncio.to_thread(HostRoom, *whole) if HostRoom.pays(*whole) else None
 
     def brought(self, replies: Iterable[Mapping[int, Any]], room: HostRoom | None = None) -> Blocks:
         """Blocks of ranks in this process: those that they lend are read; WorkerLostError where one has gone."""
@@ -145,7 +146,7 @@ class RankBlocks:
         """
         if name is None:
             # Calls are on their way first: threads that touch pages hold the interpreter as well.
-            replies, room = await asyncio.gather(self._calls.gather(what, calls), asyncio.to_thread(self.room))
+            replies, room = await asyncio.gather(self._calls.gather(what, calls), self._room())
             made = [blocks for _, blocks in replies if blocks is not None]
             return replies, await asyncio.to_thread(self.brought, made, room) if made else None
         sizes = {number: ITEM * self._partition[number].box.points for number in range(len(self._owners))}

@@ -36,10 +36,15 @@ class HostRoom:
         self._touching = Thread(target=_touch, args=(self._array,), daemon=True)
         self._touching.start()
 
+    @staticmethod
+    def pays(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+        """Whether so much memory is worth threads."""
+        return prod(shape) * dtype.itemsize >= ROOMY
+
     @classmethod
     def worthwhile(cls, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Self | None:
-        """Room where so much memory is worth threads; else None."""
-        return cls(shape, dtype) if prod(shape) * dtype.itemsize >= ROOMY else None
+        """Room where that pays; else None."""
+        return cls(shape, dtype) if cls.pays(shape, dtype) else None
 
     def taken(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
         """The array, once; None where one of another shape or dtype is wanted."""
