@@ -12,10 +12,11 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final, final
+
+from dsolver.kernels.cpu.process_setting import ProcessSetting
 
 TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD, MMAP_MAX = -1, -2, -3, -4  # settings of <malloc.h>
 NAMES: Final = {
@@ -54,29 +55,23 @@ class Heap:
         self._usage.restype = _Usage
         named = {setting: int(environment[n]) for setting, n in NAMES.items() if environment.get(n, "").isdecimal()}
         usual = STATED if named else {TRIM_THRESHOLD: KEPT, MMAP_THRESHOLD: LARGEST, MMAP_MAX: STATED[MMAP_MAX]}
-        self._before = usual | named
+        before = usual | named
         self._most = named.get(TRIM_THRESHOLD, KEPT)
-        self._lock, self._open = Lock(), 0
+        keeping = {MMAP_MAX: 0, TRIM_THRESHOLD: -1}
+        self._reusing = ProcessSetting(partial(self._set, keeping), partial(self._set, before))
 
     @contextmanager
     def reusing(self) -> Iterator[None]:
         """Context in which memory that is freed stays, on all threads."""
-        with self._lock:
-            self._open += 1
-            if self._open == 1:
-                self._set({MMAP_MAX: 0, TRIM_THRESHOLD: -1})
         try:
-            yield
+            with self._reusing.kept():
+                yield
         finally:
-            with self._lock:
-                self._open -= 1
-                if self._open == 0:
-                    self._set(self._before)
             self.give_back()
 
     def give_back(self) -> None:
         """Return free memory to the system, where it is much and no set-up runs."""
-        if self._open == 0 and self.kept() > self._most:
+        if not self._reusing.made and self.kept() > self._most:
             self._libc.malloc_trim(0)
 
     def kept(self) -> int:

@@ -5,9 +5,6 @@ X. S. Li, An overview of SuperLU, ACM Trans. Math. Software 31, 2005.
 
 import ctypes
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Lock
 from typing import Any, Final, final
 
 import numpy as np
@@ -15,6 +12,7 @@ from scipy.linalg import cython_blas
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
+from dsolver.kernels.cpu.process_setting import ProcessSetting
 from dsolver.kernels.direct.fill import DENSE
 from dsolver.kernels.direct.libraries import Factors, Kind, SingularError, Values
 
@@ -33,22 +31,11 @@ class OneThread:
 
     def __init__(self) -> None:
         self._set = getattr(ctypes.CDLL(cython_blas.__file__), "openblas_set_num_threads_local", lambda _: 1)
-        self._lock, self._users, self._before = Lock(), 0, 1
+        self._before = 1
+        self.kept = ProcessSetting(self._take, lambda: self._set(self._before)).kept
 
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """While this lasts; the number of threads is what it was after the last one."""
-        with self._lock:
-            if self._users == 0:
-                self._before = self._set(1)
-            self._users += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._users -= 1
-                if self._users == 0:
-                    self._set(self._before)
+    def _take(self) -> None:
+        self._before = self._set(1)
 
 
 ONE_THREAD: Final = OneThread()
