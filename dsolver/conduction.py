@@ -202,7 +202,6 @@ def _conduction(
     )
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class _Outside:
     """A function of coordinates that is 1 below and above two places along an axis, else 0."""

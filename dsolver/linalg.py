@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, cast, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, cast
 
 from dsolver.cluster.runtime import DeviceName, EngineName
 from dsolver.errors import InputError, in_a_line
@@ -53,7 +53,6 @@ class LinalgArguments(TypedDict, total=False):
     device: DeviceName
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Linalg:
     """Arguments that the methods share, and the errors that they raise.

@@ -8,7 +8,7 @@ Each column gets the bits that its kernel would make of it alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dsolver.kernels.contract import OF_VECTORS
 
@@ -54,7 +54,6 @@ class Columns:
         return call
 
 
-@final
 class Batched:
     """Look-up of the kernels for vectors of so many columns."""
 

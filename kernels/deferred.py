@@ -1,12 +1,11 @@
 """Deferred values: made when they are needed, or before, while a host waits."""
 
 from collections.abc import Callable
-from typing import Generic, TypeVar, final
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
-@final
 class Deferred(Generic[T]):
     """Value that is made at the first call."""
 

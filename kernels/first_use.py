@@ -7,7 +7,7 @@ import platform
 import sys
 import time
 from pathlib import Path
-from typing import Final, final
+from typing import Final
 
 logger = logging.getLogger(__name__)
 
@@ -17,7 +17,6 @@ MARK: Final = "speaks"
 """File in a cache that names the process which speaks; its time tells when one was compiling last."""
 
 
-@final
 class Words:
     """Words of this process on what it compiles.
 

@@ -84,6 +84,16 @@ FLAT = {
     "units",
 }
 
+#: Classes that are made and derived from; all others are abstract or final, and need no mark for it. `@final` stands
+#: where users could derive from a class, and where a type checker needs it.
+DERIVED = {
+    *("ClusterError", "CommandFailure", "DeviceError", "InputError", "RankError"),
+    *("Correction", "EagerEngine", "Foresight", "Problem", "Solve", "Variable"),
+    *("Columns", "DenseSetup", "GhostRows", "LatticeSetup", "MatrixColumns", "SellMatrix", "StencilSetup"),
+    *("AggregationSetup", "AmgKernels", "ComplexRows", "CpuHaloMatrix", "CpuMatrix", "CpuMatrixColumns"),
+    *("CudaGhostRows", "CudaHaloMatrix", "CudaMatrix", "CudaMatrixColumns", "TextbookHalo", "TextbookMatrix"),
+}
+
 
 def crowded(paths: Iterable[Path]) -> list[str]:
     """Folders with more files than a reader can look through."""
@@ -325,6 +335,19 @@ def test_a_long_module_is_found(tmp_path: Path) -> None:
     for count, head, found in ((MOST_LINES, "Rooms", False), (MOST_LINES + 1, "Rooms", True), (900, "Table of", False)):
         module.write_text(f'"""{head} of kernels."""' + "\n" * count, encoding="utf-8")
         assert bool(long([module])) == found
+
+
+def made_and_derived(sources: Iterable[str]) -> set[str]:
+    """Names of classes that are called somewhere, and that others derive from."""
+    nodes = [node for source in sources for node in ast.walk(parsed(source))]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    derived = {ast.unparse(base).partition("[")[0] for one in classes for base in one.bases}
+    made = {ast.unparse(node.func).partition("[")[0] for node in nodes if isinstance(node, ast.Call)}
+    return derived & made & {one.name for one in classes}
+
+
+def test_classes_are_abstract_or_final(repository: Path) -> None:
+    assert made_and_derived(path.read_text(encoding="utf-8") for path in modules(repository).values()) == DERIVED
 
 
 def test_a_name_of_a_class_has_one_class(repository: Path) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from dsolver.problems.problem import check_problem
 from dsolver.units import counted
 
 
-@final
 class CellCoefficients(ParametricSystem):
     """Diffusion as a function of κ, along all axes or each, and σ.
 

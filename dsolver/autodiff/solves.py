@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.autodiff.systems import ParametricSystem, in_double
 from dsolver.cluster import default_client
@@ -19,7 +19,6 @@ from dsolver.status import Status
 from dsolver.units import counted
 
 
-@final
 class Setups:
     """The newest set-up of this process, and that of its transpose where this differs.
 
@@ -92,7 +91,6 @@ class Setups:
 SETUPS: Final = Setups()
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class DifferentiatedSolve:
     """The solve x = A⁻¹ r and its tolerances."""

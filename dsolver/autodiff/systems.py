@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +70,6 @@ class ParametricSystem(ABC):
         """
 
 
-@final
 class Fixed(ParametricSystem):
     """A problem without parameters, whose right-hand side is b itself. InputError: a matrix unlike its transpose."""
 
@@ -112,7 +111,6 @@ class Fixed(ParametricSystem):
         return 0.0 * (left * right).sum()
 
 
-@final
 class MatrixEntries(ParametricSystem):
     """A sparse matrix as a function of its entries; its parameters are their values, rows and columns."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Unpack, cast, final
+from typing import Any, Unpack, cast
 
 import torch
 
@@ -144,7 +144,6 @@ def _entries(A: torch.Tensor) -> list[torch.Tensor]:
     return [A.values(), rows, A.col_indices()]
 
 
-@final
 class _TorchSolve(torch.autograd.Function):
     """x = A⁻¹ r, or A⁻ᵀ r, as a function of r and of A's parameters."""
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, Final, final
+from typing import IO, Any, Final
 
 import click
 
@@ -63,14 +63,12 @@ class CommandFailure(click.ClickException):
         click.secho(f"error: {' '.join(self.message.split())}", fg="red", err=file is None, file=file)
 
 
-@final
 class ClusterFailure(CommandFailure):
     """A cluster that cannot be reached, or has failed, as one line."""
 
     exit_code = 3
 
 
-@final
 class Interrupted(CommandFailure):
     """Ctrl-C, as one line."""
 
@@ -102,7 +100,6 @@ def told() -> Iterator[None]:
         raise CommandFailure(f"memory does not suffice: {error}; take a smaller grid, or more machines") from error
 
 
-@final
 class Commands(click.Group):
     """Commands, loaded when they are called, whose expected errors become a message."""
 

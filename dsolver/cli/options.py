@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -48,7 +48,6 @@ def collected(name: str, kind: type[Any], *options: Callable[..., Any]) -> Calla
     return add
 
 
-@final
 class Several(click.Option):
     """An option that takes all values up to the next option, as ``--grid 64 64``; its value is a tuple."""
 
@@ -73,7 +72,6 @@ class Command(click.Command):
         return super().parse_args(ctx, written)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Where:
     """The cluster, engine and device of a command: see `cluster.runtime.connect` and `cluster.local.ClusterOptions`."""

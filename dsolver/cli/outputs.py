@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, final
+from typing import Final
 
 import click
 
@@ -28,7 +28,6 @@ def json_option(what: str, example: str) -> Callable[[F], F]:
     )
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
     """Files and words of a command beside its result; ``-`` for the JSON file is stdout."""

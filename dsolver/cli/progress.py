@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, final
+from typing import Any, Final
 
 import click
 from rich.console import Console
@@ -38,7 +38,6 @@ def announced(text: str, *, unless: object = None) -> Iterator[None]:
         timer.cancel()
 
 
-@final
 class Phases:
     """Names the phases of long work on stderr, where there is no bar: none soon after another, and one ever less."""
 
@@ -102,7 +101,6 @@ def reporter(report: Report, maxiter: int) -> Callable[[State], None]:
     return show
 
 
-@final
 class ProgressText:
     """Rate, time left and exposed communication of the solve that runs, from its events."""
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from dsolver.cluster import versions
 from dsolver.engines.dask.connection import ANSWER, wait_for
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 INSTALL = f"{installing('cuda13')} (or [cuda12]) installs what is needed beside an NVIDIA driver"
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Gpu:
     """The GPU that a process uses by default."""
@@ -139,7 +138,6 @@ def of_process(wanted: str) -> str:
     return "cpu"
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class WorkerFacts:
     """Facts that a worker tells of itself: what is installed, its GPU, and the bytes that it can get of that."""
@@ -149,7 +147,6 @@ class WorkerFacts:
     free: int = 0
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Devices:
     """Devices of a cluster: the workers in rank order, "cpu" or "cuda" for all of them, and the facts of each one."""

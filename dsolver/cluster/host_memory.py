@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
@@ -30,7 +30,6 @@ UNLIMITED: Final = 1 << 60
 """Bytes from which on a limit is none: version 1 writes a number of that size where there is none."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Supply:
     """Memory from which a process is served, by itself or with others."""
@@ -40,7 +39,6 @@ class Supply:
     free: int
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Share:
     """Memory that a process may take, in bytes, and the supply that it comes from, as `Supply.what`."""

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 from dsolver.cluster.devices import INSTALL, Gpu, find_gpu
 from dsolver.cluster.nannies import set_timeout
@@ -51,7 +51,6 @@ _DEFAULTS: Final[dict[str, Any]] = {
 """Options of our own clusters, on CPUs and GPUs."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions:
     """The choice of a cluster. InputError: the choices exclude each other or are out of range."""

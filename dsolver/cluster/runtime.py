@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from dsolver.cluster import crew, devices, versions
 from dsolver.cluster.nannies import bear_with_nannies
@@ -28,7 +28,6 @@ DeviceName = Literal["auto", "cpu", "cuda"]
 KernelsName = Literal["auto", "numpy"]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
     """A choice of engine, device and workers, checked against what is there. Make it with `connect`."""

@@ -6,12 +6,11 @@ what it is held against. `NETWORK` is no measurement: it is what vendors state o
 
 import math
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final
 
 HOP: Final = 2.3e-6  # seconds of a message of a few bytes, from kernel to kernel over NVLink
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class GpuLink:
     """A connection that carries values between GPUs."""
@@ -40,7 +39,6 @@ NETWORK: Final = GpuLink(latency=10e-6, bandwidth=45e9)
 """Between hosts: what is added to NCCL's latency, and the bytes of each GPU. Assumed, not measured."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Fabric:
     """The GPUs of a cluster and what joins them."""

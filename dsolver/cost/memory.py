@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,7 +22,6 @@ WORD_BYTES: Final = 4
 """Bytes for each of a halo where GPUs write into each other's memory: words twice as long as values, in two slots."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Bytes:
     """Bytes that the chunks of one worker take.

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.cost import traffic
 from dsolver.cost.links import Fabric
@@ -31,7 +31,6 @@ STRIDE: Final = 0.5  # seconds of iterations that are worth a call
 KINDS: Final = ("weak", "strong")
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Seconds:
     """Seconds of an iteration, by what takes them.
@@ -55,7 +54,6 @@ class Seconds:
         return self.work + self.halo + self.sums + self.small + self.control
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Point:
     """An iteration on a number of GPUs.
@@ -76,7 +74,6 @@ class Point:
         return max(parts, key=lambda name: parts[name]) if self.gpus > 1 else ""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
     """Curves of an iteration's time: weak, with as many points on each GPU as at the end of the strong one."""

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 from dsolver.discretize.coefficients import Coefficients, cells
 from dsolver.discretize.lifting import times
@@ -18,7 +18,6 @@ from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.held_cells import HeldCells, HeldValues
 
 
-@final
 class CellSides:
     """Right-hand sides and solutions of cells; InputError: a held value makes no sense. Coefficients are not kept."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,6 @@ LEAST: Final = 1e-8
 """Least factor less 1 by which the diagonal of a region is raised where a preconditioner is made: see `_raising`."""
 
 
-@final
 class ClosedRegions:
     """All closed regions of a problem.
 
@@ -203,7 +202,6 @@ def _raised_cells(backend: Backend, _: int, members: RegionCells, begun: BegunRe
 # -- regions that go on in other chunks: labels and sums of all chunks, on every owner ---------------------------------
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Merging:
     """Addition of sums over parts of regions in several chunks: order by region, then by chunk; groups by label."""
@@ -262,7 +260,6 @@ def _joined(xp: Any, numbers: list[Any]) -> Any:
 # -- the inconsistent part of a right-hand side ------------------------------------------------------------------------
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class BegunRegions:
     """Regions that begin in a chunk: 1 for those of its regions, else 0; their cells and labels; float64, on hosts."""

@@ -7,7 +7,7 @@ No array is ever whole anywhere: blocks go to their chunks' owners like those of
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,7 +27,6 @@ FLAGS: Final = {MASK: "to leave out", FIXED: "where u is held"}
 """Coefficients that are flags, with what the cells are that they are true at."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Lattice:
     """Storage order of a chunk's cells in lattice order, and what is exchanged of them."""
@@ -36,7 +35,6 @@ class Lattice:
     halo: HaloLayout
 
 
-@final
 class CellArrays(Mapping[str, Any]):
     """Vectors in storage order by name, as arrays (nz, ny, nx) that are made when they are asked for and then kept."""
 
@@ -56,7 +54,6 @@ class CellArrays(Mapping[str, Any]):
         return len(self._vectors)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class WithPatch:
     """Calls make(backend, number, patch, *operands) with a chunk's coefficients."""
@@ -88,7 +85,6 @@ class WithPatch:
         return self.make(backend, number, patch, *items[last:])
 
 
-@final
 class Coefficients:
     """The coefficients of one problem, which a rule names, held in float64."""
 

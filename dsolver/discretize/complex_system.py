@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import Any, final
+from typing import Any
 
 from dsolver.discretize.system import System
 from dsolver.distributed.nullspace import Inconsistency, dots
@@ -11,7 +11,6 @@ from dsolver.engines.complex import ComplexEngine
 from dsolver.engines.complex_handles import ComplexField
 
 
-@final
 class ComplexSystem:
     """A `System` for complex vectors; `system` is of the matrix for both parts. Null vectors are common to A and Aᵀ."""
 

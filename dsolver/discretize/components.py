@@ -8,7 +8,7 @@ exchanges, until nothing changes.
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from dsolver.problems.finite_volumes import Diffusion
 LABELS: Final = "labels"
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class ClosedCells:
     """Cells of a chunk in closed regions."""

@@ -5,7 +5,7 @@ bits are worked out in the middle of what numbers there are, and x is divided ag
 """
 
 import math
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,7 +16,6 @@ FAR_IN_FLOAT32: Final = 60
 LARGEST: Final = 1100  # exponent of two by which any number there is, times it, is at least 1
 
 
-@final
 class OutOfRangeError(InputError):
     """Error of a right-hand side whose norm is out of range, and the exponent of two by which it comes into range."""
 

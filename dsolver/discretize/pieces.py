@@ -6,7 +6,7 @@ chunk, with labels as `components` has them.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,6 @@ def closed_pieces(engine: Engine, blocks: PerChunk, senders: Senders, *volumes: 
     return ClosedRegions(engine, members, int(rows), lambda: inside)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class _Graph:
     """The rows of a chunk as a graph, in A's order, and in memory of the host unless told otherwise."""

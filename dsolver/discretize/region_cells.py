@@ -1,7 +1,7 @@
 """Cells of a chunk in closed regions."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from dsolver.problems.discretization import Patch
 from dsolver.problems.finite_volumes import Diffusion
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class RegionCells:
     """The cells of one chunk in closed regions, which are numbered in the order of their labels."""

@@ -1,7 +1,5 @@
 """Null space of a problem with closed regions: a constant on each of them."""
 
-from typing import final
-
 import numpy as np
 
 from dsolver.discretize.closed_regions import ClosedRegions
@@ -11,7 +9,6 @@ from dsolver.grid.box import Triple
 from dsolver.kernels.contract import LESS_MEANS, LESS_MEANS_GOING_ON
 
 
-@final
 class RegionConstants(NullSpace):
     """The vectors of ones on each closed region."""
 

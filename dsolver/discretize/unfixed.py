@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 from dsolver.discretize.closed_regions import ClosedRegions, closed_cells
 from dsolver.discretize.coefficients import Coefficients
@@ -18,7 +18,6 @@ from dsolver.problems.discretization import Patch
 from dsolver.problems.finite_volumes import Diffusion
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Unfixed:
     """Constants that nothing fixes."""

@@ -1,7 +1,7 @@
 """Functions of the user's, called on the owners of chunks: of whole arrays on one of them, or by chunk on each."""
 
 from functools import partial
-from typing import Any, Final, NamedTuple, Self, final
+from typing import Any, Final, NamedTuple, Self
 
 from dsolver.distributed.halo import halo_layout
 from dsolver.engines.base import Engine, Field, Halo, PartialSums, PerChunk, Scalar
@@ -22,7 +22,6 @@ class VectorBlocks(NamedTuple):
     im: Any = None
 
 
-@final
 class _Held:
     """A function where it is called. Engines may copy what they are given for a chunk; a function stays what it is."""
 
@@ -33,7 +32,6 @@ class _Held:
         return self
 
 
-@final
 class CalledFunction:
     """A function of the user's as an operation on distributed vectors, real or complex, of a layout."""
 
@@ -72,7 +70,6 @@ class CalledFunction:
         return engine.per_chunk(_own_part, self._layout, returned)
 
 
-@final
 class FunctionOperator:
     """A matrix that is a function of the user's, whose results are multiplied by `scale`."""
 

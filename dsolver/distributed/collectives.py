@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 from dsolver.distributed.halo import gather_layout, gather_senders
 from dsolver.engines.base import Engine, Field, PerChunk
@@ -10,7 +10,6 @@ from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import HaloLayout
 
 
-@final
 class AllGather:
     """All-gather of a vector of each chunk.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, final
+from typing import Any
 
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, Operand, PartialSums, PerChunk, Scalar
@@ -20,7 +20,6 @@ from dsolver.kernels.general.complex_pair import (
 )
 
 
-@final
 class ComplexMatrix:
     """A distributed complex matrix, B + i C, on `ComplexEngine.wide`, or `ComplexEngine.real` where there is none."""
 
@@ -90,7 +89,6 @@ class ComplexMatrix:
             matrix.multiply(x.im, y.im)
 
 
-@final
 class OnBothParts:
     """A real M, applied to both parts of complex vectors; at once where it is on `ComplexEngine.wide`."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, final
+from typing import Final
 
 import numpy as np
 
@@ -32,7 +32,6 @@ CPU_BATCH: Final = 8192 * SLICE  # rows whose entries the CPU's set-up holds at 
 CPU_CANDIDATE: Final = 6  # bytes of each: its section, its place, and a part of those of the rows before
 
 
-@final
 @dataclass(frozen=True)
 class Part:
     """A chunk whose bytes are forecast."""
@@ -109,7 +108,6 @@ class Part:
         return finest.matrix + (0 if narrow else (F64 - self.value) * finest.entries)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Counts:
     """Counts of a matrix in one chunk."""
@@ -127,7 +125,6 @@ class Counts:
     faces: bool = False  # whether that is faces (`dsolver.kernels.formats.checkered.faces`)
 
 
-@final
 class MatrixForecast:
     """Bytes of a matrix in one chunk.
 

@@ -1,14 +1,13 @@
 """Another gauge of a Hermitian system: M of a matrix that stands for Dᴴ A D, as a preconditioner of A."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any
 
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.complex import ComplexEngine
 from dsolver.kernels.contract import COMPLEX_STEP
 
 
-@final
 class InGauge:
     """D M Dᴴ on complex vectors, with D = diag(d), |d_i| = 1.
 

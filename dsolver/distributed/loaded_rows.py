@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 from dsolver.distributed.halo import plan_layout
 from dsolver.distributed.matrix import ChunkMatrix
@@ -18,7 +18,6 @@ from dsolver.kernels.general.setup import OtherValues
 from dsolver.matrices.chunks.row_block import GIVEN, ROWS, RowBlock
 
 
-@final
 class LoadedRows:
     """The `RowBlock` of every chunk, with the interface of coefficients.
 
@@ -100,7 +99,6 @@ def chunk_matrix(
     return (made,)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class ChunkMatrices:
     """A chunk's matrix for the finest level in float64 and in the value type of a preconditioner."""

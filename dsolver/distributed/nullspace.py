@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -15,7 +15,6 @@ CONSISTENT: Final = 1e-10
 """Largest n·b / (‖n‖ ‖b‖) without a warning where A n = 0: far above rounding, far below a forgotten flux."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Inconsistency:
     """Inconsistent part of a right-hand side: what no x can reach."""
@@ -57,7 +56,6 @@ class NullSpace(Protocol):
         """x less its mean in each region, until the next use of this. x stays: a solve may be looked at and go on."""
 
 
-@final
 class Constants(NullSpace):
     """The vector of ones on the whole grid; volumes: of the cells; work: a field for this alone."""
 
@@ -91,7 +89,6 @@ class Constants(NullSpace):
         return self._work
 
 
-@final
 class NullVectors(NullSpace):
     """Given orthonormal vectors; work: two fields like them for this alone."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,7 +17,6 @@ Senders = Sequence[Sequence[int]]  # the chunks that each chunk gets something f
 WORD: Final = 52  # chunks whose numbers are bits of one float64
 
 
-@final
 class GhostExchange:
     """Exchange of one value a row, for the ghosts of every chunk; rows: for `in_window`, an object with its `window`.
 

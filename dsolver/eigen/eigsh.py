@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Final, Literal, final, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -129,7 +129,6 @@ def eigsh(
     return seeker.end(pencil, terms, highest=which == "LA")
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class _Seeker:
     """Searches with the same options, for vectors in the kind of the array `like`."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self
 
 import numpy as np
 import scipy.sparse
@@ -24,7 +24,6 @@ ASYMMETRY: Final = 1e-10  # difference of mirrored entries of B, as a part of th
 VOLUMES: Final = FED[0]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class GivenPencil:
     """An eigenvalue problem.

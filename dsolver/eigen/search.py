@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast, final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -27,7 +27,6 @@ CALL_SECONDS: Final = 0.5  # seconds of iterations that a call of the program sh
 MOST_STEPS: Final = 50
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
     """Values that are sought; tol, offset, maxiter, highest, definite, plain, probed: as of `EigenTerms`."""
@@ -43,7 +42,6 @@ class Wanted:
     probed: int | None = None
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class SpectrumEnd:
     """An end of the spectrum."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar, final
+from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -49,7 +49,6 @@ def _of_real(method: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenat
     return asked
 
 
-@final
 class ComplexEngine(Engine):
     """Runs kernels on complex vectors, part after part, on an engine that runs them on real ones.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import ceil
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from dsolver.kernels import Backend
 AT_ONCE: Final = 1 << 23  # values of a layer at most: 64 MiB
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class OtherCut:
     """Boxes that cover a grid once, in which an array comes, and the chunk by whose owner each is taken."""
@@ -46,7 +45,6 @@ def _layers(box: Box) -> Iterator[Box]:
         yield Box(lo=(low, before[0], before[1]), hi=(high, behind[0], behind[1]))
 
 
-@final
 class BlocksInBoxes(Mapping[int, Any]):
     """Blocks by chunk number of an array that comes in other boxes, and the boxes for programs that take these.
 
@@ -79,7 +77,6 @@ class BlocksInBoxes(Mapping[int, Any]):
         return len(self._blocks)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Redistributed:
     """A command(program, blocks by chunk, ...) that is given a rank's blocks where they come in another cut."""

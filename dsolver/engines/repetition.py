@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, final
+from typing import Final
 
 Step = Callable[[], None]
 Samples = list[tuple[float, ...]]  # values of scalars after each of some steps
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Repetition:
     """Options of `Engine.repeat`."""
@@ -22,7 +21,6 @@ class Repetition:
 PLAIN: Final = Repetition()
 
 
-@final
 @dataclass(frozen=True)
 class StepInParts:
     """A step for `Engine.repeat` in parts, of which an engine may record each by itself.

@@ -6,7 +6,7 @@ type checkers see a call as what it is.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, final
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,6 @@ S = TypeVar("S")
 Blocks = Mapping[int, Any]  # blocks by chunk number: arrays of the chunk's shape, or Dask futures of such
 
 
-@final
 class PartsOfArray(Mapping[int, Any]):
     """Blocks by chunk number that are parts of one array of the grid, of NumPy; `room`: made ready for it."""
 
@@ -126,7 +125,6 @@ class RunningProgram(ABC, Generic[P_co]):
         self.close()
 
 
-@final
 class LocalProgram(RunningProgram[P_co]):
     """A program in this process."""
 

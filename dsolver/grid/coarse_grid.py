@@ -7,7 +7,7 @@ periodic axis of odd extent the last point is coarse, too. A chunk's coarse poin
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self
 
 from dsolver.grid.box import Box, Triple, three
 from dsolver.grid.partition import Partition
@@ -24,7 +24,6 @@ def partition_of(grid: Triple, sizes: Any, periodic: Sequence[bool]) -> Partitio
     return Partition(grid, sizes, (x, y, z))
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CoarseGrid:
     """The grid of the next coarser level of a partition, with factor 2 along coarsened axes, else 1."""

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self, final
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ UNITS = (12, 6, 4, 3, 2, 1)  # rows between which a matrix may be cut, the most 
 ROOM = 8  # units that a chunk has on average at least
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class RowPartition:
     """Consecutive rows for each chunk. InputError: a chunk would have no row."""

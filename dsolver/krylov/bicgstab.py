@@ -1,13 +1,10 @@
 """BiCGStab for unsymmetric matrices. Sees neither arrays nor Dask."""
 
-from typing import final
-
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.kernels.contract import AXPBY
 from dsolver.krylov.method import KrylovMethod
 
 
-@final
 class BiConjugateGradientStabilized(KrylovMethod):
     """BiCGStab with M on the right, so that r is the residual of A x = b itself.
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Protocol, TypeGuard, final, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from dsolver.engines.base import Engine, Field, PartialSums, PerChunk, Scalar
 from dsolver.kernels.contract import AXPBY, DOT, LOAD, QUOTIENT, UPDATE_P, UPDATE_X_R
@@ -52,7 +52,6 @@ def _follows(kind: type, protocol: type) -> bool:
     return issubclass(kind, protocol)
 
 
-@final
 class ConjugateGradient(KrylovMethod):
     """Conjugate gradients for A x = b (Saad, Iterative Methods for Sparse Linear Systems, algorithm 9.1).
 

@@ -1,13 +1,10 @@
 """Conjugate orthogonal conjugate gradients for complex symmetric matrices. Sees neither arrays nor Dask."""
 
-from typing import final
-
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.kernels.contract import AXPBY
 from dsolver.krylov.method import KrylovMethod
 
 
-@final
 class ConjugateOrthogonal(KrylovMethod):
     """COCG for A = Aᵀ (van der Vorst and Melissen, IEEE Trans. Magn. 26, 1990), with M = Mᵀ.
 

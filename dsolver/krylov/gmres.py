@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final
 
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.engines.repetition import Repetition, Samples, StepInParts
@@ -26,7 +26,6 @@ SINGULAR: Final = 2.0**-50
 """Pivot of the least squares problem, as a part of the largest column, that is rounding: y would be so as well."""
 
 
-@final
 class GeneralizedMinimalResidual(KrylovMethod):
     """GMRES with restarts and M on the right, so that its residual is that of A x = b itself.
 
@@ -191,7 +190,6 @@ class GeneralizedMinimalResidual(KrylovMethod):
         return self._mv, self._free
 
 
-@final
 @dataclass(frozen=True)
 class Orthogonalization:
     """The second part of an iteration for one length of the basis, which engines know again by its equality."""
@@ -204,7 +202,6 @@ class Orthogonalization:
         self.method.orthogonalize(self.column)
 
 
-@final
 class HessenbergLeastSquares:
     """Least squares problem ‖beta e1 - H y‖ with Hessenberg's matrix H, column after column, by Givens rotations.
 

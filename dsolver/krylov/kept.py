@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import final
 
 from dsolver.engines.base import Engine, Field, PerChunk
 
 
-@final
 class KeptIterate:
     """An iterate that a solve may go back to. Zero takes no memory, and most solves begin from it.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal
 
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.errors import InputError, in_a_line
@@ -15,7 +15,6 @@ from dsolver.krylov.minres import MinimalResidual
 from dsolver.status import Status
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Traits:
     """Traits of a method."""

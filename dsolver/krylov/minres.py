@@ -1,7 +1,7 @@
 """MINRES for symmetric matrices, definite or not. Sees neither arrays nor Dask."""
 
 import math
-from typing import Final, final
+from typing import Final
 
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.engines.repetition import Repetition, Samples
@@ -13,7 +13,6 @@ FLAT: Final = 1e-8
 falling further: below 1e-9 it seldom came, and x grew without bound. ‖r‖ is then least up to its square."""
 
 
-@final
 class MinimalResidual(KrylovMethod):
     """MINRES with a symmetric positive definite M (Paige and Saunders, SIAM J. Numer. Anal. 12, 1975).
 

@@ -1,6 +1,6 @@
 """A preconditioner in a smaller value type under conjugate gradients in float64."""
 
-from typing import cast, final
+from typing import cast
 
 from dsolver.engines.base import Engine, Field, PartialSums, PerChunk, Scalar
 from dsolver.kernels.contract import DOT_NARROWED, NARROW, UNSCALE, UPDATE_P_NARROWED, WIDEN
@@ -8,7 +8,6 @@ from dsolver.krylov.cg import apply_with_dot
 from dsolver.krylov.method import ApproximateInverse, Guesser
 
 
-@final
 class Lowered:
     """M, applied in the value type of a view of the engine.
 

@@ -2,10 +2,8 @@
 
 import math
 from dataclasses import dataclass
-from typing import final
 
 
-@final
 @dataclass(kw_only=True)
 class Pace:
     """Pace with one matrix and M, the same on all ranks: seconds of an iteration, and what it takes off log ‖r‖."""

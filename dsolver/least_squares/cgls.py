@@ -1,6 +1,6 @@
 """Conjugate gradients for least squares. Sees neither arrays nor Dask."""
 
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels.contract import AXPBY, NORMAL_STEP, QUOTIENT, WAXPBY
@@ -9,7 +9,6 @@ from dsolver.least_squares.method import LeastSquaresMethod
 CONDITION: Final = 1.0  # condition number where it is not estimated: it ends no iterations
 
 
-@final
 class ConjugateGradientLeastSquares(LeastSquaresMethod):
     """CGLS, conjugate gradients on (Aᵀ A + damp²) x = Aᵀ b with r and s = Aᵀr - damp² x in place of products with AᵀA.
 

@@ -1,7 +1,6 @@
 """A rectangular matrix and its transpose, each distributed by rows: vectors of two lengths, with their own chunks."""
 
 from dataclasses import replace
-from typing import final
 
 import numpy as np
 
@@ -67,7 +66,6 @@ def reciprocal(backend: Backend, _: int, diagonal: Diagonal) -> Diagonal:
     return made
 
 
-@final
 class ScaledMatrix:
     """A D⁻¹ with the diagonal D, or D⁻¹ A.
 

@@ -1,6 +1,6 @@
 """LSMR for least squares. Sees neither arrays nor Dask."""
 
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.kernels.contract import BIDIAGONAL_ROTATIONS, HALF_STEP, WAXPBY
@@ -9,7 +9,6 @@ from dsolver.least_squares.method import LeastSquaresMethod
 LARGE: Final = 1e100  # in place of the smallest rho_bar before the first
 
 
-@final
 class LeastSquaresMinimalResidual(LeastSquaresMethod):
     """LSMR (Fong and Saunders, SIAM J. Sci. Comput. 33, 2011).
 

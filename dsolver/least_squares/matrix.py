@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ Senders = tuple[tuple[int, ...], ...]
 ALONE = HaloPlan(sends=(), receives=())  # the exchange of the only chunk
 
 
-@final
 @dataclass(frozen=True)
 class RectangularMatrix:
     """A matrix with any numbers of rows and columns: a CSR array of SciPy, as `compressed` has it, or on a GPU."""
@@ -78,7 +77,6 @@ class RectangularMatrix:
         )
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CutRectangular:
     """A rectangular matrix in chunks."""

@@ -1,7 +1,7 @@
 """Interface of methods for least squares at work: vectors of two lengths, a step, and what ends the iterations."""
 
 from abc import ABC, abstractmethod
-from typing import Any, final
+from typing import Any
 
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.engines.repetition import Repetition, Samples
@@ -48,7 +48,6 @@ class LeastSquaresMethod(ABC):
     def damped(self) -> Field:
         """The vector that is damped, once the iterations have ended."""
 
-    @final
     def begin(self, atol: float, btol: float, ctol: float) -> tuple[float, float, float]:
         """Begin from the x and b that are set: ‖b‖², ‖r‖², ‖Aᵀr - damp² x‖². Limits: as of `contract.SETTLE`."""
         engine = self._engine
@@ -59,7 +58,6 @@ class LeastSquaresMethod(ABC):
         (bb,) = engine.read(self._bb)
         return (bb, *self._begin())
 
-    @final
     def advance(self, steps: int, *, measured: bool = False) -> Samples:
         """The watched scalars after each of so many steps: why to stop, the squares of ‖r‖, ‖Aᵀr‖, ‖A‖, cond, ‖x‖²."""
         return self._engine.repeat(self.step, steps, self._watched, Repetition(measured=measured))

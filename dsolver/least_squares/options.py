@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypedDict, final
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
 
@@ -27,7 +27,6 @@ class LeastSquaresArguments(TypedDict, total=False):
     kernels: KernelsName
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class LeastSquaresOptions:
     """Options of least squares beside SciPy's.
@@ -50,7 +49,6 @@ class LeastSquaresOptions:
     kernels: KernelsName = "auto"
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Tolerances:
     """SciPy's arguments of `lsmr`."""

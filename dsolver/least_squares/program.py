@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.distributed.matrix import Matrix
 from dsolver.distributed.nullspace import dots
@@ -35,7 +35,6 @@ LEAST_SQUARES: Final[Mapping[str, Callable[..., LeastSquaresMethod]]] = {
 LIMIT: Final = 7  # SciPy's number of a solve that has made all iterations that it may
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class LeastSquaresSpec:
     """Specification of a program for least squares."""
@@ -48,7 +47,6 @@ class LeastSquaresSpec:
     column_senders: Senders  # the chunks whose rows of A each chunk's columns read
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Ends:
     """Limits at which iterations end, as of `dsolver.lsmr`."""
@@ -64,7 +62,6 @@ class Ends:
         return 1.0 / self.conlim if self.conlim > 0.0 else 0.0
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Norms:
     """Norms after an iteration, as the method knows them."""
@@ -76,7 +73,6 @@ class Norms:
     x: float
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Piece:
     """Progress in a time slice: norms after each iteration, and SciPy's number of the reason to end, or None."""
@@ -85,7 +81,6 @@ class Piece:
     stop: int | None
 
 
-@final
 class LeastSquares:
     """A method for least squares on one matrix.
 

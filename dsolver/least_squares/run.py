@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 from dsolver.cluster.crew import ATTEMPTS
 from dsolver.cluster.gpu_claims import claim, release
@@ -67,7 +67,6 @@ def _in_units(found: LeastSquaresSolution, of_a: int, of_b: int, *, here: bool) 
     )
 
 
-@final
 class _Column:
     """A right-hand side and its first guess, or None, in chunks."""
 
@@ -80,7 +79,6 @@ class _Column:
         self.x = alike("x", b, cut.column_partition, client)
 
 
-@final
 class LeastSquaresRun:
     """Solves with one matrix, one after the other. Where a worker is lost, the one that runs begins anew."""
 

@@ -1,7 +1,7 @@
 """A matrix in canonical form where it lies, in this process's memory or on its GPU, and what its entries tell."""
 
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,7 +18,6 @@ ASYMMETRY: Final = 1e-12
 """Largest difference of two mirrored entries, as a part of the largest one of the matrix: rounding of assembly."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class RowsOnGpu:
     """A matrix on a GPU in canonical form, with names of a CSR array of SciPy; it may be its user's memory."""

@@ -1,7 +1,7 @@
 """Size of the factors that a matrix would have, looked for where it is asked for, and no further than that."""
 
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.kernels.direct.envelope import envelope_of, narrow_order
 from dsolver.kernels.direct.fill import FULL, Fill, fill_of, full_fill
@@ -20,7 +20,6 @@ NEARLY: Final = 1 / 64
 """Part of that from which on a bound is not looked for alone: most of the time goes before it is reached."""
 
 
-@final
 class Elimination:
     """Elimination of a matrix, as `checked` has it, on paper; mirrored: it has an entry (j, i) for each (i, j)."""
 

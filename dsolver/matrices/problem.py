@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, final
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ Formats = Literal["slices", "blocks", "octets", "chunks", "rows", "measure"]
 """Formats by name, and "measure" for the fastest one."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class MatrixProblem(Problem):
     """A linear system with any sparse matrix. Make it with `dsolver.matrix`.

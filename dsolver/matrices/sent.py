@@ -1,7 +1,7 @@
 """A matrix of SciPy, sent to a GPU as it is: index widths, value types and formats are converted there."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from dsolver.kernels import Backend, load
 from dsolver.matrices.canonical import check_pointers, imported
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CompressedOnGpu:
     """Compressed rows ("csr") or columns ("csc") on a GPU, of CuPy, with the names of a matrix of SciPy."""
@@ -22,7 +21,6 @@ class CompressedOnGpu:
     shape: tuple[int, int]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class EntriesOnGpu:
     """Entries of a square matrix on a GPU in any order, of CuPy, with the names of a COO array of SciPy."""

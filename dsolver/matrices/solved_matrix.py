@@ -8,7 +8,7 @@ are small.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,6 @@ FAR: Final = 300
 """Exponents of two beyond which, up or down, the largest entry is brought to about 1: r · A r has its third power."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class SolvedMatrix:
     """A matrix as it is solved."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
@@ -41,7 +41,6 @@ def attach(client: Client) -> bool:
     return True
 
 
-@final
 class Dashboard(SchedulerPlugin):
     """The plugin that follows the solves of a cluster and shows them. Made by a client, started on the scheduler.
 

@@ -54,7 +54,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from dsolver.monitor.job import JobProgress
@@ -97,7 +97,6 @@ def has_subscribers() -> bool:
     return bool(_SUBSCRIBERS)
 
 
-@final
 class SolveEvents:
     """Publisher of the messages of one solve, here and to the cluster of a client."""
 

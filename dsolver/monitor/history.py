@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple
 
 Message = dict[str, Any]
 
@@ -18,7 +18,6 @@ class WorkerMemory(NamedTuple):
     limit: int
 
 
-@final
 @dataclass(kw_only=True)
 class SolveRecord:
     """The messages of one solve so far; see `dsolver.monitor.events`.
@@ -81,7 +80,6 @@ class SolveRecord:
             self.iterations, self.residuals = self.iterations[::2], self.residuals[::2]
 
 
-@final
 class SolveHistory:
     """All solves of which there were messages, oldest first."""
 

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self
 
 JOB: Final = "DSOLVER_JOB"  # the environment variable that names the job whose process this is
 ROOT: Final = "dsolver-jobs"  # the key of the jobs in the scheduler's metadata, and of their folder beside a worker
@@ -11,7 +11,6 @@ RECORD_EVERY: Final = 1.0  # seconds between two states that the record gets
 PRINT_EVERY: Final = 5.0  # seconds between two lines
 
 
-@final
 class JobProgress:
     """Progress of one solve, for the job of a name, at a place of keys in the scheduler's metadata."""
 

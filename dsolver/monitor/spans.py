@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, Literal, final, get_args
+from typing import Any, Final, Literal, get_args
 
 Kind = Literal["inner", "boundary", "coarse", "pack", "exchange", "reduce", "wait"]
 """inner: work that reads no halo. boundary: rows that read the halo. coarse: the solve on the coarsest level.
@@ -30,7 +30,6 @@ SUMS: Final = "sums"
 """The key, in the place of a level, of reductions, which belong to none."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
     """A measured interval.
@@ -100,7 +99,6 @@ def from_columns(columns: dict[str, list[Any]]) -> list[Span]:
 # -- exposed communication --------------------------------------------------------------------------------------------
 
 
-@final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exposed:
     """Time in which ranks packed, exchanged, summed or waited and did no work on rows; see `exposure`.
@@ -115,7 +113,6 @@ class Exposed:
     percent: float
 
 
-@final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exposure:
     """The exposed communication of one iteration, which may stand for several.

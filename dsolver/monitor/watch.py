@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, final
+from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakSet
 
 from dsolver.errors import InputError, check_path, in_a_line
@@ -47,7 +47,6 @@ def check_sink(sink: Any) -> None:
         raise InputError(f"spans cannot be written to {path}: name a file in a folder that exists")
 
 
-@final
 class Watch:
     """Watch over one solve, in a ``with`` statement; sink: of spans; None: short solves are not measured."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -33,7 +33,6 @@ class Coarsest(ABC):
         """x = A⁻¹ r, or what takes its place."""
 
 
-@final
 class CoarseSolve(Coarsest):
     """The solution on a level that has an inverse."""
 
@@ -46,7 +45,6 @@ class CoarseSolve(Coarsest):
         self._engine.run(DENSE_SOLVE, self._inverse, r, x)
 
 
-@final
 class CoarseSweeps(Coarsest):
     """Smoothing in place of a solution, on a last level that has no inverse: one whose rows are hardly coupled."""
 

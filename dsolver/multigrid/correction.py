@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 from dsolver.distributed.matrix import ChunkMatrix, Matrix
 from dsolver.engines.base import Engine, Field, PartialSums
@@ -14,7 +14,6 @@ from dsolver.kernels.formats.layout import Layout
 from dsolver.multigrid.level import Level, Step, Transfer
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class ChunkTransfer:
     """Restriction and prolongation of one chunk."""
@@ -32,7 +31,6 @@ class ChunkTransfer:
         return self.restriction.layout
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class StoredTransfer(Transfer):
     """R and P that are stored, `ChunkTransfer`s; the chunks whose points R and P read, where no lattice says so."""
@@ -84,7 +82,6 @@ class Correction:
         self._p.ghost.add(y)
 
 
-@final
 class CorrectionStep(Correction, Step):
     """Smoothing, and a correction by the coarser level."""
 
@@ -104,7 +101,6 @@ class CorrectionStep(Correction, Step):
         return self._smoother.after_dot(r, x, parts)
 
 
-@final
 class CoarseVectors:
     """The next coarser level's right-hand side and solution, as a level writes and reads them.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, Self, final
+from typing import Final, Self
 
 from dsolver.engines.base import Field, PartialSums
 from dsolver.kernels.contract import WAXPBY
@@ -13,7 +13,6 @@ VISITED: Final = 2
 """Number of coarse levels that are visited twice, if any: on smaller ones launches would cost more than they bring."""
 
 
-@final
 class MultigridCycle:
     """V(1,1): a smoother before, its transpose after the coarse correction, so that M is symmetric.
 
@@ -106,7 +105,6 @@ class MultigridCycle:
         second.end(x)
 
 
-@final
 class _SecondVisit:
     """The vectors of a second visit of a level: r is what the first one has left, x what the second one adds."""
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TypeVar, final
+from typing import TypeVar
 
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.box import Offsets
@@ -15,7 +15,6 @@ from dsolver.multigrid.geometric.assembly import chunk_matrix
 from dsolver.multigrid.geometric.constant_stencil import look_at_rows
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class FinestRows:
     """The finest level's rows of the matrix."""

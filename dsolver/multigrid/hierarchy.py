@@ -8,7 +8,7 @@ Where a lattice says little of a level, the levels below it are algebraic.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.box import BOX_OFFSETS
@@ -64,7 +64,6 @@ def _levels(engine: Engine, take: Callable[[], FinestRows], dtype: str, sweeps: 
     return coarsening.levels
 
 
-@final
 class _Coarsening:
     """A hierarchy under way: the levels that are there, finest first, and the rows that the next one is made from."""
 

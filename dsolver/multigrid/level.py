@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, final
+from typing import Any
 
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PartialSums, PerChunk
@@ -24,7 +24,6 @@ def at_level(depth: int, *made: Any) -> AtLevel:
     return (*(None,) * depth, *made)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class ComplexPart:
     """Imaginary part of a level of a complex matrix, and its complex diagonal, beside the real part."""
@@ -37,7 +36,6 @@ class ComplexPart:
     inverse: PerChunk | None = None  # on the coarsest level the imaginary part of the inverse
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Level:
     """One level of a multigrid hierarchy, however it was made."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Final, final
+from typing import Final
 
 WORTH: Final = 30.0
 """Iterations that take as long as a set-up of multigrid. Measured on CPUs: 20 to 60. For iterations that grow linearly
@@ -12,7 +12,6 @@ TOLERATED: Final = 1.0
 LITTLE: Final = 1.0  # powers of ten by which a residual falls at least in a solve that tells how good M is
 
 
-@final
 class Renewal:
     """The age of M, in iterations: those that solves have taken beyond what they would take with a new one.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,6 @@ They are where another array is. Picklable.
 """
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Replication:
     """The exchange that makes of the chunks' parts of a vector one that every owner has whole."""

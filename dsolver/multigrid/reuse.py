@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, Self
 
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
@@ -15,7 +15,6 @@ other places or stored in another order ("pattern"), or as the preconditioner ke
 M is that of the matrix before; "anew": that was wanted, and cannot be."""
 
 
-@final
 @dataclass
 class Reuse:
     """Remains of the last set-up on every rank, None for nothing, and what that has used of the one before."""
@@ -24,7 +23,6 @@ class Reuse:
     outcome: Outcome = "none"
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class KeptLevels:
     """Levels of M that stay while A changes: M of another positive definite matrix is positive definite, too."""

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.distributed.matrix import GhostPart, Matrix
 from dsolver.engines.base import Engine, Field, PartialSums, PerChunk
@@ -33,7 +33,6 @@ class Smoother(ABC):
         return False
 
 
-@final
 class GaussSeidel(Smoother):
     """A forward sweep before and a backward one after, in the order of the colors.
 
@@ -73,7 +72,6 @@ class GaussSeidel(Smoother):
         self._a.sweep_upper(r, x, self._y)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class SweptGhosts:
     """The ghost part of a chunk as sweeps of Jacobi add it: -A D⁻¹ times r in the first, -D⁻¹ A times x in others."""
@@ -82,7 +80,6 @@ class SweptGhosts:
     sweep: Any
 
 
-@final
 class JacobiSmoother(Smoother):
     """Steps x = x + D⁻¹ (r - A x) with a diagonal D such that 2 D - A is positive definite.
 
@@ -143,7 +140,6 @@ class JacobiSmoother(Smoother):
         self._of_sweep.add(z)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class SweptPoints:
     """Diagonals of a sweep of Jacobi over some of the points, infinite for others; `ghosts`: with that diagonal."""
@@ -152,7 +148,6 @@ class SweptPoints:
     ghosts: PerChunk | None = None
 
 
-@final
 class PostSmoother(Smoother):
     """Sweeps of Jacobi after the coarse correction: twice over fine points, then over coarse ones.
 
@@ -196,7 +191,6 @@ def _swept(matrix: Matrix, ghosts: PerChunk | None) -> GhostPart:
     return matrix.ghost.replaced(None if ghosts is None else ghosts.at("sweep"))
 
 
-@final
 class ChebyshevSmoother(Smoother):
     """Two steps of the Chebyshev iteration before and after.
 

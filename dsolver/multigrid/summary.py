@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, final, get_args
+from typing import Any, Final, get_args
 
 from dsolver.distributed.matrix import ChunkMatrix
 from dsolver.engines.base import Engine, PerChunk
@@ -17,7 +17,6 @@ STENCIL: Final = "stencil"  # format of rows that are all the same: nothing is s
 FORMATS: Final[tuple[str, ...]] = (*get_args(Name), STENCIL)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class LevelSummary:
     """A level of a hierarchy in numbers.
@@ -38,7 +37,6 @@ class LevelSummary:
     values: str = ""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Hierarchy:
     """The levels of a multigrid hierarchy in numbers, finest first: print it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final
 
 from dsolver.distributed.forecast import MatrixForecast, Part
 from dsolver.distributed.matrix import Matrix
@@ -22,7 +22,6 @@ BLOCK_BYTES: Final = 18
 """Bytes of each row: a chunk's part of the solution and of the whole array, and whether b is finite."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
     """Abilities of a preconditioner, for those who decide where and how it is run."""
@@ -52,7 +51,6 @@ Built = tuple[PerChunk, Sequence[Any]]
 """A in float64, the `ChunkMatrix` of every chunk; the preconditioner's levels, finest first, in its value type."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Site:
     """Place where a preconditioner is made."""
@@ -81,7 +79,6 @@ class Site:
         return made
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
     """Bytes of A and a preconditioner in one chunk, counted before anything is allocated."""

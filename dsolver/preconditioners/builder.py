@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar
 
 from dsolver.discretize.system import System
 from dsolver.distributed.halo import halo_layout
@@ -58,7 +58,6 @@ def open_weights(
     return cells, problem.rule.weights_of(patch, cells).reshape(-1)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class MakeStored:
     """Makes a chunk's rows of A, all of them stored, in the order in which a smoother visits them."""
@@ -87,7 +86,6 @@ class MakeStored:
         return (made,)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Builder:
     """Builds matrices of one system, whose coefficients are loaded."""

@@ -101,7 +101,6 @@ def _sign_of(problem: MatrixProblem, asked: str) -> float:
     return -1.0 if (im < 0.0).any() else 1.0
 
 
-@final
 class _AppliedSquareBlock:
     """z = h ∓ v + iv on a site; inner: None for the identity."""
 

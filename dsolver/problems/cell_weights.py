@@ -1,7 +1,7 @@
 """Matrix rows whose weights are given for each cell."""
 
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,7 +17,6 @@ ASYMMETRY: Final = 1e-12
 """Largest asymmetry of weights given for each cell, as a fraction of their size: more than rounding."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CellWeights(Rule):
     """Weights given for each cell and offset."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ F64 = npt.NDArray[np.float64]
 SAME: Final = 1e-6  # the difference of two coordinates that counts as rounding, in cells
 
 
-@final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Centers:
     """Coordinates along an axis of the grid."""
@@ -127,7 +126,6 @@ def agreed(arrays: Iterable[Mapping[int, Centers]]) -> dict[int, Centers]:
     return found
 
 
-@final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells:
     """Sizes and places of a grid's cells."""

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.errors import InputError
 from dsolver.grid.box import STAR_OFFSETS, Box, Offsets, Triple
@@ -19,7 +19,6 @@ from dsolver.kernels.formats.layout import Array
 PACKAGE: Final = str(Path(__file__).parents[1])  # folder of this package, in which no line is the user's
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Patch:
     """The coefficients of one chunk."""

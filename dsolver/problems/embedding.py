@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from operator import index
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -21,7 +21,6 @@ MISSING: Final = "axis {} of the grid"  # the dimension of a DataArray along an 
 WORDS: Final = {1: "one", 2: "two", 3: "three"}
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Embedding:
     """A grid as its user wrote it, points along one, two or three axes, and as one of three axes."""
@@ -130,7 +129,6 @@ class Embedding:
         return found
 
 
-@final
 @dataclass(frozen=True)
 class _Embedded:
     """A function of fewer coordinates, called with x, y and z; picklable if the function is."""

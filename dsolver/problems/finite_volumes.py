@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -27,7 +27,6 @@ SCHEMES: Final = (UPWIND, "central")
 """Values of u that a flow carries through a face: that of the cell it comes from, or one between both."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Diffusion(Rule):
     """−∇·(κ∇u) + σu by finite volumes on cells of a box grid, times the cell's volume.

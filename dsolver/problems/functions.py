@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dsolver.problems.problem import Problem
 
 
-@final
 @dataclass(frozen=True)
 class ByChunk:
     """A function of a chunk and so many layers of points around it. Make it with `dsolver.by_chunk`."""
@@ -50,7 +49,6 @@ def by_chunk(function: Callable[[Any, tuple[slice, ...]], Any], *, halo: int = 0
     return ByChunk(function, int(layers))
 
 
-@final
 @dataclass(kw_only=True)
 class UserFunction:
     """A function of the user's, with what is known of the vectors that it is called with."""
@@ -151,7 +149,6 @@ def is_operator(given: Any) -> bool:
     return hasattr(given, "shape") and (hasattr(given, "matvec") or hasattr(given, "__matmul__"))
 
 
-@final
 @dataclass(frozen=True, eq=False)
 class OperatorProduct:
     """An object of SciPy's kind as a function of arrays."""

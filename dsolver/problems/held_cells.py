@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
 
 from dsolver.errors import InputError
 from dsolver.kernels.formats.layout import Array
@@ -12,7 +11,6 @@ from dsolver.problems.discretization import Patch
 from dsolver.units import counted
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Link:
     """Couplings to held cells in one direction."""
@@ -22,7 +20,6 @@ class Link:
     beyond: Array  # the held cell of each, as a number in lattice order of the chunk with a layer around it
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class HeldCells:
     """The held cells of a chunk, numbers in lattice order, and what couples others to held ones, of any chunk."""
@@ -47,7 +44,6 @@ class HeldCells:
         return tuple((link.cells, value(link)) for link in self.links)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class HeldValues:
     """Values of the held cells of a chunk."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import final
 
 from dsolver.engines.base import Engine, Field
 from dsolver.krylov.blocks.block import Block, groups_of
@@ -11,7 +10,6 @@ from dsolver.krylov.blocks.pencil import BlockOperator
 Apply = Callable[[Field, Field], None]
 
 
-@final
 class OperatorInGroups(BlockOperator):
     """An operator that is read once for a group of columns where it can be, by steps that engines record.
 
@@ -46,7 +44,6 @@ class OperatorInGroups(BlockOperator):
         return self._steps[key]
 
 
-@final
 class DiagonalOperator(BlockOperator):
     """A diagonal matrix."""
 

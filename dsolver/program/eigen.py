@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -37,7 +37,6 @@ MANY: Final = 8  # powers of two by which rows below the mean are smaller where 
 ONE_LEVEL: Final = 500  # such a number where M has no coarse grid
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class EigenTerms:
     """Terms on which eigenvalues are sought."""
@@ -55,7 +54,6 @@ class EigenTerms:
     probed: int | None = None
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Found:
     """Eigenvalues as far as they are known."""
@@ -68,7 +66,6 @@ class Found:
     status: Status | None  # how the search has ended; None where it goes on
 
 
-@final
 class EigenProgram(Solve):
     """Eigenvalues of the matrix that is set up."""
 

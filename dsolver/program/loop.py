@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, final
+from typing import Any, TypeVar
 
 from dsolver.krylov.control.control import Control
 from dsolver.krylov.control.requests import Advance, End, Pause, R, Request, Start, Steps
@@ -14,7 +14,6 @@ from dsolver.status import Status
 K = TypeVar("K", bound=Request[Any])
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Slice:
     """Progress of the solve for one right-hand side in a time slice.
@@ -34,7 +33,6 @@ class Slice:
     status: Status | None  # how the solve has ended, or None where it goes on
 
 
-@final
 class Loop:
     """The solves of all columns, from a beginning to their ends.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self, final
+from typing import Any, Self
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.coloring import Order
@@ -28,7 +28,6 @@ def check_value_type(dtype: Any, precond_dtype: str, problem: Problem | None = N
         raise InputError(f"A {what}, and dtype={dtype!r} is for real matrices and grids: leave it out")
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
     """Choices about a solve that were made by its user, and M."""
@@ -66,7 +65,6 @@ class Wishes:
         return replace(spec, precond_dtype=value_type(self.precond_dtype, spec.preconditioner, spec.method, cuda=cuda))
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """A system that is planned, with the `wishes` that the plan follows."""

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import final
 
 from dsolver.discretize.complex_system import ComplexSystem
 from dsolver.discretize.system import System
@@ -23,7 +22,6 @@ from dsolver.program.null_space_check import check_null_space
 from dsolver.program.spec import SolveSpec
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class PreparedSystem:
     """A matrix that is set up, with its preconditioner's levels. The old one is given back before another is made."""

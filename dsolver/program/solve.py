@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, cast, final
+from typing import ClassVar, Final, Literal, cast
 
 from dsolver.distributed.nullspace import Inconsistency
 from dsolver.engines.base import Engine, Field
@@ -27,7 +27,6 @@ Guess = Literal["zero", "fmg", "x"]  # first guess: zero, what full multigrid ma
 FINAL: Final = (Status.CONVERGED, Status.MAX_ITERATIONS)  # ends after which no other preconditioner is tried
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Started:
     """Findings about a right-hand side, and the first time slice of its solve and of those beside it."""

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, final
+from typing import Any, Self
 
 from dsolver.discretize.system import System
 from dsolver.engines.base import Engine
@@ -29,7 +29,6 @@ from dsolver.preconditioners.registry import check_matrix
 from dsolver.problems import Problem
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class SolveSpec:
     """A linear system, how it is cut, and how it is preconditioned."""

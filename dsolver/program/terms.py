@@ -1,7 +1,6 @@
 """Terms on which a solve ends, and what is found of its right-hand side: together they make its control."""
 
 from dataclasses import dataclass
-from typing import final
 
 from dsolver.distributed.nullspace import Inconsistency
 from dsolver.krylov.control.control import Control
@@ -17,7 +16,6 @@ def limit_of(rtol: float, atol: float, b_norm: float) -> float:
     return max(rtol * b_norm, atol)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Begun:
     """Findings about a right-hand side and a first guess, before the iterations."""
@@ -28,7 +26,6 @@ class Begun:
     chosen: Preconditioner  # the preconditioner, or what it has chosen to be
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Terms:
     """Terms of a solve.

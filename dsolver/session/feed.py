@@ -1,6 +1,5 @@
 """Feed of a session: events of its solves, of which the first one begins with the set-up."""
 
-from typing import final
 from weakref import ref
 
 from dsolver.cost.traffic import description, of_iteration, place
@@ -10,7 +9,6 @@ from dsolver.program.spec import SolveSpec
 from dsolver.session.running import RunningSystem
 
 
-@final
 class Feed:
     """Events of the solves of a system, on its cluster and in this process; no solve waits for them.
 

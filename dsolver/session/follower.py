@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar, final
+from typing import Final, TypeVar
 
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError, in_a_line
@@ -18,7 +18,6 @@ ATTAINED: Final = "the residual is what rounding in float64 makes of b - A x, wh
 """Note where no other method can do better."""
 
 
-@final
 @dataclass(kw_only=True)
 class History:
     """History of the solve for one right-hand side, as far as the client knows it."""
@@ -68,7 +67,6 @@ class History:
 T = TypeVar("T")
 
 
-@final
 class Follower:
     """Follows the solves of a program to their ends, in time slices. `histories`: of each column."""
 

@@ -3,7 +3,7 @@
 import math
 import weakref
 from dataclasses import replace
-from typing import Any, NoReturn, final
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from dsolver.session.user_arrays import array_of, container_of, stacked
 from dsolver.session.vectors import preconditioned, residual
 
 
-@final
 class PreconditionerOperator:
     """One application of M as an operator of SciPy's kind: for the solvers of SciPy, CuPy and PyAMG.
 
@@ -76,7 +75,6 @@ class PreconditionerOperator:
         return r
 
 
-@final
 class Residual:
     """b - A x of a solve, by its session while that is open (not kept alive), else by one set up for it without M."""
 

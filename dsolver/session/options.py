@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -69,7 +69,6 @@ class Arguments(SetupArguments, SolveArguments, total=False):
     """Both: a system is set up, and solved once."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Setup:
     """Options of a set-up.
@@ -172,7 +171,6 @@ class Setup:
         )
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Options of one solve.

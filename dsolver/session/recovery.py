@@ -8,7 +8,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -29,7 +29,6 @@ logger = logging.getLogger(__name__)
 MEMORY: Final = 1 << 30  # bytes of an iterate up to which one is kept in this process when no checkpoint was asked for
 
 
-@final
 class Keeper:
     """Iterates that a solve saves, and where it begins anew.
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, final
+from typing import Final
 
 from dsolver.cluster.crew import ATTEMPTS
 from dsolver.cluster.gpu_claims import claim, release
@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 LONG: Final = 10.0  # seconds that a set-up, as of factors, may take without a word
 
 
-@final
 class RunningSystem:
     """A system's program on the devices or workers that there are.
 

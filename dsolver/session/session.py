@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Self, TypeVar, final
+from typing import Any, Self, TypeVar
 
 from dsolver import kernels
 from dsolver.cluster.runtime import Runtime, connect
@@ -26,7 +26,6 @@ from dsolver.session.user_arrays import Container
 T = TypeVar("T")
 
 
-@final
 class Session:
     """A system, set up for any number of solves. Close it, or use it in a ``with`` statement.
 

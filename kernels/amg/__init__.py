@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, Final, NamedTuple, Protocol, TypeVar, final
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -123,7 +123,6 @@ def with_functions_of(*modules: ModuleType) -> Callable[[type[T]], type[T]]:
     return bound
 
 
-@final
 class Places:
     """Places of a product's sums, which `AmgKernels.numeric` may keep for the same pattern; None before."""
 

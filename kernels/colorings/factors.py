@@ -4,7 +4,7 @@ L has the entries at earlier colors, U those at later ones, and each entry stays
 with both.
 """
 
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple
 
 from dsolver.kernels.formats.csr import Csr
 
@@ -20,7 +20,6 @@ class BreakdownError(ArithmeticError):
         self.row, self.pivot = row, pivot
 
 
-@final
 class TriangularFactors(NamedTuple):
     """Triangular factors: L and U in one pattern with ones on the diagonal; D, float64 (rows,)."""
 

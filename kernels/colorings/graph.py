@@ -1,11 +1,10 @@
 """Graph of a matrix: which rows read each other."""
 
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 
 
-@final
 class Graph(NamedTuple):
     """The couplings between rows, in both directions. Rows may be among their own columns, which are ignored."""
 

@@ -1,7 +1,7 @@
 """Finite automata over bytes: where a text leaves a language."""
 
 from collections.abc import Sequence
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,7 +12,6 @@ LANES: Final = 8
 """Parts of a text that are gone through side by side: a byte waits for the state before it, and their waits overlap."""
 
 
-@final
 class Automaton:
     """States of a language of lines, and where each byte leads.
 

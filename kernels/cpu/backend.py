@@ -1,7 +1,6 @@
 """The backend of CPUs: loops of this package, cut among a team of threads."""
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import final
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.stencil.constant import StencilSetup
 
 
-@final
 class CpuBackend(Backend):
     """Kernels compiled by numba. The bits do not depend on the number of threads."""
 

@@ -1,7 +1,7 @@
 """Inverses of small matrices on a CPU."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from dsolver.kernels.formats.dense import DenseInverse
 Real = npt.NDArray[Any]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CpuInverse(DenseInverse):
     """An inverse with its kernel."""

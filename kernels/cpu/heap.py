@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.kernels.cpu.process_setting import ProcessSetting
 
@@ -46,7 +46,6 @@ class _Usage(ctypes.Structure):
     )  # fmt: skip
 
 
-@final
 class Heap:
     """The heap of this process, by glibc's functions; environment: as it was when the process began."""
 

@@ -1,7 +1,6 @@
 """Set-up of layouts on a CPU."""
 
 import math
-from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +10,6 @@ from dsolver.kernels.formats.layout import SLICE, Layout
 from dsolver.kernels.layout_setup import LayoutSetup
 
 
-@final
 class CpuLayoutSetup(LayoutSetup):
     """Storage orders of NumPy arrays."""
 

@@ -6,7 +6,7 @@ the rows alone.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numba import njit, uint64
@@ -28,7 +28,6 @@ WITHIN = uint64(WINDOW - 1)
 WIDE = uint64(NO_BASE)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CpuOctets(SeparateDot, Octets):
     """A matrix in octets with its kernels."""
@@ -52,7 +51,6 @@ class CpuOctets(SeparateDot, Octets):
         return self.shape[0], self.octets, self.lanes, self.indices, self.indices.view(np.int32), self.values
 
 
-@final
 class OctetsColumns(SeparateDot, Columns):
     """Octets for several vectors: entries are read once."""
 

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any, final
+from typing import Any
 
 
-@final
 class ProcessSetting:
     """A setting that the first of its users makes, and the last one puts back."""
 

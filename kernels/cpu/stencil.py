@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -25,7 +25,6 @@ GUARD = SLICE
 POINTS_WORTH_A_THREAD = 4096  # points of lines, each of them read with its neighbors
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CpuStencil(SeparateBackward, SeparateDot, Format):
     """A constant stencil with its kernels."""
@@ -87,7 +86,6 @@ class CpuStencil(SeparateBackward, SeparateDot, Format):
         return {(number, upper): np.array(a.part(number, upper=upper), dtype) for number, upper in keys}
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CpuTransfer(Format):
     """A star between two levels, with its kernels."""

@@ -7,7 +7,7 @@ with scalars are formed in float64 all the same.
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,6 @@ TILE = 256  # items of a few dozen vectors that stay in the nearest cache
 LANES = 8  # independent partial sums inside a block: one vector register, and a fixed order of addition
 
 
-@final
 class CpuVectors(Vectors):
     """Vector kernels, and the threads that formats share with them."""
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, final
+from typing import Any, TypeVar
 
 import cupy
 
@@ -32,7 +32,6 @@ LITTLE = 1 / 16  # part of a GPU's memory that CuPy's pool may hold unused witho
 IDLE = 0.5  # bytes that CuPy's pool may hold unused during set-up, over those that are free beside it
 
 
-@final
 class CudaBackend(Backend):
     """Kernels that NVRTC compiles, for the calling thread's device; dots repeat to the bit. ImportError: no device."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from importlib.metadata import PackageNotFoundError, files
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -18,7 +18,6 @@ THREADS: Final = "libcudss_mtlayer_gomp"
 """Beginning of the name of the library by which cuDSS orders rows with several threads."""
 
 
-@final
 class CuDss(Factors):
     """Factors on the GPU of a CSR matrix of CuPy, given back with this object.
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from math import prod
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple
 
 import cupy
 import numpy as np
@@ -95,7 +95,6 @@ def _pieces(host: npt.NDArray[Any] | LentArray, there: Any) -> Iterator[_Piece]:
         address += nbytes
 
 
-@final
 class _Buffer:
     """Page-locked memory for a piece, and the stream on which it travels."""
 
@@ -120,7 +119,6 @@ class _Buffer:
 Buffers = tuple[_Buffer, _Buffer]
 
 
-@final
 class _CopyBuffers(threading.local):
     """A thread's buffers for each device: one is written or read while the other one travels."""
 

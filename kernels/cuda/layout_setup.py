@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
-from typing import TypeVar, final
+from typing import TypeVar
 
 import cupy
 import numpy as np
@@ -19,7 +19,6 @@ T = TypeVar("T")
 FILE = "sell/assembly/assembly.cu"
 
 
-@final
 class CudaLayoutSetup(LayoutSetup):
     """Storage orders of CuPy arrays."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,7 +26,6 @@ NOTHING: Final = 2.0**200
 """Ratio from which on they do: to solve such a row, x would become as large, and others would lose all digits."""
 
 
-@final
 class ScaledFactors:
     """Factors of R A C with diagonal R and C of powers of two, or of what takes its place where A is singular.
 
@@ -57,7 +56,6 @@ class ScaledFactors:
         return self._columns * self._inner.solve((self._rows * b).astype(self._dtype, copy=False))
 
 
-@final
 class LeastSquaresFactors(Factors):
     """x of the least ‖b - A x‖² + δ² ‖x‖² by factors of (δ I, A; Aᴴ, -δ I), in which the unknown r / δ is before x.
 
@@ -73,7 +71,6 @@ class LeastSquaresFactors(Factors):
         return self._made.solve(np.concatenate((b, np.zeros_like(b))))[len(b) :]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class MatrixTraits:
     """Traits of the matrix that factors are made of."""
@@ -136,7 +133,6 @@ def _library(asked: str | None, made: _Scaled) -> str:
     return name
 
 
-@final
 class _Scaled:
     """R A C, entries at most about 1, as a CSR matrix of SciPy or CuPy; dtype: of factors."""
 

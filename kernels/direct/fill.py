@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,7 +25,6 @@ random graphs, and up to 300 for webs, whose factors are seldom of use."""
 ENOUGH: Final = 2.0**26  # looks that are no matter: a third of a second
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Fill:
     """Size of the factors L and U of a matrix."""

@@ -6,7 +6,7 @@ Exploiting the performance of 32 bit floating point arithmetic in obtaining 64 b
 """
 
 import warnings
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
@@ -21,7 +21,6 @@ NEAR: Final = 0.01
 times the condition of A, which an A x for b would hide."""
 
 
-@final
 class Lapack(Factors):
     """Factors L and U in place of the matrix, for solutions of a dtype."""
 

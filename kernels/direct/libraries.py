@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,6 @@ class Factors(ABC):
         """x with A x = b, (rows,), a new array."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """Properties of a matrix, as far as they are known."""
@@ -43,7 +42,6 @@ class Kind:
     steep: bool = False  # whether its condition is beyond what factors in a smaller type serve
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Library:
     """A library that makes factors."""

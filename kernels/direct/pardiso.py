@@ -7,7 +7,7 @@ Systems 20, 2004.
 from __future__ import annotations
 
 import weakref
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 from pypardiso import PyPardisoSolver
@@ -26,7 +26,6 @@ FACTOR_ENTRIES: Final = 18
 NO_MEMORY: Final = (-2, -9)  # its errors where there is not enough
 
 
-@final
 class Pardiso(Factors):
     """Factors that PARDISO holds, given back with this object."""
 

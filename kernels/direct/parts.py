@@ -1,7 +1,7 @@
 """Parts of chunks in direct solves, with their kernels: one of them has the factors of the whole matrix."""
 
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any
 
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.direct.factors import ScaledFactors
@@ -9,7 +9,6 @@ from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.layout import Array, HaloLayout
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class DirectPart(Format):
     """A chunk's part. The whole vector has the chunks' rows one after the other, the first chunk's first."""

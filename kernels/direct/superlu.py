@@ -5,7 +5,7 @@ X. S. Li, An overview of SuperLU, ACM Trans. Math. Software 31, 2005.
 
 import ctypes
 import math
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 from scipy.linalg import cython_blas
@@ -21,7 +21,6 @@ DIAGONAL: Final = 0.01
 off-diagonal ones the fill is up to four times as much."""
 
 
-@final
 class OneThread:
     """One thread of OpenBLAS, where SciPy brings it, while factors are made: a setting of the process.
 
@@ -41,7 +40,6 @@ class OneThread:
 ONE_THREAD: Final = OneThread()
 
 
-@final
 class SuperLU(Factors):
     """Factors of Aᵀ, whose compressed columns are the compressed rows of A."""
 

@@ -11,7 +11,7 @@ that one pass in float64 does without.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.contract import described
@@ -27,7 +27,6 @@ COMPLEX_SWEEP: Final = described("complex_sweep", reads="A w wi r x", writes="z"
 """z = x + (w + i wi) (r - A x): a sweep from x."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class ComplexPair(Format):
     """The local part of a chunk's complex rows: two matrices whose entries lie in the same places."""
@@ -43,7 +42,6 @@ class ComplexPair(Format):
         return PairColumns(self, width)
 
 
-@final
 class PairColumns(Columns):
     """A `ComplexPair` for several columns."""
 

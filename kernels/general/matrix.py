@@ -5,7 +5,7 @@ gets views; nothing is copied.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Self, final
+from typing import Any, Self
 
 import numpy as np
 
@@ -96,7 +96,6 @@ class OnePassSweeps:
         self.product.jacobi_sweep_dot(scaled.weights[of], r[..., of], x[..., of], z[..., of], dot)
 
 
-@final
 class OnePassMatrix(OnePassSweeps, GeneralMatrix):
     """A matrix in a format that `finishes`: alone, a residual and a sweep of Jacobi move 24 and 40 bytes a row more."""
 
@@ -104,7 +103,6 @@ class OnePassMatrix(OnePassSweeps, GeneralMatrix):
         return OnePassColumns(self, width)
 
 
-@final
 class OnePassColumns(OnePassSweeps, MatrixColumns):
     """An `OnePassMatrix` for several columns."""
 

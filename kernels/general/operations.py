@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from dsolver.kernels.general.rows import SplitRows, split
 from dsolver.kernels.reductions import some
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Between:
     """Rows between two levels, and where rows (written) and columns (read) lie in vectors with guards around them."""

@@ -1,7 +1,7 @@
 """Rows of a rectangular matrix in one chunk, and a diagonal alone, with their products."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.formats.base import Format
@@ -9,7 +9,6 @@ from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.layout import Array
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class RectangularPart(Format):
     """The local part of rectangular rows, and where rows (written) and columns (read) lie in vectors with guards."""
@@ -31,7 +30,6 @@ class RectangularPart(Format):
         self.product.spmv(x[self.read], y[self.written])
 
 
-@final
 class _RectangularColumns(Columns):
     """A `RectangularPart` for several columns: its format may multiply them together."""
 
@@ -39,7 +37,6 @@ class _RectangularColumns(Columns):
         self.one.product.batched(self.width).spmv(x[:, self.one.read], y[:, self.one.written])
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Diagonal(Format):
     """A diagonal matrix of the backend's value type and the size of a vector, 1 on padding and guards."""

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import final
 
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.views import layer
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class EndCells:
     """A chunk's cells at a face of the grid."""
@@ -18,7 +16,6 @@ class EndCells:
     kappa: Array | float  # of the cells, across the face: (nz, ny, nx) with one cell along the axis, or a number
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """The right-hand side of a chunk's rows as a function of the source of the differential equation."""

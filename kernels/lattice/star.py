@@ -6,7 +6,7 @@ see values of the same sweep across chunks, and each point gets what it gets whe
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,6 @@ LEAST: Final = 4
 THINNEST: Final = 3  # points of a grid along an axis: with fewer, a point is of two `KINDS` at once
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Around:
     """A chunk's part of a vector on a grid, and where its neighbors' values around it are."""
@@ -102,7 +101,6 @@ class Around:
         return values[guard : guard + nx * ny * nz].reshape(nz, ny, nx)[self.where((0, 0, 0))]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class StarTransfer:
     """P and R = P^T between a chunk of a star's grid and the grid of its points with odd indices.

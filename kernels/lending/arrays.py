@@ -8,7 +8,7 @@ read is the kernel's rule for debuggers: processes of the same user and, where Y
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ PIECE: Final = 1 << 22  # bytes that a thread reads at a time: eight read 39, 46
 Cut = tuple[slice, ...]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class LentArray:
     """An array of NumPy in another process. It is read as often as it is asked for."""

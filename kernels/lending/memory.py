@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from struct import Struct
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,7 +25,6 @@ class LendingError(OSError):
     """The memory of a lender cannot be read: it has ended, is on another host, or the system forbids it."""
 
 
-@final
 @dataclass(frozen=True)
 class Lender:
     """A process that lends arrays; secret: random bytes at a place, by which readers know that it is this process."""

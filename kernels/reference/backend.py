@@ -1,7 +1,5 @@
 """The backend of the text-book kernels in NumPy, which specify the contract."""
 
-from typing import final
-
 import numpy as np
 
 from dsolver.kernels.backend import Backend
@@ -18,7 +16,6 @@ from dsolver.kernels.reference.stencil import TextbookStencil, TextbookTransfer
 from dsolver.kernels.reference.vectors import vectors
 
 
-@final
 class NumpyBackend(Backend):
     """The NumPy text-book kernels."""
 

@@ -1,7 +1,6 @@
 """Compressed rows in NumPy, for all formats of any matrix."""
 
 from dataclasses import dataclass
-from typing import final
 
 import numpy as np
 
@@ -9,7 +8,6 @@ from dsolver.kernels.formats.compressed import CompressedRows, TransferRows
 from dsolver.kernels.reference.vectors import Dotted, Real
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class TextbookRows(Dotted, CompressedRows):
     """Compressed rows with their kernels."""
@@ -25,7 +23,6 @@ class TextbookRows(Dotted, CompressedRows):
         return out
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class TextbookTransferRows(TransferRows):
     """Compressed rows between two levels with their kernels."""

@@ -1,7 +1,7 @@
 """Inverses of small matrices in NumPy."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy.typing as npt
 
@@ -10,7 +10,6 @@ from dsolver.kernels.formats.dense import DenseInverse
 Real = npt.NDArray[Any]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class TextbookInverse(DenseInverse):
     """An inverse with its kernel."""

@@ -1,7 +1,7 @@
 """Set-up of general matrices in NumPy."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any
 
 from dsolver.kernels.cpu.csr.look import look
 from dsolver.kernels.cpu.csr.statistics import statistics
@@ -18,7 +18,6 @@ from dsolver.kernels.general.setup import GeneralSetup
 from dsolver.kernels.reference.csr import TextbookRows, TextbookTransferRows
 
 
-@final
 class TextbookGeneral(GeneralSetup):
     """General matrices as the text-book has them: compressed rows, whatever format is chosen."""
 

@@ -1,7 +1,7 @@
 """HPCG's levels in NumPy: whole sweeps, as the books have them."""
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ from dsolver.kernels.reference.sell import NumpySell, TextbookHalo, TextbookMatr
 from dsolver.kernels.reference.vectors import NumpyVectors, Real
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class TextbookHpcgMatrix(SeparateSmoothers, TextbookMatrix):
     """A text-book matrix with HPCG's smoothers."""
@@ -40,7 +39,6 @@ class TextbookHpcgMatrix(SeparateSmoothers, TextbookMatrix):
         self.sweep((*self.members, *reversed(self.members)), r, x)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class TextbookHpcgHalo(TextbookHalo):
     """The rows that read the halo, with what HPCG does at the boundary."""
@@ -56,7 +54,6 @@ class TextbookHpcgHalo(TextbookHalo):
         r[self.boundary] = kept
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class NumpyInjection(Injection):
     """Injection between two levels in lattice order."""
@@ -65,7 +62,6 @@ class NumpyInjection(Injection):
         c[self.fine_of] = xc
 
 
-@final
 class NumpyHpcg(HpcgBuilder):
     """Set-up of text-book levels."""
 

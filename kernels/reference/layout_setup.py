@@ -1,7 +1,5 @@
 """Set-up of layouts in NumPy: rows keep their lattice order, without padding."""
 
-from typing import final
-
 import numpy as np
 import numpy.typing as npt
 
@@ -9,7 +7,6 @@ from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.layout_setup import LayoutSetup
 
 
-@final
 class NumpyLayoutSetup(LayoutSetup):
     """Lattice orders."""
 

@@ -1,7 +1,7 @@
 """Matrices in NumPy: rows in lattice order, in ELL form, with their kernels and set-up."""
 
 from dataclasses import dataclass, replace
-from typing import Final, Self, final
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -106,7 +106,6 @@ class TextbookHalo(Format):
         return (self.values * h[self.columns]).sum(axis=0)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class TextbookProduct(Format):
     """A rectangular matrix in ELL form (K, rows); holes have column 0 and value 0."""
@@ -136,7 +135,6 @@ def _entries(rows: CandidateRows, count: int) -> tuple[I64, F64]:
     return columns, np.where(columns < 0, 0.0, rows.weights.reshape(len(steps), -1))
 
 
-@final
 class NumpySell(FormatBuilder):
     """Set-up of text-book matrices."""
 

@@ -1,7 +1,7 @@
 """Constant stencils in NumPy."""
 
 from dataclasses import dataclass
-from typing import Any, Self, final
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ from dsolver.kernels.reference.vectors import NumpyVectors, Real
 I64 = npt.NDArray[np.int64]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class TextbookStencil(SeparateBackward, SeparateDot, Format):
     """A constant stencil with its kernels."""
@@ -72,7 +71,6 @@ class TextbookStencil(SeparateBackward, SeparateDot, Format):
                 x.reshape(shape)[where] = rest[where] / diagonal[where]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class TextbookTransfer(Format):
     """A star between two levels, with its kernels."""

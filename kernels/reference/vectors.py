@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from functools import cache
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ F64 = npt.NDArray[np.float64]
 Real = npt.NDArray[Any]  # array of the backend's value type
 
 
-@final
 class NumpyVectors(Vectors):
     """Vector kernels of a value type."""
 

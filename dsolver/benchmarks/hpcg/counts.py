@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from math import prod
-from typing import final
 
 from dsolver.benchmarks.hpcg.levels import HPCG_LEVELS
 from dsolver.grid.box import Triple
@@ -10,7 +9,6 @@ from dsolver.grid.box import Triple
 REFERENCE_ITERATIONS = 50  # CG iterations of the reference phase, and the fewest that an optimized set may count
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Flops:
     """Floating-point operations by kind."""

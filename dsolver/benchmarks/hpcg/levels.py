@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final
 
 from dsolver.distributed.halo import halo_layout, plan_layout
 from dsolver.errors import InputError
@@ -29,7 +29,6 @@ def partitions(partition: Partition, levels: int = HPCG_LEVELS) -> list[Partitio
     return found
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class HpcgLevel:
     """One level of one chunk."""
@@ -44,7 +43,6 @@ class HpcgLevel:
     correction_matrix: Any = None
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class MakeLevels:
     """Makes the levels of a chunk."""

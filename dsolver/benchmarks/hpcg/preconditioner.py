@@ -110,7 +110,6 @@ class Hpcg(Preconditioner):
         return 0.29 * alone
 
 
-@final
 class HpcgStep(Step):
     """A level's part: injection to the next coarser level, one SymGS before and one after.
 
@@ -166,7 +165,6 @@ class HpcgStep(Step):
             engine.run(RESTORE, self._ghost, self._kept, r)
 
 
-@final
 class SymmetricSweep(Coarsest):
     """One SymGS from zero; local: the entries of every chunk in own columns."""
 

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from statistics import fmean, pvariance
-from typing import final
 
 from dsolver import problems
 from dsolver.benchmarks.hpcg import counts
@@ -69,7 +68,6 @@ def run(
     return result
 
 
-@final
 class _Bench:
     """One run: what every phase needs, and the seconds that phases took."""
 

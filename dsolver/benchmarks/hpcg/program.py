@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -51,7 +51,6 @@ def _entries(partition: Partition, box: Box) -> np.ndarray[Any, np.dtype[np.floa
     return x[:, None, None] * y[None, :, None] * z[None, None, :]
 
 
-@final
 class Benchmark:
     """One system of the benchmark, and what is done with it."""
 

@@ -18,7 +18,6 @@ ITERATIONS_LIMIT: Final = 500
 VARIANCE_LIMIT: Final = 1e-6
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CgTest:
     """TestCG: iterations on a nearly diagonal matrix, with and without M, or None if `CG_LIMIT` were not enough."""
@@ -37,7 +36,6 @@ class CgTest:
         return None
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class SymmetryTest:
     """TestSymmetry: |xᵀA y - yᵀA x| in units of the bound for rounding, and the same for the preconditioner M."""
@@ -54,7 +52,6 @@ class SymmetryTest:
         return None
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class IterationsTest:
     """The optimized CG reaches what the reference CG reached."""
@@ -70,7 +67,6 @@ class IterationsTest:
         return None
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class VarianceTest:
     """Sets with the same number of iterations end at the same residual: mean and variance of their last ‖r‖/‖r0‖."""
@@ -87,7 +83,6 @@ class VarianceTest:
         return None
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Checks:
     """The checks of a full run; all None when only iterations were asked for."""
@@ -120,7 +115,6 @@ class Checks:
         return every | {name: {"passed": test.problem is None} | asdict(test) for name, test in self.made.items()}
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Gflops:
     """Speed in GF/s (1e9 counted operations a second); ddot, waxpby, spmv, mg: alone, in loops of their own."""

@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Callable
-from typing import final
 
 from dsolver.benchmarks.hpcg import counts
 from dsolver.benchmarks.hpcg.program import PER_STEP, Benchmark
@@ -25,7 +24,6 @@ Running = RunningProgram[Benchmark]
 Progress = Callable[[str, int, int], None]  # called as progress(phase, iterations done, iterations at most)
 
 
-@final
 class WatchedRuns:
     """Runs of CG, and of single operations, on a program, for those who watch."""
 

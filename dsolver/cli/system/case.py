@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final
 
 import click
 import numpy as np
@@ -104,7 +104,6 @@ case_options = with_options(
 """Options that describe diffusion."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class DiffusionCase:
     """Diffusion as its options describe it. A case file has the same names, with `bc` as a table.

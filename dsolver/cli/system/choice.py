@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 import numpy as np
@@ -35,7 +35,6 @@ PROBLEMS: Final[dict[str, Callable[..., Problem]]] = {
 }
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class SystemOptions:
     """Values of `system_options`."""
@@ -110,7 +109,6 @@ system_options = collected(
 """Options that say what is solved."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class SystemChoice:
     """A system as its options describe it, with the file of its right-hand side, or what makes that in its shape."""

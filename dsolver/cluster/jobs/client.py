@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 from dsolver.cluster.jobs.files import pack, size_of, unpack
 from dsolver.cluster.jobs.task import LOOK, run
@@ -30,7 +30,6 @@ LOG: Final = "output.log"
 UNDER_WAY: Final = ("queued", "running", "cancelling")  # states of a job that has not ended
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """A submitted command.

@@ -9,13 +9,12 @@ import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, final
+from typing import BinaryIO
 
 from dsolver.errors import ClusterError
 from dsolver.folders import entries, new_file, opened, plain_file, remove
 
 
-@final
 class JobFolder(ExitStack):
     """The folder of a job on a worker and its log beside it, until the context ends.
 

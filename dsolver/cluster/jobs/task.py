@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 from dsolver.cluster.jobs import supervisor
 from dsolver.cluster.jobs.files import JobFolder, pack, unpack
@@ -91,7 +91,6 @@ def words_of(command: Sequence[str], scheduler: str, begun: int) -> list[str]:
     return [sys.executable, "-c", BEGIN, *command, "--scheduler", scheduler, *["--force"] * (begun > 1)]
 
 
-@final
 class _Record:
     """A job's record in the scheduler's metadata. Without a scheduler it waits for one, as the worker does."""
 

@@ -1,7 +1,7 @@
 """Tasks on blocks of rows, which run where the blocks are."""
 
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ from dsolver.matrices.chunks.row_block import RowBlock
 from dsolver.matrices.matrix import is_matrix
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Findings:
     """Findings about a block, for the client; of `empty` and `hollow` rows how many, and the first one."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.matrices.chunks.row_block import RowBlock, counts_of, row_block
 
 
-@final
 @dataclass(frozen=True)
 class GivenRows:
     """Consecutive rows of a matrix, as they lie in its user's arrays."""
@@ -33,7 +32,6 @@ class GivenRows:
         return sum(array.nbytes for array in arrays if array is not None)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class PlacedPiece:
     """Rows of a chunk on its owner with global columns; see `GivenRows`."""

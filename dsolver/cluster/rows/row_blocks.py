@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, cast
 
 from dsolver.cluster.devices import of_cluster, workers_of
 from dsolver.cluster.runtime import check_client
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 from dsolver.cluster.rows.block_tasks import Findings, brought, cut_block, findings_of, placed_block, shape_of
 
 
-@final
 class PlacedRows(ChunkRows):
     """Row blocks on a cluster, futures, and those that they are made from: a lost one is made again."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -42,7 +42,6 @@ AHEAD: Final = 1 << 20
 """Entries from which on a matrix is sent before this process has looked at it, which takes 4 ns of a core for each."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CutWishes:
     """Wishes about rows of a matrix that their owners cut."""
@@ -54,7 +53,6 @@ class CutWishes:
     blocks: tuple[int, ...]  # sizes of blocks of which statistics are wanted
 
 
-@final
 class Sending:
     """Rows of a matrix on their way to the owners of its chunks, who cut and count them.
 
@@ -190,7 +188,6 @@ def cut_of(runtime: Runtime, partition: RowPartition, formats: str | None, block
     )
 
 
-@final
 class SentMatrix(CutRows):
     """A matrix of this process, whose rows were sent to the owners of its chunks.
 

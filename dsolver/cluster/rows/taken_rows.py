@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,6 @@ _unwanted: Final = set[str]()  # names of rows that are to be forgotten once the
 UNKNOWN: Final = -1  # in place of the number of a chunk that ghosts belong to
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class TakenRows:
     """Findings about a chunk's rows, from which the plan of all chunks and forecasts follow."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 from dsolver.engines.dask.attended import attended
 from dsolver.engines.dask.connection import ANSWER, POLL, answering, secede_if_task, wait_for
@@ -146,7 +146,6 @@ async def _gathered(client: Client, blocks: dict[int, Any], workers: tuple[str, 
     return found
 
 
-@final
 class LazyBlocks(Mapping[int, Any]):
     """Blocks by chunk number as arrays in this process, each gathered when it is asked for; see `gather_blocks`."""
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dsolver.errors import ClusterError
 
@@ -22,7 +22,6 @@ cluster that answers no more is longer than half a minute."""
 T = TypeVar("T")
 
 
-@final
 class Awake:
     """Clock of the seconds in which this process has run.
 

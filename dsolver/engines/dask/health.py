@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 from dsolver.engines.dask.connection import ANSWER, POLL, Awake, wait_for
 from dsolver.engines.dask.direct import reached, run_on
@@ -28,7 +28,6 @@ async def ping() -> None:
     """Runs on a worker as a sign of life."""
 
 
-@final
 class Heartbeat:
     """Pings of workers, `AT_ONCE` of them at each look: one that hangs stays in the cluster's list.
 
@@ -62,7 +61,6 @@ class Heartbeat:
             await self._client.run(ping, workers=[worker])
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Heard:
     """Answers of workers by address, those that were silent, and those that left the cluster or were cut off."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -31,7 +31,6 @@ _known: Final[WeakKeyDictionary[Any, dict[str, tuple[bool, bool]]]] = WeakKeyDic
 NEITHER: Final = (False, False)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Reach:
     """Workers that read arrays of this process (readers), and workers whose arrays it reads (lenders)."""
@@ -40,7 +39,6 @@ class Reach:
     lenders: frozenset[str]
 
 
-@final
 class Loans:
     """Arrays that workers read of this process, which holds them as long as this lives. Open it while they are read."""
 

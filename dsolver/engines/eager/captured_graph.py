@@ -1,14 +1,13 @@
 """The captured work of a stream, launched again and again."""
 
 import ctypes
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.engines.eager.cuda_timing import call_driver, driver
 
 _USE_NODE_PRIORITY: Final = 8  # CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
 
 
-@final
 class CapturedGraph:
     """The captured work of a stream, as a CUDA graph whose kernels keep the priorities of the streams they came from.
 

@@ -6,7 +6,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -36,7 +36,6 @@ _BUSY: Final = (
 """Warning where two solves may wait for each other."""
 
 
-@final
 class _IdleStreams:
     """Streams of recorders that have gone, by device.
 
@@ -67,7 +66,6 @@ _TURNS: Final[dict[int, Any]] = {}
 """Locks of devices, for the threads of this process: nothing may wait for a device while a stream of it is captured."""
 
 
-@final
 class _Ran:
     """Number of kernels that this process had loaded when a step last ran unrecorded."""
 
@@ -77,7 +75,6 @@ class _Ran:
 _RAN: Final = _Ran()
 
 
-@final
 class GraphRecorder:
     """A stream, and the CUDA graphs recorded on it.
 
@@ -248,7 +245,6 @@ def parts_of(step: Step) -> tuple[Step, ...]:
     return step.parts if isinstance(step, StepInParts) else (step,)
 
 
-@final
 class _Watched:
     """Scalars, float64 (1,), on their way to the host: in one copy where they lie close, since each takes 2 us."""
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 import cupy
 
@@ -27,7 +27,6 @@ _EXTERNAL: Final = 1  # CU_EVENT_RECORD_EXTERNAL: a node of the graph, instead o
 _TRIES: Final = 5
 
 
-@final
 class EventTimer(SpanTimer):
     """Events placed while a graph is captured and read after it has run; off the `main` stream is the halo lane."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
-from typing import Any, Final, Self, TypeVar, final
+from typing import Any, Final, Self, TypeVar
 
 from dsolver.engines.base import Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
 from dsolver.engines.eager.handles import (
@@ -41,7 +41,6 @@ T = TypeVar("T")
 TOGETHER: Final = 64  # scalars of an allocation: one copy brings them to the host
 
 
-@final
 class TimerSlot:
     """The timer of an engine and its views, and the spans of the last step that was measured."""
 
@@ -50,7 +49,6 @@ class TimerSlot:
         self.spans: list[Span] = []
 
 
-@final
 class ScalarRoom:
     """Room for scalars, side by side, so that those that are watched travel to the host in one copy."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from dsolver.engines.eager.cuda_graph import GraphRecorder
 
 
-@final
 class ResidentEngine(EagerEngine):
     """The engine of one rank.
 

@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 from dsolver.engines.base import Halo, Operand
 from dsolver.monitor.spans import HALO, MAIN, Kind, Span
@@ -39,7 +39,6 @@ class Timer(ABC):
         """Post an exchange, whose transport works in this lane; returns the function that waits for it."""
 
 
-@final
 class _NoTimer(Timer):
     """The timer that measures nothing and costs nothing."""
 
@@ -82,7 +81,6 @@ class SpanTimer(Timer):
         stop()
 
 
-@final
 class HostTimer(SpanTimer):
     """Spans by this machine's clock; synchronize: waits until operations are done."""
 

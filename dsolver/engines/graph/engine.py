@@ -13,7 +13,7 @@ Handles are variables over immutable results of tasks (`handles`); operations on
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, Self, final
+from typing import Any, Self
 from uuid import uuid4
 
 from distributed import Client, Future
@@ -59,7 +59,6 @@ from dsolver.kernels.contract import LOAD, Kernel
 from dsolver.monitor.spans import Span
 
 
-@final
 class GraphEngine(Engine):
     """Runs every operation as Dask tasks."""
 

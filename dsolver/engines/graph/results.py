@@ -5,7 +5,7 @@ from concurrent.futures import wait
 from contextlib import suppress
 from functools import partial
 from time import monotonic, sleep
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dask._task_spec import Task
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
@@ -24,7 +24,6 @@ from dsolver.errors import ClusterError, DsolverError, RankError, WorkerLostErro
 POLL: Final = 0.5  # seconds between two looks at whether the owners are still there
 
 
-@final
 class Results:
     """Results that the cluster holds or computes for an engine. Every wait ends."""
 

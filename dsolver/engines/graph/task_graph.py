@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 from dask._task_spec import Task, TaskRef
@@ -21,7 +21,6 @@ V = TypeVar("V", bound=Variable)
 Node = tuple[int, Key, Path]  # a node of a reduction tree: its first chunk, the key of a result, and the path into it
 
 
-@final
 class TaskGraph:
     """Tasks of operations, submitted when a value is asked for."""
 

@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum, auto
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,7 +58,6 @@ class TaskCall(NamedTuple):
     first_output: int = 0
 
 
-@final
 class Built:
     """An object built once for a chunk, with its size for Dask, which would take a shallow one of a few bytes."""
 

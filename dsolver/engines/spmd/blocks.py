@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from distributed import Future
@@ -34,7 +34,6 @@ HEAD_START: Final = 0.001
 """Seconds that calls are ahead of what the scheduler is told of their results: ranks wait for the calls."""
 
 
-@final
 class RankBlocks:
     """Blocks that ranks take, and blocks that they have made."""
 

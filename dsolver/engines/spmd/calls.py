@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from distributed import Future
@@ -40,7 +40,6 @@ Gather = Callable[[bytes, Sequence[Call]], Awaitable[Any]]
 """Caller of ranks, in the event loop: their replies, or something made of them."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class StepAhead:
     """A function that each rank runs before what it is called for next."""
@@ -60,7 +59,6 @@ class OccupiedError(Exception):
         self.worker, self.program = call.worker, program
 
 
-@final
 class RankCalls:
     """Calls of functions on a program's ranks; directly: whether this process reaches all workers that it calls.
 

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, Final, final
+from typing import TYPE_CHECKING, Any, Concatenate, Final
 
 from distributed.protocol import pickle
 
@@ -41,7 +41,6 @@ STRIDE: Final = 0.5
 LEASE_BYTES: Final = 64  # about
 
 
-@final
 class SpmdProgram(RunningProgram[P_co]):
     """A program with one rank on each owner of a chunk.
 

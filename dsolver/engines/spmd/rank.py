@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from distributed.protocol import pickle
 
@@ -34,7 +34,6 @@ from dsolver.engines.spmd.rank_spec import Failure, RankSpec
 logger = logging.getLogger(__name__)
 
 
-@final
 class Rank:
     """A rank of a program, in a thread of its own.
 

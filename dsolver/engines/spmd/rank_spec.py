@@ -1,7 +1,7 @@
 """Specification of a program's ranks, and of their failures."""
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final
 
 from dsolver.errors import DsolverError
 from dsolver.grid.partition import Partition
@@ -9,7 +9,6 @@ from dsolver.grid.partition import Partition
 HOST_GPUS: Final = 16  # GPUs that a host has at most
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class RankSpec:
     """Specification of a program that every rank knows."""
@@ -51,7 +50,6 @@ class RankSpec:
         return tuple(number for number, owner in enumerate(self.ranks) if owner == rank)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Busy:
     """No rank was made, for the worker has one of another program, and only one is possible at a time."""
@@ -59,7 +57,6 @@ class Busy:
     program: str
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Failure:
     """Why a rank could not do what it was asked to."""

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from distributed.protocol import pickle
 
@@ -32,7 +32,6 @@ Replies = dict[int, Any]
 """By rank the results of all functions, a `Failure` or `Busy`. Ranks are missing where others have failed before."""
 
 
-@final
 @dataclass(frozen=True)
 class Call:
     """A call of one rank."""

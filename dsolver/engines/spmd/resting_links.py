@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final
 
 from dsolver.engines.transport.base import TransportLink
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 REST: Final = 60.0  # seconds after which a link is closed that no program has taken: memory of a GPU belongs to it
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class RestingLink:
     """A rank's link to the others, which a program has left."""

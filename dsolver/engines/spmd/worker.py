@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -46,7 +46,6 @@ _RANKS: dict[tuple[str, str], Rank] = {}
 _KEEPERS: dict[Rank, asyncio.Task[None]] = {}  # the task that looks after each of them
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Opened:
     """A rank that was made: its address, NCCL's unique id if it has it, and who has left it a link, or ""."""

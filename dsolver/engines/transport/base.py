@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar
 
 from dsolver.engines.transport.messages import Messages, Outgoing, Pair
 from dsolver.engines.transport.segments import local_segments
@@ -136,7 +136,6 @@ class PackedTransport(Transport):
         add(gathered, out)
 
 
-@final
 class PackedChannel(Channel):
     """Halo vectors, and the buffers that are packed for the neighbors."""
 
@@ -160,7 +159,6 @@ class PackedChannel(Channel):
         return self._transport.exchange(self.plans, self.buffers, self.vectors)
 
 
-@final
 class Alone(PackedTransport):
     """The transport of one rank that owns every chunk."""
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -35,7 +35,6 @@ _DONE: Final[Future[None]] = Future()
 _DONE.set_result(None)
 
 
-@final
 class Connections:
     """Two sockets to each other rank that this one talks to, one for each direction.
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final
 
 Address = tuple[str, int]
 
@@ -27,7 +27,6 @@ _POLL: Final = 0.2  # seconds between looks whether this rank was told to stop, 
 STRANGERS: Final = 64  # connections that may be silent at a time, besides those of the peers that are awaited
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Encryption:
     """TLS contexts of connections, for the side that connects and the side that listens."""
@@ -41,7 +40,6 @@ class Encryption:
         self.server.num_tickets = 0
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Connection:
     """Two sockets to one peer, one for each direction."""
@@ -62,7 +60,6 @@ class Connection:
         self.into.close()
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Connector:
     """Connects to the lower ranks, which have to accept at the same time."""
@@ -112,7 +109,6 @@ class Connector:
                 return
 
 
-@final
 class Acceptor:
     """Accepts higher ranks. Greetings are read as they come, so a rank that is silent cannot hold up others.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -23,7 +23,6 @@ SMALLEST: Final = 1 << 16  # bytes of an outbox, at least
 _ON_DEVICE: Final = 3  # cudaMemcpyDeviceToDevice
 
 
-@final
 class _Outbox:
     """Room for messages to a peer."""
 
@@ -32,7 +31,6 @@ class _Outbox:
         self.size = 0
 
 
-@final
 class Mailbox:
     """Outboxes of this rank for each peer, and what it fetches from theirs.
 

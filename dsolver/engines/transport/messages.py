@@ -6,7 +6,7 @@ one frame, in an order that both derive: by sender, then by receiver. So it tell
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ Outgoing = Mapping[Pair, Message | None]  # messages; None where there is none f
 NOTHING: Final = -1  # length that is told of each array of a message that is not sent
 
 
-@final
 @dataclass(frozen=True)
 class PeerMessages:
     """Messages that go to and come from one peer, in the order of their frames."""

@@ -8,7 +8,7 @@ from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -51,7 +51,6 @@ def told_id(connections: Connections) -> bytes:
     return told
 
 
-@final
 class NcclTransport(PackedTransport):
     """The transport of GPUs. Every call only enqueues: nothing waits on the host, so a CUDA graph can capture it."""
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -40,7 +40,6 @@ _CHECK: Final = 0.2  # seconds between looks at the other ranks
 MOST_KEPT: Final = 1 << 30  # bytes of peer memory that outlive a program, at most
 
 
-@final
 class PeerLink(TransportLink):
     """Connections between GPUs, and what each may write to of the others.
 
@@ -73,7 +72,6 @@ class PeerLink(TransportLink):
         self.connections.close()
 
 
-@final
 class PeerTransport(Transport):
     """Transport of GPUs that reach each other's memory. Every call only enqueues, so a CUDA graph can capture it."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -29,7 +29,6 @@ work. Below, the two events cost more than they hide."""
 _NUMBER: Final = 8  # bytes of a number in a frame
 
 
-@final
 class PeerHalos:
     """Halos of a rank, linked with the peers' before they are exchanged.
 
@@ -93,7 +92,6 @@ def _told_bytes(segments: PeerSegments) -> int:
     return IpcAddress.BYTES + _NUMBER * (1 + len(sent_segments(segments)))
 
 
-@final
 class _PeerChannel(Channel):
     """A halo whose copies are listed once, when `link` links it among others; values arrive in the `room`."""
 

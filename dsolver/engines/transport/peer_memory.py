@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, ClassVar, Final, Self, final
+from typing import Any, ClassVar, Final, Self
 
 from dsolver.engines.out_of_memory import free_unused, is_out_of_memory
 from dsolver.engines.transport.segments import PeerSegments, Segment
@@ -29,7 +29,6 @@ _HANDLE_BYTES: Final = 64
 _ADDRESS: Final = struct.Struct(f"<{_HANDLE_BYTES}sqq")
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class IpcAddress:
     """An address in a rank's memory, as it is sent to the others."""
@@ -50,7 +49,6 @@ class IpcAddress:
         return cls(handle=handle, block=block, offset=offset)
 
 
-@final
 class PeerMemory:
     """Blocks of this rank's memory for others, zeros at first, and the others' blocks as they are seen from here."""
 
@@ -110,7 +108,6 @@ class PeerMemory:
         self._opened, self._blocks, self._handles, self.sizes = {}, [], [], []
 
 
-@final
 class Arena:
     """Places in peer memory that a program takes and gives back.
 
@@ -191,7 +188,6 @@ def _aligned(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-@final
 class ReceiveLayout:
     """Byte offsets of a halo in this rank's memory: each own chunk's halo vector, then flags.
 

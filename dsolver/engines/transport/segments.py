@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
 from weakref import ref
 
 from dsolver.kernels.formats.layout import HaloLayout
 
 
-@final
 @dataclass(frozen=True)
 class Segment:
     """Items [first, last) of an own chunk's packed buffer or halo vector."""
@@ -18,7 +16,6 @@ class Segment:
     last: int
 
 
-@final
 @dataclass(frozen=True)
 class PeerSegments:
     """Segments that go to and come from one peer, in an order that both sides derive: by sender, then by receiver."""
@@ -27,7 +24,6 @@ class PeerSegments:
     receives: tuple[Segment, ...]
 
 
-@final
 class SegmentCache:
     """The segments of each halo, by peer, worked out once; owner_ranks: the rank that owns each chunk."""
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from dsolver.engines.transport.segments import SegmentCache
 from dsolver.kernels.formats.layout import HaloLayout
 
 
-@final
 class SocketTransport(PackedTransport):
     """The transport of CPUs: halo values go from the packed buffer to a socket and from there into the halo vector."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,6 @@ F64 = npt.NDArray[np.float64]
 WIDTH: Final = 8  # most columns of a group, for which kernels on matrices are compiled
 
 
-@final
 class Block:
     """Vectors of one layout.
 

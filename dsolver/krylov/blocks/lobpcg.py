@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from itertools import pairwise
-from typing import Final, final
+from typing import Final
 
 import numpy as np
 
@@ -31,7 +31,6 @@ class NotFiniteError(ArithmeticError):
     """A number is NaN or infinite."""
 
 
-@final
 class Lobpcg:
     """Locally optimal block preconditioned conjugate gradients (Knyazev, SIAM J. Sci. Comput. 23, 2001).
 

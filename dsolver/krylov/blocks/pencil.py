@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import Protocol
 
 from dsolver.engines.base import Field
 from dsolver.krylov.blocks.block import Block
@@ -15,7 +15,6 @@ class BlockOperator(Protocol):
         """y = the operator times x, of the wanted columns at least."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Pencil:
     """The matrices of an eigenvalue problem, and what is known of them."""

@@ -4,7 +4,7 @@ import math
 import zlib
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from dsolver.kernels.reductions import tree_sum
 F64 = npt.NDArray[np.float64]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Numbers:
     """Numbers of which each chunk has a part, float64 on its device, and their sum, of this shape, is wanted."""
@@ -29,7 +28,6 @@ class RoundedOtherwiseError(ArithmeticError):
     """Ranks have not made the same of the same numbers: vectors that follow from it do not fit together."""
 
 
-@final
 class Rounds:
     """Sums, the same bits on all ranks, and small problems that each rank solves by them.
 

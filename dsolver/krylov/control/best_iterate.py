@@ -1,7 +1,7 @@
 """Iterate that a solve goes back to where it ends with a worse one."""
 
 import math
-from typing import Final, final
+from typing import Final
 
 from dsolver.krylov.control.norms import ResidualNorms
 from dsolver.krylov.control.requests import ColumnIterations
@@ -11,7 +11,6 @@ WORSE: Final = 2.0
 to be made again: that takes as long as they took."""
 
 
-@final
 class BestIterate:
     """Best x that the recursion began from, or that was kept on the way; repeatable: whether it began with it."""
 

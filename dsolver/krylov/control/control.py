@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import final
 
 from dsolver.krylov.control.best_iterate import BestIterate
 from dsolver.krylov.control.drift import DRIFT_INTERVAL, Drift, has_parted
@@ -16,7 +15,6 @@ from dsolver.krylov.pace import Pace
 from dsolver.status import Status
 
 
-@final
 class Control:
     """A method's iterations until the true residual is small enough or there is a reason to stop.
 

@@ -1,6 +1,6 @@
 """Drift of a recursion's residual from the true one: a bound of what rounding has made."""
 
-from typing import Final, final
+from typing import Final
 
 from dsolver.krylov.control.best_iterate import WORSE, BestIterate
 from dsolver.krylov.control.norms import ResidualNorms
@@ -14,7 +14,6 @@ DRIFTED: Final = EPS**0.5  # drift, as a part of the residual, at which the recu
 GROWN: Final = 1.1  # growth of the drift since then that makes it worth while again
 
 
-@final
 class Drift:
     """Bound of how far rounding has taken the recursion's residual from the true one.
 

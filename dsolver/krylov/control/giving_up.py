@@ -1,7 +1,7 @@
 """Reasons to end a solve without success, as its norms tell."""
 
 import math
-from typing import Final, final
+from typing import Final
 
 from dsolver.krylov.control.norms import HARDLY, ResidualNorms
 from dsolver.krylov.control.requests import ColumnIterations
@@ -34,7 +34,6 @@ SURE: Final = 100
 """Iterations after which it does. GMRES stays for 200 on a network of 10,000 rows, where factors take 3 s."""
 
 
-@final
 class GivingUp:
     """Reasons to give a solve up; fewer once it goes on with another preconditioner, or another method."""
 

@@ -1,7 +1,7 @@
 """ResidualNorms of a recursion's residual, and what they tell of iterations to come."""
 
 import math
-from typing import Final, final
+from typing import Final
 
 LEAST_DECREASE: Final = 1e-9
 """Decrease, as a part of itself, that the smallest residual must have become to count: where rounding alone is left
@@ -15,7 +15,6 @@ AT_ONCE: Final = 1e4
 in the first one, and no other row counts then."""
 
 
-@final
 class ResidualNorms:
     """‖b - A x‖ by the recursion, from the first guess on, and since it last began from the true residual.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, final
+from typing import Any, Generic, Protocol, TypeVar
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -63,7 +63,6 @@ class Request(Generic[R]):
     """Something that columns do together, answered by an R."""
 
 
-@final
 @dataclass(frozen=True)
 class Start(Request[float]):
     """Beginning at the x that is set, finished when the residual's norm is at most the limit. Answer: ‖b - A x‖."""
@@ -71,7 +70,6 @@ class Start(Request[float]):
     limit: float
 
 
-@final
 @dataclass(frozen=True)
 class Advance(Request[tuple[Sequence[Sample], float]]):
     """Iterations, so many or fewer. Answer: a sample of each, and the seconds that they took, the same on all ranks."""
@@ -80,12 +78,10 @@ class Advance(Request[tuple[Sequence[Sample], float]]):
     balances: tuple[int, ...] = ()  # after how many of them r is balanced, where a column is `quiet`
 
 
-@final
 class End(Request[float]):
     """End of the iterations. Answer: the true residual."""
 
 
-@final
 class Pause(Request[bool]):
     """Pause after an iteration for the callback. Answer: whether to stop."""
 

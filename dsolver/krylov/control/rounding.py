@@ -1,7 +1,7 @@
 """Rounding in a solve: what it leaves of residuals, and of parts of them that no x can reach."""
 
 import math
-from typing import Final, final
+from typing import Final
 
 from dsolver.krylov.control.norms import ResidualNorms
 from dsolver.krylov.control.requests import ColumnIterations
@@ -25,7 +25,6 @@ def beats_zero(residual: float, b_norm: float, column: ColumnIterations) -> bool
     return clear or residual + column.rounding() <= b_norm
 
 
-@final
 class Balancing:
     """Removal from r, where A is singular, of what rounding has left of the part that no x can reach.
 

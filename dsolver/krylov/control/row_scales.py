@@ -1,7 +1,7 @@
 """Scales of rows: a residual that is small enough as a whole may be so in rows of a large scale alone."""
 
 import math
-from typing import Final, final
+from typing import Final
 
 from dsolver.krylov.control.requests import ColumnIterations
 from dsolver.krylov.control.rounding import ATTAINABLE
@@ -12,7 +12,6 @@ ROWS_WANTED: Final = 10.0  # times the tolerance at which such a solve aims when
 ROUNDS: Final = 4  # times that a solve goes on
 
 
-@final
 class RowScales:
     """The residual at which a solve aims, lower each time that rows of small scales have not converged.
 

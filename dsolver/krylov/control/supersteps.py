@@ -1,6 +1,6 @@
 """Lengths of supersteps: iterations that are launched before a residual is looked at."""
 
-from typing import Final, final
+from typing import Final
 
 from dsolver.krylov.control.norms import ResidualNorms
 from dsolver.krylov.pace import Pace
@@ -15,7 +15,6 @@ OVERSHOOT: Final = 8
 are needed: what is launched past the last one costs as much as what is needed."""
 
 
-@final
 class Supersteps:
     """Lengths of a solve's supersteps by the pace of earlier ones; single: each has one iteration, for callbacks."""
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise, repeat
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ from dsolver.matrices.checked import backend_of, csr_of
 from dsolver.matrices.chunks.row_block import ChunkCounts, CutRows, RowBlock, counts_of, row_block
 
 
-@final
 class CutMatrix(CutRows):
     """A matrix in this process, cut into row blocks."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,6 @@ FED: Final = ("volumes", "real part that faces add", "imaginary part that faces 
 """Names of what makes right-hand sides of a source on a grid."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class RowBlock:
     """One chunk's rows of a matrix, in memory of the host or, of a chunk's owner in this process, on its GPU."""
@@ -67,7 +66,6 @@ class RowBlock:
         return replace(self, start=get(self.start), columns=get(self.columns), values=get(self.values), near=near)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class ChunkCounts:
     """Counts of one chunk's rows, of those that read other chunks' columns, and of these, for forecasts."""
@@ -95,7 +93,6 @@ class ChunkRows(ABC):
         """
 
 
-@final
 @dataclass(frozen=True)
 class RowsOfField(ChunkRows):
     """Rows of a field's matrix in chunks of their own, as many as the whole system's; rows: as they were cut."""

@@ -18,7 +18,7 @@ COCG to 1e-8 in 22 iterations for AC conduction with jumps (`bench/complex_syste
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,6 @@ more, twice that is added to the diagonal: the shifted Laplacian of Laird and Gi
 CANCELED: Final = 1e-10  # sum of a row, as a part of its diagonal, that counts as zero
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class ComplexParts:
     """A complex matrix in canonical form."""

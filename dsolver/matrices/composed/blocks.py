@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from numbers import Integral
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -129,7 +129,6 @@ def _sizes(rows: Sequence[Sequence[Any]]) -> tuple[int, ...]:
 # -- matrices for the preconditioners of fields ------------------------------------------------------------------------
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class FieldMatrix:
     """A matrix from which the preconditioner of a field is made."""

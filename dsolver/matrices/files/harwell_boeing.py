@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final, final
+from typing import IO, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ FORMAT: Final = re.compile(r"\((?:(\d+)P,?)?(\d*)([IEDFG])(\d+)(?:\.(\d+)(?:E\d+
 """Formats of Fortran for a line: a scale factor, how many numbers, their kind, their width and decimals."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Fields:
     """Fields of a line of numbers."""

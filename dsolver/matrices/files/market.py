@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, final
+from typing import IO, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,6 @@ LEAST: Final = 1 << 20  # bytes of text that are read at a time at least, from c
 MOST: Final = 1 << 62  # rows, columns and entries that a file may tell of
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class MarketHeader:
     """The beginning of a Matrix Market file."""
@@ -179,7 +178,6 @@ def _column(found: Any) -> npt.NDArray[Any]:
     return column.astype(np.result_type(column.dtype, np.float64))
 
 
-@final
 class _Headed:
     """A file of a head and a text, which is not copied as a whole."""
 

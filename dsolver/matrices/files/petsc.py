@@ -8,7 +8,7 @@ numbers of 128 bits, and are told by that, too.
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, Self, final
+from typing import IO, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ ORDINARY: Final = (1e-12, 1e12)
 """Sizes of ordinary numbers: the second half of a float64 is one, as a float32, three times out of ten."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class PetscLayout:
     """Layout of a matrix in a file."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final
 
 WIDTH: Final = 480
 HEIGHT: Final = 230
@@ -46,7 +46,6 @@ def curves(lines: Sequence[Sequence[tuple[int, float]]], limit: float = 0.0, lab
     )
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class _Axes:
     """Axes of a plot: iterations 0 .. last, and decades low .. high from below."""

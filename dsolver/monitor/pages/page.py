@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 from bokeh.layouts import column, row
 from bokeh.models import ColumnDataSource, DataRange1d, FactorRange, HoverTool
@@ -25,7 +25,6 @@ RESIDUALS: Final = {"hpcg": "‖r‖ / ‖r₀‖", "eigenvalues": "‖Ax − λ
 NEWEST: Final = ""  # the choice of the newest solve that runs
 
 
-@final
 class Page:
     """The figures of one open page, updated from a history."""
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.errors import InputError, installing
 from dsolver.monitor.history import SolveRecord
@@ -22,7 +22,6 @@ from dsolver.monitor.spans import exposed_text, exposure, read_jsonl, to_columns
 PANEL_HEIGHT: Final = 3.2  # height of a panel in inches
 
 
-@final
 @dataclass(kw_only=True)
 class Material:
     """The content of the files of a report, by file name, and the spans of measured iterations."""

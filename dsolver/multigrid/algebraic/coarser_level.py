@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Message, PerChunk
@@ -17,7 +17,6 @@ from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows
 from dsolver.multigrid.algebraic.rows.window import I64, Window
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Coarsened:
     """A chunk's rows of the coarser level, and of R and P."""
@@ -37,7 +36,6 @@ class Coarsened:
         return tuple(sorted({*self.restriction_plan.neighbors, *self.prolongation_plan.neighbors}))
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CoarserLevel:
     """A coarser level."""
@@ -48,7 +46,6 @@ class CoarserLevel:
     halves: bool = False  # whether coarse rows are `HalfRows`
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class ApRows:
     """A chunk's rows of A P, columns not ascending, and what others get of them."""

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
 
 from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.multigrid.algebraic.rows.window import Bounds
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class FineLevel:
     """A level that is to be coarsened, in float64."""

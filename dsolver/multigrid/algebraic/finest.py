@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class FinestLevel:
     """The finest level of a hierarchy."""
@@ -47,7 +46,6 @@ class FinestLevel:
     measures: PerChunk | None = None  # the `Measures` of every chunk, where A is symmetric and they are known
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class FinestGrid:
     """The grid of a finest level, its boxes and columns, and the way of its rows from boxes to ranges, and back."""

@@ -7,7 +7,7 @@ R that they had. Where A is the earlier matrix, values have the bits that they h
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Products:
     """A chunk's products with P and R, without the values of A."""
@@ -44,7 +43,6 @@ class Products:
     of_galerkin: Places = field(default_factory=Places)  # the same, of R A P
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Again:
     """Recipe for a coarser level's rows: `Products` of every chunk, or None, and whose rows of A P each chunk reads."""
@@ -76,7 +74,6 @@ def bare_rows(rows: DistributedRows) -> DistributedRows:
     return replace(rows, matrix=bare(rows.matrix))
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class _Values:
     """Values of A P, and for each other chunk that is to have some, these and the diagonal of their rows."""

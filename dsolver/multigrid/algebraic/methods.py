@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.distributed.setup_exchange import Senders, reach_of
 from dsolver.engines.base import PerChunk
@@ -35,7 +35,6 @@ GERSHGORIN: Final = 2.0
 """Largest eigenvalue of D⁻¹A that the diagonal of `Measures.share` leaves, by Gershgorin's circles."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CoarseSpace:
     """The coarse space of a level: P, and the rows of the coarser level before they have entries."""
@@ -49,7 +48,6 @@ class CoarseSpace:
     restriction: PerChunk | None = None  # `DistributedRows` of every chunk, the rows of Rᵀ; None where R is Pᵀ
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class TurnedPoints:
     """Coarse and fine points of a level, where its smoother goes over them in turn."""
@@ -61,7 +59,6 @@ class TurnedPoints:
     bounds: Bounds = ()
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Smoothing:
     """A level's smoother."""
@@ -86,7 +83,6 @@ class Method(ABC):
         """The coarse space of a level with this smoother; None where there is none that is worth its work."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CoarsePoints(Method):
     """Coarse points by PMIS, and interpolation "extended+i" from them."""
@@ -121,7 +117,6 @@ class CoarsePoints(Method):
         return CoarseSpace(p=p, bounds=bounds, origin=kept.at(0), near=kept.at(1), reach=reach)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class IdealRestriction(Method):
     """Coarse points by PMIS, nearly ideal restriction to them, and interpolation from one each: for flows."""
@@ -158,7 +153,6 @@ class IdealRestriction(Method):
         )
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Aggregation(Method):
     """Smoothed aggregation."""

@@ -1,7 +1,7 @@
 """Options of an algebraic hierarchy, and the sizes at which its coarse levels are gathered and inverted."""
 
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final
 
 from dsolver.multigrid.algebraic.methods import Method
 
@@ -18,7 +18,6 @@ later solve as long as before: half of it is not halved, and what is below is ma
 64³ rows in 2, 4 and 8 chunks, whose second level has 20,758, takes .95, .92 and .89 of the processor time of 4000."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class HierarchyOptions:
     """Options of a hierarchy."""

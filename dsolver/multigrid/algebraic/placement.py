@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import final
 
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, PerChunk
@@ -14,7 +13,6 @@ from dsolver.multigrid.algebraic.rows.window import Bounds
 from dsolver.multigrid.algebraic.storage import plain_layout
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """Place of the rows of a coarser level; `view` is its engine in the value type of the levels."""

@@ -5,7 +5,7 @@ Coarse points, aggregates, P and R are kept, and so are patterns of the levels a
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from dsolver.multigrid.correction import StoredTransfer
 from dsolver.multigrid.reuse import Reuse
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Mirrors:
     """Rows of a level in one chunk without values, and of each entry the place in R A P: its own, or its image's."""
@@ -29,7 +28,6 @@ class Mirrors:
     sources: Any
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class KeptLevel:
     """A level's transfer to its coarser one, and what makes coarse rows of other values."""
@@ -43,7 +41,6 @@ class KeptLevel:
     coarse: PerChunk | None = None
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Kept:
     """Parts of a hierarchy kept for new values: the finest `LevelRows` without values, their layout, the steps."""

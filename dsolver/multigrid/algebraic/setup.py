@@ -9,7 +9,7 @@ float64, as a whole on the chunks' devices or on their hosts: where the arrays o
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar, final
+from typing import Final, TypeVar
 
 from dsolver.distributed.setup_exchange import GhostExchange
 from dsolver.engines.base import Engine, PerChunk
@@ -41,7 +41,6 @@ LATE: Final = 1 << 25
 memory as what is stored. With fewer rows it is stored while a GPU makes them, and the host does not wait."""
 
 
-@final
 class HierarchySetup:
     """A hierarchy under way: `descend` until there is no coarser level.
 

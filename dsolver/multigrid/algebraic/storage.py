@@ -7,7 +7,7 @@ end.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -39,7 +39,6 @@ iterations (constant, channels, chip, pores, blocks, fractal), with 0.8 15, 15, 
 DOMINANT: Final = 1.05  # D over Σ_j |a_ij| / 2, at least
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class StoredRows:
     """A chunk's rows of a level, stored; scaled: with a diagonal for which D⁻¹A has no eigenvalue above 2, or 1."""
@@ -48,7 +47,6 @@ class StoredRows:
     scaled: Any
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class TurnedRows:
     """A chunk's rows of a level, for sweeps over fine and coarse points in turn."""
@@ -59,7 +57,6 @@ class TurnedRows:
     coarse: Any
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Ahead:
     """Answers that storing a chunk's rows would wait for: statistics if needed, and as of `GeneralSetup.matrix`."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.distributed.complex_matrix import ComplexMatrix
 from dsolver.distributed.gauge import in_columns
@@ -19,7 +19,6 @@ from dsolver.multigrid.level import ComplexPart, Level, Step
 FIRST: Final = 0.0  # part of x that a sweep from zero keeps
 
 
-@final
 class ComplexCycle:
     """V(1,1) on complex vectors, with sweeps of Jacobi; z = M r with M = Mᵀ.
 
@@ -51,7 +50,6 @@ class ComplexCycle:
         self._cycle.apply(b, x)
 
 
-@final
 class ComplexJacobi:
     """Sweeps x = x + D⁻¹ (r - A x) with a complex diagonal D: that of A, times real factors that damp."""
 
@@ -96,7 +94,6 @@ class ComplexJacobi:
         self._engine.run(COMPLEX_STEP, keep, *self._weights, r.re, r.im, x.re, x.im)
 
 
-@final
 class ComplexStep(Step):
     """A level's part in a cycle. Transfers are real, and the same for both parts.
 
@@ -145,7 +142,6 @@ class ComplexStep(Step):
         return (x.both,) if len(self._corrections) == 1 else (x.re, x.im)
 
 
-@final
 class ComplexSolve(Coarsest):
     """x = (X + iY) r by a stored inverse."""
 
@@ -167,7 +163,6 @@ class ComplexSolve(Coarsest):
         engine.add_turned(1.0, turned, x)
 
 
-@final
 class ComplexSweeps(Coarsest):
     """Smoothing in place of a solution, on a last level that has no inverse."""
 

@@ -12,7 +12,7 @@ above real ones takes 32, and a sweep of complex Jacobi around a real cycle 28.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,6 @@ from dsolver.multigrid.level import AtLevel, ComplexPart, Level, at_level
 Signs = tuple[float, float]  # (s, t): see above
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class ComplexSetup:
     """A real hierarchy, and the parts of A of which its levels get imaginary ones."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -89,7 +89,6 @@ def _alike(
     return backend.asarray(np.full(1, float(alike)))
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class ChunkPasses:
     """The passes over one chunk of a star, down to the next coarser level and back."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,6 @@ FEW: Final = 4096
 """Least number of them: fewer cost nothing, and a small grid's matrix may be inverted with all its rows."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Finest:
     """Storage order of the finest level's rows of a chunk, the lattice's for a constant stencil, which they may be."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
 
 from dsolver.engines.base import Field
 from dsolver.kernels.contract import MOVE, STAR_DOWN, STAR_UP
@@ -13,7 +12,6 @@ from dsolver.multigrid.geometric.star_layers import layer_offsets
 from dsolver.multigrid.level import Level, Step, Transfer
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class StarPasses(Transfer):
     """Passes over a star: chunks are of `ChunkPasses`."""
@@ -22,7 +20,6 @@ class StarPasses(Transfer):
         return StarStep(self, fine, coarse)
 
 
-@final
 class StarStep(Step):
     """One Gauss-Seidel sweep down and one up, of which nothing is stored but r.
 

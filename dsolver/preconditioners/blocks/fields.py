@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PerChunk
@@ -20,7 +20,6 @@ def value_type(m: Preconditioner) -> str:
     return (m.can.lowered and m.precision) or "float64"
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class BuiltField:
     """A field's matrix and the levels of its preconditioner."""
@@ -34,7 +33,6 @@ class BuiltField:
     exponent: int  # of two, by which its entries were multiplied, over those of A
 
 
-@final
 class BlockField:
     """A field of a system: its part of vectors, and its preconditioner.
 
@@ -101,7 +99,6 @@ class BlockField:
         engine.run(MOVE, self._scatter, self._z, z)
 
 
-@final
 class BlockSystem:
     """A system of blocks and the preconditioners (`parts`) of its fields; layout: of its vectors."""
 

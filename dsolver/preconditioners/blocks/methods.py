@@ -181,7 +181,6 @@ class PressureConvectionDiffusion(BlockPreconditioner):
         return _OneByOne(system, (_ConvectionDiffusion(system, *second), first))
 
 
-@final
 class _SideBySide:
     def __init__(self, system: BlockSystem) -> None:
         self._fields = system.fields(positive=True)
@@ -192,7 +191,6 @@ class _SideBySide:
             each.apply(r, z)
 
 
-@final
 class _OneByOne:
     def __init__(self, system: BlockSystem, fields: Sequence[ApproximateInverse]) -> None:
         self._system, self._fields = system, fields
@@ -210,7 +208,6 @@ class _OneByOne:
             each.apply(left, z)
 
 
-@final
 class _Factors:
     def __init__(self, system: BlockSystem, first: BlockField, second: BlockField, *, diagonal: bool) -> None:
         self._system, self._first, self._second, self._diagonal = system, first, second, diagonal
@@ -232,7 +229,6 @@ class _Factors:
         engine.run(WAXPBY, 1.0, z, -1.0, change, z)
 
 
-@final
 class _LeastSquares:
     def __init__(self, system: BlockSystem, first: BlockField, second: BlockField) -> None:
         self._system, self._first, self._second = system, first, second
@@ -252,7 +248,6 @@ class _LeastSquares:
         engine.run(WAXPBY, -1.0, z, 0.0, z, z)
 
 
-@final
 class _ConvectionDiffusion:
     def __init__(self, system: BlockSystem, mass: BlockField, laplacian: BlockField, convection: BlockField) -> None:
         self._mass, self._laplacian, self._convection = mass, laplacian, convection

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -76,7 +76,6 @@ def to_owner(backend: Backend, number: int, rows: LevelRows) -> dict[int, Any]:
     return {} if number == OWNER else {OWNER: _global_rows(backend, rows).message}
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class MakePart:
     """Makes a chunk's part of direct solutions, with the factors on the first chunk."""

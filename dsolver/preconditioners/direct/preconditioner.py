@@ -171,7 +171,6 @@ class Direct(Preconditioner):
         return entries / ENTRIES + entries**2 / rows / PRODUCTS
 
 
-@final
 class AppliedInverse:
     """A⁻¹ of the whole system, applied."""
 
@@ -189,7 +188,6 @@ class AppliedInverse:
         engine.run(DIRECT_PART, self._parts, self._whole, self._scattered, z)
 
 
-@final
 class ComplexSolution:
     """A⁻¹ of a complex system, applied; each part of vectors travels by itself."""
 

@@ -74,7 +74,6 @@ class BlockJacobi(Preconditioner):
         return problem.block if isinstance(problem, MatrixProblem) and problem.block > 1 else SIZE
 
 
-@final
 class _Blocks:
     """M of block Jacobi, applied."""
 

@@ -71,7 +71,6 @@ class Chebyshev(Preconditioner):
         return alone / (0.9 * self.degree)
 
 
-@final
 class _Chebyshev:
     def __init__(self, site: Site, steps: list[tuple[float, float]]) -> None:
         self._engine, self._matrix, self._a = site.engine, site.matrix.local, site.matrix

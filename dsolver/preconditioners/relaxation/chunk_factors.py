@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final
 
 from dsolver.distributed.row_order import own_part
 from dsolver.errors import InputError
@@ -24,7 +24,6 @@ FIRST_SHIFT: Final = 1e-3  # the first shift that is tried where "auto" needs on
 LARGEST_SHIFT: Final = 1e3
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class ChunkFactors:
     """Factors of one chunk's own part, and the ways between the order of A's vectors and theirs."""
@@ -36,7 +35,6 @@ class ChunkFactors:
     back: Route
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class MakeFactors:
     """Makes the factors of a chunk."""

@@ -50,7 +50,6 @@ class Jacobi(Preconditioner):
         return Forecast(levels=(a,), moved=3 * F64 * a.rows)
 
 
-@final
 class DiagonalInverse:
     """D⁻¹ of a matrix with the diagonal D."""
 

@@ -174,7 +174,6 @@ def require_rows(name: str, problem: Problem) -> None:
         raise InputError(f"M={name!r} is for general matrices (dsolver.matrix); on a grid use M='mg' or 'chebyshev'")
 
 
-@final
 class _Solves:
     """Solves with both factors, in work space of its own."""
 

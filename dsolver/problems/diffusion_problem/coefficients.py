@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from numbers import Number, Real
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -213,7 +213,6 @@ def _labels(name: str, one: Any) -> InputError:
     )
 
 
-@final
 @dataclass(frozen=True)
 class Negated:
     """A function that is true where another one is not; picklable if that is."""

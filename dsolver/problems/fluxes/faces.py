@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,7 +33,6 @@ def _any_kappa() -> Any:
     return np.errstate(all="ignore")
 
 
-@final
 class FaceFluxes:
     """Fluxes through faces of cells, −κ ∂u/∂n, and v u where there is a velocity v, times their area.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,6 @@ def part_of(axis: int, part: slice) -> tuple[Any, ...]:
     return (Ellipsis, *(part if other == axis else slice(None) for other in AXES))
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class DomainFace:
     """A face of the domain with a condition."""
@@ -51,7 +50,6 @@ class DomainFace:
     right: Array  # what it adds to the right-hand side
 
 
-@final
 class FluxForm:
     """Matrix and right-hand side of a diffusion problem, on arrays of any package with NumPy's names.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 ROUNDING: Final = 2.0**-46  # part of its terms that the diagonal of a full tensor's row cannot be told from zero below
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Anchors:
     """Findings about rows, for those who do not have them."""
@@ -37,7 +36,6 @@ class Anchors:
     alone: int  # cells without a neighbor, where nothing fixes u
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class FluxRows:
     """Rows of a problem on a grid, or of a slab of it."""
@@ -128,7 +126,6 @@ def flux_rows(problem: Problem) -> FluxRows:
     )
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class _Couplings:
     """Entries of rows beside the diagonal, which is of the grid's shape, as are cells left out or closed all around."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dsolver.problems.problem import Problem
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Slab:
     """A range of layers of cells."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final, Literal, final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,6 @@ Corner = tuple[int, ...]
 """Side of a vertex on which a cell is, along each axis: 0 where the vertex is at the cell's upper end."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class TensorCouplings:
     """Couplings of the cells of a grid."""
@@ -60,7 +59,6 @@ def tensor_fluxes(problem: Problem, u: F64) -> list[F64]:
     return _Vertices(problem).fluxes(u)
 
 
-@final
 class _Vertices:
     """The vertices of a grid, with what cells around them have. Arrays have the grid's own axes, one to three."""
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.discretize.complex_system import ComplexSystem
 from dsolver.discretize.system import System
@@ -25,7 +25,6 @@ Sides = System | ComplexSystem  # a system as right-hand sides and solutions nee
 EPS: Final = 2.0**-51  # part of the terms of a sum by which orders of it differ: some units in the last place
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """One right-hand side and its solution, by itself."""

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,7 +28,6 @@ CODECS: Final = {"BytesCodec", "Crc32cCodec"}
 """Codecs that a save is written with. Others could unpack to any size, or run what they find."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Saved:
     """One iterate of a store."""

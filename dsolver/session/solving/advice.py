@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final
 
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Preconditioner
@@ -20,7 +20,6 @@ TELLING: Final = 10  # iterations after which a residual that does not fall tell
 MULTIGRID: Final = ("mg", "amg", "auto", "hpcg")  # preconditioners of a grid beside which "auto" has nothing to offer
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """A solve at its end; b_norm is ‖b‖."""

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.monitor.watch import Watch
 from dsolver.program.terms import Terms
@@ -119,7 +119,6 @@ def _solved_columns(session: Session, started: StartedSolve) -> list[Any]:
     return [solution(session, load.right, column) for column, load in enumerate(started.loads)]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class _Ended:
     """An attempt that has ended."""

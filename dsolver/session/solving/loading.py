@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from dsolver.session.user_arrays import Container, container_of
 from dsolver.session.vectors import expect, shift
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class GivenColumn:
     """A right-hand side and its first guess, before the program has them."""
@@ -33,7 +32,6 @@ class GivenColumn:
     guess: FirstGuess
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class LoadedColumn:
     """A column of the program whose b and x are set: right-hand side, first guess, and what was found of them."""
@@ -43,7 +41,6 @@ class LoadedColumn:
     begun: Begun
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class StartedSolve:
     """A solve that has begun."""

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -97,7 +97,6 @@ class Container(ABC):
         """An array of the grid's shape, of NumPy, CuPy or Dask."""
 
 
-@final
 class InMemory(Container):
     """A NumPy or CuPy array in this process."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise, product
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-@final
 class InDask(Container):
     """A Dask array on a cluster."""
 
@@ -78,7 +77,6 @@ def _sides(extents: Sequence[int]) -> list[tuple[int, int]]:
     return list(pairwise(accumulate(extents, initial=0)))
 
 
-@final
 class InLocalDask(Container):
     """A Dask array without a cluster: computed here, and given back with the chunks of the partition."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self, final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
@@ -32,7 +32,6 @@ read and written once."""
 Pairs = Sequence[tuple[Any, Any]]  # right-hand sides, each with its first guess
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class RightHandSides:
     """One right-hand side, or several, with first guesses."""

@@ -7,7 +7,7 @@ these come from there.
 
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numba import uint64
@@ -21,7 +21,6 @@ from dsolver.kernels.cpu.loops.team import ROWS_WORTH_A_THREAD, Team, rows_worth
 from dsolver.kernels.formats.csr import Csr
 
 
-@final
 class Halves:
     """The half of a chunk's rows, which is turned where whole rows are made of it, and not where it is sent.
 

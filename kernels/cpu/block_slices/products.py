@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from dsolver.kernels.formats.layout import SLICE
 AT_ONCE = 128  # slices that one vector after the other is multiplied with, as of `products.AT_ONCE` of compressed rows
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CpuBlockSlices(SeparateDot, BlockSlices):
     """A matrix in slices of rows with its kernels."""
@@ -42,7 +41,6 @@ class CpuBlockSlices(SeparateDot, BlockSlices):
         return self.slices, self.indices, self.indices.view(np.int32), self.values.reshape(-1), self.shape[0]
 
 
-@final
 class SlicesColumns(SeparateDot, Columns):
     """Slices for several vectors: entries are read once."""
 

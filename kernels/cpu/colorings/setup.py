@@ -1,6 +1,6 @@
 """Set-up of sweeps over the rows of any sparse matrix on the host."""
 
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -8,7 +8,6 @@ from dsolver.kernels.colorings.setup import SweepSetup
 from dsolver.kernels.cpu.colorings import colors, factors
 
 
-@final
 class HostSweeps(SweepSetup):
     """Set-up of sweeps by compiled loops over one row after the other."""
 

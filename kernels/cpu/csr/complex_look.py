@@ -1,7 +1,7 @@
 """A look at the entries of a complex matrix on a CPU: mirror images, and both parts of its rows."""
 
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 from numba import njit, uint64
@@ -16,7 +16,6 @@ from dsolver.kernels.formats.layout import Array
 ROWS_WORTH_A_THREAD: Final = 8192
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class MirrorImages:
     """The entries of a matrix beside those of its transpose."""
@@ -27,7 +26,6 @@ class MirrorImages:
     conjugate: float  # the largest |a_ij - conj(a_ji)|
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class RowSums:
     """Diagonals and sums of rows."""
@@ -37,7 +35,6 @@ class RowSums:
     sums: Array  # complex128 (rows,)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class RowParts:
     """Re A + Im A off the diagonal, each turned where both diagonals are negative in it, and sums of rows."""

@@ -1,7 +1,7 @@
 """Set-up of general matrices on a CPU."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,6 @@ FEW_SAMPLES = 16
 """Stretches of rows by which the format of rows is chosen: 64 of them took 8 ms of a set-up of 170 ms at 64³."""
 
 
-@final
 class CpuGeneral(GeneralSetup):
     """Formats of general matrices whose loops numba compiles."""
 

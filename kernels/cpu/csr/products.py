@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ ENTRIES_WORTH_A_THREAD = 32768  # entries of rows between two levels: rows of R 
 ROWS_AT_ONCE = 16384  # rows of a transfer that one vector after the other is multiplied with, too
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CpuRows(SeparateDot, CompressedRows):
     """Compressed rows with their kernels."""
@@ -35,7 +34,6 @@ class CpuRows(SeparateDot, CompressedRows):
         self.vectors.team.run(loops.spmv_rows, 0, self.shape[0], *self.entries, x, y, worth=ROWS_WORTH_A_THREAD)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CpuTransferRows(TransferRows):
     """Compressed rows between two levels with their kernels."""
@@ -63,7 +61,6 @@ class CpuTransferRows(TransferRows):
         return worth_of(ENTRIES_WORTH_A_THREAD, self.shape[0], len(self.entries.columns))
 
 
-@final
 class TransferColumns(Columns):
     """Compressed rows between two levels for several vectors: entries are read once."""
 
@@ -83,7 +80,6 @@ class TransferColumns(Columns):
         a.vectors.team.run_columns(loops.transfer, a.shape[0], a.entries, columns, **sizes)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CpuChunks(SeparateDot, Chunks):
     """Compressed rows in chunks with their kernels."""
@@ -107,7 +103,6 @@ class CpuChunks(SeparateDot, Chunks):
         return self.chunks, self.ends, near, columns, self.values
 
 
-@final
 class ChunksColumns(SeparateDot, Columns):
     """Chunks for several vectors: entries are read once."""
 

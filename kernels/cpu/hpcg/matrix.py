@@ -1,7 +1,7 @@
 """HPCG's levels on a CPU: half sweeps that keep what the next one needs. Loops are as in `cpu.sell.loops`."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numba import uint64
@@ -16,7 +16,6 @@ from dsolver.kernels.formats.hpcg import HpcgMatrix, Injection, SeparateColumns,
 from dsolver.kernels.formats.layout import SLICE as _SLICE
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CpuHpcgMatrix(SeparateSmoothers, CpuMatrix, HpcgMatrix):
     """A chunk's matrix with HPCG's smoothers."""
@@ -44,12 +43,10 @@ class CpuHpcgMatrix(SeparateSmoothers, CpuMatrix, HpcgMatrix):
         self._by_color(_backward, *self._half, w, x, backward=True)
 
 
-@final
 class _HpcgColumns(SeparateColumns, CpuMatrixColumns):
     """A `CpuHpcgMatrix` for several columns."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CpuHpcgHalo(CpuHaloMatrix):
     """Entries that multiply a halo, with HPCG's operations at the boundary."""
@@ -63,7 +60,6 @@ class CpuHpcgHalo(CpuHaloMatrix):
         scatter(self.boundary, kept, r)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CpuInjection(Injection):
     """Injection between two levels."""

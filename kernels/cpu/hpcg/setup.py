@@ -1,6 +1,6 @@
 """Set-up of HPCG's levels on a CPU."""
 
-from typing import Final, final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from dsolver.kernels.formats.hpcg import HpcgBuilder
 from dsolver.kernels.formats.layout import SLICE, Layout
 
 
-@final
 class CpuHpcg(HpcgBuilder):
     """Set-up of levels."""
 

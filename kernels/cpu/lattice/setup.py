@@ -5,8 +5,6 @@ everything else fixed, so that the compiler makes vector instructions of them. S
 whatever the range of lines.
 """
 
-from typing import final
-
 import numpy as np
 
 from dsolver.kernels.cpu.lattice.components import least_of_connected
@@ -32,7 +30,6 @@ from dsolver.kernels.lattice.setup import LatticeSetup
 LINES_WORTH_A_THREAD = 32
 
 
-@final
 class CpuLattice(LatticeSetup):
     """Set-up of lattices."""
 

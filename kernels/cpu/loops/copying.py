@@ -3,7 +3,7 @@
 from functools import cache
 from math import prod
 from threading import Thread
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,6 @@ def copying_team() -> Team:
     return Team(min(THREADS, usable_cpus()))
 
 
-@final
 class HostRoom:
     """Memory of the host for an array that others will have made, whose pages threads touch meanwhile.
 

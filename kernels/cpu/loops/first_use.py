@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final
 
 from numba.core import event
 
@@ -28,7 +28,6 @@ MOST_HELPERS: Final = 3
 """Processes that compile beside this one; each takes the time of its imports, as long as two loops take."""
 
 
-@final
 class FirstUse(event.Listener):
     """Hears of functions compiled as no cache has them, in the thread that waits; folder: of the cache, or ""."""
 

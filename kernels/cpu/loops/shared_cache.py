@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final
 
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.runtime.nrt import rtsys
@@ -28,7 +28,6 @@ POLL: Final = 0.01  # seconds between looks at a lock
 _DIGEST: Final = 32  # bytes of a digest
 
 
-@final
 class SharedCache(FunctionCache):
     """The cache of one function, locked by who has to compile it; waiting: a context of waiting for another process."""
 
@@ -90,7 +89,6 @@ class SharedCache(FunctionCache):
             os.close(lock)  # which unlocks it, as the end of the process does
 
 
-@final
 class _CheckedFiles(IndexDataCacheFile):
     """The index and the machine code of a function in files, each behind a digest of what it holds.
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
 from threading import Lock, Thread
-from typing import Any, Final, NamedTuple, TypeVar, final
+from typing import Any, Final, NamedTuple, TypeVar
 from weakref import WeakSet, finalize
 
 import numpy as np
@@ -22,7 +22,6 @@ class Room(NamedTuple):
     values: npt.NDArray[np.float64]
 
 
-@final
 class Helper:
     """A thread that does one piece of work after the other for its holder, woken by a lock.
 
@@ -90,7 +89,6 @@ def rows_worth(rows: Csr) -> int:
     return worth_of(ENTRIES_WORTH_A_THREAD, rows.size, len(rows.columns))
 
 
-@final
 class Team:
     """Cuts a range among a fixed number of threads.
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self, final
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -136,7 +136,6 @@ class CpuHaloMatrix(HaloMatrix):
         return out[: len(self.boundary)]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CpuProduct(SeparateSum, Product):
     """A rectangular matrix with its kernels."""

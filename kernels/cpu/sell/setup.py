@@ -1,7 +1,7 @@
 """Set-up of sliced ELL on a CPU."""
 
 from dataclasses import replace
-from typing import Final, final
+from typing import Final
 
 from dsolver.kernels.casts import in_range, narrowed
 from dsolver.kernels.cpu.sell import assembly
@@ -13,7 +13,6 @@ from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.formats.sell import Slices
 
 
-@final
 class CpuSell(FormatBuilder):
     """Set-up of sliced ELL."""
 

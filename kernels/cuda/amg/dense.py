@@ -1,7 +1,6 @@
 """Inverses of small matrices on a GPU: see `dsolver.kernels.formats.dense`."""
 
 from dataclasses import dataclass
-from typing import final
 
 import cupy
 import numpy as np
@@ -23,7 +22,6 @@ BLOCK, LINES = 32, 8  # as in dense.cu
 THREADS = 128
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CudaInverse(DenseInverse):
     """An inverse with its kernel."""
@@ -39,7 +37,6 @@ class CudaInverse(DenseInverse):
         launch_early(function, *warps(rows), (self.position, self.values, r, x, np.int32(rows)))
 
 
-@final
 class _InverseColumns(BatchedLaunches):
     """An inverse for several columns."""
 
@@ -49,7 +46,6 @@ class _InverseColumns(BatchedLaunches):
         self.launch_early("dense_product", *warps(rows), (a.position, a.values, r, x, length(r), np.int32(rows)))
 
 
-@final
 class CudaDense(DenseSetup):
     """Set-up of inverses."""
 

@@ -1,6 +1,6 @@
 """Set-up of levels without a lattice on a GPU."""
 
-from typing import Any, final
+from typing import Any
 
 import cupy
 import numpy as np
@@ -31,7 +31,6 @@ FILE = "amg/setup.cu"
 BLOCKS = 8  # blocks for each multiprocessor where arrays are compared
 
 
-@final
 @with_functions_of(
     box_rows, couplings, extended_interpolation, mirrors, open_rows, paths, pmis, points, selection, windows
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple
 
 import cupy
 import numpy as np
@@ -26,7 +26,6 @@ BUILD, PRODUCT, BATCHED = "block_slices/build.cu", "block_slices/spmv.cu", "bloc
 OF_BLOCKS: Final = "block_slices/spmv_blocks.cu"
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CudaBlockSlices(Finished, BlockSlices):
     """A matrix in slices of rows of blocks with its kernels, a warp a slice."""

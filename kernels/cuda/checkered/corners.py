@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar
 
 import cupy
 import numpy as np
@@ -16,7 +16,6 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.lattice.coarsening import Coarsening
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CudaCorners(ColumnlessTransfer, Corners):
     """R and P with their kernels and the launches of these."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final
 
 import cupy
 import numpy as np
@@ -30,7 +30,6 @@ LEVELS: Final = np.dtype(
 )
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CudaParities(ColumnlessTransfer, Parities):
     """R and P with their kernels and the launches of these."""

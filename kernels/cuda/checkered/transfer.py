@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -59,7 +59,6 @@ class ColumnlessTransfer(SeparateSum, ABC):
         launch_early(kernel(self.file, name, type_of(self.values)), grid, (THREADS,), arguments)
 
 
-@final
 class CheckeredTransferColumns(SeparateSum, Columns):
     """A `ColumnlessTransfer` for several columns: weights are read once."""
 

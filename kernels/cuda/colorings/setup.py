@@ -1,6 +1,6 @@
 """Set-up of sweeps over the rows of any sparse matrix on a GPU: the colors and factors of the host, to the last bit."""
 
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar
 
 import cupy
 
@@ -8,7 +8,6 @@ from dsolver.kernels.colorings.setup import SweepSetup
 from dsolver.kernels.cuda.colorings import colors, factors
 
 
-@final
 class CudaSweeps(SweepSetup):
     """Set-up of sweeps on the device."""
 

@@ -1,6 +1,6 @@
 """Operations on the rows of complex matrices on a GPU: the bits of the host's loops."""
 
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -17,7 +17,6 @@ from dsolver.kernels.general.setup import GeneralSetup
 FILE: Final = "csr/look/complex.cu"
 
 
-@final
 class CudaComplexRows(ComplexRows):
     """See `ComplexRows`. `general`: what adds up entries in one place."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar
 
 import cupy
 
@@ -31,7 +31,6 @@ from dsolver.kernels.general.selection import MEASURE, chosen
 from dsolver.kernels.general.setup import GeneralSetup, OtherValues
 
 
-@final
 class CudaGeneral(GeneralSetup):
     """Formats of general matrices with CUDA kernels."""
 

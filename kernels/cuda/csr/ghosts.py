@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self
 
 import cupy
 import numpy as np
@@ -45,7 +45,6 @@ class CudaGhostRows(GhostRows):
         return cupy.empty(self.product.shape[1], dtype=self.vectors.dtype)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CudaShortGhostRows(CudaGhostRows):
     """A ghost part in compressed rows, some threads a row; room: float64, a partial dot product a block."""

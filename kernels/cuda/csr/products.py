@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self
 
 import cupy
 import numpy as np
@@ -26,7 +26,6 @@ FEWEST: Final = 4
 mostly stored in slices."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class BlockPlaces:
     """Places of the full blocks in which the entries of some rows come; their values stay where they are."""
@@ -43,7 +42,6 @@ def guarded_diagonal(diagonal: Array, first: int, items: int, dtype: str) -> Arr
     return out
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CudaRows(Finished, CompressedRows):
     """Compressed rows with their kernels."""
@@ -130,7 +128,6 @@ class CudaRows(Finished, CompressedRows):
         )
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CudaChunks(Finished, Chunks):
     """Compressed rows in chunks with their kernels."""

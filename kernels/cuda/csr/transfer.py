@@ -1,7 +1,7 @@
 """Rows between two levels on a GPU: R in compressed rows that threads share, P in slices."""
 
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.block_slices import products as slices
@@ -18,7 +18,6 @@ BETWEEN: Final = ((3, 3), (3, 6), (6, 3))  # blocks that there are kernels for
 SHORT: Final = 8.0  # mean entries of rows up to which each has one thread
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CudaTransferRows(Format):
     """R or P with its kernels.
@@ -52,7 +51,6 @@ class CudaTransferRows(Format):
         self.product.add(xc[self.read], x[self.written], y[self.written])
 
 
-@final
 class _TransferColumns(Columns):
     """R or P for several columns: its format multiplies them together."""
 

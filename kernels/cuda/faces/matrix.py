@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self
 
 import cupy
 import numpy as np
@@ -28,7 +28,6 @@ WALK: Final = 8
 ITEMS: Final = 4  # rows of a thread of `divide`: as in passes.cu
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CudaFaces(MatrixPasses, SeparateSweeps, Faces):
     """A chunk's matrix with its kernels and their launches."""
@@ -128,7 +127,6 @@ class CudaFaces(MatrixPasses, SeparateSweeps, Faces):
         )
 
 
-@final
 class FacesColumns(BatchedLaunches):
     """`CudaFaces` for several columns: entries are read once."""
 

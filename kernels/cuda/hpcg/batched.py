@@ -1,6 +1,6 @@
 """HPCG's smoothers on several vectors at once: launches of hpcg/batched.cu."""
 
-from typing import Any, final
+from typing import Any
 
 from dsolver.kernels.cuda.launch.batched import length
 from dsolver.kernels.cuda.launch.loader import kernel
@@ -13,7 +13,6 @@ OWN = frozenset({"backward", "backward_keep", "forward_corrected", "restrict_res
 """Kernels that are in hpcg/batched.cu."""
 
 
-@final
 class HpcgColumns(SeparateColumns, CudaMatrixColumns):
     """A `CudaHpcgMatrix` for several columns."""
 

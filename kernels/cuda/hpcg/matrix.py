@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any
 
 import cupy
 import numpy as np
@@ -26,7 +26,6 @@ FILE, SMOOTHER = "hpcg/assembly.cu", "hpcg/smoother.cu"
 SMOOTHED = SlicePart(name="smoothed", file=FILE, sections=3, widest=1023)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CudaHpcgMatrix(SeparateSmoothers, CudaMatrix, HpcgMatrix):
     """A chunk's matrix with HPCG's smoothers and their launches; S is the number of its slices."""
@@ -67,7 +66,6 @@ class CudaHpcgMatrix(SeparateSmoothers, CudaMatrix, HpcgMatrix):
         return kernel(SMOOTHER, name, self.value_type)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CudaHpcgHalo(CudaHaloMatrix):
     """Entries that multiply a halo, with HPCG's operations at the boundary."""
@@ -79,7 +77,6 @@ class CudaHpcgHalo(CudaHaloMatrix):
         self.vectors.items("scatter", self.size, self.boundary, kept, r)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CudaInjection(Injection):
     """Injection between two levels."""

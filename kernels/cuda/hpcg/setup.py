@@ -1,6 +1,6 @@
 """Set-up of HPCG's levels on a GPU."""
 
-from typing import Final, final
+from typing import Final
 
 import cupy
 
@@ -13,7 +13,6 @@ from dsolver.kernels.formats.hpcg import HpcgBuilder
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 
 
-@final
 class CudaHpcg(HpcgBuilder):
     """Set-up of levels."""
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, final
+from typing import Any
 
 import cupy
 import numpy as np
@@ -37,7 +37,6 @@ AXIS = np.dtype(
 )
 
 
-@final
 class CudaLattice(LatticeSetup):
     """Launches of set-up's lattice kernels."""
 

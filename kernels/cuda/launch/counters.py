@@ -4,7 +4,7 @@ A set-up of seven levels has eighty of them. Zeros of their own would each be a 
 """
 
 import threading
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -14,7 +14,6 @@ from dsolver.kernels.formats.layout import Array
 ROOM: Final = 4096  # numbers that are set to zero at once
 
 
-@final
 class _Counters(threading.local):
     """Zeros for a thread's last stream that are still unused."""
 

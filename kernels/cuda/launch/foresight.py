@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, TypeVar
 
 import cupy
 import numpy as np
@@ -61,7 +61,6 @@ class _Here(threading.local):
 _here: Final = _Here()
 
 
-@final
 class CudaForesight(Foresight):
     """Answers of one set-up on the current stream; together: whether other ranks foresee, too."""
 

@@ -1,7 +1,7 @@
 """Values on their way from a GPU to the host, in page-locked memory."""
 
 from collections.abc import Sequence
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -16,7 +16,6 @@ CLOSE: Final = 512  # bytes between values that one copy brings
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 
 
-@final
 class PinnedValues:
     """Page-locked memory for values on their way to the host."""
 

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -21,7 +21,6 @@ _ALIGNMENT: Final = 8
 LARGEST: Final = 1 << 17  # bytes that page-locked memory is kept for
 
 
-@final
 class _ReadbackMemory(threading.local):
     """A thread's page-locked memory, and its deferred work where work may be deferred."""
 
@@ -82,7 +81,6 @@ def read_back(numbers: Array, *, long_wait: bool = False) -> npt.NDArray[Any]:
     return known
 
 
-@final
 class Asked:
     """A few numbers that come to the host with the next ones that it waits for, or are waited for when they are called.
 
@@ -101,7 +99,6 @@ class Asked:
         return self.known
 
 
-@final
 class Sent:
     """A small contiguous array on its way to the host, behind what the stream has now and nothing later."""
 

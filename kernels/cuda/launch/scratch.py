@@ -1,6 +1,6 @@
 """Scratch memory on a GPU for the partial sums of dot products."""
 
-from typing import Any, final
+from typing import Any
 
 import cupy
 import numpy as np
@@ -8,7 +8,6 @@ import numpy as np
 SLOTS = 64
 
 
-@final
 class Scratch:
     """A place for partial sums on each device and stream, so that dots on two streams do not meet.
 

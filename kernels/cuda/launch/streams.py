@@ -6,7 +6,7 @@ import struct
 import threading
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -38,7 +38,6 @@ _ARGUMENTS: Final = 64  # most arguments of a kernel
 _BYTES: Final = 4096  # most bytes of the arguments together: CUDA takes so many everywhere
 
 
-@final
 class _LaunchBuffer(threading.local):
     """Memory of a thread for the parameters of a launch, used again and again: the driver copies all of them.
 
@@ -153,7 +152,6 @@ def _bytes(argument: Any) -> bytes:
     return value if len(value) == 8 else value.ljust(-(-len(value) // 8) * 8, b"\0")
 
 
-@final
 class Fork:
     """Further streams beside a first one, and the events between them."""
 
@@ -174,7 +172,6 @@ class Fork:
         return self._events[number]
 
 
-@final
 class Forks:
     """The `Fork` of each device and stream: threads that solve at the same time must not meet on a side stream."""
 

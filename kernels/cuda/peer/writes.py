@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -27,7 +27,6 @@ _INDEX: Final = 4  # bytes of a row number
 _STEPS: Final = (("from", 1), ("to", 2))  # where `_tables` has them
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class PeerCopy:
     """A copy of consecutive items, from vectors to words or from words to a halo vector."""
@@ -41,7 +40,6 @@ class PeerCopy:
     chunk: int = 0  # to send, which of the vectors holds the rows
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class HaloCopies:
     """Copies of one halo on one GPU; a flag has source 0, or target 0. itemsize: bytes of a value."""
@@ -66,7 +64,6 @@ def peer_halos(copies: Sequence[HaloCopies], alarm: int) -> list[PeerHalo]:
     return [PeerHalo(sent, received, number, halo.itemsize, alarm) for sent, received, number, halo in made]
 
 
-@final
 class PeerHalo:
     """Exchanges of one halo on one GPU: see `peer_halos`.
 
@@ -106,7 +103,6 @@ class PeerHalo:
         return self._lists[key], np.uint64(0)
 
 
-@final
 class PeerSum:
     """Sums over ranks.
 

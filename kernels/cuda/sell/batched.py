@@ -1,7 +1,6 @@
 """Matrix passes on several vectors at once: launches of batched.cu."""
 
 from collections.abc import Container
-from typing import final
 
 import cupy
 import numpy as np
@@ -73,7 +72,6 @@ class CudaMatrixColumns(SeparateBackward, MatrixPasses, BatchedLaunches, SweepCo
         self.launch_early(name, grid, block, (*head, *vectors, length(vectors[0]), *tail))
 
 
-@final
 class ProductColumns(BatchedLaunches):
     """A `CudaProduct` for several columns."""
 
@@ -90,7 +88,6 @@ class ProductColumns(BatchedLaunches):
             self.launch_early(name, grid, block, (*a.arguments, x, y, length(x), length(y), *tail))
 
 
-@final
 class HaloColumns(BatchedLaunches):
     """A `CudaHaloMatrix` for several columns: those of an item of the halo lie side by side."""
 

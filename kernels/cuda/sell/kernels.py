@@ -1,7 +1,7 @@
 """Compiled kernels of slices, and how half sweeps are launched."""
 
 from functools import cache
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 
@@ -11,7 +11,6 @@ from dsolver.kernels.cuda.launch.streams import Forks, launch_early
 from dsolver.kernels.cuda.vectors.vectors import vectors
 
 
-@final
 class SellKernels:
     """The kernels of a value type."""
 

@@ -1,6 +1,6 @@
 """Set-up of sliced ELL on a GPU."""
 
-from typing import Final, final
+from typing import Final
 
 from dsolver.kernels.cuda.checkered.corners import CudaCorners, corners
 from dsolver.kernels.cuda.checkered.parities import CudaParities, parities
@@ -15,7 +15,6 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.lattice.coarsening import Coarsening
 
 
-@final
 class CudaSell(FormatBuilder):
     """Set-up of sliced ELL, and of faces in its place where rows can be stored as such."""
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import cupy
 import numpy as np
@@ -76,7 +76,6 @@ class Finished(Finishing):
         """Make now what the first dot product would make, so that it may be recorded before one has run."""
 
 
-@final
 class FinishedColumns(Columns):
     """Such a format for several columns, one after the other."""
 
@@ -96,7 +95,6 @@ class FinishedColumns(Columns):
             self.one.jacobi_first(w, r[number], x[number], y[number])
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Launch:
     """Launches of a format's kernels for several columns."""
@@ -111,7 +109,6 @@ class Launch:
     parts: int  # partial dot products of a column
 
 
-@final
 class TogetherColumns(Finishing, BatchedLaunches):
     """Such a format for several columns, whose entries are read once for all; sums are those of one column."""
 

@@ -1,7 +1,7 @@
 """Constant stencils on a GPU: products, sweeps and the way between a star and the next coarser level."""
 
 from dataclasses import dataclass
-from typing import Any, Self, final
+from typing import Any, Self
 
 import numpy as np
 
@@ -34,7 +34,6 @@ def star_bytes(dtype: np.dtype[Any]) -> int:
     return STAR_PLANES * 2 * STAR_LINES * STAR_LANES * dtype.itemsize
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class StencilProducts:
     """The kernel that multiplies a constant stencil with a vector, and its launch."""
@@ -49,7 +48,6 @@ class StencilProducts:
     partials: Array  # float64, room for the partial dot products
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CudaStencil(SeparateBackward, Format):
     """A constant stencil with its kernels and their launches."""
@@ -119,7 +117,6 @@ class CudaStencil(SeparateBackward, Format):
             launch_early(sweep, grid, THREADS, (self.argument, part, np.float64(scale), np.int32(solve), *places))
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CudaTransfer(Format):
     """A star between two levels, with its kernels and their launches."""

@@ -1,6 +1,6 @@
 """Set-up of constant stencils on a GPU: how products and sweeps are cut among blocks."""
 
-from typing import Any, final
+from typing import Any
 
 import cupy
 import numpy as np
@@ -39,7 +39,6 @@ LEAST_LINE = 1040  # bytes along x from which on march.cu was the faster one
 BULK_COPIES = 90  # the compute capability, times ten, of the first devices that have them
 
 
-@final
 class CudaStencils(StencilSetup):
     """Set-up of constant stencils on the current device."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import product
-from typing import Any, final
+from typing import Any
 
 import cupy
 import numpy as np
@@ -49,7 +49,6 @@ def _on_items(name: str) -> Callable[..., None]:
     return launch
 
 
-@final
 class CudaVectors(Vectors):
     """Vector kernels, and room (`scratch`) for a dot product's partial sums on each stream, for formats too."""
 
@@ -225,7 +224,6 @@ class CudaVectors(Vectors):
         launch_early(self._function(name), *grid_of(size), given)
 
 
-@final
 class _VectorColumns(BatchedLaunches):
     """Vector kernels for several columns: indices are read once."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -21,7 +21,6 @@ CANCELED: Final = 4.0
 is left, too. Of diffusion with constant coefficients a third is left at least."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Alike:
     """Numbers that all rows of a box have in common."""

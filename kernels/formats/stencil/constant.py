@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ color each. Coarse points come first."""
 STAR_COLORS: Final = ((7, 4, 2, 1), (6, 5, 3, 0))  # the classes of the two colors of a star: odd i + j + k first
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class ConstantStencil:
     """The local part of a chunk's rows, from weights alone."""

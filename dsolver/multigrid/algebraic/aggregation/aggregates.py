@@ -9,7 +9,7 @@ without strong couplings belong to none.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from dsolver.multigrid.algebraic.rows.window import F64, I64, Window
 SALT: Final = 1 << 20  # added to a level's number for the words of the second set
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class NodeGraph:
     """Strong couplings among a chunk's nodes."""
@@ -40,7 +39,6 @@ class NodeGraph:
         return self.window.rows
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Roots:
     """Roots of aggregates, as far as they are chosen."""

@@ -7,7 +7,7 @@ order, and sends back the rows of Q: P̂ is Q, and R the near-null space of the 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, final
+from typing import Final
 
 import numpy as np
 
@@ -25,7 +25,6 @@ OF_NODES: Final = ("int64", "float64")
 """Value types of messages about nodes: a number for each, and its row of a matrix."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class NodesOfOwner:
     """Nodes of a chunk whose aggregates one chunk owns."""
@@ -35,7 +34,6 @@ class NodesOfOwner:
     near: F64  # float64 (nodes, size k), their rows of the near-null space
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Members:
     """Own nodes that belong to aggregates."""
@@ -49,7 +47,6 @@ class Members:
     named: tuple[int, ...]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class AggregateBlocks:
     """Q and R of a chunk's aggregates."""

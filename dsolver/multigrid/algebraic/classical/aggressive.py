@@ -10,7 +10,7 @@ the first pass from those of the second, through all others, and all points from
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -52,7 +52,6 @@ leave 0.98 and more, and at least 2.4 wherever it leaves less than half: 3 in st
 SALT: Final = 1 << 20  # added to a level's number for the hashes of the second pass
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class SecondGraph:
     """Couplings among a chunk's coarse points of the first pass: a row for each of `points`, columns as of `seen`."""

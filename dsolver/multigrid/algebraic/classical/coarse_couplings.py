@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, Bounds, Window, own_bounds, window_of
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CoarseCouplings:
     """Strong couplings of a chunk's points to coarse ones, and what they were found with."""
@@ -31,7 +30,6 @@ class CoarseCouplings:
     places: npt.NDArray[np.int32]  # int32, of these points the place in the window of coarse ones, -1 for fine ones
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CouplingsAround:
     """Strong couplings of all points of a chunk's window to coarse ones."""
@@ -41,7 +39,6 @@ class CouplingsAround:
     places: npt.NDArray[np.int32]  # int32, of these points the place in that window, -1 for fine ones
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Couplings:
     """Strong couplings of a level to coarse points: `CoarseCouplings` of own points, `CouplingsAround` of all."""

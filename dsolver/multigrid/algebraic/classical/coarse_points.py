@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,6 @@ TURNS: Final = {"cuda": 3}
 """Exchanges before a look at whether points are left, for which a GPU is waited for and ranks agree: 2 do as a rule."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Splitting:
     """Coarse and fine points of a chunk, decided or not."""
@@ -33,7 +32,6 @@ class Splitting:
     opened: Any  # what `dsolver.kernels.cpu.amg.setup.AmgKernels.settled` takes where it goes on
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class PointCounts:
     """Numbers of undecided and coarse points; before: int64 (rows + 1,), coarse ones before each own one, and all."""

@@ -12,7 +12,7 @@ Rᵀ is made, by rows of fine points, as an interpolation of Aᵀ; entries of th
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -33,7 +33,6 @@ COUPLED: Final = 0.02
 entries where convection is strong, for as many iterations."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class IdealTransfers:
     """Transfers between a level and its coarse points."""
@@ -42,7 +41,6 @@ class IdealTransfers:
     restriction: PerChunk  # `DistributedRows` of every chunk, the rows of Rᵀ
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class _RestrictionFactors:
     """Factors of a chunk's rows of Rᵀ, and P."""

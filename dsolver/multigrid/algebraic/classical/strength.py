@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 from dsolver.distributed.setup_exchange import GhostExchange
 from dsolver.engines.base import Engine, PerChunk
@@ -10,7 +10,6 @@ from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class StrongCouplings:
     """Strong couplings: uint8 (entries,), see `dsolver.kernels.cpu.amg.couplings`; the rows that depend on each row."""

@@ -8,7 +8,7 @@ row, and from the others to a place that stays zero.
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class OpenRows:
     """Rows of the open cells of a grid."""
@@ -44,7 +43,6 @@ class OpenRows:
     reach: Senders
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class OpenLayouts:
     """Storage order of a chunk's open cells, of a block of the grid and of rows: as of `loaded_rows.chunk_layouts`."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, pairwise
 from math import prod
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -44,7 +44,6 @@ from dsolver.multigrid.algebraic.rows.window import (
 NUMBERED: Final = ("int64", *ROWS)  # value types of a message with rows and their numbers
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class BoxRows:
     """A chunk's rows of a grid, in lattice order, and what ranges get of them."""
@@ -56,7 +55,6 @@ class BoxRows:
     mirrored: bool = False  # whether mirrored entries within the rows are known to be equal
 
 
-@final
 class LatticeRows:
     """Rows of a grid on their way to ranges of rows, and transfers on their way back.
 
@@ -208,7 +206,6 @@ def _numbers_in(planes: Sequence[int], points: int, like: I64) -> I64:
     return np.concatenate([like[:0], *(np.arange(points * z, points * (z + 1), like=like) for z in planes)])
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class _BoxP:
     """Rows of P by their numbers in the coarser level, and what others get of them."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
 
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, PerChunk
@@ -13,7 +12,6 @@ from dsolver.multigrid.algebraic.rows.global_rows import ROWS, Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class SentRows:
     """Rows of a matrix that a chunk has made, and messages for the chunks that get some."""

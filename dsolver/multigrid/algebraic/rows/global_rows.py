@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, ow
 ROWS: Final = ("int64", "int64", "float64")  # value types of a message with rows
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Rows:
     """Some rows of a matrix with columns by global number, as chunks send them to each other."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -29,7 +29,6 @@ ENTRIES: Final = ("int64", "int64", "float64", "int64", "int64")
 the receiver's, and of their columns, which are rows of the sender's."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class HalfRows:
     """A chunk's rows of a level, from the diagonal on."""
@@ -51,7 +50,6 @@ class HalfRows:
         return Rows.of(self.half.upper, np.concatenate([own, self.window.ghosts]))
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class RowsBehind:
     """Parts of rows behind a chunk's own ones that follow from its half."""

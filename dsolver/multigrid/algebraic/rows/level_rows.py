@@ -5,7 +5,6 @@ Arrays are of the chunk's device.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
 
 from dsolver.grid.halo import HaloPlan
 from dsolver.kernels.cpu.amg.setup import AmgKernels
@@ -15,7 +14,6 @@ from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class BroughtRows:
     """A chunk's rows of a level, brought from elsewhere before their mirrored entries are known to be equal."""
@@ -31,7 +29,6 @@ class BroughtRows:
         return self.rows.rows(amg)
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class LevelRows:
     """One chunk's rows of a level."""

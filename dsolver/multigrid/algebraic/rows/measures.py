@@ -1,7 +1,7 @@
 """Measures of a level's rows, which coarsening and smoothers follow: the largest coupling, the diagonal, row sums."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
@@ -9,7 +9,6 @@ from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Measures:
     """Measures of a chunk's rows."""

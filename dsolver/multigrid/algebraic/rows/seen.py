@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, Self, final
+from typing import Final, Self
 
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, Message, PerChunk
@@ -12,7 +12,6 @@ from dsolver.multigrid.algebraic.rows.window import Bounds, Window, received
 NUMBERS: Final = ("int64",)  # value types of a message with numbers of points
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Seen:
     """Coarse points that a chunk sees; the owners of those that are not its own have to be told."""

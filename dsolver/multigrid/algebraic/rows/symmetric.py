@@ -6,7 +6,7 @@ Entries below the diagonal become what their mirror images are; where these are 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, final
+from typing import Final
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from dsolver.multigrid.algebraic.rows.window import I64, Bounds, received
 VALUES: Final = ("float64",)  # value types of a message with values alone
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class HalfMirrored:
     """A chunk's rows of a level, before entries have met their mirror images."""

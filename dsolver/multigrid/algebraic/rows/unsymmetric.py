@@ -7,7 +7,7 @@ they see convection as couplings along the flow, and R = Pᵀ. Coarse matrices a
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from dsolver.multigrid.algebraic.rows.window import I64, Bounds, own_bounds, rec
 ENTRIES: Final = ("int64", "int64", "float64")  # value types of a message with entries: their rows, columns and values
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Turned:
     """Entries that a chunk has in others' columns: entries of Aᵀ in the rows of these, a message for each."""

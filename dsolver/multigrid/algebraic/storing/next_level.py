@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, final
+from typing import Any
 
 from dsolver.distributed.setup_exchange import Senders
 from dsolver.engines.base import Engine, PerChunk
@@ -20,7 +20,6 @@ from dsolver.multigrid.level import Level
 from dsolver.multigrid.smoothers import ChebyshevSmoother, JacobiSmoother, PostSmoother, Smoother, SweptPoints
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class NextLevel:
     """A level whose rows are stored."""

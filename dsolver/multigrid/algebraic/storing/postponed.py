@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeVar, final
+from typing import Any, TypeVar
 
 from dsolver.engines.base import Engine
 from dsolver.kernels.deferred import Deferred
@@ -10,7 +10,6 @@ from dsolver.kernels.deferred import Deferred
 T = TypeVar("T")
 
 
-@final
 class Postponed:
     """Work put off, done in order. Engines that do it while they wait are None where it must not be done so soon.
 

@@ -1,6 +1,6 @@
 """Launches of the kernels that make rows of sums over two matrices (rows.cuh)."""
 
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -28,7 +28,6 @@ BLOCKS: Final = 2048  # most blocks of a kernel that learns on the device how ma
 FAR_BYTES: Final = 1 << 28  # bytes of tables in global memory, unless a single one takes more
 
 
-@final
 class RowKernels:
     """Rows of a matrix that a task's four kernels make: `count`, then where rows are filled by themselves `fill`.
 

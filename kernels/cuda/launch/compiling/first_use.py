@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, final
+from typing import Any, Final
 
 from dsolver.kernels.first_use import SILENCE, Words
 
@@ -17,7 +17,6 @@ CACHE: Final = Path(os.environ.get("CUPY_CACHE_DIR", "~/.cupy/kernel_cache"))
 CACHED: Final = 0.2  # seconds that a module takes from CuPy's cache on disk, at most
 
 
-@final
 class _Compiled:
     """The number of modules compiled in this process, and the seconds of waiting for them since the last look."""
 
@@ -42,7 +41,6 @@ class _Compiled:
 _compiled: Final = _Compiled()
 
 
-@final
 class _Beside:
     """Modules that are compiled by threads of their own, each once, in the order in which they are asked for."""
 

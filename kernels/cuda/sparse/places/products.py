@@ -6,7 +6,7 @@ kernel reads columns, searches, or waits for a number. Places are found when val
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -30,7 +30,6 @@ ROOM: Final = 24
 OF_ENTRY: Final = 12  # bytes of an entry: places take no more than the matrices
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class _Found:
     """Places of the products of A B."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple
 
 import cupy
 import numpy as np
@@ -132,7 +132,6 @@ def _result(pieces: Sequence[Rooms], cut: Cut, known: Array, *, symmetric: bool)
     return CudaHalves(pieces, cut.below, cut.width, known) if symmetric else _Moved(pieces, known)
 
 
-@final
 class _Moved:
     """Rows in rooms that move to their places, columns as found; known: int64, where the number of entries comes."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self
 
 import cupy
 import numpy as np
@@ -30,7 +30,6 @@ LANES_OF_IMAGES: Final = 16
 """Lanes of a row whose images are written: with 4, those of 12 entries took 1.3 times as long, of 24 1.5 times."""
 
 
-@final
 class CudaHalves:
     """Entries of a chunk's rows from the diagonal on, and images; known: int64 (SIZES,), zeros, for `sizes`."""
 

@@ -1,7 +1,7 @@
 """Products of sparse matrices on a GPU, with the bits of `dsolver.kernels.cpu.amg.products`."""
 
 import math
-from typing import Final, NamedTuple, Self, final
+from typing import Final, NamedTuple, Self
 
 import cupy
 import numpy as np
@@ -124,7 +124,6 @@ def _with_long_rows(start: Array, entries: int, left: Array | None, a: Csr, b: C
     return unfilled(start, entries)
 
 
-@final
 class _FilledRows:
     """Rows of a matrix that have entries (flags, ascending numbers): nothing is made of the others."""
 
