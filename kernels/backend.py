@@ -129,8 +129,11 @@ class Backend(ABC):
         """Context in which this thread's kernels start one after the other; `synchronize` waits at its end alone."""
         return nullcontext()
 
-    def deferring(self) -> AbstractContextManager[None]:
-        """Context in which `defer` may put work off; what is left of it in the end is not done."""
+    def deferring(self, *, together: bool = False) -> AbstractContextManager[None]:
+        """Context in which `defer` may put work off; what is left of it in the end is not done.
+
+        together: whether other ranks wait for this one meanwhile, which do it in the same waits.
+        """
         return nullcontext()
 
     def defer(self, work: Callable[[], object], *, brief: bool = False) -> None:

@@ -281,7 +281,8 @@ class EagerEngine(Engine):
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
-        with self.backend.in_order() if self.coupled else nullcontext(), self.backend.deferring():
+        coupled = self.coupled
+        with self.backend.in_order() if coupled else nullcontext(), self.backend.deferring(together=coupled):
             yield
 
     def defer(self, work: Callable[[], object], *, exchanges: bool = True, brief: bool = False) -> None:

@@ -29,20 +29,25 @@ class _ReadbackMemory(threading.local):
         self.asked: list[Asked] = []
         self.deferred: deque[Callable[[], object]] | None = None
         self.brief: deque[Callable[[], object]] = deque()
+        self.together = False
 
 
 _room: Final = _ReadbackMemory()
 
 
 @contextmanager
-def deferring() -> Iterator[None]:
-    """Context in which `defer` puts work off; what is left of it in the end is forgotten."""
-    before = _room.deferred, _room.brief
-    _room.deferred, _room.brief = deque(), deque()
+def deferring(*, together: bool = False) -> Iterator[None]:
+    """Context in which `defer` puts work off; what is left of it in the end is forgotten.
+
+    together: ranks that meet often do all of it in the same long wait, whether that is over or not. Where each looked
+    for itself, one stored a level before the others did, which waited for it, and it for them: 5 of 127 ms of a set-up.
+    """
+    before = _room.deferred, _room.brief, _room.together
+    _room.deferred, _room.brief, _room.together = deque(), deque(), together
     try:
         yield
     finally:
-        _room.deferred, _room.brief = before
+        _room.deferred, _room.brief, _room.together = before
 
 
 def defer(work: Callable[[], object], *, brief: bool = False) -> None:
@@ -128,7 +133,7 @@ def _run_deferred(stream: Any, *, long_wait: bool) -> None:
     try:
         if brief:
             brief.popleft()()
-        while long_wait and waiting and not arrived.done:
+        while long_wait and waiting and (_room.together or not arrived.done):
             waiting.popleft()()
         arrived.synchronize()
     finally:

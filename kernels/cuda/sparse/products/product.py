@@ -39,6 +39,7 @@ HOMELESS: Final = 64
 MANY_TERMS: Final = 1 << 13
 """Products of numbers in a row, in the mean, from which on rows of large products are made by blocks: 15,000 took 0.75
 of the time of tables, 6,000 as long, and 1,200 1.7 times as long."""
+LONG: Final = 1 << 17  # rows of a product from which on a host has time for other work while it waits for their lengths
 EMPTY: Final = 0.25
 """Part of the sampled rows of A B, and of all rows of A, without entries from which on these are left out first."""
 
@@ -166,7 +167,7 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
 def _starts(lengths: Array, room: Array) -> tuple[Array, int, npt.NDArray[np.int32]]:
     """Begins of rows, the number of entries, and how many rows each stage has passed on. It waits for the device."""
     start = starts_of(lengths, room)
-    known = read_back(room, long_wait=True)
+    known = read_back(room, long_wait=len(lengths) >= LONG)
     return start, int(known[0]), known[1:].view(np.int32)
 
 

@@ -32,6 +32,21 @@ def test_a_wait_does_one_brief_thing_and_a_long_one_all_others_in_their_order() 
         assert done == ["ask", "look", "store", "smooth"]
 
 
+def test_ranks_do_in_a_long_wait_what_they_have_though_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.launch import readback
+
+    monkeypatch.setattr(cupy.cuda.Event, "done", True)
+    for together, wanted in ((False, []), (True, ["store", "smooth"])):
+        done: list[str] = []
+        with readback.deferring(together=together):
+            for name in ("store", "smooth"):
+                readback.defer(partial(done.append, name))
+            readback.read_back(cupy.arange(3), long_wait=True)
+        assert done == wanted
+
+
 def test_kernels_of_what_is_done_meanwhile_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     import cupy
 
