@@ -27,6 +27,8 @@ COLUMNS: Final = 1e3
 """Entry over its row's diagonal from which on columns differ in size: errors of small unknowns are so much larger than
 what the residual divided by the diagonal tells. Beside a penalty no entry is larger than the diagonal."""
 ALIKE: Final = 2.0**53  # largest entry over the least one on the diagonal up to which a sum of both has a digit of each
+UNTOLD: Final = "a residual that is small beside b may tell nothing of unknowns in such small rows"
+"""Mark of the note of `of_sizes`, which solves look for."""
 FAR: Final = 300
 """Exponents of two beyond which, up or down, the largest entry is brought to about 1: r · A r has its third power."""
 
@@ -89,9 +91,8 @@ def of_sizes(rows: Any, look: Look, parts: tuple[Any, ...] = ()) -> tuple[str, .
     if not any((abs(part.data) > COLUMNS * np.repeat(diagonal, np.diff(part.indptr))).any() for part in found):
         return ()
     note = (
-        f"the diagonal of A has {look.least:.1e}, and A entries of {look.largest:.1e}: a residual that is small beside "
-        "b may tell nothing of unknowns in such small rows, and these may be wrong in all digits: scale rows and "
-        "columns so that the diagonal is about 1"
+        f"the diagonal of A has {look.least:.1e}, and A entries of {look.largest:.1e}: {UNTOLD}, and these may be "
+        "wrong in all digits: scale rows and columns so that the diagonal is about 1"
     )
     return (note,)
 

@@ -99,6 +99,23 @@ def test_a_penalty_beyond_all_digits_is_told_of_where_it_does_harm(M: Any) -> No
             dsolver.solve(a, b, M=M, device="cpu")
 
 
+@pytest.mark.parametrize("scaled", ["rows", "both"])
+def test_small_rows_have_factors_where_no_residual_tells_of_them(scaled: str) -> None:
+    """Chebyshev's iteration left x, which is 1, wrong beside penalties and in other units, and M="amg" did unwarned."""
+    rng = np.random.default_rng(0)
+    couplings = sp.csr_array(sp.random_array((400, 400), density=0.015, rng=rng))
+    couplings = couplings + couplings.T
+    a = sp.diags_array(couplings.sum(axis=1) + 0.1 * rng.random(400)) - couplings
+    d = 10.0 ** rng.uniform(-6.0, 6.0, 400)
+    penalties = np.where(np.arange(400) % 20 == 0, 1e25, 0.0)
+    a = sp.csr_array(a + sp.diags_array(penalties) if scaled == "rows" else sp.diags_array(d) @ a @ sp.diags_array(d))
+    b = a @ np.ones(400)
+    assert abs(dsolver.solve(a, b, device="cpu").x - 1.0).max() <= 1e-3
+    with pytest.warns(RuntimeWarning, match="may be wrong in all digits"):
+        found = dsolver.solve(a, b, M="amg", device="cpu")
+    assert abs(found.x - 1.0).max() > 0.01
+
+
 @pytest.mark.parametrize("penalty", [1e14, 1e15])
 def test_rows_that_rounding_leaves_unsolved_are_told_of(penalty: float) -> None:
     """The rest of the plane is off by 0.14 and 0.38, with 9e-4 and 2e-3 of b left by rows."""

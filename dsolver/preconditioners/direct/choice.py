@@ -60,11 +60,13 @@ def fill_of(problem: Problem) -> float:
 def suit_at_once(problem: Problem, method: str | None, device: str) -> bool:
     """Whether to make factors of a matrix that is here, in place of iterations without factors.
 
-    They are cheap, or nothing tells how many iterations are needed, and they are affordable. Methods that are asked for
-    are left to iterations.
+    They are cheap, or nothing tells how many iterations are needed, or what a small residual is worth, and they are
+    affordable. Methods that are asked for are left to iterations.
     """
     if method is not None or not isinstance(problem, MatrixProblem) or problem.null_vectors:
         return False
+    if problem.uneven and _fits(problem, SURE):
+        return True
     if problem.indefinite or (problem.asymmetry and not problem.elliptic and not problem.dominant):
         return _fits(problem, SURE) or _fits(problem, _as_products(problem, FEW))
     return (device == "cpu" and problem.singular is False and _are_quicker(problem)) or cost_little(problem)

@@ -8,6 +8,7 @@ from dsolver.distributed.nullspace import Inconsistency
 from dsolver.errors import warn
 from dsolver.krylov.methods import serving_any
 from dsolver.matrices.problem import MatrixProblem
+from dsolver.matrices.solved_matrix import UNTOLD
 from dsolver.preconditioners import Direct
 from dsolver.problems import Problem
 from dsolver.problems.finite_volumes import Diffusion
@@ -59,13 +60,17 @@ def sealed(excess: Inconsistency) -> tuple[str, ...]:
 def uneven(session: Session, load: LoadedColumn, history: History, options: Options) -> tuple[str, ...]:
     """A note where the residual was small in rows of a large scale alone; a warning, too, where it still is.
 
-    Factors get no warning: they solve small rows as well as large ones, so it is columns that differ.
+    And a warning where A's columns differ in size as well, of which A has a note. Factors get neither: they solve small
+    rows as well as large ones.
     """
+    factors = isinstance(load.begun.chosen, Direct) or isinstance(session.wishes.m, Direct)
+    for told in session.problem.notes:
+        if UNTOLD in told and history.ended.converged and not factors:
+            warn(told, RuntimeWarning)
     if history.by_rows is None:
         return ()
     what = "A has rows of very different scales, and ‖b - Ax‖ was small in the large ones alone"
     note = f"{what}: with each row divided by its diagonal the residual is {history.by_rows:.1e} of b"
-    factors = isinstance(load.begun.chosen, Direct) or isinstance(session.wishes.m, Direct)
     b_norm = load.begun.b_norm
     if history.by_rows * b_norm > max(SOLVED * b_norm, TIMES * options.limit(b_norm)) and not factors:
         note += (
