@@ -218,7 +218,13 @@ class Engine(ABC):
         """The values of scalars. Waits for them."""
 
     @abstractmethod
-    def deliver(self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str]) -> PerChunk:
+    def deliver(
+        self,
+        messages: PerChunk,
+        senders: Sequence[Sequence[int]],
+        kinds: Sequence[str],
+        lengths: Callable[[int], Mapping[int, int]] | None = None,
+    ) -> PerChunk:
         """Messages of chunks to chunks, whose lengths only their senders know, and whether there is one at all.
 
         Args:
@@ -226,6 +232,8 @@ class Engine(ABC):
                 or all: a tuple of arrays (n,), one of each kind.
             senders: the chunks that each chunk may get a message from, ascending; it may be one of them itself.
             kinds: names of value types, of any that NumPy has.
+            lengths: the items of each array that comes to a chunk, by sender, where both sides know them and every
+                sender has a message: ranks then need not tell them.
 
         Returns:
             on every chunk a dictionary of what has come, on the device, by sender, ascending. It may be read alone:

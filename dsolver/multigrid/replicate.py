@@ -1,6 +1,6 @@
 """Coarse levels that live whole on every owner while the finer one is distributed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dsolver.distributed.halo import gather_layout, gather_senders
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.grid.box import Box, Triple
 from dsolver.grid.coarse_grid import CoarseGrid
 from dsolver.kernels.backend import Backend
@@ -49,40 +49,45 @@ def row_replication(
 def _replication(
     engine: Engine, alone: Engine, sizes: Sequence[int], places: Places, parts: PerChunk, whole: PerChunk
 ) -> Replication:
-    plan, senders = _gather_plan(engine, sizes, parts)
+    hosts = tuple(engine.hosts)
+    plan = engine.per_chunk(partial(gather_layout, hosts=hosts, sizes=tuple(sizes)), parts)
     routes = alone.per_chunk(partial(_routes, places=places), parts, whole)
-    return Replication(plan=plan, senders=senders, own=routes.at(0), others=routes.at(1))
+    return Replication(plan=plan, senders=gather_senders(hosts, len(sizes)), own=routes.at(0), others=routes.at(1))
 
 
 def replicated_rows(engine: Engine, alone: Engine, below: CoarseGrid, weights: PerChunk, count: int) -> PerChunk:
     """The matrix rows of all chunks of a level, float64 (count rows,), on the engine for the whole."""
-    halo = engine.halo(*_gather_plan(engine, [count * box.points for box in below.boxes]))
-    engine.exchange(engine.field_of(weights), halo)
-    return alone.per_chunk(partial(_joined, count=count, boxes=below.boxes, grid=below.partition.grid), weights, halo)
+    hosts, boxes = tuple(engine.hosts), below.boxes
+    senders = gather_senders(hosts, len(boxes))
+    sent = engine.per_chunk(partial(_to_hosts, hosts=hosts), weights)
+    around = engine.deliver(
+        sent, senders, ("float64",), lambda number: {other: count * boxes[other].points for other in senders[number]}
+    )
+    return alone.per_chunk(partial(_joined, count=count, boxes=boxes, grid=below.partition.grid), weights, around)
 
 
-def _gather_plan(engine: Engine, sizes: Sequence[int], *layout: PerChunk) -> tuple[PerChunk, list[list[int]]]:
-    """The plan by which every host gets what all other chunks have, and from whom; layout: of vectors with padding."""
-    hosts = tuple(engine.hosts)
-    plan = engine.per_chunk(partial(gather_layout, hosts=hosts, sizes=tuple(sizes)), *layout)
-    return plan, gather_senders(hosts, len(sizes))
+def _to_hosts(_: Backend, number: int, weights: Any, *, hosts: tuple[int, ...]) -> dict[int, Message]:
+    """A chunk's rows as a message to every other host."""
+    return {host: (weights,) for host in hosts if host != number}
 
 
 def _joined(
-    backend: Backend, host: int, own: Any, halo: Any, *, count: int, boxes: tuple[Box, ...], grid: Triple
+    backend: Backend,
+    host: int,
+    own: Any,
+    around: Mapping[int, Message],
+    *,
+    count: int,
+    boxes: tuple[Box, ...],
+    grid: Triple,
 ) -> Any:
     """All chunks' rows in one array: float64 (count rows of the whole level,)."""
     nx, ny, nz = grid
     out = backend.xp.empty((count, nz, ny, nx))
-    first = backend.guard
     for number, box in enumerate(boxes):
         x, y, z = box.slices
-        place = out[:, z, y, x]
-        if number == host:
-            place[...] = own.reshape(place.shape)
-        else:
-            place[...] = halo[first : first + place.size].reshape(place.shape)
-            first += place.size
+        place, (values,) = out[:, z, y, x], (own,) if number == host else around[number]
+        place[...] = values.reshape(place.shape)
     return out.reshape(-1)
 
 

@@ -107,7 +107,7 @@ class TwoStreams(PackedTransport):
     def gather(self, own: Any, gathered: Any) -> None:
         gathered[:] = own
 
-    def deliver(self, outgoing: Any, expected: Any, kinds: Any) -> Any:
+    def deliver(self, outgoing: Any, expected: Any, kinds: Any, known: Any = None) -> Any:
         raise NotImplementedError
 
     def known(self, own: Any) -> Any:

@@ -316,5 +316,45 @@ def test_halos_made_before_the_first_exchange_are_linked_in_one_frame(monkeypatc
     assert sorted(links) == [0, 1]
 
 
+def sent_both_ways(engine: EagerEngine, lengths: tuple[int, int], turn: int) -> Any:
+    """What comes to each of two chunks: so many numbers, each the sender's number and the turn."""
+
+    def sent(backend: Any, number: int) -> Any:
+        return {1 - number: (backend.xp.full(lengths[1 - number], float(number + turn)),)}
+
+    return engine.deliver(engine.per_chunk(sent), [(1,), (0,)], ("float64",), lambda n: {1 - n: lengths[n]})
+
+
+def test_messages_of_known_lengths_take_a_frame_where_an_outbox_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has two of them in turns. Chunk 0 sends ever more, the other one as many numbers each time."""
+    from dsolver.engines.transport import mailbox
+    from dsolver.engines.transport.connections import exchanged
+
+    monkeypatch.setattr(mailbox, "SMALLEST", 256)
+    told = threading.local()
+
+    def counted(connections: Any, frames: Any, sizes: Any) -> Any:
+        told.frames.append((len(frames), len(sizes)))
+        return exchanged(connections, frames, sizes)
+
+    monkeypatch.setattr(mailbox, "exchanged", counted)
+    turns = (20, 20, 30, 100, 100, 200)
+
+    def run(engine: EagerEngine) -> Any:
+        found: list[Any] = []
+        told.frames = []
+        for count in turns:
+            came = sent_both_ways(engine, (20, count), len(found))
+            ((values,),) = engine.fetch(came)[engine.owned[0]].values()
+            found.append(values.tolist())
+        return found, told.frames
+
+    (of_0, frames_0), (of_1, frames_1) = on_ranks(Partition((4, 4, 4), (1, 1, 2)), (0, 1), run)
+    assert of_0 == [[1.0 + turn] * 20 for turn in range(6)]
+    assert of_1 == [[float(turn)] * count for turn, count in enumerate(turns)]
+    assert frames_0 == [(1, 1), (1, 1), (0, 0), (1, 0), (1, 0), (0, 0)]
+    assert frames_1 == [(sent, got) for got, sent in frames_0]
+
+
 def _plan(backend: kernels.Backend, number: int, layout: Any, *, partition: Partition) -> HaloLayout:
     return halo_layout(backend, layout, partition, number, BOX_OFFSETS)

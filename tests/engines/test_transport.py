@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from dsolver.engines.transport.base import Alone, PeerError
 from dsolver.engines.transport.connections import Connections
 from dsolver.engines.transport.handshake import TOKEN_BYTES
+from dsolver.engines.transport.messages import PeerMessages
 from dsolver.engines.transport.segments import SegmentCache, segments_by_peer
 from dsolver.engines.transport.sockets import SocketTransport
 from dsolver.grid.box import DIRECTIONS
@@ -227,6 +228,28 @@ def test_messages_reach_the_chunks_that_name_their_senders(
                     for one, other in zip(arrived, message(pair, turn), strict=True):
                         assert one.dtype == other.dtype
                         np.testing.assert_array_equal(one, other)
+
+
+@settings(max_examples=15, deadline=None)
+@given(placements())
+def test_lengths_that_both_sides_know_are_not_told(placement: tuple[Partition, tuple[int, ...]]) -> None:
+    _, owners = placement
+    lengths = {(s, r): 7 * s + r for s, r in product(range(len(owners)), repeat=2) if owners[s] != owners[r]}
+
+    def deliver(transport: SocketTransport) -> Any:
+        rank = transport._connections.rank
+        leaving, expected = ([pair for pair in lengths if owners[pair[end]] == rank] for end in (0, 1))
+        sent = {pair: tuple(np.full(lengths[pair], sum(pair), kind) for kind in KINDS) for pair in leaving}
+        return transport.deliver(sent, expected, KINDS, {pair: lengths[pair] for pair in expected})
+
+    with transports(owners) as ranks, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PeerMessages, "lengths", None)
+        for rank, found in enumerate(on_each(ranks, deliver)):
+            assert sorted(found) == [pair for pair in lengths if owners[pair[1]] == rank]
+            for (sender, to), arrived in found.items():
+                for kind, values in zip(KINDS, arrived, strict=True):
+                    assert values.dtype == kind
+                    assert values.tolist() == [sender + to] * lengths[sender, to]
 
 
 @settings(max_examples=15, deadline=None)

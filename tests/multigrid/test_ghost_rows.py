@@ -31,13 +31,12 @@ def test_the_layers_around_a_chunk_are_the_neighbors_values(
         return whole[:, z, y, x]
 
     for number in range(len(partition)):
-        parts = []
-        for neighbor, size in ghost_rows.received(partition, number, 2):
+        around = {}
+        for neighbor, size in ghost_rows.received(partition, 2, number).items():
             sent = dict(ghost_rows.shell(partition, neighbor, own(neighbor)))[number]
-            parts.append(np.concatenate([part.reshape(-1) for part in sent]))
-            assert parts[-1].size == size
-        halo = np.concatenate(parts) if parts else np.zeros(0)
-        found = ghost_rows.with_ghosts(NUMPY, number, own(number), halo, partition=partition)
+            around[neighbor] = (np.concatenate([part.reshape(-1) for part in sent]),)
+            assert around[neighbor][0].size == size
+        found = ghost_rows.with_ghosts(NUMPY, number, own(number), around, partition=partition)
         assert (found == cut_out(whole, partition, partition[number].box)).all()
 
 

@@ -298,7 +298,13 @@ class EagerEngine(Engine):
     def reusing(self) -> AbstractContextManager[None]:
         return self.backend.reusing()
 
-    def deliver(self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str]) -> EagerPerChunk:
+    def deliver(
+        self,
+        messages: PerChunk,
+        senders: Sequence[Sequence[int]],
+        kinds: Sequence[str],
+        lengths: Callable[[int], Mapping[int, int]] | None = None,
+    ) -> EagerPerChunk:
         items, xp = items_of(messages), self.backend.xp
         if not self.coupled:
             return EagerPerChunk({number: {} for number in items})
@@ -311,7 +317,8 @@ class EagerEngine(Engine):
         check_expected(outgoing, pairs)
         expected = [pair for pair in pairs if pair[0] not in items and pair[1] in items]
         leaving = {pair: outgoing.get(pair) for pair in pairs if pair[0] in items and pair[1] not in items}
-        here = outgoing | self.transport.deliver(leaving, expected, kinds)
+        known = None if lengths is None else {pair: lengths(pair[1])[pair[0]] for pair in expected}
+        here = outgoing | self.transport.deliver(leaving, expected, kinds, known)
         return EagerPerChunk({n: {s: here[s, n] for s in senders[n] if (s, n) in here} for n in items})
 
     def known(self, numbers: PerChunk) -> list[tuple[float, ...]]:

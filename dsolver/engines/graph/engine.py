@@ -154,7 +154,13 @@ class GraphEngine(Engine):
             sent = [packed.key(sender) for sender in senders]
             self._graph.add(halo.version.key(chunk), unpack_halo, step, senders, chunk, needs=inputs.of(chunk) + sent)
 
-    def deliver(self, messages: PerChunk, senders: Sequence[Sequence[int]], kinds: Sequence[str]) -> GraphPerChunk:
+    def deliver(
+        self,
+        messages: PerChunk,
+        senders: Sequence[Sequence[int]],
+        kinds: Sequence[str],
+        lengths: Callable[[int], Mapping[int, int]] | None = None,
+    ) -> GraphPerChunk:
         assert isinstance(messages, GraphPerChunk)
         version, sent = self._version(DELIVER), existing(messages.root)
         step = self._step(DELIVER, ())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
-from dsolver.engines.transport.messages import Messages, Outgoing, Pair
+from dsolver.engines.transport.messages import Known, Messages, Outgoing, Pair
 from dsolver.engines.transport.segments import local_segments
 from dsolver.errors import RankError
 from dsolver.kernels import Backend
@@ -76,8 +76,13 @@ class Transport(ABC):
         """
 
     @abstractmethod
-    def deliver(self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
-        """Messages to and from chunks of other ranks: of those expected what has come, as only their senders know."""
+    def deliver(
+        self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str], known: Known = None
+    ) -> Messages:
+        """Messages to and from chunks of other ranks: of those expected what has come, as only their senders know.
+
+        known: the items of each array of those expected where both sides know them.
+        """
 
     @abstractmethod
     def known(self, own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:
@@ -176,7 +181,9 @@ class Alone(PackedTransport):
     def gather(self, own: Any, gathered: Any) -> None:
         gathered[:] = own
 
-    def deliver(self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
+    def deliver(
+        self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str], known: Known = None
+    ) -> Messages:
         return {}
 
     def known(self, own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:

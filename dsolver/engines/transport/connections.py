@@ -240,11 +240,11 @@ def sent(futures: Iterable[Future[None]]) -> None:
 def exchanged(
     connections: Connections, frames: Mapping[int, bytes], sizes: Mapping[int, int] | int
 ) -> dict[int, bytes]:
-    """A frame sent to each of some peers, and one received of each of them, of known size."""
+    """Frames sent to some peers, and one received of each that has a size; the same for all who are sent one."""
     sending = [connections.send(peer, [memoryview(frame)]) for peer, frame in frames.items()]
     found = {}
-    for peer in frames:
-        data = bytearray(sizes if isinstance(sizes, int) else sizes[peer])
+    for peer, size in (dict.fromkeys(frames, sizes) if isinstance(sizes, int) else sizes).items():
+        data = bytearray(size)
         connections.receive(peer, [memoryview(data)])
         found[peer] = bytes(data)
     sent(sending)

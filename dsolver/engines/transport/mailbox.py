@@ -1,21 +1,24 @@
 """Messages between GPUs of one host: each rank fetches its own out of the other's memory.
 
-A rank lays the arrays for a peer into an outbox and tells the peer in one frame where they lie and how long they are;
-the peer copies them into arrays of its own. Between the two all streams meet, and no host waits for them. A rank that
-has come there has fetched what was in the outbox before the last one, so two take turns.
+A rank lays the arrays for a peer into an outbox, and the peer copies them into arrays of its own. Between the two all
+streams meet, and no host waits for them. A rank that has come there has fetched what was in the outbox before the last
+one, so two take turns. One frame tells a peer which outbox it is and how long the arrays are; where both sides know
+lengths there is none, unless the outbox of that turn has become too small, which both know, too.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
 import cupy
 import numpy as np
 
 from dsolver.engines.transport.connections import Connections, exchanged
-from dsolver.engines.transport.messages import Messages, Outgoing, PeerMessages
+from dsolver.engines.transport.messages import Known, Messages, Outgoing, PeerMessages
 from dsolver.engines.transport.peer_memory import Arena, IpcAddress
 
 ALIGNMENT: Final = 256  # bytes, of a multiple of which each array begins
@@ -23,12 +26,40 @@ SMALLEST: Final = 1 << 16  # bytes of an outbox, at least
 _ON_DEVICE: Final = 3  # cudaMemcpyDeviceToDevice
 
 
-class _Outbox:
+@dataclass(frozen=True, kw_only=True)
+class Outbox:
     """Room for messages to a peer."""
 
+    BYTES: ClassVar[int] = IpcAddress.BYTES + 8  # size of one that is packed
+    address: IpcAddress
+    size: int  # bytes
+
+    def packed(self) -> bytes:
+        """The outbox as `BYTES` bytes."""
+        return self.address.packed() + self.size.to_bytes(8, "little")
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> Self:
+        """The outbox that was packed."""
+        address, size = data[: IpcAddress.BYTES], data[IpcAddress.BYTES :]
+        return cls(address=IpcAddress.unpacked(address), size=int.from_bytes(size, "little"))
+
+
+class Turns:
+    """Two outboxes that take turns, as their owner has them and as it has told the peer of them."""
+
     def __init__(self) -> None:
-        self.address: IpcAddress | None = None
-        self.size = 0
+        self._last: Outbox | None = None
+        self._next: Outbox | None = None
+
+    def turn(self) -> Outbox | None:
+        """The outbox whose turn it is now."""
+        self._last, self._next = self._next, self._last
+        return self._last
+
+    def replace(self, box: Outbox) -> None:
+        """Have another outbox in place of the one whose turn it is."""
+        self._last = box
 
 
 class Mailbox:
@@ -39,47 +70,83 @@ class Mailbox:
 
     def __init__(self, connections: Connections, arena: Arena, meet: Callable[[], None]) -> None:
         self._connections, self._arena, self._meet = connections, arena, meet
-        self._boxes: dict[int, list[_Outbox]] = {}
+        self._own: defaultdict[int, Turns] = defaultdict(Turns)
+        self._theirs: defaultdict[int, Turns] = defaultdict(Turns)
 
-    def deliver(self, outgoing: Outgoing, peers: Mapping[int, PeerMessages], kinds: Sequence[str]) -> Messages:
+    def deliver(
+        self, outgoing: Outgoing, peers: Mapping[int, PeerMessages], kinds: Sequence[str], known: Known = None
+    ) -> Messages:
         """As of `Transport.deliver`; peers: the messages by peer."""
-        stream = cupy.cuda.get_current_stream()
-        frames, sizes = {}, {}
+        frames = {}
         for peer, messages in peers.items():
             parts = [cupy.ascontiguousarray(part) for part in messages.parts(outgoing)]
             places = _places(parts)
-            address = self._room(peer, places[-1])
-            base = self._arena.local(address)
-            for part, place in zip(parts, places[:-1], strict=True):
-                cupy.cuda.runtime.memcpyAsync(base + place, part.data.ptr, part.nbytes, _ON_DEVICE, stream.ptr)
-            frames[peer] = address.packed() + messages.lengths(outgoing, kinds).tobytes()
-            sizes[peer] = IpcAddress.BYTES + messages.told(kinds).nbytes
+            before = self._own[peer].turn()
+            box = self._roomy(peer, before, places[-1])
+            _copy(parts, places, self._arena.local(box.address), out=True)
+            if known is None:
+                frames[peer] = box.packed() + messages.lengths(outgoing, kinds).tobytes()
+            elif box is not before:
+                frames[peer] = box.packed()
         self._meet()
-        found: Messages = {}
+        return self._fetched(frames, peers, kinds, known)
+
+    def _fetched(
+        self, frames: Mapping[int, bytes], peers: Mapping[int, PeerMessages], kinds: Sequence[str], known: Known
+    ) -> Messages:
+        """The messages in the peers' outboxes, after all frames."""
+        boxes = {peer: self._theirs[peer].turn() for peer in peers}
+        told = {peer: messages.told(kinds, known) for peer, messages in peers.items()}
+        rooms: dict[int, Messages] = {}
+        sizes = {peer: Outbox.BYTES + lengths.nbytes for peer, lengths in told.items()}
+        if known is not None:
+            rooms = {peer: messages.rooms(cupy, told[peer], kinds) for peer, messages in peers.items()}
+            sizes = {
+                peer: Outbox.BYTES for peer, room in rooms.items() if not _fits(boxes[peer], _places(_items(room))[-1])
+            }
         for peer, frame in exchanged(self._connections, frames, sizes).items():
-            told = np.frombuffer(frame[IpcAddress.BYTES :], dtype="<i8")
-            rooms = peers[peer].rooms(cupy, told, kinds)
-            parts = [part for message in rooms.values() for part in message if len(part)]
-            if parts:
-                base = self._arena.remote(peer, IpcAddress.unpacked(frame[: IpcAddress.BYTES]))
-                for part, place in zip(parts, _places(parts)[:-1], strict=True):
-                    cupy.cuda.runtime.memcpyAsync(part.data.ptr, base + place, part.nbytes, _ON_DEVICE, stream.ptr)
-            found |= rooms
+            boxes[peer] = box = Outbox.unpacked(frame[: Outbox.BYTES])
+            self._theirs[peer].replace(box)
+            if known is None:
+                rooms[peer] = peers[peer].rooms(cupy, np.frombuffer(frame[Outbox.BYTES :], dtype="<i8"), kinds)
+        found: Messages = {}
+        for peer, room in rooms.items():
+            if parts := _items(room):
+                there = boxes[peer]
+                assert there is not None
+                _copy(parts, _places(parts), self._arena.remote(peer, there.address), out=False)
+            found |= room
         return found
 
-    def _room(self, peer: int, size: int) -> IpcAddress:
-        """The outbox for a peer whose turn it is, with room for so many bytes."""
-        boxes = self._boxes.setdefault(peer, [_Outbox(), _Outbox()])
-        boxes.reverse()
-        box = boxes[0]
-        if box.address is None or box.size < size:
-            if box.address is not None:
-                self._arena.release(box.address, box.size)
-            box.size = max(SMALLEST, 2 * size)
-            box.address = self._arena.allocate(box.size)
-        return box.address
+    def _roomy(self, peer: int, box: Outbox | None, size: int) -> Outbox:
+        """The outbox for a peer whose turn it is, or another one in its place with room for so many bytes."""
+        if box is not None and _fits(box, size):
+            return box
+        if box is not None:
+            self._arena.release(box.address, box.size)
+        room = max(SMALLEST, 2 * size)
+        made = Outbox(address=self._arena.allocate(room), size=room)
+        self._own[peer].replace(made)
+        return made
+
+
+def _fits(box: Outbox | None, size: int) -> bool:
+    return box is not None and size <= box.size
+
+
+def _items(messages: Messages) -> list[Any]:
+    """The arrays of messages that have any items."""
+    return [part for message in messages.values() for part in message if len(part)]
 
 
 def _places(parts: Sequence[Any]) -> list[int]:
     """Begins of arrays that lie one after the other, and their end."""
     return list(accumulate((-(-part.nbytes // ALIGNMENT) * ALIGNMENT for part in parts), initial=0))
+
+
+def _copy(parts: Sequence[Any], places: Sequence[int], base: int, *, out: bool) -> None:
+    """Copy arrays to their places behind an address, or from there, on the current stream."""
+    stream = cupy.cuda.get_current_stream().ptr
+    for part, place in zip(parts, places[:-1], strict=True):
+        ends = (base + place, part.data.ptr) if out else (part.data.ptr, base + place)
+        cupy.cuda.runtime.memcpyAsync(*ends, part.nbytes, _ON_DEVICE, stream)

@@ -16,6 +16,7 @@ from dsolver.engines.base import Message
 Pair = tuple[int, int]  # a chunk that sends, and the one that it sends to
 Messages = dict[Pair, Message]
 Outgoing = Mapping[Pair, Message | None]  # messages; None where there is none for a chunk that expects one
+Known = Mapping[Pair, int] | None  # items of each array of a message; None where only its sender knows them
 NOTHING: Final = -1  # length that is told of each array of a message that is not sent
 
 
@@ -36,9 +37,10 @@ class PeerMessages:
         """The arrays that are sent and have any items."""
         return (part for pair in self.sends for part in outgoing[pair] or () if len(part))
 
-    def told(self, kinds: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Room for the lengths that the peer tells."""
-        return np.zeros(len(self.receives) * len(kinds), dtype="<i8")
+    def told(self, kinds: Sequence[str], known: Known = None) -> npt.NDArray[np.int64]:
+        """The lengths of all arrays that are received, or room for those that the peer tells."""
+        lengths = [0 if known is None else known[pair] for pair in self.receives]
+        return np.repeat(np.array(lengths, dtype="<i8"), len(kinds))
 
     def rooms(self, xp: Any, told: npt.NDArray[np.int64], kinds: Sequence[str]) -> Messages:
         """Room for what is received, by the lengths that the peer has told."""

@@ -16,7 +16,7 @@ from cupy.cuda import nccl
 
 from dsolver.engines.transport.base import PackedTransport, PeerError, copy_local
 from dsolver.engines.transport.connections import Connections, sent
-from dsolver.engines.transport.messages import Messages, Outgoing, Pair, by_peer
+from dsolver.engines.transport.messages import Known, Messages, Outgoing, Pair, by_peer
 from dsolver.engines.transport.segments import SegmentCache
 from dsolver.kernels.formats.layout import HaloLayout
 
@@ -96,13 +96,18 @@ class NcclTransport(PackedTransport):
         stream = cupy.cuda.get_current_stream().ptr
         self._comm.allReduce(pointer, gathered.data.ptr, count, kind, nccl.NCCL_SUM, stream)
 
-    def deliver(self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
+    def deliver(
+        self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str], known: Known = None
+    ) -> Messages:
         self._settle()
         peers = by_peer(outgoing, expected, self._owners)
-        lengths = {peer: cupy.asarray(messages.lengths(outgoing, kinds)) for peer, messages in peers.items()}
-        told = {peer: cupy.asarray(messages.told(kinds)) for peer, messages in peers.items()}
-        self._carry({peer: [sizes] for peer, sizes in lengths.items()}, {peer: [sizes] for peer, sizes in told.items()})
-        rooms = {peer: messages.rooms(cupy, told[peer].get(), kinds) for peer, messages in peers.items()}
+        told = {peer: messages.told(kinds, known) for peer, messages in peers.items()}
+        if known is None:
+            lengths = {peer: [cupy.asarray(messages.lengths(outgoing, kinds))] for peer, messages in peers.items()}
+            asked = {peer: [cupy.asarray(sizes)] for peer, sizes in told.items()}
+            self._carry(lengths, asked)
+            told = {peer: sizes.get() for peer, (sizes,) in asked.items()}
+        rooms = {peer: messages.rooms(cupy, told[peer], kinds) for peer, messages in peers.items()}
         self._carry(
             {peer: [cupy.ascontiguousarray(part) for part in m.parts(outgoing)] for peer, m in peers.items()},
             {peer: [part for message in made.values() for part in message] for peer, made in rooms.items()},

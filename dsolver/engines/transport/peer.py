@@ -23,7 +23,7 @@ import numpy as np
 from dsolver.engines.transport.base import Channel, PeerError, Transport, TransportLink
 from dsolver.engines.transport.connections import Connections, exchanged, known_numbers
 from dsolver.engines.transport.mailbox import Mailbox
-from dsolver.engines.transport.messages import Messages, Outgoing, Pair, by_peer
+from dsolver.engines.transport.messages import Known, Messages, Outgoing, Pair, by_peer
 from dsolver.engines.transport.peer_halos import PeerHalos
 from dsolver.engines.transport.peer_memory import Arena, IpcAddress, PeerMemory
 from dsolver.kernels import Backend
@@ -89,8 +89,10 @@ class PeerTransport(Transport):
     def total(self, own: Any, gathered: Any, out: Any, add: Callable[[Any, Any], None]) -> None:
         self._link.sum(own, gathered, out)
 
-    def deliver(self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
-        return self._mailbox.deliver(outgoing, by_peer(outgoing, expected, self._link.owners), kinds)
+    def deliver(
+        self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str], known: Known = None
+    ) -> Messages:
+        return self._mailbox.deliver(outgoing, by_peer(outgoing, expected, self._link.owners), kinds, known)
 
     def known(self, own: Mapping[int, Sequence[float]]) -> list[tuple[float, ...]]:
         return known_numbers(self._connections, self._link.owners, own)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dsolver.engines.transport.base import PackedTransport, copy_local
 from dsolver.engines.transport.connections import Connections, known_numbers, sent
-from dsolver.engines.transport.messages import Messages, Outgoing, Pair, by_peer
+from dsolver.engines.transport.messages import Known, Messages, Outgoing, Pair, by_peer
 from dsolver.engines.transport.segments import SegmentCache
 from dsolver.kernels.formats.layout import HaloLayout
 
@@ -59,7 +59,9 @@ class SocketTransport(PackedTransport):
             gathered[self._places[peer]] = theirs
         sent(sending)
 
-    def deliver(self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str]) -> Messages:
+    def deliver(
+        self, outgoing: Outgoing, expected: Sequence[Pair], kinds: Sequence[str], known: Known = None
+    ) -> Messages:
         self._arrive_until(self._started)
         peers = by_peer(outgoing, expected, self._owners)
         sending: list[Future[None]] = []
@@ -67,13 +69,15 @@ class SocketTransport(PackedTransport):
         for peer, messages in peers.items():
             if messages.sends:
                 parts = [_bytes(np.ascontiguousarray(part)) for part in messages.parts(outgoing)]
-                sending.append(self._connections.send(peer, [_bytes(messages.lengths(outgoing, kinds))]))
+                if known is None:
+                    sending.append(self._connections.send(peer, [_bytes(messages.lengths(outgoing, kinds))]))
                 if parts:
                     sending.append(self._connections.send(peer, parts))
         for peer, messages in peers.items():
             if messages.receives:
-                told = messages.told(kinds)
-                self._connections.receive(peer, [_bytes(told)])
+                told = messages.told(kinds, known)
+                if known is None:
+                    self._connections.receive(peer, [_bytes(told)])
                 rooms = messages.rooms(np, told, kinds)
                 parts = [_bytes(part) for message in rooms.values() for part in message if len(part)]
                 if parts:

@@ -1,15 +1,14 @@
 """Ghost rows of a chunk: the matrix rows in the layers around it, which P and PᵀAP at its own points depend on."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from dsolver.distributed.halo import direct_layout
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.engines.base import Engine, Message, PerChunk
 from dsolver.grid.box import DIRECTIONS, Offsets, Triple
 from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import Partition
 from dsolver.kernels.backend import Backend
-from dsolver.kernels.formats.layout import HaloLayout
 
 WIDTH: Final = 2  # layers of points around a chunk whose rows its coarse matrix depends on
 WIDE: Final[Offsets] = tuple((WIDTH * i, WIDTH * j, WIDTH * k) for i, j, k in DIRECTIONS)
@@ -29,30 +28,22 @@ def ghosted_rows(
         return engine.per_chunk(partial(make, coarser=coarser), weights)
     packed = engine.per_chunk(partial(_packed, partition=partition), weights)
     senders = [partition.neighbors(number, WIDE) for number in range(len(partition))]
-    halo = engine.halo(engine.per_chunk(partial(_plan, partition=partition, count=count)), senders)
-    engine.exchange(engine.field_of(packed), halo)
-    return engine.per_chunk(make, weights, halo)
+    around = engine.deliver(packed, senders, ("float64",), partial(received, partition, count))
+    return engine.per_chunk(make, weights, around)
 
 
-def _packed(backend: Backend, number: int, weights: Any, *, partition: Partition) -> Any:
-    """The rows that the neighbors need, float64, neighbor after neighbor."""
+def _packed(backend: Backend, number: int, weights: Any, *, partition: Partition) -> dict[int, Message]:
+    """The rows that the neighbors need, float64, by neighbor."""
     nx, ny, nz = partition[number].box.shape
-    values = weights.reshape(-1, nz, ny, nx)
-    parts = [part.reshape(-1) for _, found in shell(partition, number, values) for part in found]
-    return backend.xp.concatenate(parts) if parts else backend.xp.zeros(0)
-
-
-def _plan(backend: Backend, number: int, *, partition: Partition, count: int) -> HaloLayout:
-    """The plan of a chunk by which shells of so many values a point are exchanged."""
-    sends = [(other, dict(received(partition, other, count))[number]) for other in partition.neighbors(number, WIDE)]
-    return direct_layout(backend, sends, received(partition, number, count))
+    found = shell(partition, number, weights.reshape(-1, nz, ny, nx))
+    return {to: (backend.xp.concatenate([part.reshape(-1) for part in parts]),) for to, parts in found}
 
 
 def with_ghosts(
     backend: Backend,
     number: int,
     weights: Any,
-    halo: Any = None,
+    around: Mapping[int, Message] | None = None,
     *,
     partition: Partition,
     coarser: tuple[Triple, Offsets] | None = None,
@@ -63,8 +54,13 @@ def with_ghosts(
     number = own_number(partition, number)
     nx, ny, nz = partition[number].box.shape
     out = backend.lattice.framed(weights.reshape(-1, nz, ny, nx), WIDTH)
-    partition.fill_around(number, WIDE, out, None if halo is None else halo[backend.guard :], WIDTH)
+    parts = [values for (values,) in around.values()] if around else []
+    partition.fill_around(number, WIDE, out, parts[0] if len(parts) == 1 else _joined(backend, parts), WIDTH)
     return out
+
+
+def _joined(backend: Backend, parts: Sequence[Any]) -> Any:
+    return backend.xp.concatenate(parts) if parts else None
 
 
 # -- pieces of the layers around a chunk -------------------------------------------------------------------------------
@@ -86,10 +82,10 @@ def shell(partition: Partition, number: int, values: Any) -> list[tuple[int, lis
     ]
 
 
-def received(partition: Partition, number: int, count: int) -> list[tuple[int, int]]:
-    """Per neighbor, how many items of `count` values a point a chunk gets."""
+def received(partition: Partition, count: int, number: int) -> dict[int, int]:
+    """Numbers of received items, of `count` values a point, by neighbor, ascending."""
     sizes: dict[int, int] = {}
     for piece in partition.halo_pieces(number, WIDE):
         if piece.source != number:
             sizes[piece.source] = sizes.get(piece.source, 0) + count * piece.box.points
-    return sorted(sizes.items())
+    return dict(sorted(sizes.items()))
