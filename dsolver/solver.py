@@ -174,8 +174,8 @@ class Solver:
         what of M is made anew.
 
         Args:
-            problem: with the same grid, chunks and offsets, or a sparse matrix with the same number of rows; by default
-                the one that is set up.
+            problem: with the same grid, chunks and offsets, or a sparse matrix with the same number of rows, whose
+                chunks are those of the old one; by default the one that is set up.
             kappa: other coefficients of a diffusion problem; see `dsolver.problems.diffusion`.
             sigma: as `kappa`.
             bc: other values of boundary conditions, as of `dsolver.problems.diffusion`; faces that a mapping does not
@@ -184,10 +184,10 @@ class Solver:
             fixed: other values in the cells that are fixed, for which nothing is set up anew if nothing else is given;
                 or a pair (where, values) for other cells.
             velocity: another flow of a problem with one.
-            reuse: None: M is made anew, with the bits of a new Solver. "preconditioner": all of multigrid stays what it
-                is, and A alone is made, in about a fifth of the time; iterations grow as A moves away from the matrix
-                of M. With float64 levels both are in memory. By default, "auto", M="auto" finds out which
-                costs less: M stays until iterations beyond those that it took with its own matrix add up to a set-up
+            reuse: None: M is made anew, with the bits of a new Solver of these chunks. "preconditioner": all of
+                multigrid stays what it is, and A alone is made, in about a fifth of the time; iterations grow as A
+                moves away from the matrix of M. With float64 levels both are in memory. By default, "auto", M="auto"
+                finds out which costs less: M stays until iterations beyond those of its own matrix add up to a set-up
                 (`dsolver.multigrid.renewal`); with any other M it is None. Where M cannot stay, as unknowns are stored
                 in another order, other regions are closed, or A is not symmetric, it is made anew.
                 "interpolation": algebraic multigrid ("amg", or "auto" where it takes that) keeps coarse points and
@@ -213,26 +213,24 @@ class Solver:
             _check_kind(with_values, self.problem)
             self._session.take_values(with_values)
             return
-        other = self._other(problem, changes)
-        _check_structure(other, self.problem)
+        plan = self._session.planned(self._other(problem, changes))
+        _check_structure(plan.given, self.problem)
         keep = reuse == "preconditioner" or (reuse == "auto" and self._session.may_keep())
-        self._session.update(other, reuse=reuse == "interpolation", keep=keep)
+        self._session.update(plan, reuse=reuse == "interpolation", keep=keep)
 
     def _other(self, problem: Problem | Any | None, changes: Mapping[str, Any]) -> Problem:
-        """A problem in place of this one, cut for its owners, with changes as of `update`."""
+        """A problem in place of this one, with changes as of `update`."""
         session, client = self._session, self._session.runtime.client
-        cuda, count = session.runtime.device == "cuda", len(session.partition)
-        gpu = cuda and client is None
+        gpu, count = session.runtime.device == "cuda" and client is None, len(session.partition)
         other: Problem = session.given
         if problem is not None:
             other = problem_of(problem, gpu=gpu, client=client, chunks=count, connected=lambda: session.runtime)
         check_problem(other)
-        other = session.cut(other)
         if not changes:
             return other
         before = other.of_grid if isinstance(other, MatrixProblem) and other.of_grid else other
-        other = matrix_of(changed(before, **changes), client, count, gpu=gpu)
-        return other.planned(count, cuda=cuda)
+        made: Problem = matrix_of(changed(before, **changes), client, count, gpu=gpu)
+        return made
 
     def close(self) -> None:
         """End it and give back what it holds. Solutions stay. To close twice does nothing.

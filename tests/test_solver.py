@@ -164,6 +164,38 @@ def test_update_takes_another_matrix(b: F64) -> None:
     assert same(back, dsolver.solve(PROBLEM, b))
 
 
+def test_auto_chooses_anew_for_a_matrix_of_another_kind() -> None:
+    """The choice for a symmetric matrix, that an update to an unsymmetric one refused as if it had been asked for."""
+    rng = np.random.default_rng(0)
+    rough = scipy.sparse.random_array((3000, 3000), density=1 / 600, rng=rng)
+    one = scipy.sparse.eye_array(3000)
+    kinds = [rough @ rough.T + 0.1 * one, rough + 3.0 * one, rough + rough.T]  # definite, unsymmetric, zeros: diagonal
+    b = rng.standard_normal(3000)
+    with Solver(kinds[0], device="cpu") as solver:
+        for a in (kinds[1], kinds[2], kinds[0], kinds[2], kinds[1]):
+            solver.update(a)
+            found, fresh = solver.solve(b), dsolver.solve(a, b, device="cpu")
+            assert same(found, fresh)
+            assert (found.solved_by, found.notes) == (fresh.solved_by, fresh.notes)
+
+
+@pytest.mark.parametrize("parts", [None, np.arange(512) % 3])
+def test_update_takes_a_matrix_whose_chunks_would_be_others(parts: Any) -> None:
+    """Chunks of as many entries each, which an update to rows of other lengths refused though none were asked for."""
+    smooth = matrix((8, 8, 8))
+    long_rows = scipy.sparse.random_array((40, 512), density=0.2, rng=np.random.default_rng(1))
+    uneven = smooth + scipy.sparse.vstack([long_rows, scipy.sparse.csr_array((472, 512))])
+    where: Any = {"chunks": 3} if parts is None else {"partition": parts}
+    x = np.linspace(-1.0, 1.0, 512)
+    with Solver(dsolver.matrix(smooth, **where), device="cpu", client=False) as solver:
+        cut = solver.problem.chunks
+        for a in (uneven, smooth):
+            solver.update(a)
+            assert solver.problem.chunks == cut
+            np.testing.assert_allclose(solver.solve(a @ x, rtol=1e-11).x, x, atol=1e-8)
+            np.testing.assert_allclose(solver @ x, a @ x, atol=1e-12)
+
+
 def fails(*_: Any) -> Any:
     raise ZeroDivisionError
 

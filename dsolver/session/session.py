@@ -12,9 +12,11 @@ from dsolver.cluster.runtime import Runtime, connect
 from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.partition import Partition
+from dsolver.matrices.chunks.plan import cut_like
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.alternatives import Alternative
 from dsolver.problems import Problem
-from dsolver.program.plan import Wishes
+from dsolver.program.plan import Plan, Wishes
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.session.arguments import check_sendable, client_of, likely_device
@@ -34,7 +36,7 @@ class Session:
         program: the kind of program that is set up.
 
     Attributes:
-        first: what was asked for. What is in force, as a slow solve may have changed it, is `wishes`.
+        first: what was asked for, for this matrix. What is in force, as a slow solve may have changed it, is `wishes`.
         system: the program, where it runs.
         unnamed: address of its cluster, where no argument has named one; else "".
         refused: why M stays as it is, however slow, as another one has failed; "" where none has.
@@ -192,19 +194,24 @@ class Session:
 
     # -- other systems -------------------------------------------------------------------------------------------------
 
-    def cut(self, problem: Problem) -> Problem:
-        """Another problem, cut into as many chunks as the one set up, if it is not yet. InputError as of `in_use`."""
-        return self.used(lambda: self.system.cut(self.first, problem, len(self.partition)))
+    def planned(self, problem: Problem) -> Plan:
+        """The plan for another problem, in as many chunks as the one set up. InputError as of `in_use` and `Setup`."""
+        wishes = self.first if problem is self.given else self.setup.wishes(problem, self.runtime.device)
+        wishes = replace(wishes, precond_dtype=self.wishes.precond_dtype)
+        if isinstance(problem, MatrixProblem) and isinstance(self.given, MatrixProblem):
+            problem = cut_like(problem, self.given)
+        return self.used(lambda: self.system.planned(wishes, self.system.cut(wishes, problem, len(self.partition))))
 
     def may_keep(self) -> bool:
         """Whether "auto" leaves M what it is for the next matrix, by what solves have told."""
         stays = self.first.free and self.wishes.m is self.first.m and not self.refused
         return stays and not self.system.renewal.due
 
-    def update(self, problem: Problem, *, reuse: bool = False, keep: bool = False) -> None:
+    def update(self, plan: Plan, *, reuse: bool = False, keep: bool = False) -> None:
         """Set up another matrix of the same structure in place of this one.
 
         Args:
+            plan: for it, as of `planned`.
             reuse: whether M may keep its interpolation, and is to keep it for the next update.
             keep: whether all of M is to stay, where it can.
 
@@ -216,9 +223,8 @@ class Session:
         """
         began = time.perf_counter()
         with self.in_use():
-            wishes = replace(self.first, precond_dtype=self.wishes.precond_dtype)
-            plan = self.system.planned(wishes, problem)
             self.with_recovery(lambda: self.system.exchange(plan, reuse=reuse, keep=keep))
+            self.first = plan.wishes
             self.refused, self.factored, self.reserve = "", "", None
             self.took = time.perf_counter() - began
 

@@ -111,6 +111,20 @@ def planned(
     )
 
 
+def cut_like(problem: MatrixProblem, before: MatrixProblem) -> MatrixProblem:
+    """The matrix with the rows of each chunk that another one has there, unless others were given, or split a node."""
+    assert before.chunks is not None
+    sizes: Any = before.chunks[0]
+    given = problem.matrix is None or problem.chunks is not None or problem.fields or problem.grid != before.grid
+    if given or any(size % problem.block for size in sizes):
+        return problem
+    if before.numbers is None:
+        return replace(problem, chunks=before.chunks)
+    parts = np.empty(problem.grid[0], dtype=np.int64)
+    parts[before.numbers] = np.repeat(np.arange(len(sizes)), sizes)
+    return grouped(problem, parts)
+
+
 def block_sizes(formats: str | None, block: int, *, cuda: bool | None) -> tuple[int, ...]:
     """Sizes of blocks of which statistics are wanted, for rows of such nodes; cuda: as of `planned`."""
     blocks: tuple[int, ...] = CHOSEN if cuda else (1,)
