@@ -43,8 +43,8 @@ class Halves:
         entries, marks = outside(columns, 0, rows, self._team), np.zeros(self._columns - rows, dtype=np.bool_)
         behind = columns[entries] - rows
         marks[behind] = True
+        columns[entries] = rows - 1 + np.cumsum(marks, dtype=np.int32)[behind]
         used = np.flatnonzero(marks)
-        columns[entries] = rows + np.searchsorted(used, behind)
         self._columns = rows + len(used)
         return used
 

@@ -196,18 +196,18 @@ def _table(ghosts: Any, first: int, rows: int, below: int, size: int, gap: int) 
 def _look_up(
     begin: int, end: int, numbers: Any, first: int, rows: int, table: Any, low: int, gap: int, below: int, found: Any
 ) -> None:
+    """Without a branch where a block has own numbers and negative ones, as coarse and fine points take turns."""
     part, out, size, width = numbers[begin:end], found[begin:end], np.uint64(len(table)), np.uint64(rows)
     for begun in range(0, len(part), BLOCK):
         block, places = part[begun : begun + BLOCK], out[begun : begun + BLOCK]
-        if not count_outside(block, first, width):
-            for i in range(len(block)):
-                places[i] = np.int64(block[i]) + (below - first)
-            continue
+        others = 0
         for i in range(len(block)):
             number = np.int64(block[i])
-            if np.uint64(number - first) < width:
-                places[i] = number - first + below
-            else:
+            others += int((np.uint64(number - first) >= width) & (number >= 0))
+            places[i] = number - first + below if number >= 0 else -1
+        for i in range(len(block) if others else 0):
+            number = np.int64(block[i])
+            if np.uint64(number - first) >= width:
                 at = np.uint64(number - low - (gap if number >= first else 0))
                 places[i] = table[at] if at < size else -1
 

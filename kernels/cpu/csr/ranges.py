@@ -5,6 +5,7 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.kernels.cpu.loops.compiled import compiled, inlined
+from dsolver.kernels.cpu.loops.scratch import scratch
 from dsolver.kernels.cpu.loops.team import Team
 
 WORTH: Final = 1 << 16  # numbers that are worth a thread
@@ -34,7 +35,7 @@ def count_outside(numbers: Any, first: Any, width: Any) -> Any:
 def _outside(begin: int, end: int, numbers: Any, first: int, last: int) -> Any:
     """Without branches in a block: every place is written, and stays where the number lies outside."""
     part, width = numbers[begin:end], np.uint64(last - first)
-    found = np.empty(count_outside(part, first, width) + 1, np.int64)
+    found = scratch(len(part) + 1, np.int64)  # room that is not written costs nothing
     at = 0
     for low in range(0, len(part), BLOCK):
         block = part[low : low + BLOCK]
@@ -42,4 +43,4 @@ def _outside(begin: int, end: int, numbers: Any, first: int, last: int) -> Any:
             for i in range(len(block)):
                 found[at] = begin + low + i
                 at += int(np.uint64(block[i] - first) >= width)
-    return found[:-1]
+    return found[:at].copy()
