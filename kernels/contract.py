@@ -150,6 +150,10 @@ COMBINE = _kernel("combine", reads="keep s c", updates="t")
 
 C is float64 (columns of s, columns of t), on the host. Where keep is 0, t is not read, and may be some columns of s.
 Columns of s whose coefficients are all zero count as zero, whatever they are."""
+RESIDUALS = _kernel("residuals", reads="values x b sizes", updates="r", writes="squares")
+"""r -= values b for each column, as of `COMBINE`; squares (4, columns): r . r, those of sizes times x, of x, and of b.
+
+values: float64 (columns,) on the host. b: weights (items,), for b = weights x; None, for b = x; or a block like x."""
 TIMES = _kernel("times", reads="d s", writes="t")
 """t = d s, item by item, for each column of s, with columns side by side as of `COMBINE`."""
 LESS_MEANS = _kernel("less_means", reads="members totals sizes", updates="x")

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dsolver.kernels.batched import Kernels
 from dsolver.kernels.formats.layout import Array, Layout
@@ -20,6 +21,8 @@ from dsolver.kernels.host_scalars import (
 )
 from dsolver.kernels.lattice.sources import Source
 from dsolver.kernels.reductions import GroupedPlaces, tree_sum
+
+F64 = npt.NDArray[np.float64]
 
 
 class Vectors(Kernels, ABC):
@@ -104,15 +107,34 @@ class Vectors(Kernels, ABC):
         """The contract's `DOT`."""
 
     @abstractmethod
-    def gram(self, s: Array, t: Array) -> Array:
-        """Dot products of all columns of s, (columns, items), with all of t, float64, in one pass over both."""
+    def waxpby(self, a: float, x: Array, b: float, y: Array, w: Array) -> None:
+        """The contract's `WAXPBY`."""
 
-    def squares(self, s: Array) -> Array:
-        """x . x of each column x of s, float64 (columns,)."""
-        found = np.empty((len(s), 1))
-        for x, square in zip(s, found, strict=True):
-            self.dot(x, x, square)
-        return found[:, 0]
+    @abstractmethod
+    def times(self, d: Array, s: Array, t: Array) -> None:
+        """The contract's `TIMES`."""
+
+    @abstractmethod
+    def gram(self, s: Array, t: Array, weights: Array | None = None, weighted: int = 0) -> Array:
+        """Dot products of all columns of s, (columns, items), with all of t, float64, in one pass over both.
+
+        Items of t's first `weighted` columns count times their weights, (items,). Items are a multiple of `SLICE` on
+        GPUs, as those of all vectors there.
+        """
+
+    def residuals(self, values: F64, x: Array, b: Array | None, sizes: Array, r: Array, squares: Array) -> None:
+        """The contract's `RESIDUALS`."""
+        made, found = np.empty_like(x[0]), np.empty((4, 1))
+        for j, value in enumerate(values):
+            of_b = x[j] if b is None else b[j] if b.ndim == 2 else made
+            if of_b is made:
+                self.times(b, x[j], made)
+            self.dot(of_b, of_b, found[3])
+            self.waxpby(-value, of_b, 1.0, r[j], r[j])
+            self.times(sizes, x[j], made)
+            for kind, vector in enumerate((r[j], made, x[j])):
+                self.dot(vector, vector, found[kind])
+            squares[:, j] = found[:, 0]
 
     def group_sums(self, members: GroupedPlaces, x: Array) -> Array:
         """Sums over each group of the items of a float64 vector, times their weights: float64 (groups,)."""

@@ -1,4 +1,4 @@
-"""Operators on blocks of vectors: those on a vector, on several columns at once where there are such, and diagonals."""
+"""Operators on blocks of vectors: those on a vector, on several columns at once where there are such."""
 
 from collections.abc import Callable, Collection
 from functools import partial
@@ -42,14 +42,3 @@ class OperatorInGroups(BlockOperator):
         if key not in self._steps:
             self._steps[key] = partial(apply, x.field(first, last), y.field(first, last))
         return self._steps[key]
-
-
-class DiagonalOperator(BlockOperator):
-    """A diagonal matrix."""
-
-    def __init__(self, diagonal: Field) -> None:
-        self._diagonal = diagonal
-
-    def apply(self, x: Block, y: Block, wanted: Collection[int]) -> None:  # noqa: ARG002  # all cost less than a choice
-        """As in `BlockOperator`."""
-        x.times(self._diagonal, y)

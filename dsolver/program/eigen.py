@@ -25,7 +25,7 @@ from dsolver.krylov.method import FEW, Operator
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import make
 from dsolver.preconditioners.relaxation.chebyshev import noise, noises
-from dsolver.program.block_operators import DiagonalOperator, OperatorInGroups
+from dsolver.program.block_operators import OperatorInGroups
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.status import Status
@@ -182,7 +182,8 @@ class EigenProgram(Solve):
         plain = terms.highest or terms.plain
         m = OperatorInGroups(self.engine, self.engine.copy, None, 1, recorded=False) if plain else self._inverse(width)
         sizes, usual = self._sizes()
-        return Pencil(a=a, b=self._b(width), m=m, sizes=sizes, size=usual, sign=-1.0 if terms.highest else 1.0)
+        (b, weights), sign = self._b(width), -1.0 if terms.highest else 1.0
+        return Pencil(a=a, b=b, weights=weights, m=m, sizes=sizes, size=usual, sign=sign)
 
     def _sizes(self) -> tuple[Field, float]:
         """Sizes of the rows of A, up to small factors, and the usual power of two of the small ones.
@@ -200,23 +201,22 @@ class EigenProgram(Solve):
                 return sizes, math.ldexp(1.0, int(usual))
             usual = found
 
-    def _b(self, width: int) -> BlockOperator | None:
-        """B: a mass matrix, volumes of cells, what was given for its diagonal, or both of these; None for ones."""
+    def _b(self, width: int) -> tuple[BlockOperator | None, Field | None]:
+        """B as a matrix, or as a diagonal: volumes of cells, what was given for it, or both of these; none for ones."""
         engine, problem = self.engine, self.spec.problem
-        volumes = self.system.volumes() if problem.operator is None else None  # a function is A as it is
         if self.prepared.beside:
             assert isinstance(problem, MatrixProblem)
-            one = Matrix(engine, self.prepared.beside[0], problem.part_senders[0])
-            return self._matrix(one, self.prepared.beside[0], problem.part_senders[0], width)
+            chunks, senders = self.prepared.beside[0], problem.part_senders[0]
+            return self._matrix(Matrix(engine, chunks, senders), chunks, senders, width), None
+        volumes = self.system.volumes() if problem.operator is None else None  # a function is A as it is
         if volumes is None:
-            return None if self._mass is None else DiagonalOperator(self._mass)
-        diagonal = engine.field(self.layout)
-        engine.run(LOAD, self.layout, volumes, diagonal)
-        if self._mass is None:
-            return DiagonalOperator(diagonal)
+            return None, self._mass
         made = engine.field(self.layout)
-        engine.run(TIMES, diagonal, self._mass, made)
-        return DiagonalOperator(made)
+        engine.run(LOAD, self.layout, volumes, made)
+        if self._mass is not None:
+            of_cells, made = made, engine.field(self.layout)
+            engine.run(TIMES, of_cells, self._mass, made)
+        return None, made
 
     def _matrix(self, one: Operator, chunks: PerChunk, senders: Any, width: int) -> BlockOperator:
         """A distributed matrix on groups of columns, if the engine has fields of several; `one` may be a function."""

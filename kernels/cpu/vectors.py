@@ -114,7 +114,11 @@ class CpuVectors(Vectors):
     def times(self, d: Real, s: Real, t: Real) -> None:
         self._run(_times, blocks(d), d, s.reshape(-1, len(d)), t.reshape(-1, len(d)))
 
-    def gram(self, s: Real, t: Real) -> F64:
+    def gram(self, s: Real, t: Real, weights: Real | None = None, weighted: int = 0) -> F64:
+        if weights is not None:
+            of_t = np.empty_like(t[:weighted])
+            self.times(weights, t[:weighted], of_t)
+            return np.concatenate([self.gram(s, of_t), self.gram(s, t[weighted:])], axis=1)
         parts = np.empty((blocks(s[0]), len(s), len(t)))
         self._run(_block_products, len(parts), s, t, parts)
         total: F64 = _columns_in_order(parts)

@@ -72,8 +72,9 @@ class NumpyVectors(Vectors):
     def times(self, d: Real, s: Real, t: Real) -> None:
         t[:] = d * s
 
-    def gram(self, s: Real, t: Real) -> F64:
-        return np.array([[product(x, y) for y in t] for x in s]).reshape(len(s), len(t))
+    def gram(self, s: Real, t: Real, weights: Real | None = None, weighted: int = 0) -> F64:
+        of_t = [y if weights is None or j >= weighted else weights * y for j, y in enumerate(t)]
+        return np.array([[product(x, y) for y in of_t] for x in s]).reshape(len(s), len(t))
 
     def update_p(self, z: Real, rz: F64, rz_old: F64, pap: F64, p: Real) -> None:
         if sound(rz, pap):

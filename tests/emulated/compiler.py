@@ -28,6 +28,9 @@ FLAGS: Final = (
 )
 ASSEMBLY: Final = re.compile(r'\basm\b\s*(?:volatile)?\s*\((?:"[^"]*"|[^"])*?\)\s*;')
 DIVISION: Final = re.compile(r'asm\("div\.full\.f32 %0, %1, %2;" : "=f"\((\w+)\) : "f"\((.*?)\), "f"\((.*?)\)\);')
+PRODUCTS: Final = re.compile(
+    r'asm volatile\("mma\.[^"]*" : "\+d"\((.*?)\), "\+d"\((.*?)\) : "d"\((.*?)\), "d"\((.*?)\)\);'
+)
 DYNAMIC: Final = re.compile(r"extern\s+__shared__\s+(?:__align__\s*\([^)]*\)\s*)?(\w+)\s+(\w+)\s*\[\s*\]\s*;")
 KERNEL: Final = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(')
 CALLS: Final = """
@@ -93,6 +96,7 @@ def _built(text: str, definitions: tuple[str, ...]) -> Path:
     plain = _output("g++", "-E", "-std=c++17", *definitions, "-x", "c++", "-", text=text)
     names = dict.fromkeys(KERNEL.findall(plain))
     plain = DIVISION.sub(r"\1 = \2 / \3;", plain)  # which is exact here
+    plain = PRODUCTS.sub(r"emulated::multiply(\1, \2, \3, \4);", plain)
     plain = ASSEMBLY.sub('emulated::fail("assembly, which the emulator has not");', plain)
     plain = DYNAMIC.sub(r"\1* const \2 = reinterpret_cast<\1*>(emulated::dynamic_shared);", plain)
     calls = "".join(CALLS.format(name) for name in names)

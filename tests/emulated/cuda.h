@@ -64,6 +64,20 @@ static u64 total(const Group& group, int, int) {
 template <class T> static T shuffle(const char* name, unsigned mask, T value, int from) {
     return cast<T>(meet(name, mask, cast<u64>(value), of_lane, from));
 }
+struct Product { double a, b, c[2]; };   // a lane's numbers of c += a b, 8 x 8, by tensor cores
+static u64 add_products(const Group& group, int me, int) {
+    const auto of = [&](int lane) { return reinterpret_cast<Product*>(group.value(lane)); };
+    for (int half = 0; half < 2; ++half)
+        for (int k = 0; k < 4; ++k)
+            of(me)->c[half] = fma(of(me / 4 * 4 + k)->a, of((me % 4 * 2 + half) * 4 + k)->b, of(me)->c[half]);
+    return 0;
+}
+static void multiply(double& low, double& high, double a, double b) {
+    Product mine = {a, b, {low, high}};
+    meet("mma", ~0u, reinterpret_cast<u64>(&mine), add_products);
+    low = mine.c[0];
+    high = mine.c[1];
+}
 static double opaque(double value) {   // to be contracted with nothing
     asm volatile("" : "+x"(value));
     return value;

@@ -8,7 +8,7 @@ import pytest
 from dsolver.kernels import load
 
 BACKENDS = ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-SHAPES = [(3, 2, 40), (36, 24, 5000), (70, 20, 333), (1, 1, 9000), (100, 67, 200)]
+SHAPES = [(3, 2, 64), (36, 24, 5024), (70, 20, 352), (1, 1, 9024), (100, 67, 192)]  # of whole slices
 
 
 def pair(rows: int, columns: int, items: int) -> tuple[np.ndarray, np.ndarray]:
@@ -26,10 +26,30 @@ def test_products_of_all_columns(name: str, shape: tuple[int, int, int]) -> None
 
 @pytest.mark.parametrize("name", BACKENDS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_squares_of_columns(name: str, shape: tuple[int, int, int]) -> None:
-    backend, (s, _) = load(name), pair(*shape)
-    found = backend.vectors.squares(backend.asarray(s))
-    np.testing.assert_allclose(backend.to_host(found), (s * s).sum(axis=1), rtol=1e-13)
+def test_weights_of_some_columns(name: str, shape: tuple[int, int, int]) -> None:
+    backend, (s, t) = load(name), pair(*shape)
+    weights, some = np.linspace(1.0, 2.0, shape[2]), (shape[1] + 1) // 2
+    found = backend.vectors.gram(backend.asarray(s), backend.asarray(t), backend.asarray(weights), some)
+    expected = s @ np.concatenate([weights * t[:some], t[some:]]).T
+    np.testing.assert_allclose(backend.to_host(found), expected, rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["ones", "weights", "block"])
+def test_residuals_and_squares(name: str, shape: tuple[int, int, int], kind: str) -> None:
+    _, columns, items = shape
+    backend, (x, r) = load(name), pair(columns, columns, items)
+    values, sizes = np.arange(1.0, columns + 1.0), np.linspace(0.5, 3.0, items)
+    b = {"ones": None, "weights": np.linspace(2.0, 1.0, items), "block": x[::-1] + 1.0}[kind]
+    of_b = x if b is None else b if kind == "block" else b * x
+    expected = r - values[:, None] * of_b
+    found, squares = backend.asarray(r), backend.asarray(np.zeros((4, columns)))
+    given = None if b is None else backend.asarray(b)
+    backend.kernel("residuals")(values, backend.asarray(x), given, backend.asarray(sizes), found, squares)
+    np.testing.assert_allclose(backend.to_host(found), expected, rtol=1e-13, atol=1e-13)
+    sums = [(part * part).sum(axis=1) for part in (expected, sizes * x, x, of_b)]
+    np.testing.assert_allclose(backend.to_host(squares), sums, rtol=1e-13)
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -48,7 +68,7 @@ def test_combinations_leave_out_what_has_no_coefficients(name: str, shape: tuple
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-@pytest.mark.parametrize(("rows", "items"), [(5, 700), (36, 9000), (230, 70)])
+@pytest.mark.parametrize(("rows", "items"), [(5, 704), (36, 9024), (290, 64)])
 def test_combinations_replace_columns_of_their_own(name: str, rows: int, items: int) -> None:
     backend, rng = load(name), np.random.default_rng(rows)
     s, c = rng.standard_normal((rows, items)), rng.standard_normal((rows, rows - 1))
@@ -71,7 +91,7 @@ def test_multiples_of_one_or_several(name: str) -> None:
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_bits_do_not_depend_on_how_often_products_are_made(name: str) -> None:
-    backend, (s, t) = load(name), pair(20, 4, 12345)
+    backend, (s, t) = load(name), pair(20, 4, 12352)
     first, second = (backend.to_host(backend.vectors.gram(backend.asarray(s), backend.asarray(t))) for _ in range(2))
     assert np.array_equal(first, second)
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.contract import COMBINE, LOAD, TIMES
+from dsolver.kernels.contract import COMBINE, LOAD, RESIDUALS
 from dsolver.kernels.formats.layout import Layout
 from dsolver.krylov.blocks.rounds import Numbers
 
@@ -64,21 +64,37 @@ class Block:
         for column, target in zip(self.columns, to.columns, strict=True):
             self._engine.copy(column, target)
 
-    def products(self, other: Block) -> Numbers:
-        """Dot products of each column with each of the other block, (columns, others)."""
+    def products(self, other: Block, weights: Field | None = None, weighted: int = 0) -> Numbers:
+        """Dot products of each column with each of the other block, (columns, others).
+
+        Items of the first `weighted` of the other ones count times their weights, where there are such.
+        """
+        given = () if weights is None else (weights,)
         if self.together is not None and other.together is not None:
-            found = self._engine.per_chunk(_products, self.together, other.together)
+            found = self._engine.per_chunk(partial(_products, weighted), self.together, other.together, *given)
         else:
-            found = self._engine.per_chunk(partial(_products_of, len(self)), *self.columns, *other.columns)
+            make = partial(_products_of, len(self), len(other), weighted)
+            found = self._engine.per_chunk(make, *self.columns, *other.columns, *given)
         return Numbers(parts=found, shape=(len(self), len(other)))
 
-    def squares(self) -> Numbers:
-        """Dot product of each column with itself, (columns,)."""
-        if self.together is not None:
-            found = self._engine.per_chunk(_squares, self.together)
-        else:
-            found = self._engine.per_chunk(_squares_of, *self.columns)
-        return Numbers(parts=found, shape=(len(self),))
+    def residuals(self, values: F64, b: Block | Field | None, sizes: Field, r: Block) -> Numbers:
+        """r -= b values for each column; the squares of r, of sizes times this, of this and of b, (4, columns).
+
+        b: a block, the weights of items that make b of this, or None for this.
+        """
+        if self.together is not None and r.together is not None:
+            found = self._engine.per_chunk(partial(_room, len(self)))
+            numbers: Any = values  # of the host, as all numbers that engines pass on as they are
+            given: Any = b.together if isinstance(b, Block) else b
+            self._engine.run(RESIDUALS, numbers, self.together, given, sizes, r.together, found)
+            return Numbers(parts=found, shape=(4, len(self)))
+        of_b = b.columns if isinstance(b, Block) else () if b is None else (b,)
+        made = self._engine.per_chunk(
+            partial(_residuals_of, values), self._layout, sizes, *self.columns, *r.columns, *of_b
+        )
+        for number, column in enumerate(r.columns):
+            self._engine.run(LOAD, self._layout, made.at(0, number), column)
+        return Numbers(parts=made.at(1), shape=(4, len(self)))
 
     def combine(self, coefficients: F64, to: Block, keep: float = 0.0) -> None:
         """to = keep to + this times coefficients (columns, columns of to); to may be some of these where keep is 0."""
@@ -91,14 +107,6 @@ class Block:
         for number, column in enumerate(to.columns):
             self._engine.run(LOAD, self._layout, made.at(number), column)
 
-    def times(self, diagonal: Field, to: Block) -> None:
-        """to = this, each column item by item times a vector."""
-        if self.together is not None and to.together is not None:
-            self._engine.run(TIMES, diagonal, self.together, to.together)
-            return
-        for column, target in zip(self.columns, to.columns, strict=True):
-            self._engine.run(TIMES, diagonal, column, target)
-
 
 def width_for(count: int) -> int:
     """Columns of a group, for so many that are all as wide but for the last."""
@@ -110,21 +118,30 @@ def groups_of(count: int, width: int) -> list[tuple[int, int]]:
     return [(first, min(first + width, count)) for first in range(0, count, width)]
 
 
-def _products(backend: Backend, _: int, s: Any, t: Any) -> Any:
-    return backend.vectors.gram(s, t)
+def _products(weighted: int, backend: Backend, _: int, s: Any, t: Any, weights: Any = None) -> Any:
+    return backend.vectors.gram(s, t, weights, weighted)
 
 
-def _products_of(count: int, backend: Backend, number: int, *vectors: Any) -> Any:
-    s, t = (backend.xp.stack(part) for part in (vectors[:count], vectors[count:]))
-    return _products(backend, number, s, t)
+def _products_of(rows: int, columns: int, weighted: int, backend: Backend, number: int, *vectors: Any) -> Any:
+    s, t = (backend.xp.stack(part) for part in (vectors[:rows], vectors[rows : rows + columns]))
+    return _products(weighted, backend, number, s, t, *vectors[rows + columns :])
 
 
-def _squares(backend: Backend, _: int, s: Any) -> Any:
-    return backend.vectors.squares(s)
+def _room(count: int, backend: Backend, _: int) -> Any:
+    """Room for four numbers of each column, (4, columns)."""
+    return backend.xp.empty((4, count))
 
 
-def _squares_of(backend: Backend, number: int, *vectors: Any) -> Any:
-    return _squares(backend, number, backend.xp.stack(vectors))
+def _residuals_of(
+    values: F64, backend: Backend, _: int, layout: Layout, sizes: Any, *vectors: Any
+) -> tuple[tuple[Any, ...], Any]:
+    """Blocks (nx, ny, nz) of residuals, and squares: of columns, their residuals, and what makes b of the columns."""
+    count, xp = len(values), backend.xp
+    x, r, of_b = xp.stack(vectors[:count]), xp.stack(vectors[count : 2 * count]), vectors[2 * count :]
+    b = None if not of_b else of_b[0] if len(of_b) < count else xp.stack(of_b)
+    squares = xp.empty((4, count))
+    backend.kernel("residuals")(values, x, b, sizes, r, squares)
+    return tuple(backend.vectors.unload(layout, column) for column in r), squares
 
 
 def _combined(factors: F64, keep: float, backend: Backend, _: int, layout: Layout, *vectors: Any) -> tuple[Any, ...]:

@@ -84,7 +84,7 @@ class Lobpcg:
         self._directions: list[int] = []
         self._going: list[int] = []
         self._basis, self._projected, self._largest = np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(1)
-        self._squares: list[Numbers] = []
+        self._squares: Numbers
         self.iterations = 0
 
     @property
@@ -179,16 +179,16 @@ class Lobpcg:
         self.pencil.a.apply(w, self._of(self._aw), columns)
         self._times_b(w, columns)
         both = self._s.part((self._bw or self._w).start, self._aw.stop)
-        along = [] if self.known is None else [self.known.products(self._r)]
-        products, *rest = self._rounds.sums(self._s.part(0, self._w.stop).products(both), *self._squares, *along)
+        wanted = [self._s.part(0, self._w.stop).products(both, self.pencil.weights, self._size), self._squares]
+        products, *rest = self._rounds.sums(*wanted, *([] if self.known is None else [self.known.products(self._r)]))
         self._judge(*rest)
         return products[:, : self._size], products[:, -self._size :]
 
-    def _judge(self, squares: F64, sizes: F64, *others: F64) -> None:
+    def _judge(self, every: F64, *of_known: F64) -> None:
         """Take notice of residuals, what they should become, and whether rounding leaves parts of them along Y."""
         live = len(self._iterates)
-        *norms, along = others if self.known is not None else (*others, np.zeros((0, self._size)))
-        x_squares, bx_squares = norms or (np.ones(live),) * 2
+        (along,) = of_known or (np.zeros((0, self._size)),)
+        squares, sizes, x_squares, bx_squares = every
         self._check(squares)
         self.residuals = np.sqrt(squares)
         rounding = ATTAINABLE * EPS * np.maximum(np.sqrt(sizes), self.pencil.size * np.sqrt(x_squares))
@@ -205,11 +205,8 @@ class Lobpcg:
         live = len(self._iterates)
         x, r = self.x.part(0, live), self._r.part(0, live)
         self.pencil.a.apply(x, r, range(live))
-        bx = self._times_b(x, range(live))
-        bx.combine(-np.diag(self.values), r, keep=1.0)
-        sized = self._of(self._w).part(0, live)  # free until W is made
-        x.times(self.pencil.sizes, sized)
-        self._squares = [each.squares() for each in ((r, sized) if self.pencil.b is None else (r, sized, x, bx))]
+        b = self.pencil.weights if self.pencil.b is None else self._times_b(x, range(live))
+        self._squares = x.residuals(self.values, b, self.pencil.sizes, r)
 
     def _renew(self) -> None:
         """Begin from the X that is there; a guess, where what it has become on some ranks does not fit the others."""
@@ -239,7 +236,8 @@ class Lobpcg:
         block, before = self._of(new), self._s.part(0, new.stop)
         for _ in range(PASSES if used else 0):
             of_b = self._times_b(block, [i - new.start for i in used])
-            made, count, least = self._combinations(old, new, used, *self._rounds.sums(before.products(of_b)))
+            products = before.products(of_b, self.pencil.weights, len(block))
+            made, count, least = self._combinations(old, new, used, *self._rounds.sums(products))
             before.combine(made, block)
             used = new[:count]
             if not used or least > SOUND:
@@ -271,7 +269,7 @@ class Lobpcg:
         return self._s.part(columns.start, columns.stop)
 
     def _times_b(self, x: Block, wanted: Collection[int]) -> Block:
-        """B times x: x itself where B is the identity."""
+        """B times x; x itself where B is a diagonal, by which products are weighted."""
         if self.pencil.b is None:
             return x
         made = self._of(self._bw).part(0, len(x))

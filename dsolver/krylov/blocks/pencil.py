@@ -20,7 +20,8 @@ class Pencil:
     """The matrices of an eigenvalue problem, and what is known of them."""
 
     a: BlockOperator
-    b: BlockOperator | None  # B, symmetric positive definite; None for the identity
+    b: BlockOperator | None  # B, symmetric positive definite; None for a diagonal
+    weights: Field | None  # the diagonal of such a B; None for the identity, too
     m: BlockOperator  # a preconditioner, near A⁻¹ or the identity; any linear operator will do
     sizes: Field  # about those of the rows of A
     size: float  # the usual one of small rows: their geometric mean, about

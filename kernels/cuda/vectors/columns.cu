@@ -1,96 +1,95 @@
 // Vectors side by side, the columns of an array (columns, items): their products with each other, and combinations of them.
+// Items are a multiple of SLICE, as of all vectors in storage order.
+//
+// Tensor cores multiply: of an 8 x 4 matrix lane l has row l / 4 and column l % 4, of a 4 x 8 one column l / 4 and row
+// l % 4, and of their product row l / 4 and columns 2 (l % 4) and the one after. So each lane loads its numbers from
+// memory in 16 bytes, and none goes through shared memory.
 
 #include "slices.cuh"
 
 constexpr int THREADS = 256;
-constexpr int TILE = 32;            // items of which a block has all columns in shared memory
-constexpr int ROWS = 48;            // columns of s with which a block makes products
-constexpr int COLUMNS = 32;         // and of t
-constexpr int DOWN = 6;             // columns of s with which a thread does
-constexpr int ACROSS = 4;           // and of t: 10 numbers are read from shared memory for 24 products
-constexpr int LINES = THREADS / TILE;
-constexpr int REQUESTED = (ROWS + COLUMNS) / LINES;  // numbers that a thread has requested for the next tile
 constexpr int SLICES = THREADS / 32;             // of the blocks' sums that are added side by side
-constexpr int ITEMS = 4;            // items of which a thread makes combinations
-constexpr int OUTPUTS = 4;          // and how many of each
+constexpr int WARPS = 4;            // of a block that makes products
+constexpr int STEP = 16;            // items that a warp takes at once: 128 bytes of a column
+constexpr int DOWN = 5;             // eights of columns of s with which a warp makes products
+constexpr int ACROSS = 3;           // and of t
+constexpr int OUTPUTS = 3;          // eights of columns that a warp combines
+constexpr int FOURS = 9;            // fours of columns of s that a warp has requested at once
+constexpr int TOGETHER = 4;         // columns whose residuals a thread makes, which reads the weights of items once for them
 
-// A line of a tile: an item of a column of s, or behind these of t.
-DEVICE double item_of(In<real> s, In<real> t, int line, int rows, int lines, long long item, long long items) {
-    if (line >= lines || item >= items) return 0.0;
-    return static_cast<double>(__ldg(line < rows ? s + line * items + item : t + (line - rows) * items + item));
+struct __align__(2 * sizeof(real)) Pair {
+    real x, y;
+};
+
+DEVICE double2 pair_at(const real* where) {
+    const Pair pair = *reinterpret_cast<const Pair*>(where);
+    return {static_cast<double>(pair.x), static_cast<double>(pair.y)};
 }
 
-// Products of ROWS columns of s (blockIdx.y) with COLUMNS of t (blockIdx.z) on every gridDim.x-th tile: 8 (rows + columns)
-// bytes an item. Teams of threads make all of them, each on some items of a tile, while the next tile is on its way.
+DEVICE void set_pair(real* where, double x, double y) {
+    *reinterpret_cast<Pair*>(where) = {static_cast<real>(x), static_cast<real>(y)};
+}
+
+// c += a b of such matrices; all lanes of the warp come here.
+DEVICE void multiply(double (&c)[2], double a, double b) {
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};" : "+d"(c[0]), "+d"(c[1]) : "d"(a), "d"(b));
+}
+
+// Products of 8 DOWN columns of s (blockIdx.y) with 8 ACROSS of t (blockIdx.z): 8 (rows + columns) bytes an item. Items of t's
+// first `weighted` columns count times their weights, of which there may be none. Each warp takes every so many-th step.
 // partials: a sum of each block, (blocks, rows, columns).
-extern "C" __global__ void __launch_bounds__(THREADS, 2) block_products(
-    In<real> s, In<real> t, int rows, int columns, long long items, Out<double> partials
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 3) block_products(
+    In<real> s, In<real> t, In<real> weights, int weighted, int rows, int columns, long long items, Out<double> partials
 ) {
-    __shared__ double tile[ROWS + COLUMNS + DOWN + ACROSS][TILE + 1];
+    __shared__ double of_warp[WARPS][ACROSS][64];
     next_may_start();
     wait_for_last_launch();
-    const int first_row = blockIdx.y * ROWS, first_column = blockIdx.z * COLUMNS;
-    const int some_rows = min(ROWS, rows - first_row), some_columns = min(COLUMNS, columns - first_column);
-    const int lines = some_rows + some_columns, lane = threadIdx.x % TILE, line = threadIdx.x / TILE;
-    const int down = (some_rows + DOWN - 1) / DOWN, across = (some_columns + ACROSS - 1) / ACROSS;
-    const int members = down * across, teams = THREADS / members, team = threadIdx.x / members;
-    const int row = threadIdx.x % members / across, column = threadIdx.x % members % across;
-    s += first_row * items;
-    t += first_column * items;
-    double sums[DOWN][ACROSS] = {}, next[REQUESTED];
-    const long long stride = static_cast<long long>(gridDim.x) * TILE;
-    long long item = static_cast<long long>(blockIdx.x) * TILE + lane;
-    UNROLLED for (int a = 0; a < REQUESTED; ++a)
-        next[a] = item_of(s, t, line + a * LINES, some_rows, lines, item, items);
-    for (; item - lane < items; item += stride) {
-        __syncthreads();
-        UNROLLED for (int a = 0; a < REQUESTED; ++a) tile[line + a * LINES][lane] = next[a];
-        __syncthreads();
-        UNROLLED for (int a = 0; a < REQUESTED; ++a)
-            next[a] = item_of(s, t, line + a * LINES, some_rows, lines, item + stride, items);
-        if (team >= teams) continue;
-        for (int k = team; k < TILE; k += teams) {
-            double of_s[DOWN], of_t[ACROSS];
-            UNROLLED for (int u = 0; u < DOWN; ++u) of_s[u] = tile[row + u * down][k];
-            UNROLLED for (int v = 0; v < ACROSS; ++v) of_t[v] = tile[some_rows + column + v * across][k];
+    const int lane = lane_number(), warp = threadIdx.x / SLICE;
+    const int first_row = 8 * DOWN * blockIdx.y, first_column = 8 * ACROSS * blockIdx.z;
+    const int down = (min(8 * DOWN, rows - first_row) + 7) / 8, across = (min(8 * ACROSS, columns - first_column) + 7) / 8;
+    const long long stride = static_cast<long long>(gridDim.x) * WARPS * STEP;
+    double sums[DOWN][ACROSS][2] = {};
+    for (long long first = (static_cast<long long>(blockIdx.x) * WARPS + warp) * STEP; first < items; first += stride) {
+        double2 of_s[2][DOWN], of_t[2][ACROSS], weight[2] = {{1.0, 1.0}, {1.0, 1.0}};
+        UNROLLED for (int half = 0; half < 2; ++half) {
+            const long long item = first + 8 * half + 2 * (lane % 4);
             UNROLLED for (int u = 0; u < DOWN; ++u)
-                UNROLLED for (int v = 0; v < ACROSS; ++v) sums[u][v] = fma(of_s[u], of_t[v], sums[u][v]);
+                if (u < down) of_s[half][u] = pair_at(s + min(first_row + 8 * u + lane / 4, rows - 1) * items + item);
+            UNROLLED for (int v = 0; v < ACROSS; ++v)
+                if (v < across) of_t[half][v] = pair_at(t + min(first_column + 8 * v + lane / 4, columns - 1) * items + item);
+            if (weighted > 0) weight[half] = pair_at(weights + item);
         }
+        UNROLLED for (int half = 0; half < 2; ++half)
+            UNROLLED for (int v = 0; v < ACROSS; ++v) {
+                if (v >= across) continue;
+                if (first_column + 8 * v + lane / 4 < weighted) {
+                    of_t[half][v].x *= weight[half].x;
+                    of_t[half][v].y *= weight[half].y;
+                }
+                UNROLLED for (int u = 0; u < DOWN; ++u)
+                    if (u < down) {
+                        multiply(sums[u][v], of_s[half][u].x, of_t[half][v].x);
+                        multiply(sums[u][v], of_s[half][u].y, of_t[half][v].y);
+                    }
+            }
     }
-    double* of_teams = &tile[0][0];
     double* out = partials + static_cast<long long>(blockIdx.x) * rows * columns;
-    UNROLLED for (int u = 0; u < DOWN; ++u)
+    UNROLLED for (int u = 0; u < DOWN; ++u) {
+        if (u >= down) continue;  // of all threads
+        __syncthreads();
         UNROLLED for (int v = 0; v < ACROSS; ++v) {
-            const int i = row + u * down, j = column + v * across;
-            if (u * down >= some_rows || v * across >= some_columns) continue;  // of all threads
-            __syncthreads();
-            of_teams[threadIdx.x] = sums[u][v];
-            __syncthreads();
-            if (threadIdx.x >= members || i >= some_rows || j >= some_columns) continue;
-            double sum = 0.0;
-            for (int each = 0; each < teams; ++each) sum += of_teams[each * members + threadIdx.x];
-            out[(first_row + i) * columns + first_column + j] = sum;
+            of_warp[warp][v][2 * lane] = sums[u][v][0];
+            of_warp[warp][v][2 * lane + 1] = sums[u][v][1];
         }
-}
-
-// Squares of each column (blockIdx.y): 8 bytes an item. partials: a sum of each block, (blocks, columns).
-extern "C" __global__ void block_squares(In<real> s, long long items, Out<double> partials) {
-    __shared__ double of_warp[THREADS / SLICE];
-    next_may_start();
-    wait_for_last_launch();
-    const real* x = s + blockIdx.y * items;
-    double sum = 0.0;
-#pragma unroll 4
-    for (long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; i < items; i += static_cast<long long>(gridDim.x) * THREADS) {
-        const double value = __ldg(x + i);
-        sum = fma(value, value, sum);
+        __syncthreads();
+        for (int number = threadIdx.x; number < ACROSS * 64; number += 32 * WARPS) {
+            const int v = number / 64, i = first_row + 8 * u + number % 64 / 8, j = first_column + 8 * v + number % 8;
+            if (i >= rows || j >= columns) continue;
+            double sum = 0.0;
+            UNROLLED for (int each = 0; each < WARPS; ++each) sum += of_warp[each][v][number % 64];
+            out[static_cast<long long>(i) * columns + j] = sum;
+        }
     }
-    sum = warp_sum(sum);
-    if (threadIdx.x % SLICE == 0) of_warp[threadIdx.x / SLICE] = sum;
-    __syncthreads();
-    if (threadIdx.x > 0) return;
-    for (int warp = 1; warp < THREADS / SLICE; ++warp) sum += of_warp[warp];
-    partials[static_cast<long long>(blockIdx.x) * gridDim.y + blockIdx.y] = sum;
 }
 
 // The sums of the blocks' numbers: every SLICES-th block's first to last, then those.
@@ -109,50 +108,100 @@ extern "C" __global__ void block_sums(In<double> partials, int blocks, int count
     out[number] = sum;
 }
 
-// t = keep t + s C on tiles of `tile` items: 8 (used + columns) bytes an item. table: the columns of s that C has rows for,
-// an even number of places, and these rows, of a multiple of OUTPUTS columns. A tile is in shared memory before any of t is
-// written, so t may be columns of s.
-extern "C" __global__ void combine(
-    double keep, const real* s, In<double> table, int count, real* t, int columns, long long items, int tile
+// t = keep t + s C: 8 (used + columns) bytes an item. table: rows of C that are not zero, `fours` times four, in the order in
+// which lanes have them, (eights of columns, fours, 32), and then their columns of s. The warps of a block have
+// `groups` parts of the columns of t, each for the same items, and have read all of s there before any of t is written: t may
+// be columns of s.
+extern "C" __global__ void __launch_bounds__(256, 2) combine(
+    double keep, const real* s, In<double> table, int fours, real* t, int columns, int groups, long long items
 ) {
-    extern __shared__ double from_s[];
     next_may_start();
     wait_for_last_launch();
-    const int lanes = tile / ITEMS, lane = threadIdx.x % lanes, group = threadIdx.x / lanes, groups = blockDim.x / lanes;
-    const int width = (columns + OUTPUTS - 1) / OUTPUTS * OUTPUTS;
-    const double* c = table + (count + count % 2);
-    for (long long first = static_cast<long long>(blockIdx.x) * tile; first < items; first += static_cast<long long>(gridDim.x) * tile) {
-        __syncthreads();
-        for (int k = group; k < count; k += groups) {
-            const real* column = s + static_cast<long long>(__ldg(table + k)) * items + first;
-            UNROLLED for (int m = 0; m < ITEMS; ++m) {
-                const int i = lane + m * lanes;
-                from_s[k * tile + i] = first + i < items ? static_cast<double>(column[i]) : 0.0;
-            }
+    const int lane = lane_number(), warp = threadIdx.x / SLICE, tiles = blockDim.x / SLICE / groups;
+    const int eights = (columns + 7) / 8, of_group = (eights + groups - 1) / groups, eight = warp % groups * of_group;
+    const int count = min(of_group, eights - eight), row = 8 * eight + lane / 4;
+    const double* places = table + static_cast<long long>(eights) * fours * SLICE + lane % 4;
+    const int pair = lane / 8 + 4 * (lane / 4 % 2);   // so that lanes of a row write what lies side by side
+    const long long stride = static_cast<long long>(gridDim.x) * tiles * STEP;
+    for (long long block = static_cast<long long>(blockIdx.x) * tiles * STEP; block < items; block += stride) {
+        const long long first = block + warp / groups * STEP, item = first + 2 * pair, written = first + 2 * (lane % 4);
+        const bool there = first < items;
+        double sums[2][OUTPUTS][2] = {};
+        if (keep != 0.0 && there)
+            UNROLLED for (int v = 0; v < OUTPUTS; ++v)
+                if (v < count && row + 8 * v < columns)
+                    UNROLLED for (int half = 0; half < 2; ++half) {
+                        const double2 before = pair_at(t + (row + 8 * v) * items + written + 8 * half);
+                        sums[0][v][half] = keep * before.x;
+                        sums[1][v][half] = keep * before.y;
+                    }
+        for (int begin = 0; there && begin < fours; begin += FOURS) {
+            double2 of_s[FOURS];
+            UNROLLED for (int k = 0; k < FOURS; ++k)
+                if (begin + k < fours) of_s[k] = pair_at(s + static_cast<long long>(__ldg(places + 4 * (begin + k))) * items + item);
+            UNROLLED for (int k = 0; k < FOURS; ++k)
+                UNROLLED for (int v = 0; v < OUTPUTS; ++v)
+                    if (begin + k < fours && v < count) {
+                        const double factor = __ldg(table + (static_cast<long long>(eight + v) * fours + begin + k) * SLICE + lane);
+                        multiply(sums[0][v], factor, of_s[k].x);
+                        multiply(sums[1][v], factor, of_s[k].y);
+                    }
         }
-        __syncthreads();
-        for (int j = group * OUTPUTS; j < columns; j += groups * OUTPUTS) {
-            double sums[ITEMS][OUTPUTS] = {};
-            if (keep != 0.0)
-                UNROLLED for (int m = 0; m < ITEMS; ++m)
-                    UNROLLED for (int u = 0; u < OUTPUTS; ++u)
-                        if (first + lane + m * lanes < items && j + u < columns)
-                            sums[m][u] = keep * t[(j + u) * items + first + lane + m * lanes];
-            for (int k = 0; k < count; ++k) {
-                const double2* factors = reinterpret_cast<const double2*>(c + k * width + j);
-                const double2 low = __ldg(factors), high = __ldg(factors + 1);
-                const double factor[OUTPUTS] = {low.x, low.y, high.x, high.y};
-                UNROLLED for (int m = 0; m < ITEMS; ++m) {
-                    const double value = from_s[k * tile + lane + m * lanes];
-                    UNROLLED for (int u = 0; u < OUTPUTS; ++u) sums[m][u] = fma(value, factor[u], sums[m][u]);
-                }
-            }
-            UNROLLED for (int m = 0; m < ITEMS; ++m)
-                UNROLLED for (int u = 0; u < OUTPUTS; ++u)
-                    if (first + lane + m * lanes < items && j + u < columns)
-                        t[(j + u) * items + first + lane + m * lanes] = sums[m][u];
+        if (groups > 1) __syncthreads();
+        UNROLLED for (int v = 0; v < OUTPUTS; ++v)
+            if (there && v < count && row + 8 * v < columns)
+                UNROLLED for (int half = 0; half < 2; ++half)
+                    set_pair(t + (row + 8 * v) * items + written + 8 * half, sums[0][v][half], sums[1][v][half]);
+        if (groups > 1) __syncthreads();
+    }
+}
+
+// r = r - b values for each column: 24 bytes an item of a column. b: x times weights, or x where there are none; or else a
+// block by itself, `other`. TOGETHER columns (blockIdx.y) and their weights, and sizes, are read at once.
+// partials: squares of r, of sizes times x, of x and of b, a sum of each block: (blocks, 4, columns).
+extern "C" __global__ void __launch_bounds__(THREADS) residuals(
+    In<double> values, In<real> x, In<real> weights, In<real> other, In<real> sizes, Out<real> r, int columns,
+    long long items, Out<double> partials
+) {
+    __shared__ double of_warp[THREADS / SLICE][4 * TOGETHER];
+    next_may_start();
+    wait_for_last_launch();
+    const int first = blockIdx.y * TOGETHER, count = min(TOGETHER, columns - first);
+    double sums[4][TOGETHER] = {};
+    const long long stride = 2ll * gridDim.x * THREADS;
+    for (long long i = 2ll * (blockIdx.x * THREADS + threadIdx.x); i < items; i += stride) {
+        const double2 size = pair_at(sizes + i), weight = weights ? pair_at(weights + i) : double2{1.0, 1.0};
+        double2 of_x[TOGETHER], of_b[TOGETHER], of_r[TOGETHER];
+        UNROLLED for (int u = 0; u < TOGETHER; ++u) {
+            if (u >= count) continue;
+            of_x[u] = pair_at(x + (first + u) * items + i);
+            of_r[u] = pair_at(r + (first + u) * items + i);
+            if (other) of_b[u] = pair_at(other + (first + u) * items + i);
+        }
+        UNROLLED for (int u = 0; u < TOGETHER; ++u) {
+            if (u >= count) continue;
+            if (!other) of_b[u] = {weight.x * of_x[u].x, weight.y * of_x[u].y};
+            const double value = -__ldg(values + first + u);
+            of_r[u] = {fma(value, of_b[u].x, of_r[u].x), fma(value, of_b[u].y, of_r[u].y)};
+            set_pair(r + (first + u) * items + i, of_r[u].x, of_r[u].y);
+            const double2 sized = {size.x * of_x[u].x, size.y * of_x[u].y};
+            sums[0][u] = fma(of_r[u].y, of_r[u].y, fma(of_r[u].x, of_r[u].x, sums[0][u]));
+            sums[1][u] = fma(sized.y, sized.y, fma(sized.x, sized.x, sums[1][u]));
+            sums[2][u] = fma(of_x[u].y, of_x[u].y, fma(of_x[u].x, of_x[u].x, sums[2][u]));
+            sums[3][u] = fma(of_b[u].y, of_b[u].y, fma(of_b[u].x, of_b[u].x, sums[3][u]));
         }
     }
+    UNROLLED for (int kind = 0; kind < 4; ++kind)
+        UNROLLED for (int u = 0; u < TOGETHER; ++u) {
+            const double sum = warp_sum(sums[kind][u]);
+            if (lane_number() == 0) of_warp[threadIdx.x / SLICE][kind * TOGETHER + u] = sum;
+        }
+    __syncthreads();
+    const int kind = threadIdx.x / TOGETHER, column = first + threadIdx.x % TOGETHER;
+    if (kind >= 4 || column >= columns) return;
+    double sum = 0.0;
+    for (int warp = 0; warp < THREADS / SLICE; ++warp) sum += of_warp[warp][threadIdx.x];
+    partials[(static_cast<long long>(blockIdx.x) * 4 + kind) * columns + column] = sum;
 }
 
 // t = d s for each column: 16 bytes an item of a column, and 8 an item.

@@ -6,64 +6,77 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.cuda.launch.loader import kernel, type_of
+from dsolver.kernels.cuda.launch.loader import NOTHING, kernel, type_of
 from dsolver.kernels.cuda.launch.streams import launch_early
-from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.formats.layout import SLICE, Array
 
 FILE: Final = "vectors/columns.cu"
 THREADS: Final = 256
-TILE, ROWS, COLUMNS, ITEMS, OUTPUTS = 32, 48, 32, 4, 4  # as columns.cu has them
-PRODUCT_BLOCKS: Final = 264
-"""Most blocks that make products: two for each multiprocessor of an H200, as many as run at once."""
-SQUARE_BLOCKS: Final = 96  # most blocks for the squares of a column
-AT_ONCE: Final = 1056  # most for those of all columns: eight for each multiprocessor of an H200, as many as run at once
+WARPS, STEP, DOWN, ACROSS, OUTPUTS, TOGETHER = 4, 16, 5, 3, 3, 4  # as columns.cu has them
+PRODUCT_BLOCKS: Final = 396
+"""Most blocks that make products: three for each multiprocessor of an H200, as many as run at once."""
+RESIDUAL_BLOCKS: Final = 264  # most for the residuals of all columns: two for each, as many as run at once
 COMBINE_BLOCKS: Final = 4224  # most blocks that combine columns
-MOST_ITEMS: Final = 128  # items of a block's tile of combinations, at most
-SHARED: Final = 48 * 1024  # bytes of shared memory that every launch may have
+MOST_OUTPUTS: Final = 8 * OUTPUTS * THREADS // SLICE
+"""Columns that are combined at once: all warps of a block have some of each item's."""
 
 
-def gram(s: Array, t: Array) -> Array:
+def gram(s: Array, t: Array, weights: Array | None = None, weighted: int = 0) -> Array:
     """See `Vectors.gram`. The grid follows from the shapes alone, since bits depend on it."""
     (rows, items), columns = s.shape, len(t)
-    blocks = min(PRODUCT_BLOCKS, max(1, -(-items // (4 * TILE))))
-    grid = (blocks, -(-rows // ROWS), -(-columns // COLUMNS))
+    blocks = min(PRODUCT_BLOCKS, max(1, -(-items // (4 * WARPS * STEP))))
+    grid = (blocks, -(-rows // (8 * DOWN)), -(-columns // (8 * ACROSS)))
     partials = cupy.empty((blocks, rows, columns))
-    sizes = np.int32(rows), np.int32(columns), np.int64(items)
-    launch_early(kernel(FILE, "block_products", type_of(s)), grid, (THREADS,), (s, t, *sizes, partials))
-    return _sums(s, partials)
+    given = (NOTHING, np.int32(0)) if weights is None else (weights, np.int32(weighted))
+    arguments = (s, t, *given, np.int32(rows), np.int32(columns), np.int64(items), partials)
+    launch_early(kernel(FILE, "block_products", type_of(s)), grid, (SLICE * WARPS,), arguments)
+    products = cupy.empty((rows, columns))
+    _add(partials, products)
+    return products
 
 
-def squares(s: Array) -> Array:
-    """See `Vectors.squares`; as of `gram`."""
-    columns, items = s.shape
-    blocks = min(SQUARE_BLOCKS, max(1, AT_ONCE // columns), max(1, -(-items // (16 * THREADS))))
-    partials = cupy.empty((blocks, columns))
-    arguments = (s, np.int64(items), partials)
-    launch_early(kernel(FILE, "block_squares", type_of(s)), (blocks, columns), (THREADS,), arguments)
-    return _sums(s, partials)
+def residuals(
+    values: npt.NDArray[np.float64], x: Array, b: Array | None, sizes: Array, r: Array, squares: Array
+) -> None:
+    columns, items = r.shape
+    groups = -(-columns // TOGETHER)
+    blocks = min(max(1, RESIDUAL_BLOCKS // groups), max(1, -(-items // (8 * THREADS))))
+    partials = cupy.empty((blocks, 4, columns))
+    given = (NOTHING, NOTHING) if b is None else (b, NOTHING) if b.ndim == 1 else (NOTHING, b)
+    arguments = (cupy.asarray(values), x, *given, sizes, r, np.int32(columns), np.int64(items), partials)
+    kernel(FILE, "residuals", type_of(r))((blocks, groups), (THREADS,), arguments)
+    _add(partials, squares)
 
 
-def _sums(s: Array, partials: Array) -> Array:
-    """Sums of the blocks' numbers, (blocks, ...)."""
-    out = cupy.empty(partials.shape[1:])
+def _add(partials: Array, out: Array) -> None:
+    """out = the sums of the blocks' numbers, (blocks, ...)."""
     arguments = (partials, np.int32(len(partials)), np.int32(out.size), out)
-    launch_early(kernel(FILE, "block_sums", type_of(s)), (-(-out.size // 32),), (THREADS,), arguments)
+    launch_early(kernel(FILE, "block_sums", "float64"), (-(-out.size // 32),), (THREADS,), arguments)
     return out
 
 
 def combine(keep: float, s: Array, c: npt.NDArray[np.float64], t: Array) -> None:
-    used, (columns, items) = np.flatnonzero(c.any(axis=1)), t.shape
-    count, tile = len(used), MOST_ITEMS
-    while 8 * tile * count > SHARED:
-        tile //= 2
-    groups, width = -(-columns // OUTPUTS), -(-columns // OUTPUTS) * OUTPUTS
-    table = np.zeros(count + count % 2 + count * width)  # places and factors in one copy
-    table[:count] = used
-    table[count + count % 2 :].reshape(count, width)[:, :columns] = c[used]
-    grid, threads = (min(COMBINE_BLOCKS, -(-items // tile)),), min(THREADS, tile // ITEMS * groups)
-    arguments: tuple[Any, ...] = (np.float64(keep), s, cupy.asarray(table), np.int32(count), t)
-    arguments += (np.int32(columns), np.int64(items), np.int32(tile))
-    kernel(FILE, "combine", type_of(s))(grid, (threads,), arguments, shared_mem=8 * tile * count)
+    if len(t) > MOST_OUTPUTS and keep == 0.0:
+        s = s.copy()  # of which t may be a part
+    used = np.flatnonzero(c.any(axis=1))
+    for first in range(0, len(t), MOST_OUTPUTS):
+        _combine(keep, s, used, c[used, first : first + MOST_OUTPUTS], t[first : first + MOST_OUTPUTS])
+
+
+def _combine(keep: float, s: Array, used: npt.NDArray[np.int64], c: npt.NDArray[np.float64], t: Array) -> None:
+    (count, columns), items = c.shape, t.shape[1]
+    fours, eights = -(-count // 4), -(-columns // 8)
+    padded = np.zeros((4 * fours, 8 * eights))
+    padded[:count, :columns] = c
+    table = np.empty(padded.size + 4 * fours)  # factors and places in one copy
+    table[: padded.size] = padded.reshape(fours, 4, eights, 8).transpose(2, 0, 3, 1).ravel()
+    table[padded.size :] = np.resize(used, 4 * fours)
+    groups = -(-eights // OUTPUTS)
+    tiles = max(1, 4 // groups)
+    grid = (min(COMBINE_BLOCKS, -(-items // (tiles * STEP))),)
+    arguments: tuple[Any, ...] = (np.float64(keep), s, cupy.asarray(table), np.int32(fours), t)
+    arguments += (np.int32(columns), np.int32(groups), np.int64(items))
+    kernel(FILE, "combine", type_of(s))(grid, (SLICE * groups * tiles,), arguments)
 
 
 def times(d: Array, s: Array, t: Array) -> None:

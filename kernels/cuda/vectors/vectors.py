@@ -19,7 +19,7 @@ from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
 from dsolver.kernels.cuda.launch.loader import NOTHING, THREADS, for_each, kernel, type_of
 from dsolver.kernels.cuda.launch.scratch import Scratch
 from dsolver.kernels.cuda.launch.streams import launch_early
-from dsolver.kernels.cuda.vectors.columns import combine, gram, squares, times
+from dsolver.kernels.cuda.vectors.columns import combine, gram, residuals, times
 from dsolver.kernels.cuda.vectors.groups import group_sums, less_means, less_means_going_on
 from dsolver.kernels.formats.layout import SLICE, Array, HaloLayout, Layout, Route
 from dsolver.kernels.lattice.sources import Source
@@ -183,7 +183,7 @@ class CudaVectors(Vectors):
             self._summed("gathered_dot", size, places, x, values, dot)
 
     gram = staticmethod(gram)
-    squares = staticmethod(squares)
+    residuals = staticmethod(residuals)
     combine = staticmethod(combine)
     times = staticmethod(times)
     group_sums = staticmethod(group_sums)
