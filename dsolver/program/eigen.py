@@ -33,7 +33,8 @@ from dsolver.status import Status
 FALLEN: Final = 0.9  # part of the smallest residuals that counts as smaller ones
 STAGNATION: Final = 60
 """Iterations after which residuals that have not become smaller are given up, where M is multigrid."""
-MANY: Final = 8  # powers of two by which rows below the mean are smaller where penalties make the mean
+GAP: Final = 30
+"""Powers of two by which rows are below the mean where others make it: a rough vector hides none of a row so deep."""
 ONE_LEVEL: Final = 500  # such a number where M has no coarse grid
 
 
@@ -193,13 +194,14 @@ class EigenProgram(Solve):
         v, sizes = self.engine.field(self.layout), self.engine.field(self.layout)
         self.engine.run(LOAD, self.layout, self.engine.per_chunk(partial(_spread, self.engine.partition)), v)
         self.method.operator.multiply(v, sizes)
-        rounds, usual = Rounds(self.engine), math.inf
+        rounds, usual, most = Rounds(self.engine), 0.0, math.inf
         while True:
-            parts = self.engine.per_chunk(partial(_exponents, usual), sizes)
+            parts = self.engine.per_chunk(partial(_exponents, most), sizes)
             ((total, count),) = rounds.sums(Numbers(parts=parts, shape=(2,)))
-            if not (found := total // max(count, 1.0)) < usual - MANY:
+            if not count:
                 return sizes, math.ldexp(1.0, int(usual))
-            usual = found
+            usual = total // count
+            most = usual - GAP
 
     def _b(self, width: int) -> tuple[BlockOperator | None, Field | None]:
         """B as a matrix, or as a diagonal: volumes of cells, what was given for it, or both of these; none for ones."""
