@@ -30,8 +30,8 @@ _CLOSE: Final = 512  # bytes between scalars that one copy brings
 _CHECK: Final = 0.2  # seconds between looks at the other ranks
 _PATIENCE: Final = 30.0  # seconds of waiting for a turn after which it is told what is waited for
 _BUSY: Final = (
-    "this solve has waited 30 s for its turn on the GPU, where another thread of this process solves: if A or M is a "
-    "function there that waits for this solve, neither ends"
+    f"this solve has waited {_PATIENCE:g} s for its turn on the GPU, where another thread of this process solves: if "
+    "A or M is a function there that waits for this solve, neither ends"
 )
 """Warning where two solves may wait for each other."""
 
