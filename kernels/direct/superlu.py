@@ -5,6 +5,8 @@ X. S. Li, An overview of SuperLU, ACM Trans. Math. Software 31, 2005.
 
 import ctypes
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -29,12 +31,29 @@ class OneThread:
     """
 
     def __init__(self) -> None:
-        self._set = getattr(ctypes.CDLL(cython_blas.__file__), "openblas_set_num_threads_local", lambda _: 1)
+        library = ctypes.CDLL(cython_blas.__file__)
+        self._set = getattr(library, "openblas_set_num_threads_local", None) or setter_of(library)
         self._before = 1
         self.kept = ProcessSetting(self._take, lambda: self._set(self._before)).kept
 
     def _take(self) -> None:
         self._before = self._set(1)
+
+
+def setter_of(library: Any) -> Callable[[int], int]:
+    """Setter of OpenBLAS's threads that returns how many there were: older ones have none, other libraries no need."""
+    for prefix in ("", "scipy_"):
+        get, put = (getattr(library, f"{prefix}openblas_{verb}_num_threads", None) for verb in ("get", "set"))
+        if get is not None and put is not None:
+            return partial(_exchange, get, put)
+    return lambda _: 1
+
+
+def _exchange(get: Callable[[], int], put: Callable[[int], Any], threads: int) -> int:
+    """Threads before, and others from now on."""
+    before = get()
+    put(threads)
+    return before
 
 
 ONE_THREAD: Final = OneThread()

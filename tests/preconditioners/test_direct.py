@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -646,3 +647,14 @@ def test_openblas_has_one_thread_while_factors_are_made_and_its_own_number_after
     monkeypatch.setattr(superlu, "splu", made)
     dsolver.solve(KINDS["indefinite"], X, M=Direct(library="superlu"), device="cpu")
     assert states == [5, 1, 5, 1, 5]
+
+
+@pytest.mark.parametrize("prefix", ["", "scipy_"])
+def test_an_openblas_without_threads_of_its_own_for_each_caller_is_set_as_a_whole(prefix: str) -> None:
+    """Such a library was left as it was, and complex factors took 20 times as long."""
+    states = [5]
+    calls = {"get": lambda: states[-1], "set": states.append}
+    library = SimpleNamespace(**{f"{prefix}openblas_{verb}_num_threads": call for verb, call in calls.items()})
+    exchange = superlu.setter_of(library)
+    assert exchange(exchange(1)) == 1
+    assert states == [5, 1, 5]
