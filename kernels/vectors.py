@@ -6,19 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.kernels import host_scalars
 from dsolver.kernels.batched import Kernels
 from dsolver.kernels.formats.layout import Array, Layout
-from dsolver.kernels.host_scalars import (
-    bidiagonal_rotations,
-    complex_quotient,
-    half_step,
-    normal_step,
-    quotient,
-    rotation,
-    settle,
-    sound,
-    unscale,
-)
 from dsolver.kernels.lattice.sources import Source
 from dsolver.kernels.reductions import GroupedPlaces, tree_sum
 
@@ -160,17 +150,17 @@ class Vectors(Kernels, ABC):
         ceiling: Array,
         x: Array,
     ) -> None:
-        if limit[0] < rr[0] <= ceiling[0] and sound(rz, pap):
+        if limit[0] < rr[0] <= ceiling[0] and host_scalars.sound(rz, pap):
             self.less_means(members, totals, sizes, x)
 
     def total(self, parts: Array, total: Array) -> None:
         total[0] = tree_sum(parts.tolist())
 
-    quotient = staticmethod(quotient)
-    complex_quotient = staticmethod(complex_quotient)
-    unscale = staticmethod(unscale)
-    rotation = staticmethod(rotation)
-    half_step = staticmethod(half_step)
-    bidiagonal_rotations = staticmethod(bidiagonal_rotations)
-    normal_step = staticmethod(normal_step)
-    settle = staticmethod(settle)
+    quotient = staticmethod(host_scalars.quotient)
+    complex_quotient = staticmethod(host_scalars.complex_quotient)
+    unscale = staticmethod(host_scalars.unscale)
+    rotation = staticmethod(host_scalars.rotation)
+    half_step = staticmethod(host_scalars.half_step)
+    bidiagonal_rotations = staticmethod(host_scalars.bidiagonal_rotations)
+    normal_step = staticmethod(host_scalars.normal_step)
+    settle = staticmethod(host_scalars.settle)

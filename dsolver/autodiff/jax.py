@@ -10,17 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import sparse
 
+from dsolver.autodiff import systems
 from dsolver.autodiff.cells import cells_of
 from dsolver.autodiff.solves import SETUPS, DifferentiatedSolve
-from dsolver.autodiff.systems import (
-    MatrixEntries,
-    ParametricSystem,
-    array_of,
-    check_shape,
-    check_unused,
-    entries_of,
-    in_space,
-)
 from dsolver.errors import InputError
 from dsolver.matrices.matrix import is_matrix
 from dsolver.problems import Problem
@@ -68,13 +60,13 @@ def solve(
         NotConvergedError: the tolerance was not reached. JAX raises these as errors of its own, with the same message,
             where a value made the solve fail.
     """
-    b = array_of("b", b, jnp.asarray)
+    b = systems.array_of("b", b, jnp.asarray)
     if not jnp.issubdtype(b.dtype, jnp.inexact):
         raise InputError(f"b has dtype {b.dtype}: use b.astype(float)")
     shape = b.shape
-    problem, b, kappa, sigma = in_space(problem, b, kappa, sigma)
+    problem, b, kappa, sigma = systems.in_space(problem, b, kappa, sigma)
     system, parameters = _system_of(problem, kappa, sigma)
-    check_shape(b, system)
+    systems.check_shape(b, system)
     how = DifferentiatedSolve(system=system, arguments=arguments, options={"rtol": rtol, "maxiter": maxiter})
     complex_too = system.complex or any(jnp.iscomplexobj(values) for values in parameters)
     dtype = jnp.promote_types(b.dtype, jnp.complex64) if complex_too else b.dtype
@@ -98,16 +90,16 @@ def release() -> None:
     SETUPS.release()
 
 
-def _system_of(problem: Any, kappa: Any, sigma: Any) -> tuple[ParametricSystem, list[Any]]:
+def _system_of(problem: Any, kappa: Any, sigma: Any) -> tuple[systems.ParametricSystem, list[Any]]:
     if isinstance(problem, sparse.BCOO | sparse.BCSR):
-        check_unused("a sparse matrix", kappa, sigma)
+        systems.check_unused("a sparse matrix", kappa, sigma)
         places = problem.to_bcoo() if isinstance(problem, sparse.BCSR) else problem
         if places.ndim != 2 or places.n_dense or places.n_batch or places.shape[0] != places.shape[1]:
             raise InputError(f"A must be a sparse matrix of shape (n, n) without dense or batch axes, not {problem}")
-        return MatrixEntries(places.shape[0]), [places.data, places.indices[:, 0], places.indices[:, 1]]
+        return systems.MatrixEntries(places.shape[0]), [places.data, places.indices[:, 0], places.indices[:, 1]]
     if is_matrix(problem):
-        check_unused("a sparse matrix", kappa, sigma)
-        system, values = entries_of(problem)
+        systems.check_unused("a sparse matrix", kappa, sigma)
+        system, values = systems.entries_of(problem)
         return system, [jnp.asarray(value) for value in values]
     return cells_of(problem, kappa, sigma, jnp, jnp.asarray)
 

@@ -52,6 +52,8 @@ Exit status: 0 done, 1 not converged or not valid, 2 refused (nothing was starte
 cannot be reached or has failed, 130 interrupted (Ctrl-C).
 """
 
+SHOWN: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 120, "show_default": True}
+
 
 class CommandFailure(click.ClickException):
     """An error of this package, shown as one red line."""
@@ -130,9 +132,7 @@ class Commands(click.Group):
             return super().invoke(ctx)
 
 
-@click.group(
-    cls=Commands, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
-)
+@click.group(cls=Commands, epilog=EXAMPLES, context_settings=SHOWN)
 @click.version_option(dsolver.__version__, prog_name="dsolver")
 def main() -> None:
     """Solve sparse systems on 2D and 3D grids by multigrid-preconditioned conjugate gradients, on CPUs and GPUs."""

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from dsolver.cli import files
+from dsolver.cli.options import file_option
 from dsolver.cluster.local import count_gpus, start_local
 from dsolver.errors import ClusterError, DeviceError, DsolverError, InputError
 from dsolver.kernels import usable_cpus
@@ -35,19 +36,16 @@ def group() -> None:
 @click.option(
     "--workers", type=int, metavar="N", help="N CPU workers. Default: one for each CPU, if --gpus is not given."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address that the scheduler listens on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8786, show_default=True, help="The scheduler's; 0: any.")
-@click.option("--dashboard", default="127.0.0.1:8787", show_default=True, metavar="HOST:PORT", help="Dask's dashboard.")
+@click.option("--host", default="127.0.0.1", help="Address that the scheduler listens on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8786, help="The scheduler's; 0: any.")
+@click.option("--dashboard", default="127.0.0.1:8787", metavar="HOST:PORT", help="Dask's dashboard.")
 @click.option(
     "--protocol",
     default="tcp",
-    show_default=True,
     help="How Dask's messages travel: tcp, tls, ucxx. Halos between GPUs take NVLink or NCCL whatever it is.",
 )
-@click.option(
+@file_option(
     "--scheduler-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="Write the scheduler's address there, for Client(scheduler_file=FILE); removed at the end.",
 )
 def local(

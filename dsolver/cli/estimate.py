@@ -8,7 +8,7 @@ import click
 import dsolver
 import dsolver.benchmarks.hpcg  # whose V-cycle is one of the names of --precond
 from dsolver.cli import files
-from dsolver.cli.options import Command, dtype_option, precond_dtype_option
+from dsolver.cli.options import Command, device_option, dtype_option, precond_dtype_option
 from dsolver.cli.outputs import force_option, json_option
 from dsolver.cli.system.choice import SystemOptions, system_of, system_options
 from dsolver.cluster.runtime import DeviceName
@@ -26,7 +26,7 @@ Examples:
 
 @click.command("estimate", cls=Command, epilog=EPILOG)
 @system_options
-@click.option("--workers", type=int, default=1, show_default=True, metavar="N", help="Workers of the planned cluster.")
+@click.option("--workers", type=int, default=1, metavar="N", help="Workers of the planned cluster.")
 @click.option(
     "--per-host",
     type=int,
@@ -34,18 +34,10 @@ Examples:
     help="GPUs of a host. Adds curves of weak and strong scaling up to --workers, and what stops them. Without a GPU "
     "here, those of H200s.  Example: --workers 4096 --per-host 8",
 )
-@click.option(
-    "--device",
-    type=click.Choice(["auto", "cpu", "cuda"]),
-    default="auto",
-    show_default=True,
-    help="Their device. auto: GPUs if this machine has one, or with --per-host.",
-)
-@click.option(
-    "--precond", type=click.Choice(tuple(NAMED)), default=AUTO, show_default=True, help="As of `dsolver solve`."
-)
+@device_option("Their device. auto: GPUs if this machine has one, or with --per-host.")
+@click.option("--precond", type=click.Choice(tuple(NAMED)), default=AUTO, help="As of `dsolver solve`.")
 @click.option("--method", type=click.Choice(tuple(METHODS)), help="As of `dsolver solve`.")
-@click.option("--together", type=int, default=1, show_default=True, metavar="N", help="Right-hand sides given at once.")
+@click.option("--together", type=int, default=1, metavar="N", help="Right-hand sides given at once.")
 @dtype_option
 @precond_dtype_option
 @json_option("the forecast", "forecast.json")

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 import dsolver
+from dsolver.cli.options import device_option
 from dsolver.cli.progress import announced
 from dsolver.cluster import versions
 from dsolver.cluster.devices import INSTALL, Gpu, find_gpu, planned
@@ -29,14 +30,8 @@ from dsolver.units import amount
 
 @click.command("info")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Workers to forecast memory for.")
-@click.option(
-    "--device",
-    type=click.Choice(["auto", "cpu", "cuda"]),
-    default="auto",
-    show_default=True,
-    help="Their device. auto: GPUs if this machine has one.",
-)
+@click.option("--workers", type=click.IntRange(1), default=1, help="Workers to forecast memory for.")
+@device_option("Their device. auto: GPUs if this machine has one.")
 def command(*, file: Path | None, workers: int, device: DeviceName) -> None:
     """Show versions and devices, what is missing for GPUs and how to get it.
 

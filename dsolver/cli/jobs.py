@@ -15,6 +15,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from dsolver.cli.options import file_option
 from dsolver.cli.progress import announced
 from dsolver.cluster import jobs
 from dsolver.cluster.local import ClusterOptions, open_client
@@ -60,11 +61,9 @@ Examples:
 """,
 )
 @scheduler_option
-@click.option(
+@file_option(
     "--send",
     multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="A file of this folder that COMMAND needs and does not name, such as a module; may be given several times.",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)

@@ -17,7 +17,7 @@ SIZE: Final = 40  # points along each axis, a multiple of 8: as many as make lev
 
 @click.command("warm")
 @click.argument("kinds", nargs=-1, metavar="[KIND]...")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto")
 def warm(kinds: tuple[str, ...], device: str) -> None:
     r"""Compile the kernels of some kinds of solves, by small solves of each, for images and nodes of clusters.
 

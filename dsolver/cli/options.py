@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -46,6 +47,16 @@ def collected(name: str, kind: type[Any], *options: Callable[..., Any]) -> Calla
         return with_options(*options)(cast(F, collecting))
 
     return add
+
+
+def file_option(*names: str, **attributes: Any) -> Callable[[F], F]:
+    """An option whose value is a path."""
+    return click.option(*names, **{"type": click.Path(path_type=Path), "metavar": "FILE", **attributes})
+
+
+def device_option(told: str) -> Callable[[F], F]:
+    """The option --device, with what is told of it."""
+    return click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", help=told)
 
 
 class Several(click.Option):
@@ -157,7 +168,6 @@ where_options = collected(
         "--engine",
         type=click.Choice(["reference", "graph", "resident"]),
         default="resident",
-        show_default=True,
         help="How operations run. resident: a program that stays in each worker (fast). graph: every operation a "
         "Dask task, to watch on the dashboard; needs --workers or --scheduler. reference: one after the other in "
         "this process.",
@@ -165,23 +175,17 @@ where_options = collected(
     click.option(
         "--order",
         default="color8",
-        show_default=True,
         help="In which order the smoother of HPCG's V-cycle visits the points. color8: eight colors, parallel. "
         "natural: row by row. greedy, jpl, cc, block-greedy, block-jpl, block-cc, levels: colorings. Or the eight "
         'colors in an order of your own.  Example: --order "7 5 2 6 1 4 3 0"',
     ),
-    click.option(
-        "--device",
-        type=click.Choice(["auto", "cpu", "cuda"]),
-        default="auto",
-        show_default=True,
-        help="Where the arithmetic runs. auto: on GPUs if every worker has one, else on CPUs.  Example: --device cuda",
+    device_option(
+        "Where the arithmetic runs. auto: on GPUs if every worker has one, else on CPUs.  Example: --device cuda"
     ),
     click.option(
         "--kernels",
         type=click.Choice(["auto", "numpy"]),
         default="auto",
-        show_default=True,
         help="Which implementation. auto: the device's own. numpy: the slow text-book one, for checking.",
     ),
     click.option(
@@ -212,7 +216,6 @@ dtype_option = click.option(
     "--dtype",
     type=click.Choice(DTYPES),
     default="float64",
-    show_default=True,
     help="Value type of the whole system. float32: A, preconditioner and vectors take half the memory, x is float32, "
     "and an --rtol below 1e-7 becomes 1e-5.",
 )
@@ -222,7 +225,6 @@ precond_dtype_option = click.option(
     "--precond-dtype",
     type=click.Choice(("auto", *DTYPES)),
     default="auto",
-    show_default=True,
     help="Value type of the preconditioner. float32 moves half the bytes; the system stays in float64. auto: float32 "
     "for multigrid on GPUs.",
 )

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from dsolver.cli import files
-from dsolver.cli.options import F, collected
+from dsolver.cli.options import F, collected, file_option
 from dsolver.errors import InputError
 
 force_option = click.option("--force", is_flag=True, help="Replace an existing output file. Default: refuse to start.")
@@ -18,11 +18,9 @@ force_option = click.option("--force", is_flag=True, help="Replace an existing o
 
 def json_option(what: str, example: str) -> Callable[[F], F]:
     """The option --json, which writes something (in words) to a file, for `example`, or to stdout."""
-    return click.option(
+    return file_option(
         "--json",
         "json_file",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
         help=f"Also write {what} to this file, as JSON; with - to stdout, which then has nothing else.  "
         f"Example: --json {example}",
     )
@@ -58,19 +56,15 @@ def output_options(what: str, example: str) -> Callable[[F], F]:
         "outputs",
         Outputs,
         json_option(what, example),
-        click.option(
+        file_option(
             "--spans",
             "spans_file",
-            type=click.Path(path_type=Path),
-            metavar="FILE",
             help="Write what ran when, in the iterations that were measured, as JSON lines.  "
             "Example: --spans spans.jsonl",
         ),
-        click.option(
+        file_option(
             "--trace",
             "trace_file",
-            type=click.Path(path_type=Path),
-            metavar="FILE",
             help="Write the same as a trace, which ui.perfetto.dev and chrome://tracing open.  "
             "Example: --trace trace.json",
         ),

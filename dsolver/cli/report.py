@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from dsolver.cli import files
+from dsolver.cli.options import file_option
 from dsolver.cli.outputs import force_option
 from dsolver.cli.progress import announced
 from dsolver.monitor.pages.report import read, write
@@ -22,12 +23,10 @@ Examples:
 """,
 )
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option(
+@file_option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
     required=True,
-    metavar="FILE",
     help="Where to: .html for one page that needs no other file, .png for a picture.",
 )
 @force_option

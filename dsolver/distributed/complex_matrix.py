@@ -10,14 +10,7 @@ from dsolver.engines.complex import ComplexEngine
 from dsolver.engines.complex_handles import ComplexField
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import Kernel
-from dsolver.kernels.general.complex_pair import (
-    COMPLEX_FIRST,
-    COMPLEX_RESIDUAL,
-    COMPLEX_SPMV,
-    COMPLEX_SWEEP,
-    ComplexPair,
-    complex_pair,
-)
+from dsolver.kernels.general import complex_pair
 
 
 class ComplexMatrix:
@@ -44,7 +37,7 @@ class ComplexMatrix:
     def multiply(self, x: Any, y: Any) -> None:
         """y = A x."""
         if self.one_pass:
-            self._in_one_pass(COMPLEX_SPMV, x.both, y.both)
+            self._in_one_pass(complex_pair.COMPLEX_SPMV, x.both, y.both)
             return
         self._times(self._re, x, y)
         self._times(self._im, x, self._turned)
@@ -53,7 +46,7 @@ class ComplexMatrix:
     def residual(self, r: Any, x: Any, y: Any) -> None:
         """y = r - A x, for formats that sweeps of Jacobi are made for."""
         if self.one_pass:
-            self._in_one_pass(COMPLEX_RESIDUAL, r.both, x.both, y.both)
+            self._in_one_pass(complex_pair.COMPLEX_RESIDUAL, r.both, x.both, y.both)
             return
         if self._engine.wide is not None:
             self._re.one_pass_residual(r.both, x.both, y.both)
@@ -65,11 +58,11 @@ class ComplexMatrix:
 
     def first(self, weights: Sequence[PerChunk], r: Any, x: Any, y: Any) -> None:
         """x = (w + i wi) r and y = r - A x; weights: w and wi of every chunk."""
-        self._in_one_pass(COMPLEX_FIRST, *weights, r.both, x.both, y.both)
+        self._in_one_pass(complex_pair.COMPLEX_FIRST, *weights, r.both, x.both, y.both)
 
     def sweep(self, weights: Sequence[PerChunk], r: Any, x: Any, z: Any) -> None:
         """z = x + (w + i wi) (r - A x)."""
-        self._in_one_pass(COMPLEX_SWEEP, *weights, r.both, x.both, z.both)
+        self._in_one_pass(complex_pair.COMPLEX_SWEEP, *weights, r.both, x.both, z.both)
 
     def multiply_dot(self, x: Field, y: Field, dot: Scalar, parts: PartialSums | None = None) -> None:
         """y = A x and dot = xᴴy."""
@@ -119,9 +112,9 @@ def _paired(engine: Engine, re: Matrix, im: Matrix) -> PerChunk | None:
     return None if alone else pairs
 
 
-def _pair(_: Backend, __: int, re: Any, im: Any) -> ComplexPair | None:
-    return complex_pair(re, im)
+def _pair(_: Backend, __: int, re: Any, im: Any) -> complex_pair.ComplexPair | None:
+    return complex_pair.complex_pair(re, im)
 
 
-def _alone(_: Backend, __: int, pair: ComplexPair | None) -> tuple[float]:
+def _alone(_: Backend, __: int, pair: complex_pair.ComplexPair | None) -> tuple[float]:
     return (float(pair is None),)

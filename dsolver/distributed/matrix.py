@@ -11,22 +11,7 @@ from functools import cached_property
 from typing import Any, Self, final
 
 from dsolver.engines.base import Engine, Field, Halo, PartialSums, PerChunk, Scalar
-from dsolver.kernels.contract import (
-    ADD_HALO_DOT,
-    BACKWARD,
-    FORWARD,
-    LOWER_RESIDUAL,
-    RESIDUAL,
-    SPMV,
-    SPMV_DOT,
-    SPMV_HALO,
-    SUBTRACT_HALO,
-    SWEEP_BACKWARD,
-    TIMES_HALO_DOT,
-    UPPER_RESIDUAL,
-    WAXPBY,
-    Kernel,
-)
+from dsolver.kernels import contract
 from dsolver.kernels.formats.layout import HaloLayout, Layout
 
 
@@ -79,24 +64,24 @@ class GhostPart:
     def add(self, y: Field) -> None:
         """y += the product with the x that was sent."""
         if self._parts is not None:
-            self._engine.run(SPMV_HALO, *self._parts, y)
+            self._engine.run(contract.SPMV_HALO, *self._parts, y)
 
     def subtract(self, y: Field) -> None:
         """y -= it."""
         if self._parts is not None:
-            self._engine.run(SUBTRACT_HALO, *self._parts, y)
+            self._engine.run(contract.SUBTRACT_HALO, *self._parts, y)
 
     def begin_dot(self, x: Field, w: Field) -> None:
         """Send x, and work the product and w . product out beside the inner rows once x has come; w may be x."""
         if self._parts is not None:
             made = self._product  # before the exchange, beside which it may be written
             self.exchange(x)
-            self._engine.run_after(self._parts[1], TIMES_HALO_DOT, *self._parts, w, *made)
+            self._engine.run_after(self._parts[1], contract.TIMES_HALO_DOT, *self._parts, w, *made)
 
     def end_dot(self, y: Field, parts: PartialSums) -> None:
         """Add the product that has begun to y, and its dot product to the parts."""
         if self._parts is not None:
-            self._engine.run(ADD_HALO_DOT, self._parts[0], *self._product, y, parts)
+            self._engine.run(contract.ADD_HALO_DOT, self._parts[0], *self._product, y, parts)
 
     @cached_property
     def _product(self) -> tuple[Field, PartialSums]:
@@ -128,7 +113,7 @@ class Matrix:
     def _parts(self) -> PartialSums:
         return self._engine.partial_sums()
 
-    def multiply(self, x: Field, y: Field, kernel: Kernel = SPMV) -> None:
+    def multiply(self, x: Field, y: Field, kernel: contract.Kernel = contract.SPMV) -> None:
         """y = A x; kernel: what the local part's format has for that."""
         self.ghost.exchange(x)
         self._engine.run(kernel, self.local, x, y)
@@ -141,41 +126,41 @@ class Matrix:
         """
         self.ghost.begin_dot(x, x)
         parts = self._parts if parts is None else parts
-        self._engine.run(SPMV_DOT, self.local, x, y, parts)
+        self._engine.run(contract.SPMV_DOT, self.local, x, y, parts)
         self.ghost.end_dot(y, parts)
         self._engine.total(parts, dot)
 
     def one_pass_residual(self, b: Field, x: Field, r: Field) -> None:
         """r = b - A x in one pass, for formats that sweeps of Jacobi are made for."""
         self.ghost.exchange(x)
-        self._engine.run(RESIDUAL, self.local, b, x, r)
+        self._engine.run(contract.RESIDUAL, self.local, b, x, r)
         self.ghost.subtract(r)
 
     def residual(self, b: Field, x: Field, r: Field, ax: Field) -> None:
         """r = b - A x; ax is work space, where A x is left."""
         self.multiply(x, ax)
-        self._engine.run(WAXPBY, 1.0, b, -1.0, ax, r)
+        self._engine.run(contract.WAXPBY, 1.0, b, -1.0, ax, r)
 
     # -- halves of Gauss-Seidel sweeps in the order of the colors: A = L + D + U on own columns, and the ghost part ----
 
     def solve_lower(self, r: Field, x: Field) -> None:
         """x = (D + L)⁻¹ r."""
-        self._engine.run(FORWARD, self.local, r, x)
+        self._engine.run(contract.FORWARD, self.local, r, x)
 
     def solve_upper(self, r: Field, x: Field) -> None:
         """x = (D + U)⁻¹ r."""
-        self._engine.run(BACKWARD, self.local, r, x)
+        self._engine.run(contract.BACKWARD, self.local, r, x)
 
     def minus_upper(self, x: Field, y: Field) -> None:
         """y = -U x less the ghost part's product, which is r - A x after x = (D + L)⁻¹ r."""
         self.ghost.exchange(x)
-        self._engine.run(UPPER_RESIDUAL, self.local, x, y)
+        self._engine.run(contract.UPPER_RESIDUAL, self.local, x, y)
         self.ghost.subtract(y)
 
     def minus_lower(self, r: Field, x: Field, w: Field) -> None:
         """w = r - L x less the ghost part's product, of which `solve_upper` makes a backward sweep from x."""
         self.ghost.exchange(x)
-        self._engine.run(LOWER_RESIDUAL, self.local, r, x, w)
+        self._engine.run(contract.LOWER_RESIDUAL, self.local, r, x, w)
         self.ghost.subtract(w)
 
     def sweep_upper(self, r: Field, x: Field, w: Field) -> None:
@@ -184,4 +169,4 @@ class Matrix:
             self.minus_lower(r, x, w)
             self.solve_upper(w, x)
         else:
-            self._engine.run(SWEEP_BACKWARD, self.local, r, x, w)
+            self._engine.run(contract.SWEEP_BACKWARD, self.local, r, x, w)

@@ -16,21 +16,7 @@ from dsolver.engines.base import Engine, Field, Operand, PartialSums, PerChunk, 
 from dsolver.engines.complex_handles import PARTS, ComplexField, ComplexPerChunk, ComplexScalar, part_of, parts_of_all
 from dsolver.engines.repetition import PLAIN, Repetition, Samples, Step
 from dsolver.errors import check_block
-from dsolver.kernels import Backend
-from dsolver.kernels.contract import (
-    AXPBY,
-    COMPLEX_AXPBY,
-    COMPLEX_DOT,
-    COMPLEX_QUOTIENT,
-    COMPLEX_UPDATE_X_R,
-    DOT,
-    DOT_PLUS,
-    LOAD,
-    QUOTIENT,
-    UPDATE_X_R,
-    WAXPBY,
-    Kernel,
-)
+from dsolver.kernels import Backend, contract
 from dsolver.kernels.formats.layout import Layout
 
 P = ParamSpec("P")
@@ -141,19 +127,19 @@ class ComplexEngine(Engine):
     def hosts(self) -> Sequence[int]:
         return self.real.hosts
 
-    def run(self, kernel: Kernel, *operands: Operand) -> None:
+    def run(self, kernel: contract.Kernel, *operands: Operand) -> None:
         """As on every engine; numbers may be complex in updates of vectors."""
-        if kernel is AXPBY and any(isinstance(operand, ComplexScalar) for operand in operands):
+        if kernel is contract.AXPBY and any(isinstance(operand, ComplexScalar) for operand in operands):
             self._axpby(*operands)
-        elif kernel is WAXPBY and any(isinstance(operand, complex) for operand in operands):
+        elif kernel is contract.WAXPBY and any(isinstance(operand, complex) for operand in operands):
             self._waxpby(*operands)
-        elif kernel is DOT:
+        elif kernel is contract.DOT:
             x, y, parts = operands
             self._dot_plus(x, y, HERMITIAN, parts)
         else:
             for part in PARTS:
                 self.real.run(kernel, *(part_of(operand, part) for operand in operands))
-            if kernel is UPDATE_X_R:
+            if kernel is contract.UPDATE_X_R:
                 *_, r, parts = operands
                 self._dot_plus(r, r, HERMITIAN, parts)
 
@@ -168,17 +154,17 @@ class ComplexEngine(Engine):
         """As on every engine, of a complex number a."""
         parts, out = rr
         fields = (part for field in (p, ap, x, r) for part in (field.re, field.im))
-        self.real.run(COMPLEX_UPDATE_X_R, *self._parts_of(a), *fields, parts)
+        self.real.run(contract.COMPLEX_UPDATE_X_R, *self._parts_of(a), *fields, parts)
         self.real.total(parts, out)
 
-    def calculate(self, kernel: Kernel, *scalars: Scalar) -> None:
+    def calculate(self, kernel: contract.Kernel, *scalars: Scalar) -> None:
         """As on every engine; a quotient is complex where what it becomes is so."""
         *factors, rr, limit, ceiling, out = scalars
-        if kernel is not QUOTIENT or not isinstance(out, ComplexScalar):
+        if kernel is not contract.QUOTIENT or not isinstance(out, ComplexScalar):
             self.real.calculate(kernel, *scalars)
             return
         parts = [part for factor in factors for part in self._parts_of(factor)]
-        self.real.calculate(COMPLEX_QUOTIENT, *parts, rr, limit, ceiling, out.re, out.im)
+        self.real.calculate(contract.COMPLEX_QUOTIENT, *parts, rr, limit, ceiling, out.re, out.im)
 
     def assign(self, out: Scalar, value: Scalar) -> None:
         for target, source in zip(self._parts_of(out), self._parts_of(value), strict=isinstance(out, ComplexScalar)):
@@ -201,12 +187,14 @@ class ComplexEngine(Engine):
     def add_turned(self, sign: float, x: Any, y: Any) -> None:
         """y += sign i x."""
         zero, one = self._zero, self._one
-        self.real.run(COMPLEX_AXPBY, sign, zero, one, x.re, x.im, one, zero, y.re, y.im)
+        self.real.run(contract.COMPLEX_AXPBY, sign, zero, one, x.re, x.im, one, zero, y.re, y.im)
 
     def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
         assert isinstance(out, ComplexField)
         placed = self.real.place(blocks)
-        self.run(LOAD, layout, ComplexPerChunk(*(self.real.per_chunk(take, placed) for take in (_real, _imag))), out)
+        self.run(
+            contract.LOAD, layout, ComplexPerChunk(*(self.real.per_chunk(take, placed) for take in (_real, _imag))), out
+        )
 
     def unload(self, x: Field, layout: PerChunk) -> Mapping[int, Any]:
         assert isinstance(x, ComplexField)
@@ -228,16 +216,16 @@ class ComplexEngine(Engine):
             self.real.total(parts, out)
             return
         assert out.sums is not None
-        self.real.run(COMPLEX_DOT, x.re, x.im, sign, y.re, y.im, *out.sums)
+        self.real.run(contract.COMPLEX_DOT, x.re, x.im, sign, y.re, y.im, *out.sums)
         for own, part in zip(out.sums, (out.re, out.im), strict=True):
             self.real.total(own, part)
 
     def _dot_plus(self, x: Any, y: Any, sign: float, parts: Any) -> None:
         """Parts of Re xᴴy or Re xᵀy."""
-        self.real.run(DOT_PLUS, x.re, y.re, sign, x.im, y.im, parts)
+        self.real.run(contract.DOT_PLUS, x.re, y.re, sign, x.im, y.im, parts)
 
     def _axpby(self, sign: Any, a: Any, x: Any, b: Any, y: Any) -> None:
-        self.real.run(COMPLEX_AXPBY, sign, *self._parts_of(a), x.re, x.im, *self._parts_of(b), y.re, y.im)
+        self.real.run(contract.COMPLEX_AXPBY, sign, *self._parts_of(a), x.re, x.im, *self._parts_of(b), y.re, y.im)
 
     def _waxpby(self, a: Any, x: Any, b: Any, y: Any, w: Any) -> None:
         """w = a x + b y with complex numbers of the host: seldom, and so by real ones."""
@@ -249,7 +237,7 @@ class ComplexEngine(Engine):
             (w.im, b.real, y.im),
             (w.im, b.imag, y.re),
         ):
-            self.real.run(WAXPBY, 1.0, out, factor, part, out)
+            self.real.run(contract.WAXPBY, 1.0, out, factor, part, out)
 
 
 def _real(backend: Backend, _: int, block: Any) -> Any:

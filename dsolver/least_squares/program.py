@@ -13,16 +13,8 @@ from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.running_program import Blocks
 from dsolver.kernels.contract import JACOBI, WAXPBY
 from dsolver.krylov.control.supersteps import OVERSHOOT, SUPERSTEP_ITERATIONS, SUPERSTEP_SECONDS
+from dsolver.least_squares import chunks
 from dsolver.least_squares.cgls import ConjugateGradientLeastSquares
-from dsolver.least_squares.chunks import (
-    ScaledMatrix,
-    placed,
-    reciprocal,
-    rectangular_chunk,
-    row_norms,
-    rows_layout,
-    transposed_block,
-)
 from dsolver.least_squares.lsmr import LeastSquaresMinimalResidual
 from dsolver.least_squares.method import LeastSquaresMethod
 
@@ -103,24 +95,24 @@ class LeastSquares:
         rows = self._blocks.pop("rows")
         columns = self._blocks.pop("columns", None)
         if columns is None:
-            rows = engine.per_chunk(placed, rows)
-            columns = engine.per_chunk(partial(transposed_block, columns=spec.columns), rows)
+            rows = engine.per_chunk(chunks.placed, rows)
+            columns = engine.per_chunk(partial(chunks.transposed_block, columns=spec.columns), rows)
         loaded = rows, columns
-        self._rows, self._columns = (engine.per_chunk(rows_layout, blocks) for blocks in loaded)
+        self._rows, self._columns = (engine.per_chunk(chunks.rows_layout, blocks) for blocks in loaded)
         self._forward, self._backward = (
-            Matrix(engine, engine.per_chunk(rectangular_chunk, blocks, written, read), senders)
+            Matrix(engine, engine.per_chunk(chunks.rectangular_chunk, blocks, written, read), senders)
             for blocks, written, read, senders in (
                 (loaded[0], self._rows, self._columns, spec.row_senders),
                 (loaded[1], self._columns, self._rows, spec.column_senders),
             )
         )
         layouts = self._columns, self._rows
-        self._scale = engine.per_chunk(row_norms, loaded[1], *layouts) if spec.scaled else None
+        self._scale = engine.per_chunk(chunks.row_norms, loaded[1], *layouts) if spec.scaled else None
         operators: tuple[Any, Any] = (self._forward, self._backward)
         if self._scale is not None:
             operators = (
-                ScaledMatrix(engine, self._forward, self._scale, self._columns, columns=True),
-                ScaledMatrix(engine, self._backward, self._scale, self._columns, columns=False),
+                chunks.ScaledMatrix(engine, self._forward, self._scale, self._columns, columns=True),
+                chunks.ScaledMatrix(engine, self._backward, self._scale, self._columns, columns=False),
             )
         self.method = LEAST_SQUARES[spec.method](engine, self._rows, self._columns, *operators, spec.damp)
 
@@ -129,7 +121,7 @@ class LeastSquares:
         engine, x = self._engine, self.method.x
         engine.load(blocks, self._columns, x)
         if self._scale is not None:
-            engine.run(JACOBI, engine.per_chunk(reciprocal, self._scale), x, 1.0, self._room)
+            engine.run(JACOBI, engine.per_chunk(chunks.reciprocal, self._scale), x, 1.0, self._room)
             engine.copy(self._room, x)
 
     def begin(self, blocks: Blocks, ends: Ends, guessed: bool) -> tuple[float, Norms]:

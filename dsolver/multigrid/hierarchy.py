@@ -23,13 +23,7 @@ from dsolver.multigrid.algebraic.lattice.levels import below_lattice
 from dsolver.multigrid.coarse_solve import lattice_inverse
 from dsolver.multigrid.correction import StoredTransfer
 from dsolver.multigrid.finest_rows import FinestRows, foreseen
-from dsolver.multigrid.geometric.assembly import (
-    chunk_layout,
-    chunk_matrix,
-    narrowed_matrix,
-    raised_matrix,
-    raised_rows,
-)
+from dsolver.multigrid.geometric import assembly
 from dsolver.multigrid.geometric.constant_star import chunk_passes, star_of
 from dsolver.multigrid.geometric.ghost_rows import ghosted_rows
 from dsolver.multigrid.geometric.matrix_statistics import is_rough
@@ -101,7 +95,7 @@ class _Coarsening:
         """Add the level of the rows that are there; the finest one in float64, as A is."""
         depth = len(self.levels)
         engine = self._view if depth else self._engine
-        make = partial(chunk_matrix, **self._where(depth), swept=engine is self._view)
+        make = partial(assembly.chunk_matrix, **self._where(depth), swept=engine is self._view)
         chunks = engine.per_chunk(make, self._layout, self._weights, *self._stencil).at(depth)
         level = Level(
             engine=self._view, partition=self._partition, offsets=self._offsets, layout=self._layout, chunks=chunks
@@ -113,15 +107,17 @@ class _Coarsening:
         if self._depth or self._view is self._engine:
             return
         (level,) = self.levels
-        chunks = self._view.per_chunk(partial(narrowed_matrix, depth=0), level.chunks, *self._stencil).at(0)
+        chunks = self._view.per_chunk(partial(assembly.narrowed_matrix, depth=0), level.chunks, *self._stencil).at(0)
         self.levels = [replace(level, chunks=chunks, original=level.exact)]
 
     def _raise(self, factors: PerChunk) -> None:
         """Multiply the finest level's diagonal, of which the problem's own matrix is kept."""
         (level,) = self.levels
-        raised = self._engine.per_chunk(raised_matrix, level.chunks, factors).at(0)
+        raised = self._engine.per_chunk(assembly.raised_matrix, level.chunks, factors).at(0)
         self.levels = [replace(level, chunks=raised, original=level.chunks)]
-        self._weights = self._engine.per_chunk(partial(raised_rows, offsets=self._offsets), self._weights, factors)
+        self._weights = self._engine.per_chunk(
+            partial(assembly.raised_rows, offsets=self._offsets), self._weights, factors
+        )
 
     def ended(self) -> bool:
         """Whether all levels are there: the last one can be inverted, or those below it need no lattice."""
@@ -206,7 +202,7 @@ class _Coarsening:
         """Let the next level live whole on every owner."""
         alone = self._engine.alone(below.partition.grid)
         narrow = alone if self._dtype == "float64" else alone.lowered(self._dtype)
-        self._layout = alone.per_chunk(partial(chunk_layout, partition=below.partition, offsets=BOX_OFFSETS))
+        self._layout = alone.per_chunk(partial(assembly.chunk_layout, partition=below.partition, offsets=BOX_OFFSETS))
         count = len(offsets_below(below.factors, self._offsets))
         self._weights = replicated_rows(self._engine, alone, below, self._weights, count)
         made = replication(self._view, narrow, below, chunks.at("coarse"), self._layout)

@@ -10,18 +10,8 @@ from dsolver.errors import InputError
 from dsolver.grid.box import STAR_OFFSETS
 from dsolver.grid.coloring import Order
 from dsolver.grid.partition import Cut, Partition
+from dsolver.krylov import methods
 from dsolver.krylov.gmres import RESTART, most_vectors
-from dsolver.krylov.methods import (
-    FOR_ANY,
-    FOR_COMPLEX_SYMMETRIC,
-    FOR_FACTORS,
-    FOR_INDEFINITE,
-    FOR_SYMMETRIC,
-    METHODS,
-    Traits,
-    check_method,
-    serving_any,
-)
 from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Multigrid, Preconditioner
 from dsolver.preconditioners.builder import Blocks, Builder, Early, unused
@@ -40,7 +30,7 @@ class SolveSpec:
     dtype: str = "float64"
     # the value type of M where it is narrower, "float32" beside a float64 `dtype`; else "float64".
     precond_dtype: str = "float64"
-    method: str = FOR_SYMMETRIC  # the Krylov method, one of `dsolver.krylov.methods.METHODS`
+    method: str = methods.FOR_SYMMETRIC  # the Krylov method, one of `dsolver.krylov.methods.METHODS`
     restart: int = RESTART  # vectors of its first basis, where it has one
     most: int = RESTART  # vectors to which a basis may grow
     diagonal: Blocks | None = None  # makes what a chunk's diagonal of A is multiplied by; None for ones
@@ -87,9 +77,9 @@ class SolveSpec:
         )
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> methods.Traits:
         """Traits of the method."""
-        return METHODS[self.method]
+        return methods.METHODS[self.method]
 
     @property
     def vectors(self) -> int:
@@ -104,7 +94,7 @@ class SolveSpec:
 
 def bases(problem: Problem, method: str, restart: int | None) -> dict[str, int]:
     """Sizes of a method's first basis and of its largest one, as of `SolveSpec`; restart: one that was asked for."""
-    if not METHODS[method].basis:
+    if not methods.METHODS[method].basis:
         return {}
     rows = math.prod(problem.grid)
     return {"restart": min(restart or RESTART, rows), "most": min(restart or most_vectors(rows), rows)}
@@ -116,24 +106,25 @@ def method_for(problem: Problem, name: str | None, m: Preconditioner | None = No
         if m is not None and (own := m.usual_method(problem)):
             return own
         if m is not None and m.can.any_sign:
-            return FOR_FACTORS
+            return methods.FOR_FACTORS
         if problem.unsymmetric:
-            return FOR_ANY
+            return methods.FOR_ANY
         if problem.complex and not problem.hermitian:
-            return FOR_COMPLEX_SYMMETRIC
-        return FOR_INDEFINITE if problem.indefinite else FOR_SYMMETRIC
-    check_method(name)
+            return methods.FOR_COMPLEX_SYMMETRIC
+        return methods.FOR_INDEFINITE if problem.indefinite else methods.FOR_SYMMETRIC
+    methods.check_method(name)
     if m is not None and m.can.method not in (None, name):
         raise InputError(f"M={m.asked} serves method={m.can.method!r} alone, not {name!r}: leave method= out")
-    traits = METHODS[name]
+    traits = methods.METHODS[name]
+    others = methods.serving_any()
     if traits.symmetric and problem.unsymmetric:
         raise InputError(
-            f"A is not symmetric: {problem.unsymmetric}; method={name!r} needs A = Aᵀ: use method={serving_any()}"
+            f"A is not symmetric: {problem.unsymmetric}; method={name!r} needs A = Aᵀ: use method={others}"
         )
     mixed = problem.complex and not problem.real_valued and traits.orthogonal is problem.hermitian
     if traits.symmetric and mixed:
         has, needs, other = ("Aᴴ", "Aᵀ", "'cg', 'minres'") if problem.hermitian else ("Aᵀ", "Aᴴ", "'cocg'")
         raise InputError(
-            f"A is complex with A = {has}, and method={name!r} needs A = {needs}: use method={other}, {serving_any()}"
+            f"A is complex with A = {has}, and method={name!r} needs A = {needs}: use method={other}, {others}"
         )
     return name

@@ -16,7 +16,7 @@ import pytest
 import dsolver
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
-from dsolver.session.checkpoints import checkpoint
+from dsolver.session.checkpoints import checkpoint, saves
 from dsolver.session.checkpoints.checkpoint import Checkpoint
 
 GRID = (6, 5, 4)
@@ -133,7 +133,7 @@ def test_a_crash_at_any_point_of_a_save_leaves_the_one_before(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "commit", crash)
+        patch.setattr(saves, "commit", crash)
         with pytest.raises(KeyboardInterrupt):
             save(store, 2)
     assert (store.path / "x-2").exists()

@@ -30,7 +30,7 @@ from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
 from dsolver.grid.partition import Partition
 from dsolver.monitor.state import State
 from dsolver.session import recovery
-from dsolver.session.checkpoints import checkpoint
+from dsolver.session.checkpoints import checkpoint, saves
 from dsolver.session.checkpoints.checkpoint import Checkpoint
 from tests.support.clusters import breakable, cluster, workers_without_nanny
 from tests.support.waiting import PATIENCE, gone
@@ -399,7 +399,7 @@ def test_a_full_disk_is_a_warning_once_and_the_solve_goes_on(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "write", full)
+    monkeypatch.setattr(saves, "write", full)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         solution = dsolver.solve(

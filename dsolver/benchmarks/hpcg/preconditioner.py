@@ -11,17 +11,7 @@ from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels.contract import SUBTRACT_HALO, TIMES_HALO
-from dsolver.kernels.formats.hpcg import (
-    POSTSMOOTH,
-    PRESMOOTH,
-    PRESMOOTH_RESTRICT,
-    PROLONG,
-    PROLONG_POSTSMOOTH,
-    RESIDUAL_HALO,
-    RESTORE,
-    RESTRICT,
-    SYMGS,
-)
+from dsolver.kernels.formats import hpcg
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.multigrid.coarse_solve import Coarsest
 from dsolver.multigrid.cycle import MultigridCycle
@@ -140,13 +130,13 @@ class HpcgStep(Step):
         """
         engine = self._engine
         if not engine.coupled:
-            engine.run(PRESMOOTH_RESTRICT, self._local, self._transfer, r, x, self._e, self.rc)
+            engine.run(hpcg.PRESMOOTH_RESTRICT, self._local, self._transfer, r, x, self._e, self.rc)
             return
-        engine.run(PRESMOOTH, self._local, r, x, self._e)
+        engine.run(hpcg.PRESMOOTH, self._local, r, x, self._e)
         engine.exchange(x, self._halo)
         engine.run_after(self._halo, TIMES_HALO, self._ghost, self._halo, self._product)
-        engine.run(RESTRICT, self._local, self._transfer, r, x, self._e, self.rc)
-        engine.run(RESIDUAL_HALO, self._ghost, self._transfer, self._product, r, self.rc, self._kept)
+        engine.run(hpcg.RESTRICT, self._local, self._transfer, r, x, self._e, self.rc)
+        engine.run(hpcg.RESIDUAL_HALO, self._ghost, self._transfer, self._product, r, self.rc, self._kept)
 
     def ascend(self, r: Field, x: Field) -> None:
         """See `Step`. Of the smoother's halo the coarse solution's part is left: an eighth of the points.
@@ -155,14 +145,14 @@ class HpcgStep(Step):
         """
         engine = self._engine
         if not engine.coupled:
-            engine.run(PROLONG_POSTSMOOTH, self._local, self._transfer, r, self.xc, self._e, x, self._c, self._w)
+            engine.run(hpcg.PROLONG_POSTSMOOTH, self._local, self._transfer, r, self.xc, self._e, x, self._c, self._w)
             return
         engine.exchange(self.xc, self._correction)
         engine.run_after(self._correction, SUBTRACT_HALO, self._correction_matrix, self._correction, r)
-        engine.run(PROLONG, self._transfer, self.xc, self._c)
-        engine.run(POSTSMOOTH, self._local, r, self._c, self._e, x, self._w)
+        engine.run(hpcg.PROLONG, self._transfer, self.xc, self._c)
+        engine.run(hpcg.POSTSMOOTH, self._local, r, self._c, self._e, x, self._w)
         if self._keeps:
-            engine.run(RESTORE, self._ghost, self._kept, r)
+            engine.run(hpcg.RESTORE, self._ghost, self._kept, r)
 
 
 class SymmetricSweep(Coarsest):
@@ -173,7 +163,7 @@ class SymmetricSweep(Coarsest):
 
     def apply(self, r: Field, x: Field) -> None:
         """x = M r."""
-        self._engine.run(SYMGS, self._local, r, x)
+        self._engine.run(hpcg.SYMGS, self._local, r, x)
 
 
 def cycle(engine: Engine, levels: Sequence[PerChunk]) -> MultigridCycle:

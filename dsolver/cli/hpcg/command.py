@@ -44,7 +44,6 @@ reached or has failed, 130 interrupted.
     "--precond-dtype",
     type=click.Choice(DTYPES),
     default="float64",
-    show_default=True,
     help="Value type of the V-cycle. float32 moves half the bytes; the system stays in float64.",
 )
 @click.option(
@@ -52,7 +51,6 @@ reached or has failed, 130 interrupted.
     "seconds",
     type=float,
     default=10.0,
-    show_default=True,
     metavar="SECONDS",
     help="How long the timed sets run together; at least one set is run.  Example: --time 60",
 )

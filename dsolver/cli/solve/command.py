@@ -13,7 +13,7 @@ import click
 import dsolver
 import dsolver.benchmarks.hpcg  # whose V-cycle is one of the names of --precond
 from dsolver.cli import files, progress
-from dsolver.cli.options import Command, Where, dtype_option, precond_dtype_option, where_options
+from dsolver.cli.options import Command, Where, dtype_option, file_option, precond_dtype_option, where_options
 from dsolver.cli.outputs import Outputs, output_options
 from dsolver.cli.solve.shown import facts_of, show
 from dsolver.cli.system.choice import SystemOptions, system_of, system_options
@@ -63,11 +63,9 @@ be reached or has failed, 130 interrupted.
 
 @click.command("solve", cls=Command, epilog=EPILOG)
 @system_options
-@click.option(
+@file_option(
     "--rhs",
     "--b",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="Right-hand side b of shape (NX, NY, NZ): a .npy, .zarr, .nc (NetCDF) or .h5 (HDF5) file, FILE.nc:NAME for one"
     " of several variables; of a matrix (n,), also a Matrix Market file. With one axis more, the last, it is several "
     "right-hand sides. Default: b = A 1, so that x is 1 everywhere.",
@@ -78,10 +76,8 @@ be reached or has failed, 130 interrupted.
     metavar="FILE|fmg",
     help="First guess, a file like --rhs; or fmg, for what full multigrid makes of b. Default: zero.",
 )
-@click.option(
+@file_option(
     "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="Write the solution x there, as .npy, .zarr, .nc or .h5, of b's shape; .nc and .h5 keep b's coordinates. Of a "
     "matrix also as a Matrix Market file, .mtx. Default: x is not written.",
 )
@@ -89,14 +85,12 @@ be reached or has failed, 130 interrupted.
     "--rtol",
     type=float,
     default=1e-8,
-    show_default=True,
     help="Finished when ‖b - A x‖ is at most this times ‖b‖.  Example: --rtol 1e-6",
 )
 @click.option(
     "--atol",
     type=float,
     default=0.0,
-    show_default=True,
     help="Or at most this, in the units of b.  Example: --atol 1e-3",
 )
 @click.option("--maxiter", type=int, metavar="K", help="Iterations at most.  [default: 1000]")
@@ -105,7 +99,6 @@ be reached or has failed, 130 interrupted.
     "--M",
     type=click.Choice(tuple(NAMED)),
     default=AUTO,
-    show_default=True,
     help="The preconditioner. auto: what suits the system. mg: multigrid on a grid. amg: algebraic multigrid, for "
     "grids and matrices. hpcg: the HPCG benchmark's V-cycle, for chunks whose sides are divisible by 8.",
 )

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 import dsolver
 from dsolver import problems
-from dsolver.cli.options import Several, collected
+from dsolver.cli.options import Several, collected, file_option
 from dsolver.cli.progress import announced
 from dsolver.cli.system.case import SUFFIX, DiffusionCase, case_from, case_options, read_case
 from dsolver.cluster.rows.file_rows import blocks_of_file
@@ -79,11 +79,9 @@ system_options = collected(
         "with what the options from --kappa to --source say, which take the place of its values.  [default: hpcg]",
     ),
     case_options,
-    click.option(
+    file_option(
         "--matrix",
         "file",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
         help="A from a file in place of --problem: Matrix Market (.mtx, .mtx.gz, .mtx.bz2), SciPy's .npz, PETSc's "
         "binary format (.petsc, .bin), Harwell-Boeing (.rua, .rsa, .rb) or MATLAB's .mat. With --scheduler the workers "
         "read it, each its rows, from a folder that all of them see; with --grid or --partition graph this process "
@@ -102,7 +100,6 @@ system_options = collected(
         "--partition",
         type=click.Choice(["rows", "graph"]),
         default="rows",
-        show_default=True,
         help="Which rows of --matrix a chunk has. rows: consecutive ones. graph: those that METIS puts together.",
     ),
 )

@@ -19,38 +19,11 @@ from uuid import uuid4
 from distributed import Client, Future
 
 from dsolver.engines.base import Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
-from dsolver.engines.graph.handles import (
-    GraphField,
-    GraphHalo,
-    GraphPartialSums,
-    GraphPerChunk,
-    GraphScalar,
-    Inputs,
-    LoadedBlocks,
-    Variable,
-    Version,
-    existing,
-    level_of,
-    states,
-)
+from dsolver.engines.graph import handles, tasks
 from dsolver.engines.graph.labels import DELIVER, EXCHANGE, LABELS, MESSAGE, label_of
 from dsolver.engines.graph.results import Results
 from dsolver.engines.graph.spans import spans_of
 from dsolver.engines.graph.task_graph import TaskGraph
-from dsolver.engines.graph.tasks import (
-    Argument,
-    Make,
-    TaskCall,
-    block_on_host,
-    build,
-    delivered,
-    fetch_object,
-    message_to,
-    pack_halo,
-    run_kernel,
-    unload_block,
-    unpack_halo,
-)
 from dsolver.engines.partners import mutual
 from dsolver.engines.repetition import PLAIN, Repetition, Samples, Step
 from dsolver.grid.box import Triple
@@ -89,31 +62,31 @@ class GraphEngine(Engine):
         self._graph = TaskGraph(Results(client, owners, name), name, self._chunks)
         self._spans: list[Span] = []
 
-    def per_chunk(self, make: Callable[..., Any], *operands: Operand | LoadedBlocks) -> GraphPerChunk:
+    def per_chunk(self, make: Callable[..., Any], *operands: Operand | handles.LoadedBlocks) -> handles.GraphPerChunk:
         label = getattr(make, "label", None) or "setup-chunk"
-        inputs = Inputs()
+        inputs = handles.Inputs()
         arguments = tuple(inputs.argument(operand) for operand in operands)
         version, step = self._version(label), self._step(label, arguments)
         for chunk in self._chunks:
-            self._graph.add(version.key(chunk), build, step, make, chunk, needs=inputs.of(chunk))
-        return GraphPerChunk(self._graph.known(Variable(version)))
+            self._graph.add(version.key(chunk), tasks.build, step, make, chunk, needs=inputs.of(chunk))
+        return handles.GraphPerChunk(self._graph.known(handles.Variable(version)))
 
-    def place(self, blocks: Mapping[int, Any]) -> GraphPerChunk:
+    def place(self, blocks: Mapping[int, Any]) -> handles.GraphPerChunk:
         return self.per_chunk(_as_it_came, self._loaded(blocks)._replace(arrays=False))
 
-    def field(self, layout: PerChunk) -> GraphField:
-        assert isinstance(layout, GraphPerChunk)
-        return self._graph.known(GraphField(layout, self._dtype))
+    def field(self, layout: PerChunk) -> handles.GraphField:
+        assert isinstance(layout, handles.GraphPerChunk)
+        return self._graph.known(handles.GraphField(layout, self._dtype))
 
-    def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> GraphHalo:
-        assert isinstance(plan, GraphPerChunk)
-        return self._graph.known(GraphHalo(plan, self._dtype, self._neighbors if senders is None else senders))
+    def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> handles.GraphHalo:
+        assert isinstance(plan, handles.GraphPerChunk)
+        return self._graph.known(handles.GraphHalo(plan, self._dtype, self._neighbors if senders is None else senders))
 
-    def partial_sums(self) -> GraphPartialSums:
-        return self._graph.known(GraphPartialSums())
+    def partial_sums(self) -> handles.GraphPartialSums:
+        return self._graph.known(handles.GraphPartialSums())
 
-    def scalar(self, value: float) -> GraphScalar:
-        return self._graph.known(GraphScalar(value))
+    def scalar(self, value: float) -> handles.GraphScalar:
+        return self._graph.known(handles.GraphScalar(value))
 
     def lowered(self, dtype: str) -> Self:
         view = copy(self)
@@ -136,23 +109,25 @@ class GraphEngine(Engine):
         made._place = 0
         return made
 
-    def shared(self, x: Field) -> GraphField:
-        assert isinstance(x, GraphField)
+    def shared(self, x: Field) -> handles.GraphField:
+        assert isinstance(x, handles.GraphField)
         return x
 
     def run(self, kernel: Kernel, *operands: Operand) -> None:
         self._launch(kernel, operands)
 
     def exchange(self, x: Field, halo: Halo) -> None:
-        assert isinstance(halo, GraphHalo)
+        assert isinstance(halo, handles.GraphHalo)
         plan = halo.shape
-        packed = self._map(LABELS["pack"], pack_halo, (plan, x), kernel="pack")
-        inputs = Inputs()
+        packed = self._map(LABELS["pack"], tasks.pack_halo, (plan, x), kernel="pack")
+        inputs = handles.Inputs()
         step = self._step(EXCHANGE, (inputs.argument(plan),))
-        halo.version = self._version(EXCHANGE, level_of((plan, x)))
+        halo.version = self._version(EXCHANGE, handles.level_of((plan, x)))
         for chunk, senders in enumerate(halo.senders):
             sent = [packed.key(sender) for sender in senders]
-            self._graph.add(halo.version.key(chunk), unpack_halo, step, senders, chunk, needs=inputs.of(chunk) + sent)
+            self._graph.add(
+                halo.version.key(chunk), tasks.unpack_halo, step, senders, chunk, needs=inputs.of(chunk) + sent
+            )
 
     def deliver(
         self,
@@ -160,24 +135,24 @@ class GraphEngine(Engine):
         senders: Sequence[Sequence[int]],
         kinds: Sequence[str],
         lengths: Callable[[int], Mapping[int, int]] | None = None,
-    ) -> GraphPerChunk:
-        assert isinstance(messages, GraphPerChunk)
-        version, sent = self._version(DELIVER), existing(messages.root)
+    ) -> handles.GraphPerChunk:
+        assert isinstance(messages, handles.GraphPerChunk)
+        version, sent = self._version(DELIVER), handles.existing(messages.root)
         step = self._step(DELIVER, ())
         for chunk in self._chunks:
             keys = []
             for sender in senders[chunk]:
                 keys.append((f"{MESSAGE}-{self._graph.name}-to-{chunk}", version.serial, sender))
-                self._graph.add(keys[-1], message_to, chunk, messages.path, needs=[sent.key(sender)])
-            self._graph.add(version.key(chunk), delivered, step, tuple(senders[chunk]), tuple(kinds), needs=keys)
-        return GraphPerChunk(self._graph.known(Variable(version)))
+                self._graph.add(keys[-1], tasks.message_to, chunk, messages.path, needs=[sent.key(sender)])
+            self._graph.add(version.key(chunk), tasks.delivered, step, tuple(senders[chunk]), tuple(kinds), needs=keys)
+        return handles.GraphPerChunk(self._graph.known(handles.Variable(version)))
 
     def known(self, numbers: PerChunk) -> list[tuple[float, ...]]:
         return self._gathered(numbers)
 
     def _gathered(self, objects: PerChunk) -> list[Any]:
         """Small objects of all chunks."""
-        version = existing(self.per_chunk(_as_it_came, objects).root)
+        version = handles.existing(self.per_chunk(_as_it_came, objects).root)
         self._graph.submit([version])
         return [built.item for built in self._graph.results.gather([version.key(chunk) for chunk in self._chunks])]
 
@@ -187,42 +162,43 @@ class GraphEngine(Engine):
         return mutual(dict(enumerate(found)), len(found))
 
     def total(self, parts: PartialSums, out: Scalar) -> None:
-        assert isinstance(parts, GraphPartialSums)
-        assert isinstance(out, GraphScalar)
+        assert isinstance(parts, handles.GraphPartialSums)
+        assert isinstance(out, handles.GraphScalar)
         if parts.version is None:
             out.state = 0.0
             return
         version = parts.version
         parts_of = [(chunk, version.key(chunk), version.path) for chunk in self._chunks]
         _, (group, serial, place), _ = self._graph.reduce(parts_of, self._place)
-        out.state = Version(group, serial, place=place)
+        out.state = handles.Version(group, serial, place=place)
 
     def calculate(self, kernel: Kernel, *scalars: Scalar) -> None:
         """A task on the first chunk's owner."""
-        inputs, reads = Inputs(), len(kernel.reads)
+        inputs, reads = handles.Inputs(), len(kernel.reads)
         written = reads + len(kernel.updates)
         arguments = tuple(
-            inputs.argument(scalar) if i < written else Argument(Make.CONSTANT, 0.0) for i, scalar in enumerate(scalars)
+            inputs.argument(scalar) if i < written else tasks.Argument(tasks.Make.CONSTANT, 0.0)
+            for i, scalar in enumerate(scalars)
         )
         step = self._step(kernel.name, arguments, kernel.name, reads)
         version = self._version(kernel.name)._replace(place=0)
-        self._graph.add(version.key(0), run_kernel, step, 0, needs=inputs.of(0))
+        self._graph.add(version.key(0), tasks.run_kernel, step, 0, needs=inputs.of(0))
         outputs = scalars[reads:]
         for i, scalar in enumerate(outputs):
-            assert isinstance(scalar, GraphScalar)
+            assert isinstance(scalar, handles.GraphScalar)
             scalar.state = version._replace(path=(i,) if len(outputs) > 1 else ())
 
     def assign(self, out: Scalar, value: Scalar) -> None:
-        assert isinstance(out, GraphScalar)
-        assert isinstance(value, GraphScalar)
+        assert isinstance(out, handles.GraphScalar)
+        assert isinstance(value, handles.GraphScalar)
         out.state = value.state
 
     def set(self, out: Scalar, value: float) -> None:
-        assert isinstance(out, GraphScalar)
+        assert isinstance(out, handles.GraphScalar)
         out.state = value
 
     def read(self, *scalars: Scalar) -> tuple[float, ...]:
-        (values,) = self._graph.evaluate([states(scalars)])
+        (values,) = self._graph.evaluate([handles.states(scalars)])
         return values
 
     def repeat(self, step: Step, times: int, watch: Sequence[Scalar], how: Repetition = PLAIN) -> Samples:
@@ -232,7 +208,7 @@ class GraphEngine(Engine):
             for _ in range(min(self._batch, times - len(samples))):
                 before = next(self._graph.serials)
                 step()
-                watched.append(states(watch))
+                watched.append(handles.states(watch))
                 if (number := len(samples) + len(watched)) in how.between:
                     how.between[number]()
             last = how.measured and len(samples) + len(watched) == times
@@ -260,21 +236,21 @@ class GraphEngine(Engine):
         """out = blocks: arrays, or futures of this client. An array is copied to the owner now."""
         self._launch(LOAD, (layout, self._loaded(blocks), out))
 
-    def _loaded(self, blocks: Mapping[int, Any]) -> LoadedBlocks:
+    def _loaded(self, blocks: Mapping[int, Any]) -> handles.LoadedBlocks:
         self._graph.results.wait_for_blocks(blocks)
-        return LoadedBlocks({chunk: self._graph.results.place(blocks[chunk], chunk) for chunk in self._chunks})
+        return handles.LoadedBlocks({chunk: self._graph.results.place(blocks[chunk], chunk) for chunk in self._chunks})
 
     def unload(self, x: Field, layout: PerChunk) -> dict[int, Future[Any]]:
         """Futures of blocks, each on the owner of its chunk. They outlive the engine."""
-        return self._shared(self._map("unload-block", unload_block, (layout, x)))
+        return self._shared(self._map("unload-block", tasks.unload_block, (layout, x)))
 
     def on_host(self, blocks: Mapping[int, Any]) -> dict[int, Future[Any]]:
-        return {number: block.client.submit(block_on_host, block) for number, block in blocks.items()}
+        return {number: block.client.submit(tasks.block_on_host, block) for number, block in blocks.items()}
 
     def fetch(self, objects: PerChunk) -> dict[int, Future[Any]]:
-        return self._shared(self._map("fetch-object", fetch_object, (objects,)))
+        return self._shared(self._map("fetch-object", tasks.fetch_object, (objects,)))
 
-    def _shared(self, version: Version) -> dict[int, Future[Any]]:
+    def _shared(self, version: handles.Version) -> dict[int, Future[Any]]:
         """Futures of a version, that outlive the engine."""
         self._graph.submit([version])
         keys = {chunk: version.key(chunk) for chunk in self._chunks}
@@ -290,43 +266,47 @@ class GraphEngine(Engine):
         """Give back all that the cluster holds for this engine."""
         self._graph.close()
 
-    def _step(self, label: str, arguments: tuple[Argument, ...], kernel: str = "", first_output: int = 0) -> TaskCall:
-        return TaskCall(label, self._kernels, self._dtype, kernel, arguments, first_output)
+    def _step(
+        self, label: str, arguments: tuple[tasks.Argument, ...], kernel: str = "", first_output: int = 0
+    ) -> tasks.TaskCall:
+        return tasks.TaskCall(label, self._kernels, self._dtype, kernel, arguments, first_output)
 
-    def _version(self, label: str, level: int | None = None) -> Version:
+    def _version(self, label: str, level: int | None = None) -> handles.Version:
         return self._graph.version(label, level, self._place)
 
     def _map(
         self,
         label: str,
         function: Callable[..., Any],
-        operands: Sequence[Operand | LoadedBlocks],
+        operands: Sequence[Operand | handles.LoadedBlocks],
         *,
         kernel: str = "",
         reads: int | None = None,
         updates: int = 0,
-    ) -> Version:
+    ) -> handles.Version:
         """A task function(step, chunk, *inputs) for each chunk; all operands are read by default."""
-        inputs, reads = Inputs(), len(operands) if reads is None else reads
+        inputs, reads = handles.Inputs(), len(operands) if reads is None else reads
         arguments = tuple(
             inputs.argument(operand, updated=reads <= i, written=reads + updates <= i)
             for i, operand in enumerate(operands)
         )
         step = self._step(label, arguments, kernel, reads)
-        version = self._version(label, level_of(operands))
+        version = self._version(label, handles.level_of(operands))
         for chunk in self._chunks:
             self._graph.add(version.key(chunk), function, step, chunk, needs=inputs.of(chunk))
         return version
 
-    def _launch(self, kernel: Kernel, operands: Sequence[Operand | LoadedBlocks]) -> None:
+    def _launch(self, kernel: Kernel, operands: Sequence[Operand | handles.LoadedBlocks]) -> None:
         """Add a kernel's tasks, and new versions for the operands that it updates and writes."""
         if len(operands) != len(kernel.arguments):
             raise TypeError(f"{kernel.name} has the arguments {', '.join(kernel.arguments)}, not {len(operands)}")
         label = label_of(kernel)
         reads, outputs = len(kernel.reads), operands[len(kernel.reads) :]
-        version = self._map(label, run_kernel, operands, kernel=kernel.name, reads=reads, updates=len(kernel.updates))
+        version = self._map(
+            label, tasks.run_kernel, operands, kernel=kernel.name, reads=reads, updates=len(kernel.updates)
+        )
         for i, handle in enumerate(outputs):
-            assert isinstance(handle, GraphField | GraphHalo | GraphPartialSums)
+            assert isinstance(handle, handles.GraphField | handles.GraphHalo | handles.GraphPartialSums)
             handle.version = version._replace(path=(i,) if len(outputs) > 1 else ())
 
 

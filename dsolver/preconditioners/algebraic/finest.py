@@ -13,15 +13,8 @@ from dsolver.engines.base import PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.deferred import Deferred
 from dsolver.multigrid.algebraic.finest import FinestLevel, rows_of_blocks
+from dsolver.multigrid.algebraic.lattice import open_rows
 from dsolver.multigrid.algebraic.lattice.levels import finest_of_grid
-from dsolver.multigrid.algebraic.lattice.open_rows import (
-    OpenLayouts,
-    OpenRows,
-    all_rows,
-    is_in_slabs,
-    open_rows,
-    raised,
-)
 from dsolver.multigrid.algebraic.rows.measures import measured
 from dsolver.multigrid.algebraic.setup import LATE
 from dsolver.multigrid.finest_rows import FinestRows
@@ -78,9 +71,9 @@ def of_grid(builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[
     where = rows.chunks, rows.offsets, rows.weights
     if rows.cells is not None:
         assert rows.kept is not None
-        opened = open_rows(engine, *where, rows.cells, tuple(accumulate(rows.kept, initial=0)))
-    elif not rows.masked and engine.kernels != "cuda" and is_in_slabs(rows.chunks):
-        opened = all_rows(engine, *where)
+        opened = open_rows.open_rows(engine, *where, rows.cells, tuple(accumulate(rows.kept, initial=0)))
+    elif not rows.masked and engine.kernels != "cuda" and open_rows.is_in_slabs(rows.chunks):
+        opened = open_rows.all_rows(engine, *where)
     else:
         return _of_lattice(builder, rows)
     factors, singular = rows.raised, rows.singular
@@ -117,12 +110,12 @@ def _of_lattice(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChu
 
 
 def _of_opened(
-    builder: Builder, opened: OpenRows, factors: PerChunk | None, *, singular: bool
+    builder: Builder, opened: open_rows.OpenRows, factors: PerChunk | None, *, singular: bool
 ) -> tuple[Callable[[], PerChunk], FinestLevel]:
     """`of_grid` of rows as a matrix's; factors: of the levels' diagonal, None for ones."""
     engine, layouts, levels = builder.engine, opened.layouts.at("rows"), opened
     if factors is not None:
-        levels = raised(engine, opened, factors)
+        levels = open_rows.raised(engine, opened, factors)
     early = opened.bounds[-1] < LATE * (len(opened.bounds) - 1)
     sizes = engine.per_chunk(partial(measured_chunk, wanted=early), opened.blocks)
     measures = measured(engine, levels.rows)
@@ -176,7 +169,7 @@ def _in_both_types(
     return exact, narrow
 
 
-def _in_box(_: Backend, __: int, matrix: ChunkMatrix, layouts: OpenLayouts) -> ChunkMatrix:
+def _in_box(_: Backend, __: int, matrix: ChunkMatrix, layouts: open_rows.OpenLayouts) -> ChunkMatrix:
     """A chunk's matrix of rows of open cells, whose vectors come and go as blocks of the grid."""
     return replace(matrix, layout=layouts.box)
 

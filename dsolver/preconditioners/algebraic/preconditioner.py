@@ -26,21 +26,8 @@ from dsolver.multigrid.algebraic.setup import HierarchySetup
 from dsolver.multigrid.complex.cycle import ComplexCycle
 from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.multigrid.finest_rows import FinestRows, foreseen
+from dsolver.preconditioners.algebraic import defaults
 from dsolver.preconditioners.algebraic.complex import built_complex
-from dsolver.preconditioners.algebraic.defaults import (
-    AGGRESSIVE,
-    FLOW_THETA,
-    FULL_ROWS,
-    FULL_ROWS_THETA,
-    SMOOTHER,
-    THETA,
-    flows,
-    has_nodes,
-    is_diffusive,
-    node_of,
-    row_length,
-    suits_ideal_restriction,
-)
 from dsolver.preconditioners.algebraic.finest import alone, of_grid, of_matrix
 from dsolver.preconditioners.algebraic.memory import of_levels
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
@@ -152,7 +139,7 @@ class Algebraic(Preconditioner):
         It took 0.7 times the processor time of GMRES on average, 1.3 at most, where M is as good as here, and 8 vectors
         in place of 38; its M may have float32 levels.
         """
-        return FOR_FLOWS if flows(problem) else None
+        return FOR_FLOWS if defaults.flows(problem) else None
 
     def check(self, problem: Problem, partition: Partition) -> None:
         """Refuse matrices that it is not made for, and chunks that cut nodes."""
@@ -214,13 +201,13 @@ class Algebraic(Preconditioner):
         else:
             exact, first = of_matrix(builder)
         if coarsening == "aggregation":
-            first = replace(first, size=node_of(builder.problem))
+            first = replace(first, size=defaults.node_of(builder.problem))
         on_gpu = builder.engine.kernels == "cuda"
         coarse_rows = COARSE_ROWS[on_gpu] if self.coarse_rows is None else int(self.coarse_rows)
         gathered_rows = GATHERED_ROWS[on_gpu] if self.gathered_rows is None else int(self.gathered_rows)
         options = HierarchyOptions(
             method=method,
-            smoother=self.smoother or SMOOTHER[coarsening],
+            smoother=self.smoother or defaults.SMOOTHER[coarsening],
             coarse_rows=coarse_rows,
             gathered_rows=max(gathered_rows, coarse_rows),
         )
@@ -229,27 +216,29 @@ class Algebraic(Preconditioner):
     def _coarsening(self, problem: Problem) -> str:
         if self.coarsening is not None:
             return self.coarsening
-        if has_nodes(problem):
+        if defaults.has_nodes(problem):
             return "aggregation"
-        if not problem.asymmetry or is_diffusive(problem):
+        if not problem.asymmetry or defaults.is_diffusive(problem):
             return "pmis"
-        ideal = self.smoother is None and self.omega is None and suits_ideal_restriction(problem)
+        ideal = self.smoother is None and self.omega is None and defaults.suits_ideal_restriction(problem)
         return "air" if ideal else "aggregation"
 
     def _method(self, problem: Problem) -> Method:
-        coarsening, size = self._coarsening(problem), node_of(problem)
-        theta = THETA[coarsening] if self.theta is None else float(self.theta)
+        coarsening, size = self._coarsening(problem), defaults.node_of(problem)
+        theta = defaults.THETA[coarsening] if self.theta is None else float(self.theta)
         if coarsening == "pmis":
-            full = self.theta is None and row_length(problem) > FULL_ROWS
+            full = self.theta is None and defaults.row_length(problem) > defaults.FULL_ROWS
             return CoarsePoints(
-                theta=FULL_ROWS_THETA if full else theta,
+                theta=defaults.FULL_ROWS_THETA if full else theta,
                 max_elements=int(self.max_elements),
-                aggressive_levels=AGGRESSIVE if self.aggressive_levels is None else int(self.aggressive_levels),
+                aggressive_levels=defaults.AGGRESSIVE
+                if self.aggressive_levels is None
+                else int(self.aggressive_levels),
             )
         if coarsening == "air":
             return IdealRestriction(theta=theta)
-        if self.theta is None and flows(problem):
-            theta = FLOW_THETA
+        if self.theta is None and defaults.flows(problem):
+            theta = defaults.FLOW_THETA
         vectors = (problem.near_vectors if isinstance(problem, MatrixProblem) else 0) or size
         if self.theta is None and (size > 1 or vectors > 1):
             theta = 0.0
@@ -274,7 +263,7 @@ class Algebraic(Preconditioner):
     def forecast(self, part: Part) -> Forecast:
         """Levels of the usual complexity; what they are depends on the matrix."""
         coarsening, method = self._coarsening(part.problem), self._method(part.problem)
-        return of_levels(part, method, chebyshev=(self.smoother or SMOOTHER[coarsening]) == "chebyshev")
+        return of_levels(part, method, chebyshev=(self.smoother or defaults.SMOOTHER[coarsening]) == "chebyshev")
 
     def iterations(self, alone: float, rtol: float) -> float:
         """Hardly depends on the matrix."""

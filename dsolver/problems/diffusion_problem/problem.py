@@ -11,18 +11,8 @@ from dsolver.grid.partition import Cut, Partition
 from dsolver.problems.boundaries.boundary import Boundary, boundary_of, other_values
 from dsolver.problems.coefficient_names import CROSS, FIXED, HELD, KAPPA, MASK, SIGMA, VELOCITY
 from dsolver.problems.coordinates import Cells, agreed, centers_of
-from dsolver.problems.diffusion_problem.coefficients import (
-    Coefficient,
-    check_numbers,
-    diagonal_and_cross,
-    fixed_cells,
-    holds_complex,
-    left_out,
-    on_axes,
-    per_axis,
-    sort_by_kind,
-    velocities_of,
-)
+from dsolver.problems.diffusion_problem import coefficients
+from dsolver.problems.diffusion_problem.coefficients import Coefficient
 from dsolver.problems.diffusion_problem.spacing import cells_of
 from dsolver.problems.embedding import Embedding
 from dsolver.problems.finite_volumes import SCHEMES, UPWIND, Diffusion
@@ -104,16 +94,16 @@ def diffusion(
     space = Embedding.of(grid)
     cut = space.cut(chunks)
     Partition(space.grid, cut or (1, 1, 1))
-    mask, (where, values) = left_out(space, mask, active), fixed_cells(space, fixed)
-    kappa, cross = diagonal_and_cross(space, kappa)
-    kappas = per_axis(space, kappa)
-    axes = [on_axes(space, name, values) for name, values in kappas]
+    mask, (where, values) = coefficients.left_out(space, mask, active), coefficients.fixed_cells(space, fixed)
+    kappa, cross = coefficients.diagonal_and_cross(space, kappa)
+    kappas = coefficients.per_axis(space, kappa)
+    axes = [coefficients.on_axes(space, name, values) for name, values in kappas]
     others = [(SIGMA, sigma), (MASK, mask), (FIXED, where), (HELD, values)]
-    embedded = {called: on_axes(space, called, value) for called, value in others}
+    embedded = {called: coefficients.on_axes(space, called, value) for called, value in others}
     if scheme not in SCHEMES:
         raise InputError(f"scheme must be one of {', '.join(SCHEMES)}, not {in_a_line(scheme)}")
     cells = cells_of(space, spacing, [*kappas, *others])
-    flow = velocities_of(space, cells, velocity)
+    flow = coefficients.velocities_of(space, cells, velocity)
     return _diffusion(space, axes, cross, embedded, cells, boundary_of(space, bc, cells), cut, name, flow, scheme)
 
 
@@ -145,9 +135,9 @@ def changed(
     axes = old if len(set(rule.fields)) == 3 else old[:1]
     cross: Sequence[Any] = [given(name, number) for name, number in zip(CROSS, rule.cross, strict=False)]
     if kappa is not None:
-        kappa, cross = diagonal_and_cross(space, kappa)
-        kappas = per_axis(space, kappa)
-        axes = [on_axes(space, name, values) for name, values in kappas]
+        kappa, cross = coefficients.diagonal_and_cross(space, kappa)
+        kappas = coefficients.per_axis(space, kappa)
+        axes = [coefficients.on_axes(space, name, values) for name, values in kappas]
         rule.cells.check(agreed(centers_of(name, values, space.numbers) for name, values in kappas))
     others = {
         SIGMA: given(SIGMA, rule.sigma),
@@ -160,13 +150,13 @@ def changed(
         pair = isinstance(fixed, tuple | list)
         if not (pair or rule.fixed):
             raise InputError(f"{problem.name} has no fixed cells: give a pair (where, values)")
-        where, values = fixed_cells(space, fixed) if pair else (None, fixed)
+        where, values = coefficients.fixed_cells(space, fixed) if pair else (None, fixed)
         new |= {HELD: values} if where is None else {FIXED: where, HELD: values}
     for name, values in new.items():
         rule.cells.check(centers_of(name, values, space.numbers))
-        others[name] = on_axes(space, name, values)
+        others[name] = coefficients.on_axes(space, name, values)
     flow: Sequence[Any] = [given(name, number) for name, number in zip(VELOCITY, rule.velocity, strict=False)]
-    flow = flow if velocity is None else velocities_of(space, rule.cells, velocity)
+    flow = flow if velocity is None else coefficients.velocities_of(space, rule.cells, velocity)
     boundary = rule.boundary if bc is None else other_values(space, rule.boundary, bc, rule.cells)
     about = rule.cells, boundary, problem.chunks, problem.name
     return _diffusion(space, axes, cross, others, *about, flow, rule.scheme)
@@ -192,18 +182,22 @@ def _diffusion(
     mask, fixed = (others[called] is not None for called in (MASK, FIXED))
     for called, value in [*zip(fields, axes, strict=False), *others.items()]:
         if value is not None:
-            sort_by_kind(called, value, numbers, arrays, functions)
+            coefficients.sort_by_kind(called, value, numbers, arrays, functions)
     held = numbers.pop(HELD, None)
     if not (held is None or np.isfinite(held)):
         raise InputError(f"the values of fixed must be finite numbers, not {in_a_line(others[HELD])}")
-    check_numbers(numbers)
-    is_complex = boundary.has_complex or any(holds_complex(v) for v in (held, *numbers.values(), *arrays.values()))
+    coefficients.check_numbers(numbers)
+    is_complex = boundary.has_complex or any(
+        coefficients.holds_complex(v) for v in (held, *numbers.values(), *arrays.values())
+    )
     flow = tuple(value if isinstance(value, float) else None for value in velocity)
     arrays |= {called: v for called, v in zip(VELOCITY, velocity, strict=False) if not isinstance(v, float)}
     beside: dict[str, Any] = {}
     for called, value in zip(CROSS, cross, strict=False):
-        sort_by_kind(called, value, beside, arrays, functions)
-    if cross and (flow or is_complex or any(holds_complex(v) for v in (*beside.values(), *map(arrays.get, CROSS)))):
+        coefficients.sort_by_kind(called, value, beside, arrays, functions)
+    if cross and (
+        flow or is_complex or any(coefficients.holds_complex(v) for v in (*beside.values(), *map(arrays.get, CROSS)))
+    ):
         raise InputError(
             "kappa is a full tensor, which must be real and goes with no velocity= or complex values: leave these out"
         )

@@ -23,18 +23,7 @@ from dsolver.errors import InputError, check_path, in_a_line
 from dsolver.folders import opened, plain_file, remove
 from dsolver.grid.box import Triple
 from dsolver.grid.partition import Partition
-from dsolver.session.checkpoints.saves import (
-    INDEX,
-    KEPT,
-    LARGEST,
-    Saved,
-    commit,
-    keep,
-    load_zarr,
-    may_be_there,
-    read,
-    write,
-)
+from dsolver.session.checkpoints import saves
 
 logger = logging.getLogger(__name__)
 
@@ -71,11 +60,11 @@ class Checkpoint:
         self.every = every
         self.damaged: tuple[str, ...] = ()
         self._last = time.monotonic()
-        load_zarr()
+        saves.load_zarr()
         check_path(self.path)
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file: name a folder for the checkpoint")
-        if self.path.is_dir() and not self._begun and not all(map(may_be_there, self.path.iterdir())):
+        if self.path.is_dir() and not self._begun and not all(map(saves.may_be_there, self.path.iterdir())):
             raise InputError(f"{self.path} holds something that is no checkpoint: name an empty folder or a new one")
         if not self.path.absolute().parent.is_dir():
             raise InputError(f"the folder {self.path.absolute().parent} of the checkpoint does not exist")
@@ -106,23 +95,23 @@ class Checkpoint:
         self.path.mkdir(exist_ok=True)
         with opened(self.path) as folder:
             if not self._begun:
-                commit([], folder)  # without which what a crash leaves would be taken for something else
+                saves.commit([], folder)  # without which what a crash leaves would be taken for something else
             known = self._index()
-            keep(known, folder)
+            saves.keep(known, folder)
             serial = 1 + max((int(saved.array.partition("-")[2]) for saved in known), default=0)
-            saved = Saved(
+            saved = saves.Saved(
                 array=f"x-{serial}", grid=partition.grid, iteration=iteration, residual=residual, b_norm=b_norm
             )
             try:
-                write(saved, partition, blocks, folder, dtype)
+                saves.write(saved, partition, blocks, folder, dtype)
             except BaseException:
                 remove(saved.array, folder)
                 raise
             finally:
                 self._last = time.monotonic()
-            newest = [*known, saved][-KEPT:]
-            commit(newest, folder)
-            keep(newest, folder)
+            newest = [*known, saved][-saves.KEPT :]
+            saves.commit(newest, folder)
+            saves.keep(newest, folder)
 
     def check(self, grid: Triple) -> None:
         """Look at what is saved, but for the values. InputError: it belongs to another grid, or cannot be read."""
@@ -130,7 +119,7 @@ class Checkpoint:
             if saved.grid != grid:
                 raise InputError(f"the checkpoint {self.path} was saved for the grid {saved.grid}, not for {grid}")
 
-    def newest(self, grid: Triple, dtype: str = "float64") -> tuple[Saved, np.ndarray[Any, np.dtype[Any]]] | None:
+    def newest(self, grid: Triple, dtype: str = "float64") -> tuple[saves.Saved, np.ndarray[Any, np.dtype[Any]]] | None:
         """The newest iterate that can be read, shape `grid`; None where nothing was saved.
 
         InputError: it belongs to another grid, or nothing that was saved can be read any more.
@@ -140,7 +129,7 @@ class Checkpoint:
         for saved in reversed(self._index()):
             try:
                 with opened(self.path) as folder, opened(saved.array, folder) as array:
-                    values = read(array, grid, dtype)
+                    values = saves.read(array, grid, dtype)
             except Exception as error:  # zarr's codecs raise errors of many kinds
                 logger.warning("the save %s of the checkpoint %s is damaged: %s", saved.array, self.path, error)
                 self.damaged += (f"{saved.array} ({error})",)
@@ -152,18 +141,20 @@ class Checkpoint:
 
     @property
     def _begun(self) -> bool:
-        return os.path.lexists(self.path / INDEX)
+        return os.path.lexists(self.path / saves.INDEX)
 
-    def _index(self) -> list[Saved]:
+    def _index(self) -> list[saves.Saved]:
         """Saves, oldest first."""
         if not self._begun:
             return []
         try:
-            with opened(self.path) as folder, plain_file(INDEX, folder) as file:
-                items = json.loads(file.read(LARGEST))
-            return [Saved(**(item | {"grid": tuple(item["grid"])})) for item in items]
+            with opened(self.path) as folder, plain_file(saves.INDEX, folder) as file:
+                items = json.loads(file.read(saves.LARGEST))
+            return [saves.Saved(**(item | {"grid": tuple(item["grid"])})) for item in items]
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-            raise InputError(f"the checkpoint {self.path} is damaged: {INDEX} cannot be read ({error})") from error
+            raise InputError(
+                f"the checkpoint {self.path} is damaged: {saves.INDEX} cannot be read ({error})"
+            ) from error
 
 
 def checkpoint_of(value: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:

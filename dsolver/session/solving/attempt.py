@@ -12,15 +12,10 @@ from dsolver.session.notes import notes_of
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
 from dsolver.session.session import Session
+from dsolver.session.solving import second_attempts
 from dsolver.session.solving.advice import advice_on
 from dsolver.session.solving.loading import StartedSolve, given_column, start
 from dsolver.session.solving.report import asymmetric, case_of, for_all_of_b, of_cells, sealed, solved_by, uneven
-from dsolver.session.solving.second_attempts import (
-    replaceable,
-    try_float64,
-    try_other_method,
-    try_other_preconditioner,
-)
 from dsolver.session.user_arrays.several import Pairs
 from dsolver.session.vectors import scaled, shift, solution
 from dsolver.solution import Solution
@@ -90,7 +85,7 @@ def _terms(session: Session, options: Options, *, closely: bool) -> Terms:
         atol=options.atol,
         maxiter=options.iterations,
         interruptible=options.callback is not None,
-        replaceable=replaceable(session),
+        replaceable=second_attempts.replaceable(session),
         kept=session.wishes.m if session.system.renewal.kept else None,
         patience=session.reserve and session.reserve.further,
         closely=closely,
@@ -105,9 +100,9 @@ def _followed(
     session.solving = loads[0].right
     try:
         follower.run(started.slices)
-        anew = try_other_preconditioner(session, loads, follower, keeper, options)
-        notes = {} if anew else try_float64(session, loads, follower, options)
-        return None if anew or try_other_method(session, loads, follower, keeper) else notes
+        anew = second_attempts.try_other_preconditioner(session, loads, follower, keeper, options)
+        notes = {} if anew else second_attempts.try_float64(session, loads, follower, options)
+        return None if anew or second_attempts.try_other_method(session, loads, follower, keeper) else notes
     finally:
         session.solving = None
 

@@ -11,18 +11,10 @@ from dsolver.session.operator import Residual
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
 from dsolver.session.session import Session
+from dsolver.session.solving import last_attempts
 from dsolver.session.solving.attempt import attempt
 from dsolver.session.solving.batching import grouped
 from dsolver.session.solving.complex_sides import solved_in_parts
-from dsolver.session.solving.last_attempts import (
-    is_better,
-    is_of_unclear_rank,
-    needs_factors,
-    needs_least_squares,
-    take_factors,
-    take_least_squares,
-    why_factors,
-)
 from dsolver.session.solving.loading import is_fed
 from dsolver.session.solving.second_attempts import find_pieces
 from dsolver.session.user_arrays import is_complex
@@ -116,16 +108,16 @@ def _solved(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
     found = _together(session, pairs, options)
     if found is None:
         found = [solution for pair in pairs for solution in _together(session, [pair], options) or ()]
-    lost = [number for number, solution in enumerate(found) if needs_factors(solution, options)]
-    if lost and take_factors(session, why_factors(found[lost[0]])):
+    lost = [number for number, solution in enumerate(found) if last_attempts.needs_factors(solution, options)]
+    if lost and last_attempts.take_factors(session, last_attempts.why_factors(found[lost[0]])):
         for number in lost:
             for solution in _together(session, [pairs[number]], options) or ():
                 found[number] = min(found[number], solution, key=lambda each: each.true_residual)
-    for needed, fine in ((needs_least_squares, False), (is_of_unclear_rank, True)):
+    for needed, fine in ((last_attempts.needs_least_squares, False), (last_attempts.is_of_unclear_rank, True)):
         for number, solution in enumerate(found):
-            if needed(solution, options) and take_least_squares(session, fine=fine):
+            if needed(solution, options) and last_attempts.take_least_squares(session, fine=fine):
                 for other in _together(session, [pairs[number]], options) or ():
-                    found[number] = other if is_better(other, solution) else solution
+                    found[number] = other if last_attempts.is_better(other, solution) else solution
     return found
 
 

@@ -9,6 +9,7 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.kernels.amg import with_functions_of
 from dsolver.kernels.cuda.lattice import components, galerkin, look, semicoarsening
 from dsolver.kernels.cuda.lattice.halving import halving
 from dsolver.kernels.cuda.launch.loader import NOTHING, for_each, kernel
@@ -37,14 +38,12 @@ AXIS = np.dtype(
 )
 
 
+@with_functions_of(components, galerkin, look)
 class CudaLattice(LatticeSetup):
     """Launches of set-up's lattice kernels."""
 
     def frameless(self, factors: Triple, offsets: tuple[Triple, ...]) -> bool:
         return semicoarsening.frameless(factors, offsets) or halving.frameless(factors, offsets)
-
-    interpolation = staticmethod(galerkin.interpolation)
-    galerkin = staticmethod(galerkin.galerkin)
 
     def restriction(self, coarsening: Coarsening, p: Array, around: Array) -> Ell:
         rows = math.prod(coarsening.coarse_shape)
@@ -91,15 +90,8 @@ class CudaLattice(LatticeSetup):
         for_each(FILE, "jumps", rows, weights, both, np.int64(rows), np.float64(ratio), out)
         return out
 
-    couplings = staticmethod(look.couplings)
-    leanings = staticmethod(look.leanings)
-    turns = staticmethod(look.turns)
-    outweighed = staticmethod(look.outweighed)
-
     def alike(self, rows: StencilRows) -> Alike | None:
         return super().alike(rows) if rows.weights.ndim == 1 else look.alike(rows)
-
-    unfit = staticmethod(look.unfit)
 
     def star(self, fluxes: Fluxes, cells: Array | None = None) -> Array:
         nz, ny, nx = fluxes.shape
@@ -122,10 +114,6 @@ class CudaLattice(LatticeSetup):
         for_each(FLUXES, "star_rows", rows, *axes, *sizes, NOTHING if cells is None else cells, np.int64(rows), out)
         return out
 
-    first_labels = staticmethod(components.first_labels)
-    least_of_connected = staticmethod(components.least_of_connected)
-    labels_seen = staticmethod(components.labels_seen)
-    grouped = staticmethod(components.grouped)
     places = staticmethod(places_of)
 
 

@@ -20,15 +20,9 @@ import numpy as np
 from dsolver.kernels.amg import Cut
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.readback import Asked, read_back
+from dsolver.kernels.cuda.sparse.products import mirrors
 from dsolver.kernels.cuda.sparse.products.expected_columns import EVERY, Expected, expecting
 from dsolver.kernels.cuda.sparse.products.halves import SIZES, CudaHalves
-from dsolver.kernels.cuda.sparse.products.mirrors import (
-    all_lengths,
-    begun_transpose,
-    fill_lost,
-    fill_lost_rooms,
-    transposed,
-)
 from dsolver.kernels.cuda.sparse.products.product import in_rooms, move, pieces_of, product
 from dsolver.kernels.cuda.sparse.selection import begun_selection, bordered, windows_of_pieces
 from dsolver.kernels.cuda.sparse.stages.stages import COUNTERS, Rooms, Stages
@@ -70,9 +64,9 @@ def galerkin(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = F
         return r, half.completed()
     if made := _in_rooms(a, p, whole, diagonal, symmetric=False):
         return made
-    r = transposed(p, columns)
+    r = mirrors.transposed(p, columns)
     coarse = product(r, product(a, p, columns, ascending=False), columns, ascending=False)
-    fill_lost(coarse, 0, r, diagonal)
+    mirrors.fill_lost(coarse, 0, r, diagonal)
     return r, coarse
 
 
@@ -80,9 +74,9 @@ def half_galerkin(begun: BegunProduct, cut: Cut, diagonal: Any) -> tuple[Csr, Cu
     a, p = _stacked(begun, cut)
     if made := _in_rooms(a, p, cut, diagonal, symmetric=True):
         return made
-    r = transposed(cut.fine, cut.rows)
+    r = mirrors.transposed(cut.fine, cut.rows)
     coarse = product(r, product(a, p, cut.width, ascending=False), cut.width, ascending=False)
-    fill_lost(coarse, cut.below, r, diagonal)
+    mirrors.fill_lost(coarse, cut.below, r, diagonal)
     return r, CudaHalves.of(_from_diagonal(coarse, cut.below), cut.below, cut.width)
 
 
@@ -107,7 +101,7 @@ def _in_rooms(a: Csr, p: Csr, cut: Cut, diagonal: Any, *, symmetric: bool) -> tu
     known = counters(SIZES + 3 * PASSED)  # and rows that stages have passed on
     *of_products, of_r = known[SIZES:].view(np.int32).reshape(3, COUNTERS)
     of_first, stages = expecting(a, Rooms(*p), p.mean, sampled=a.size >= SOME), Stages(cut.rows, of_r)
-    begun = Deferred(partial(begun_transpose, cut.fine, cut.rows, stages))
+    begun = Deferred(partial(mirrors.begun_transpose, cut.fine, cut.rows, stages))
     if len(cut.fine.columns) >= LONG:
         begun()
     first = of_first()  # it was there before R, which is not waited for
@@ -119,7 +113,7 @@ def _in_rooms(a: Csr, p: Csr, cut: Cut, diagonal: Any, *, symmetric: bool) -> tu
     if rooms is None:
         return None
     r, _ = begun()
-    fill_lost_rooms(rooms, cut.below, r, diagonal)
+    mirrors.fill_lost_rooms(rooms, cut.below, r, diagonal)
     result = _result([rooms], cut, known, symmetric=symmetric)
     found = read_back(known, long_wait=True)
     passed = found[SIZES:].view(np.int32).reshape(3, COUNTERS)
@@ -136,7 +130,7 @@ class _Moved:
     """Rows in rooms that move to their places, columns as found; known: int64, where the number of entries comes."""
 
     def __init__(self, pieces: Sequence[Rooms], known: Array) -> None:
-        self._pieces, self._start = pieces, starts_of(all_lengths(pieces), known)
+        self._pieces, self._start = pieces, starts_of(mirrors.all_lengths(pieces), known)
 
     def known(self, found: Any) -> Csr:
         """The rows, once the number of their entries has been read."""
@@ -187,7 +181,7 @@ def _in_pieces(
         one = _piece(fine, p, partial(_sorted, shifted), expected, passed[n], begin if symmetric else EVERY)
         if one is None:
             return None
-        fill_lost_rooms(one, begin, coarse, diagonal)
+        mirrors.fill_lost_rooms(one, begin, coarse, diagonal)
         made.append(one)
     result = _result(made, cut, known, symmetric=symmetric)
     found = read_back(known, long_wait=True)
