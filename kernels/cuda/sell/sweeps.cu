@@ -181,6 +181,20 @@ extern "C" __global__ void subtract_halo(MATRIX, In<int> boundary, const real* h
     if (own.valid) r[own.p] = old - sum;
 }
 
+// Each entry times the item of the halo that it multiplies, or of its row: a value read and written, its column, the factor.
+extern "C" __global__ void scale_halo(
+    MATRIX, In<int> boundary, const real* factors, Out<real> out, int by_rows, int count
+) {
+    OWN_BOUNDARY()
+    wait_for_last_launch();
+    const Slice& slice = own.slice;
+    real* scaled = out + (slice.values - values);
+    for (int i = 0; i < slice.width; ++i) {
+        const int column = slice.run ? slice.columns[i] + lane : slice.columns[i * SLICE + lane];
+        scaled[i * SLICE] = own.valid ? slice.values[i * SLICE] * factors[by_rows ? own.p : column] : real(0);
+    }
+}
+
 // y += q on the boundary, dot += part: 4 bytes of row, q, y twice.
 extern "C" __global__ void add_halo_dot(
     In<int> boundary, const real* q, const double* part, real* y, double* dot, int count

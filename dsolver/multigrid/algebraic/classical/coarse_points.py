@@ -18,7 +18,8 @@ from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import I64, own_bounds
 
 TURNS: Final = {"cuda": 3}
-"""Exchanges before a look at whether points are left, for which a GPU is waited for and ranks agree: 2 do as a rule."""
+"""Exchanges before the first look at whether points are left, for which a GPU is waited for and ranks agree, as long as
+an exchange takes; one more before each look behind it. On a finest level 3 do as a rule, elsewhere 5 to 7."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,7 @@ def coarse_numbers(
             made = engine.per_chunk(_continued, rows, graph, made, exchange.in_window(made.at("own")))
         counted = engine.per_chunk(_counted, rows, made)
         known = engine.known(counted.at("numbers"))
-        left, turns = any(undecided for undecided, _ in known), max(1, turns)
+        left, turns = any(undecided for undecided, _ in known), turns + 1 if turns > 1 else 1
     bounds = (0, *accumulate(int(coarse) for _, coarse in known))
     own = engine.per_chunk(partial(_numbered, bounds=bounds), rows, made, counted)
     return exchange.in_window(own), bounds

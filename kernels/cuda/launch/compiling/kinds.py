@@ -68,7 +68,7 @@ KINDS: Final[Mapping[str, tuple[Program, ...]]] = {
         csr/ghosts.cu float64 times_dot_1 add_1
         sell/assembly/assembly.cu float32 measure_halo fill_halo
         sell/assembly/assembly.cu float64 find_boundary list_set measure_halo fill_halo
-        sell/sweeps.cu float32 spmv_halo subtract_halo times_halo_dot add_halo_dot
+        sell/sweeps.cu float32 spmv_halo subtract_halo times_halo_dot add_halo_dot scale_halo
         sell/sweeps.cu float64 spmv_halo times_halo_dot add_halo_dot
         faces/passes.cu float32 lower_residual
         lattice/transfers.cu float64 framed
